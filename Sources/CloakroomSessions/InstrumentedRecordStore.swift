@@ -145,11 +145,17 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
         }
     }
 
-    func replaceThrottleState(
-        _ key: ThrottleKey, _ old: ThrottleState?, with new: ThrottleState?, lifetime: Duration, now: Timestamp
-    ) async throws(SessionStoreError) -> Bool {
+    func countAttempt(
+        _ counters: [ThrottleCounter], now: Timestamp
+    ) async throws(SessionStoreError) -> ThrottleResult {
         try await measured(.throttleWrite) { () async throws(SessionStoreError) in
-            try await records.replaceThrottleState(key, old, with: new, lifetime: lifetime, now: now)
+            try await records.countAttempt(counters, now: now)
+        }
+    }
+
+    func removeAttempt(_ counts: [ThrottleCount], now: Timestamp) async throws(SessionStoreError) {
+        try await measured(.throttleWrite) { () async throws(SessionStoreError) in
+            try await records.removeAttempt(counts, now: now)
         }
     }
 

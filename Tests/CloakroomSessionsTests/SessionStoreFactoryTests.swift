@@ -92,9 +92,12 @@ struct InstrumentedRecordStoreTests {
         #expect(try await records.records(of: record.account, now: now).count == 1)
         #expect(try await records.remove(id, reason: .revoked, condition: nil, now: now) != .notFound)
         let key = ThrottleKey(.address, hash: 1)
-        let state = ThrottleState(count: 1, since: now, notBefore: now)
-        #expect(try await records.replaceThrottleState(key, nil, with: state, lifetime: .seconds(9), now: now))
-        #expect(try await records.throttleStates([key], now: now) == [state])
+        let counter = ThrottleCounter(key, SignInThrottle.rule(.address))
+        let result = ThrottleResult([counter], [nil], now: now)
+        #expect(try await records.countAttempt([counter], now: now) == result)
+        #expect(try await records.throttleStates([key], now: now)[0]?.count == 1)
+        try await records.removeAttempt([ThrottleCount(counter, over: nil, now: now)], now: now)
+        #expect(try await records.throttleStates([key], now: now) == [nil])
         let mark = MarkKey(.usedLogin, hash: 1)
         #expect(try await records.setMark([mark], lifetime: .seconds(9), now: now))
         #expect(try await records.hasMark([mark], now: now))
@@ -103,7 +106,8 @@ struct InstrumentedRecordStoreTests {
             index, keeping: KeptSession(id: id, birth: 1), before: nil, lifetime: .seconds(9), now: now)
         #expect(try await records.cutoffs([index], now: now).first??.kept == id)
         let told = calls.all.withLock { $0 }
-        #expect(told.count == SessionStoreOperation.allCases.count)
+        // Two of them twice: attempts are counted and removed, and read after each.
+        #expect(told.count == SessionStoreOperation.allCases.count + 2)
         #expect(Set(told.map(\.operation)) == Set(SessionStoreOperation.allCases))
         #expect(told.allSatisfy { $0.isSuccess })
     }

@@ -41,11 +41,14 @@ public enum SignInThrottle {
         let block = ClientAddressKey(address)?.bytes ?? Array(address.utf8)
         let name = account.throttleBytes
         let base = account.throttleBytesWithoutMarks
+        let ofAddress = makeKey(.address, [block], key)
         var keys = [
-            makeKey(.accountAndAddress, [name, block], key), makeKey(.address, [block], key),
+            makeKey(.accountAndAddress, [name, block], key, group: ofAddress.group), ofAddress,
             makeKey(.account, [base], key),
         ]
-        if base != account.canonicalBytes { keys.append(makeKey(.spelling, [base, block], key)) }
+        if base != account.canonicalBytes {
+            keys.append(makeKey(.spelling, [base, block], key, group: ofAddress.group))
+        }
         return keys
     }
 
@@ -54,8 +57,10 @@ public enum SignInThrottle {
         account: AccountName, address: String, under key: KeyedHash
     ) -> [ThrottleKey] {
         let block = ClientAddressKey(address)?.bytes ?? Array(address.utf8)
+        let group = makeKey(.address, [block], key).group
         return [
-            makeKey(.attemptsOfAccount, [account.throttleBytes, block], key), makeKey(.attempts, [block], key),
+            makeKey(.attemptsOfAccount, [account.throttleBytes, block], key, group: group),
+            makeKey(.attempts, [block], key, group: group),
         ]
     }
 
@@ -63,7 +68,8 @@ public enum SignInThrottle {
     /// of its address, first the one that counts failures.
     public static func keys(address: String, under key: KeyedHash) -> (failures: ThrottleKey, attempts: ThrottleKey) {
         let block = ClientAddressKey(address)?.bytes ?? Array(address.utf8)
-        return (makeKey(.address, [block], key), makeKey(.attempts, [block], key))
+        let failures = makeKey(.address, [block], key)
+        return (failures, makeKey(.attempts, [block], key, group: failures.group))
     }
 
     /// Whether an account is counted by exactly its own name. Otherwise its failures may belong to another account that
@@ -110,13 +116,15 @@ public enum SignInThrottle {
     }
 
     /// The scope and the lengths precede the parts, so that different parts never have the same concatenation.
-    private static func makeKey(_ scope: ThrottleKey.Scope, _ parts: [[UInt8]], _ key: KeyedHash) -> ThrottleKey {
+    private static func makeKey(
+        _ scope: ThrottleKey.Scope, _ parts: [[UInt8]], _ key: KeyedHash, group: UInt64? = nil
+    ) -> ThrottleKey {
         var bytes: [UInt8] = [scope.rawValue]
         for part in parts {
             bytes += UInt64(part.count).bigEndianBytes
             bytes += part
         }
-        return ThrottleKey(scope, hash: key.hash(bytes))
+        return ThrottleKey(scope, hash: key.hash(bytes), group: group)
     }
 }
 
@@ -124,9 +132,9 @@ public enum SignInThrottle {
 ///
 /// An attempt counts as failed from the moment it is allowed. The state of a key can be deleted at ``end(of:)``, so a
 /// store holds only the state of recent attempts.
-public struct ThrottleRule: Sendable, Equatable {
+public struct ThrottleRule: Sendable, Hashable {
     /// How long the next attempt waits after ``limit`` has been reached.
-    public enum Delay: Sendable, Equatable {
+    public enum Delay: Sendable, Hashable {
         /// Until the window is over.
         case window
         /// A constant wait.

@@ -12,12 +12,17 @@ extension AccountController {
             let start = AttemptStart(span: span)
             switch await checkCredentials(of: request, with: client, since: start) {
             case .rejected(let response): return response
-            case .accepted(let signedIn, let accountHash):
+            case .accepted(let signedIn, let accountHash, let attempt):
                 let isPersistent =
                     session.cookie.persistence == .onRequest && SignInRequestParser.requestsPersistence(request)
-                return await createSession(
+                let now = request.now + (ContinuousClock.now - start.time)
+                // At the same time: neither depends on the other.
+                async let isRemoved: Void? = attempt?.succeeded(now: now)
+                let response = await createSession(
                     signedIn, source: source, accountHash: accountHash, isPersistent: isPersistent, since: start,
                     for: request.redacted)
+                _ = await isRemoved
+                return response
             }
         }
     }
@@ -30,7 +35,7 @@ extension AccountController {
 
     /// The result of the credential check.
     private enum CredentialCheck {
-        case accepted(SignInResult, accountHash: UInt64)
+        case accepted(SignInResult, accountHash: UInt64, SignInAttempt?)
         case rejected(AccountResponse)
     }
 
@@ -65,8 +70,7 @@ extension AccountController {
         }
         do {
             let signedIn = try await client.signIn(credentials, traceparent: request.traceparent, now: request.wallTime)
-            await attempt?.succeeded(now: request.now + (ContinuousClock.now - start.time))
-            return .accepted(signedIn, accountHash: accountHash)
+            return .accepted(signedIn, accountHash: accountHash, attempt)
         } catch {
             // Users do not wait because the upstream was unavailable. Every other failure counts: an upstream may
             // reject a wrong password in a form unknown to the gateway, also by closing the connection or by not
@@ -74,6 +78,7 @@ extension AccountController {
             if error.isUnjudged {
                 await attempt?.release(now: request.now + (ContinuousClock.now - start.time))
             }
+            attempt?.failed()
             if case .misconfigured(let reason) = error.kind {
                 observer.accountEvent(.identityMisconfigured(reason, in: error.call, of: nil), from: request.origin)
             }

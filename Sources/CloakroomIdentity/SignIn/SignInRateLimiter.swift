@@ -1,15 +1,17 @@
 import CloakroomCore
+import Synchronization
 
 /// Counts sign-in attempts in the store that the replicas share.
 ///
 /// An attempt is counted as a failure before the upstream is called and removed afterwards if it was none. Otherwise a
-/// thousand concurrent guesses would all pass because none has failed yet. States change by compare-and-set. An attempt
-/// that loses repeatedly is delayed by one second, and without a store no attempt is admitted: both fail closed.
+/// thousand concurrent guesses would all pass because none has failed yet. An attempt that is delayed because of others
+/// that are undecided waits for them: see ``UndecidedAttempts``. Without a store no attempt is admitted.
 struct SignInRateLimiter: Sendable {
     let store: any ThrottleStore
     let key: KeyedHash
     /// ``AccountsConfiguration/signInsPerAddress``.
     let signInsPerAddress: Int
+    let undecided = UndecidedAttempts()
 
     enum Admission: Sendable {
         /// The attempt is admitted and counted.
@@ -37,11 +39,9 @@ struct SignInRateLimiter: Sendable {
     /// How long a login from an address would have to wait at its callback; `nil` if it would be admitted. Counts
     /// nothing.
     func wait(from address: String, now: Timestamp) async throws(SessionStoreError) -> Duration? {
-        let keys = keys(address)
-        let states = try await store.throttleStates(keys, now: now)
-        return zip(keys, states).compactMap { key, state in
-            SignInThrottle.rule(key.scope, attemptsPerAddress: signInsPerAddress).wait(state, now: now)
-        }.max()
+        let counters = counters(keys(address))
+        let states = try await store.throttleStates(counters.map(\.key), now: now)
+        return zip(counters, states).compactMap { $0.rule.wait($1, now: now) }.max()
     }
 
     private func keys(_ address: String) -> [ThrottleKey] {
@@ -49,126 +49,111 @@ struct SignInRateLimiter: Sendable {
         return signInsPerAddress > 0 ? [keys.failures, keys.attempts] : [keys.failures]
     }
 
+    private func counters(_ keys: [ThrottleKey]) -> [ThrottleCounter] {
+        keys.map { ThrottleCounter($0, SignInThrottle.rule($0.scope, attemptsPerAddress: signInsPerAddress)) }
+    }
+
     private func admit(
         _ keys: [ThrottleKey], forgetsFailures: Bool, now: Timestamp
     ) async throws(SessionStoreError) -> Admission {
-        let states = try await store.throttleStates(keys, now: now)
-        var attempt = SignInAttempt(
-            store: store, signInsPerAddress: signInsPerAddress, forgetsFailures: forgetsFailures)
-        let waits = zip(keys, states).compactMap { attempt.rule($0.scope).wait($1, now: now) }
-        if let longest = waits.max() { return .throttled(longest) }
-        for (key, state) in zip(keys, states) {
+        let start = ContinuousClock.now
+        let counters = counters(keys)
+        var turn = await undecided.begin(keys.filter(\.scope.isReleasedBySuccess))
+        while true {
+            let time = turn.hasWaited ? now + (ContinuousClock.now - start) : now
+            let result: ThrottleResult
             do throws(SessionStoreError) {
-                guard let wait = try await attempt.count(key, over: state, now: now) else { continue }
-                await attempt.release(now: now)
-                return .throttled(wait)
+                result = try await store.countAttempt(counters, now: time)
             } catch {
-                await attempt.release(now: now)
+                undecided.counted(turn)
+                undecided.decided(turn.keys, isReleased: false)
                 throw error
             }
+            switch result {
+            case .counted(let counts):
+                undecided.counted(turn)
+                return .admitted(
+                    SignInAttempt(
+                        store: store, counts: counts, forgetsFailures: forgetsFailures, among: undecided,
+                        keys: turn.keys))
+            case .delayed(let waits):
+                let blocking = zip(keys, waits).filter { $1 > .zero }.map(\.0)
+                let elapsed = ContinuousClock.now - start
+                guard let next = await undecided.delayed(turn, by: blocking, elapsed: elapsed) else {
+                    return .throttled(waits.max() ?? .seconds(1))
+                }
+                turn = next
+            }
         }
-        return .admitted(attempt)
+    }
+}
+
+extension ThrottleKey.Scope {
+    /// Whether a success of an attempt permits another one of the same address. The counts of an account from all
+    /// addresses are not among them: clients of one address do not wait for those of others.
+    fileprivate var isReleasedBySuccess: Bool {
+        switch self {
+        case .accountAndAddress, .address, .spelling: true
+        case .account, .attemptsOfAccount, .attempts: false
+        }
     }
 }
 
 /// One attempt that is counted as a failure unless it is reported otherwise.
-struct SignInAttempt: Sendable {
-    /// The maximum number of reads of a state that other attempts keep changing. Each lost compare-and-set means that
-    /// another attempt succeeded, and their number is bounded by the concurrent attempts allowed per address.
-    private static let maxAttempts = 100
-
-    private struct Reservation: Sendable {
-        let key: ThrottleKey
-        let before: ThrottleState?
-        let after: ThrottleState
-        let rule: ThrottleRule
-    }
-
+final class SignInAttempt: Sendable {
     private let store: any ThrottleStore
-    private let signInsPerAddress: Int
+    private let counts: [ThrottleCount]
     private let forgetsFailures: Bool
-    private var reservations: [Reservation] = []
+    private let undecided: UndecidedAttempts
+    private let keys: [ThrottleKey]
+    private let isDecided = Atomic(false)
 
-    /// - Parameter forgetsFailures: Whether the failures that a success clears are those of the typed name only:
-    ///   ``SignInThrottle/isFolded(_:)``.
-    init(store: any ThrottleStore, signInsPerAddress: Int, forgetsFailures: Bool) {
+    /// - Parameters:
+    ///   - forgetsFailures: Whether the failures that a success clears are those of the typed name only:
+    ///     ``SignInThrottle/isFolded(_:)``.
+    ///   - keys: The keys of the attempt among the undecided ones.
+    init(
+        store: any ThrottleStore, counts: [ThrottleCount], forgetsFailures: Bool, among undecided: UndecidedAttempts,
+        keys: [ThrottleKey]
+    ) {
         self.store = store
-        self.signInsPerAddress = signInsPerAddress
+        self.counts = counts
         self.forgetsFailures = forgetsFailures
+        self.undecided = undecided
+        self.keys = keys
     }
 
-    func rule(_ scope: ThrottleKey.Scope) -> ThrottleRule {
-        SignInThrottle.rule(scope, attemptsPerAddress: signInsPerAddress)
-    }
-
-    /// Counts the attempt under one more key.
-    /// - Parameter known: The state as it was read before.
-    /// - Returns: The delay for the attempt; `nil` if it is counted.
-    mutating func count(
-        _ key: ThrottleKey, over known: ThrottleState?, now: Timestamp
-    ) async throws(SessionStoreError) -> Duration? {
-        let rule = rule(key.scope)
-        var state = known
-        for _ in 0..<Self.maxAttempts {
-            if let wait = rule.wait(state, now: now) { return wait }
-            let reservation = Reservation(
-                key: key, before: state, after: rule.recordingAttempt(state, now: now), rule: rule)
-            let lifetime = rule.lifetime(of: reservation.after, now: now)
-            let holdsSnapshot = try await store.replaceThrottleState(
-                key, state, with: reservation.after, lifetime: lifetime, now: now)
-            if holdsSnapshot {
-                reservations.append(reservation)
-                return nil
-            }
-            state = try await store.throttleStates([key], now: now).first ?? nil
-        }
-        return .seconds(1)
-    }
+    deinit { failed() }
 
     /// Reports valid credentials. The account's failures from this address are cleared; under the other keys only this
     /// attempt is removed. If the count may belong to another account whose name folds to the same one, only this
     /// attempt is removed there too. The attempt stays counted among all attempts. If the store fails now, the counts
     /// are too high, which costs no more than a delay.
     func succeeded(now: Timestamp) async {
-        for reservation in reservations {
-            switch reservation.key.scope {
-            case .accountAndAddress where forgetsFailures: await replace(reservation, now: now) { _ in nil }
-            case .accountAndAddress, .address, .account, .spelling: await release(reservation, now: now)
-            case .attemptsOfAccount, .attempts: break
-            }
+        var removed = counts.filter { ![.attemptsOfAccount, .attempts].contains($0.counter.key.scope) }
+        for index in removed.indices where removed[index].counter.key.scope == .accountAndAddress {
+            removed[index].forgetsAll = forgetsFailures
         }
+        await remove(removed, now: now)
     }
 
     /// The upstream could not be reached or failed (5xx), so the credentials were not checked.
     func release(now: Timestamp) async {
-        for reservation in reservations { await release(reservation, now: now) }
+        await remove(counts, now: now)
     }
 
-    private func release(_ reservation: Reservation, now: Timestamp) async {
-        await replace(reservation, now: now) { state in
-            // The state has not changed since the reservation: restore the earlier one, including its delays.
-            state == reservation.after ? reservation.before : reservation.rule.removingAttempt(state, now: now)
-        }
+    /// The attempt stays counted as a failure. Needs not be called before the attempt is deallocated.
+    func failed() {
+        decide(isReleased: false)
     }
 
-    private func replace(
-        _ reservation: Reservation, now: Timestamp, with change: (ThrottleState) -> ThrottleState?
-    ) async {
-        let rule = reservation.rule
-        var state: ThrottleState? = reservation.after
-        for _ in 0..<Self.maxAttempts {
-            guard let old = state else { return }
-            // An expired state is not stored again.
-            let new = change(old).flatMap { rule.lifetime(of: $0, now: now) > .zero ? $0 : nil }
-            let lifetime = new.map { rule.lifetime(of: $0, now: now) } ?? .zero
-            do throws(SessionStoreError) {
-                let isReplaced = try await store.replaceThrottleState(
-                    reservation.key, old, with: new, lifetime: lifetime, now: now)
-                if isReplaced { return }
-                state = try await store.throttleStates([reservation.key], now: now).first ?? nil
-            } catch {
-                return
-            }
-        }
+    private func remove(_ counts: [ThrottleCount], now: Timestamp) async {
+        let isReleased: Void? = try? await store.removeAttempt(counts, now: now)
+        decide(isReleased: isReleased != nil)
+    }
+
+    private func decide(isReleased: Bool) {
+        guard !isDecided.exchange(true, ordering: .relaxed) else { return }
+        undecided.decided(keys, isReleased: isReleased)
     }
 }

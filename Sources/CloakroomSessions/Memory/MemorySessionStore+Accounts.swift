@@ -94,11 +94,16 @@ extension MemorySessionStore {
         throttle.states(keys, now: now)
     }
 
-    /// Saves a state; never throws.
-    public func replaceThrottleState(
-        _ key: ThrottleKey, _ old: ThrottleState?, with new: ThrottleState?, lifetime: Duration, now: Timestamp
-    ) async throws(SessionStoreError) -> Bool {
-        throttle.replace(key, old, with: new, lifetime: lifetime, now: now)
+    /// Counts an attempt; never throws.
+    public func countAttempt(
+        _ counters: [ThrottleCounter], now: Timestamp
+    ) async throws(SessionStoreError) -> ThrottleResult {
+        throttle.count(counters, now: now)
+    }
+
+    /// Removes an attempt; never throws.
+    public func removeAttempt(_ counts: [ThrottleCount], now: Timestamp) async throws(SessionStoreError) {
+        throttle.remove(counts, now: now)
     }
 
     /// Sets a mark; never throws.

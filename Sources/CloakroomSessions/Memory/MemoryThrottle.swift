@@ -16,13 +16,26 @@ final class MemoryThrottle: Sendable {
         states.withLock { states in keys.map { states.value(of: $0, now: now) } }
     }
 
-    func replace(
-        _ key: ThrottleKey, _ old: ThrottleState?, with new: ThrottleState?, lifetime: Duration, now: Timestamp
-    ) -> Bool {
+    func count(_ counters: [ThrottleCounter], now: Timestamp) -> ThrottleResult {
         states.withLock { states in
-            guard states.value(of: key, now: now) == old else { return false }
-            if let new { states.set(key, new, lifetime: lifetime, now: now) } else { states.remove(key) }
-            return true
+            let result = ThrottleResult(counters, counters.map { states.value(of: $0.key, now: now) }, now: now)
+            if case .counted(let counts) = result {
+                for count in counts { states.set(count.counter.key, count.after, lifetime: count.lifetime, now: now) }
+            }
+            return result
+        }
+    }
+
+    func remove(_ counts: [ThrottleCount], now: Timestamp) {
+        states.withLock { states in
+            for count in counts {
+                let key = count.counter.key
+                if let new = count.removed(from: states.value(of: key, now: now), now: now) {
+                    states.set(key, new.state, lifetime: new.lifetime, now: now)
+                } else {
+                    states.remove(key)
+                }
+            }
         }
     }
 

@@ -157,13 +157,28 @@ final class SQLiteRecordStore: SessionRecordStore {
         try await connector.read { db in try keys.map { try db.throttleState($0, now: now) } }
     }
 
-    func replaceThrottleState(
-        _ key: ThrottleKey, _ old: ThrottleState?, with new: ThrottleState?, lifetime: Duration, now: Timestamp
-    ) async throws(SessionStoreError) -> Bool {
+    func countAttempt(
+        _ counters: [ThrottleCounter], now: Timestamp
+    ) async throws(SessionStoreError) -> ThrottleResult {
         try await connector.write(.relaxed) { db in
-            guard try db.throttleState(key, now: now) == old else { return false }
-            try db.setThrottleState(key, new, keepUntil: now + lifetime)
-            return true
+            let states = try counters.map { try db.throttleState($0.key, now: now) }
+            let result = ThrottleResult(counters, states, now: now)
+            if case .counted(let counts) = result {
+                for count in counts {
+                    try db.setThrottleState(count.counter.key, count.after, keepUntil: now + count.lifetime)
+                }
+            }
+            return result
+        }
+    }
+
+    func removeAttempt(_ counts: [ThrottleCount], now: Timestamp) async throws(SessionStoreError) {
+        try await connector.write(.relaxed) { db in
+            for count in counts {
+                let key = count.counter.key
+                let new = count.removed(from: try db.throttleState(key, now: now), now: now)
+                try db.setThrottleState(key, new?.state, keepUntil: now + (new?.lifetime ?? .zero))
+            }
         }
     }
 

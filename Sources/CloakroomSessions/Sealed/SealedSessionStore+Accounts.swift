@@ -94,8 +94,10 @@ extension SealedSessionStore {
         let rule = SurplusRule(limit: limit, accounts: hashes, usedAfter: now - timeouts.idle, new: new)
         var ended: [EndedSession] = []
         do throws(SessionStoreError) {
-            for hash in hashes {
-                switch try await records.surplus(of: hash, by: rule, now: now) {
+            // Nearly always there is none, so all are read at the same time.
+            for (hash, first) in zip(hashes, try await surpluses(of: hashes, by: rule, now: now)) {
+                let isCurrent = ended.isEmpty
+                switch try await isCurrent ? first : records.surplus(of: hash, by: rule, now: now) {
                 case .none: continue
                 case .records(let ids): ended += await end(ids, reason: reason, now: now)
                 case .unknown:
@@ -113,6 +115,27 @@ extension SealedSessionStore {
             throw error.afterEnding(ended)
         }
         return ended
+    }
+
+    private func surpluses(
+        of hashes: [UInt64], by rule: SurplusRule, now: Timestamp
+    ) async throws(SessionStoreError) -> [RecordSurplus] {
+        typealias Found = Result<RecordSurplus, SessionStoreError>
+        let results = await withTaskGroup(of: (Int, Found).self) { [records] group in
+            for (index, hash) in hashes.enumerated() {
+                group.addTask {
+                    do throws(SessionStoreError) {
+                        return (index, .success(try await records.surplus(of: hash, by: rule, now: now)))
+                    } catch {
+                        return (index, .failure(error))
+                    }
+                }
+            }
+            return await group.reduce(into: [Int: Found]()) { $0[$1.0] = $1.1 }
+        }
+        var surpluses: [RecordSurplus] = []
+        for index in hashes.indices { surpluses.append(try results[index]?.get() ?? RecordSurplus.none) }
+        return surpluses
     }
 
     /// Ends sessions one by one: those that cannot be ended now are left for the next sign-in.
@@ -188,10 +211,14 @@ extension SealedSessionStore {
         try await records.throttleStates(keys, now: now)
     }
 
-    func replaceThrottleState(
-        _ key: ThrottleKey, _ old: ThrottleState?, with new: ThrottleState?, lifetime: Duration, now: Timestamp
-    ) async throws(SessionStoreError) -> Bool {
-        try await records.replaceThrottleState(key, old, with: new, lifetime: lifetime, now: now)
+    func countAttempt(
+        _ counters: [ThrottleCounter], now: Timestamp
+    ) async throws(SessionStoreError) -> ThrottleResult {
+        try await records.countAttempt(counters, now: now)
+    }
+
+    func removeAttempt(_ counts: [ThrottleCount], now: Timestamp) async throws(SessionStoreError) {
+        try await records.removeAttempt(counts, now: now)
     }
 
     func setMark(

@@ -104,8 +104,9 @@ struct ValkeyKeys: Sendable {
 
     func mark(_ key: MarkKey) -> String { "\(prefix):{m\(key.scope.rawValue)\(SessionID(key.hash))}:mark" }
 
+    /// All keys of one address are in one slot.
     func throttle(_ key: ThrottleKey) -> String {
-        "\(prefix):{t\(key.scope.rawValue)\(SessionID(key.hash))}:throttle"
+        "\(prefix):{t\(SessionID(key.group))}:\(key.scope.rawValue)\(SessionID(key.hash)):throttle"
     }
 
     /// Parses the name of a record's key.

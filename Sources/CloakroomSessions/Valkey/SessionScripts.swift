@@ -241,16 +241,6 @@ enum SessionScripts {
         redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
         return 1
         """)
-
-    /// KEYS: a state of the throttle. ARGV: old, new, milliseconds to keep it; empty means no state.
-    static let throttle = ValkeyScript(
-        """
-        local kept = redis.call('GET', KEYS[1]) or ''
-        if not string.match(kept, '^%d+ %-?%d+ %-?%d+$') then kept = '' end
-        if kept ~= ARGV[1] then return 0 end
-        if ARGV[2] == '' then redis.call('DEL', KEYS[1]) else redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) end
-        return 1
-        """)
 }
 
 /// A script that the server runs atomically, identified by SHA-1 of its text as `EVALSHA` requires.

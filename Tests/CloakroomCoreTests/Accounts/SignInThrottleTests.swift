@@ -89,6 +89,23 @@ struct SignInThrottleTests {
         #expect(keys("a@b.c", "")[0].hash != keys("a@b.c", "")[2].hash)
     }
 
+    @Test("are one group for all counts of an address, and another one for the account from all addresses")
+    func groups() {
+        func groups(_ email: String, _ address: String) -> Set<UInt64> {
+            let account = AccountName(email: email)
+            let attempts = SignInThrottle.attemptKeys(account: account, address: address, under: key)
+            let callback = SignInThrottle.keys(address: address, under: key)
+            let all = keys(email, address).filter { $0.scope != .account } + attempts
+            return Set((all + [callback.failures, callback.attempts]).map(\.group))
+        }
+        let one = groups("j\u{f6}@example.com", "192.0.2.1")
+        #expect(one.count == 1)
+        #expect(groups("al@example.com", "192.0.2.1") == one)
+        #expect(groups("al@example.com", "192.0.2.2").isDisjoint(with: one))
+        let ofAll = keys("jo@example.com", "192.0.2.1")[2]
+        #expect(ofAll.group == ofAll.hash && !one.contains(ofAll.group))
+    }
+
     @Test("disclose nothing without the hash key")
     func keyed() {
         let other = KeyedHash(key0: 7, key1: 8)

@@ -260,23 +260,6 @@ struct ThrottledSignInTests {
         #expect(attempts(subject) > 0)
     }
 
-    @Test(
-        "An attempt that repeatedly loses write conflicts gets 429 with Retry-After, and leaves nothing counted",
-        arguments: ThrottleKey.Scope.allCases)
-    func contention(scope: ThrottleKey.Scope) async {
-        // A name that is counted in all scopes.
-        let email = "j\u{f6}@example.com"
-        let subject = subject()
-        subject.store.loseThrottleChanges(15, scope)
-        #expect(await subject.signIn(email: email).status == 401)
-        #expect(subject.store.throttleStates.values.allSatisfy { $0.count == 1 })
-        subject.store.loseThrottleChanges(1_000, scope)
-        let counted = subject.store.throttleStates
-        #expect(await subject.signIn(email: email).problem == Problem(.throttled, retryAfter: 1))
-        #expect(subject.store.throttleStates == counted)
-        #expect(attempts(subject) == 1)
-    }
-
     @Test("An unavailable store lets no sign-in through: 503")
     func storeDown() async {
         let subject = subject(nil)

@@ -17,6 +17,7 @@ final class ScriptedClient: TokenClient {
         var refresh: Result<TokenSet, TokenClientError> = .failure(TokenClientError(.unreachable, in: .refresh))
         var user: Result<[UInt8]?, TokenClientError> = .success(nil)
         var traceparents: [String?] = []
+        var hold: @Sendable () async -> Void = {}
     }
 
     let supportsRefresh = true
@@ -31,6 +32,8 @@ final class ScriptedClient: TokenClient {
     var traceparents: [String?] { state.withLock { $0.traceparents } }
 
     func response(_ result: Result<SignInResult, TokenClientError>) { state.withLock { $0.signIn = result } }
+    /// Each sign-in waits for this before it has a result.
+    func holdSignIns(_ hold: @escaping @Sendable () async -> Void) { state.withLock { $0.hold = hold } }
     func responseRefresh(_ result: Result<TokenSet, TokenClientError>) { state.withLock { $0.refresh = result } }
     func respondWithUser(_ result: Result<[UInt8]?, TokenClientError>) { state.withLock { $0.user = result } }
     func failRevoke(_ kind: TokenClientError.Kind) {
@@ -41,6 +44,7 @@ final class ScriptedClient: TokenClient {
         _ credentials: Credentials, traceparent: String?, now: Timestamp
     ) async throws(TokenClientError) -> SignInResult {
         journal.note("signIn \(credentials.name)")
+        await state.withLock(\.hold)()
         let result = state.withLock { state in
             state.traceparents.append(traceparent)
             return state.signIn

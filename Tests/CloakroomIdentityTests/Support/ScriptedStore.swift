@@ -23,8 +23,8 @@ final class ScriptedStore: SessionStore {
         var isSealed = false
         /// Whether an operation that ends all sessions fails after it has ended those that it finds.
         var failsAfterEnding = false
-        /// The number of following throttle changes that lose a write conflict.
-        var lostThrottleChanges: [ThrottleKey.Scope: Int] = [:]
+        /// The number of calls that count an attempt.
+        var throttleCalls = 0
     }
 
     private let state = Mutex(State())
@@ -58,10 +58,8 @@ final class ScriptedStore: SessionStore {
     /// From now on no session is cached locally.
     func becomeRemote() { state.withLock { $0.isRemote = true } }
 
-    /// Makes the next throttle changes lose a write conflict.
-    func loseThrottleChanges(_ count: Int, _ scope: ThrottleKey.Scope) {
-        state.withLock { $0.lostThrottleChanges[scope] = count }
-    }
+    /// The number of times that an attempt was to be counted.
+    var throttleCalls: Int { state.withLock { $0.throttleCalls } }
 
     /// The stored throttle states.
     var throttleStates: [ThrottleKey: ThrottleState] { state.withLock { $0.throttle } }
@@ -241,19 +239,28 @@ final class ScriptedStore: SessionStore {
         return state.withLock { state in keys.map { state.throttle[$0] } }
     }
 
-    func replaceThrottleState(
-        _ key: ThrottleKey, _ old: ThrottleState?, with new: ThrottleState?, lifetime: Duration, now: Timestamp
-    ) async throws(SessionStoreError) -> Bool {
+    func countAttempt(
+        _ counters: [ThrottleCounter], now: Timestamp
+    ) async throws(SessionStoreError) -> ThrottleResult {
         try check(.throttle)
         return state.withLock { state in
-            if let left = state.lostThrottleChanges[key.scope], left > 0 {
-                state.lostThrottleChanges[key.scope] = left - 1
-                return false
+            state.throttleCalls += 1
+            let result = ThrottleResult(counters, counters.map { state.throttle[$0.key] }, now: now)
+            if case .counted(let counts) = result {
+                for count in counts { state.throttle[count.counter.key] = count.after }
+                state.lifetimes += counts.map(\.lifetime)
             }
-            guard state.throttle[key] == old else { return false }
-            state.throttle[key] = new
-            if new != nil { state.lifetimes.append(lifetime) }
-            return true
+            return result
+        }
+    }
+
+    func removeAttempt(_ counts: [ThrottleCount], now: Timestamp) async throws(SessionStoreError) {
+        try check(.throttle)
+        state.withLock { state in
+            for count in counts {
+                let key = count.counter.key
+                state.throttle[key] = count.removed(from: state.throttle[key], now: now)?.state
+            }
         }
     }
 

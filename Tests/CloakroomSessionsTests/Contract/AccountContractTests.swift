@@ -171,12 +171,13 @@ struct AccountContractTests {
         }
     }
 
-    @Test("replaces throttle states only if the expected state is current", arguments: SessionStoreCase.all)
+    @Test("counts an attempt under all keys or under none, and removes it", arguments: SessionStoreCase.all)
     func throttle(kind: SessionStoreCase) async throws {
         try await kind.run { try await ThrottleContract(now: start).check($0, $0) }
+        try await kind.run { try await ThrottleContract(now: start).checkGroups($0) }
     }
 
-    @Test("lets one of a hundred concurrent replacements of a throttle state succeed", arguments: SessionStoreCase.all)
+    @Test("admits as many of a hundred concurrent attempts as the rule", arguments: SessionStoreCase.all)
     func throttleRace(kind: SessionStoreCase) async throws {
         try await kind.run { try await ThrottleContract(now: start).race($0, $0) }
     }
@@ -185,12 +186,15 @@ struct AccountContractTests {
     func throttleExpires(kind: SessionStoreCase) async throws {
         try await kind.run { store in
             let key = ThrottleKey(.address, hash: 1)
-            let state = ThrottleState(count: 1, since: start, notBefore: start)
             let minute = Duration.seconds(60)
-            _ = try await store.replaceThrottleState(key, nil, with: state, lifetime: minute, now: start)
-            #expect(try await store.throttleStates([key], now: start + .milliseconds(59_999)) == [state])
+            let counter = ThrottleCounter(
+                key, ThrottleRule(limit: 9, window: minute, delay: .window, maxDelay: .seconds(90)))
+            for _ in 0..<2 { _ = try await store.countAttempt([counter], now: start) }
+            #expect(try await store.throttleStates([key], now: start + .milliseconds(59_999))[0]?.count == 2)
             #expect(try await store.throttleStates([key], now: start + minute) == [nil])
-            #expect(try await store.replaceThrottleState(key, nil, with: state, lifetime: minute, now: start + minute))
+            let later = start + minute
+            let expected = ThrottleResult([counter], [nil], now: later)
+            #expect(try await store.countAttempt([counter], now: later) == expected)
         }
     }
 }

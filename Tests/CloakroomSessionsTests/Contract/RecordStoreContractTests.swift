@@ -343,14 +343,15 @@ struct RecordStoreContractTests: RecordContract {
         }
     }
 
-    @Test("replaces throttle states only if the expected state is current", arguments: RecordStoreCase.all)
+    @Test("counts an attempt under all keys or under none, and removes it", arguments: RecordStoreCase.all)
     func throttle(kind: RecordStoreCase) async throws {
         try await kind.runTwo { one, other in
             try await ThrottleContract(now: now).check(one, other)
+            try await ThrottleContract(now: now).checkGroups(other)
         }
     }
 
-    @Test("lets one of a hundred concurrent replacements of a throttle state succeed", arguments: RecordStoreCase.all)
+    @Test("admits as many of a hundred concurrent attempts as the rule", arguments: RecordStoreCase.all)
     func throttleRace(kind: RecordStoreCase) async throws {
         try await kind.runTwo { one, other in
             try await ThrottleContract(now: now).race(one, other)

@@ -5,41 +5,85 @@ import Testing
 struct ThrottleContract {
     let now: Timestamp
 
-    private func state(_ count: UInt32) -> ThrottleState {
-        ThrottleState(count: count, since: now, notBefore: now + .milliseconds(Int64(count)))
+    private func counter(_ scope: ThrottleKey.Scope, _ hash: UInt64 = 1) -> ThrottleCounter {
+        ThrottleCounter(ThrottleKey(scope, hash: hash, group: 1), SignInThrottle.rule(scope))
+    }
+
+    private var counters: [ThrottleCounter] {
+        let ofAll = ThrottleCounter(ThrottleKey(.account, hash: .max), SignInThrottle.rule(.account))
+        return [counter(.accountAndAddress), counter(.address, .max), ofAll, counter(.attempts)]
+    }
+
+    private func counted(
+        _ result: ThrottleResult, first: Int = 4, forgetsAll: Bool = false
+    ) throws -> [ThrottleCount] {
+        guard case .counted(var counts) = result else {
+            Issue.record("the attempt was not counted")
+            return []
+        }
+        for index in counts.indices { counts[index].forgetsAll = forgetsAll }
+        return Array(counts.prefix(first))
+    }
+
+    private func counts(_ store: any ThrottleStore) async throws -> [UInt32] {
+        try await store.throttleStates(counters.map(\.key), now: now).map { $0?.count ?? 0 }
     }
 
     /// - Parameters: Two interfaces of the same store.
     func check(_ one: any ThrottleStore, _ other: any ThrottleStore) async throws {
-        let key = ThrottleKey(.account, hash: .max)
-        let sibling = ThrottleKey(.address, hash: .max)
-        let hour = Duration.seconds(3_600)
-        #expect(try await one.throttleStates([key, sibling], now: now) == [nil, nil])
         #expect(try await one.throttleStates([], now: now).isEmpty)
-        #expect(try await !one.replaceThrottleState(key, state(1), with: state(2), lifetime: hour, now: now))
-        #expect(try await one.replaceThrottleState(key, nil, with: state(1), lifetime: hour, now: now))
-        #expect(try await !other.replaceThrottleState(key, nil, with: state(9), lifetime: hour, now: now))
-        #expect(try await other.replaceThrottleState(key, state(1), with: state(2), lifetime: hour, now: now))
-        #expect(try await one.throttleStates([sibling, key], now: now) == [nil, state(2)])
-        #expect(try await one.replaceThrottleState(key, state(2), with: nil, lifetime: hour, now: now))
-        #expect(try await other.throttleStates([key], now: now) == [nil])
-        #expect(try await other.replaceThrottleState(key, nil, with: nil, lifetime: hour, now: now))
-        #expect(try await one.replaceThrottleState(key, nil, with: state(.max), lifetime: hour, now: now))
-        #expect(try await one.throttleStates([key], now: now) == [state(.max)])
+        #expect(try await counts(one) == [0, 0, 0, 0])
+        let first = try await one.countAttempt(counters, now: now)
+        #expect(try counted(first).map(\.before) == [nil, nil, nil, nil])
+        #expect(try await counts(other) == [1, 1, 1, 1])
+        let second = try await other.countAttempt(counters, now: now)
+        let state = ThrottleState(count: 1, since: now, notBefore: Timestamp(milliseconds: 0))
+        #expect(try counted(second).map(\.before) == [state, state, state, state])
+        // The first one is removed from a state that the second one has changed.
+        try await one.removeAttempt(try counted(first), now: now)
+        #expect(try await counts(other) == [1, 1, 1, 1])
+        try await one.removeAttempt(try counted(second, first: 2), now: now)
+        #expect(try await counts(other) == [0, 0, 1, 1])
+        for _ in 0..<4 { _ = try await other.countAttempt(counters, now: now) }
+        let fifth = try await one.countAttempt(counters, now: now)
+        // The account has to wait, so the attempt is counted under no key.
+        #expect(try await other.countAttempt(counters, now: now) == .delayed([.seconds(1), .zero, .zero, .zero]))
+        #expect(try await counts(one) == [5, 5, 6, 6])
+        // A state that no other attempt has changed is restored.
+        try await other.removeAttempt(try counted(fifth), now: now)
+        #expect(try await counts(one) == [4, 4, 5, 5])
+        let sixth = try await one.countAttempt(counters, now: now)
+        try await other.removeAttempt(try counted(sixth, first: 1, forgetsAll: true), now: now)
+        #expect(try await counts(one) == [0, 5, 6, 6])
     }
 
-    /// Counts a hundred concurrent attempts: none is lost.
+    /// An attempt that is delayed by the key of another group only is counted under no key.
+    func checkGroups(_ one: any ThrottleStore) async throws {
+        let rule = ThrottleRule(limit: 1, window: .seconds(60), delay: .window, maxDelay: .seconds(120))
+        let (mine, shared) = (counter(.address, 7), ThrottleCounter(ThrottleKey(.account, hash: 9), rule))
+        let first = try await one.countAttempt([shared], now: now)
+        #expect(try counted(first).count == 1)
+        #expect(try await one.countAttempt([mine, shared], now: now) == .delayed([.zero, .seconds(60)]))
+        #expect(try await one.throttleStates([mine.key], now: now) == [nil])
+        #expect(try await one.countAttempt([shared, mine], now: now) == .delayed([.seconds(60), .zero]))
+        #expect(try await one.throttleStates([mine.key], now: now) == [nil])
+    }
+
+    /// Counts a hundred concurrent attempts: the rule admits thirty.
     func race(_ one: any ThrottleStore, _ other: any ThrottleStore) async throws {
-        let key = ThrottleKey(.accountAndAddress, hash: 3)
-        let wins = try await withThrowingTaskGroup(of: Bool.self) { group in
+        let counters = [counter(.address), counters[2]]
+        let admitted = try await withThrowingTaskGroup(of: Bool.self) { group in
             for index in 0..<100 {
                 group.addTask {
-                    try await (index % 2 == 0 ? one : other).replaceThrottleState(
-                        key, nil, with: state(UInt32(index)), lifetime: .seconds(60), now: now)
+                    if case .counted = try await (index % 2 == 0 ? one : other).countAttempt(counters, now: now) {
+                        return true
+                    }
+                    return false
                 }
             }
             return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
         }
-        #expect(wins == 1)
+        #expect(admitted == 30)
+        #expect(try await one.throttleStates(counters.map(\.key), now: now).map { $0?.count } == [30, 30])
     }
 }

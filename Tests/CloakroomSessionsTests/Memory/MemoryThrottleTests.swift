@@ -6,11 +6,16 @@ import Testing
 @Suite("The in-memory throttle states")
 struct MemoryThrottleTests {
     private let now = Sample.start
-    private var state: ThrottleState { ThrottleState(count: 1, since: now, notBefore: now) }
+
+    private func counter(_ number: UInt64, lifetime: Int64) -> ThrottleCounter {
+        let rule = ThrottleRule(
+            limit: .max, window: .seconds(lifetime), delay: .window, maxDelay: .seconds(lifetime))
+        return ThrottleCounter(ThrottleKey(.address, hash: number), rule)
+    }
 
     private func add(_ number: UInt64, _ throttle: MemoryThrottle, lifetime: Int64, at time: Timestamp) {
-        let key = ThrottleKey(.address, hash: number)
-        #expect(throttle.replace(key, nil, with: state, lifetime: .seconds(lifetime), now: time))
+        let counter = counter(number, lifetime: lifetime)
+        #expect(throttle.count([counter], now: time) == ThrottleResult([counter], [nil], now: time))
     }
 
     private func isKnown(_ number: UInt64, _ throttle: MemoryThrottle, at time: Timestamp) -> Bool {
@@ -40,13 +45,10 @@ struct MemoryThrottleTests {
         #expect(isKnown(3, throttle, at: now + .seconds(10)))
     }
 
-    @Test("delete expired states, and restart the lifetime at each change")
+    @Test("delete expired states")
     func sweeps() {
         let throttle = MemoryThrottle()
-        let key = ThrottleKey(.address, hash: 1)
-        add(1, throttle, lifetime: 10, at: now)
-        let next = ThrottleState(count: 2, since: now, notBefore: now)
-        #expect(throttle.replace(key, state, with: next, lifetime: .seconds(20), now: now))
+        add(1, throttle, lifetime: 20, at: now)
         throttle.sweep(now: now + .seconds(10))
         #expect(throttle.count == 1)
         throttle.sweep(now: now + .seconds(20))
@@ -56,14 +58,9 @@ struct MemoryThrottleTests {
     @Test("do not grow with repeated changes")
     func changes() {
         let throttle = MemoryThrottle(capacity: 10)
-        let key = ThrottleKey(.account, hash: 1)
-        var known: ThrottleState?
-        for count in 1...10_000 as ClosedRange<UInt32> {
-            let next = ThrottleState(count: count, since: now, notBefore: now)
-            #expect(throttle.replace(key, known, with: next, lifetime: .seconds(60), now: now))
-            known = next
-        }
+        let counter = counter(1, lifetime: 60)
+        for _ in 1...10_000 { _ = throttle.count([counter], now: now) }
         #expect(throttle.count == 1)
-        #expect(throttle.states([key], now: now) == [known])
+        #expect(throttle.states([counter.key], now: now)[0]?.count == 10_000)
     }
 }

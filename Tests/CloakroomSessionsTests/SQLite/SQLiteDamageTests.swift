@@ -66,9 +66,10 @@ struct SQLiteDamageTests {
         #expect(try await store.read(SessionID(1), now: start) == .ended(.revoked))
         #expect(try await store.read(SessionID(2), now: start) == .ended(.revoked))
         #expect(try await store.throttleStates([key], now: start) == [nil])
-        let state = ThrottleState(count: 1, since: start, notBefore: start)
-        #expect(try await store.replaceThrottleState(key, nil, with: state, lifetime: .seconds(9), now: start))
-        #expect(try await store.throttleStates([key], now: start) == [state])
+        let counter = ThrottleCounter(key, SignInThrottle.rule(.account))
+        let result = ThrottleResult([counter], [nil], now: start)
+        #expect(try await store.countAttempt([counter], now: start) == result)
+        #expect(try await store.throttleStates([key], now: start)[0]?.count == 1)
     }
 
     @Test("has overwritten pages: their records are unavailable, never missing, and nothing crashes")

@@ -275,15 +275,30 @@ final class InMemoryRecords: SessionRecordStore {
         }
     }
 
-    func replaceThrottleState(
-        _ key: ThrottleKey, _ old: ThrottleState?, with new: ThrottleState?, lifetime: Duration, now: Timestamp
-    ) async throws(SessionStoreError) -> Bool {
+    func countAttempt(
+        _ counters: [ThrottleCounter], now: Timestamp
+    ) async throws(SessionStoreError) -> ThrottleResult {
         try ask()
         return server.contents.withLock { contents in
-            let current = contents.throttle[key].flatMap { now < $0.forgetAt ? $0.state : nil }
-            guard current == old else { return false }
-            contents.throttle[key] = new.map { ($0, now + lifetime) }
-            return true
+            let states = counters.map { counter in
+                contents.throttle[counter.key].flatMap { now < $0.forgetAt ? $0.state : nil }
+            }
+            let result = ThrottleResult(counters, states, now: now)
+            if case .counted(let counts) = result {
+                for count in counts { contents.throttle[count.counter.key] = (count.after, now + count.lifetime) }
+            }
+            return result
+        }
+    }
+
+    func removeAttempt(_ counts: [ThrottleCount], now: Timestamp) async throws(SessionStoreError) {
+        try ask()
+        server.contents.withLock { contents in
+            for count in counts {
+                let key = count.counter.key
+                let state = contents.throttle[key].flatMap { now < $0.forgetAt ? $0.state : nil }
+                contents.throttle[key] = count.removed(from: state, now: now).map { ($0.state, now + $0.lifetime) }
+            }
         }
     }
 

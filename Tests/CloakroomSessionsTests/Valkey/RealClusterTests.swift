@@ -93,12 +93,10 @@ struct RealClusterTests {
             let marks = (UInt64(1)...20).map { MarkKey(.logoutToken, hash: $0) }
             #expect(try await store.latestMark(marks, now: start) == start)
             let keys = (UInt64(1)...20).map { ThrottleKey(.account, hash: $0) }
-            let state = ThrottleState(count: 1, since: start, notBefore: start)
-            for key in keys {
-                #expect(
-                    try await store.replaceThrottleState(key, nil, with: state, lifetime: .seconds(60), now: start))
-            }
-            #expect(try await other.records.throttleStates(keys, now: start).allSatisfy { $0 == state })
+            let counters = keys.map { ThrottleCounter($0, SignInThrottle.rule(.account)) }
+            let result = ThrottleResult(counters, keys.map { _ in nil }, now: start)
+            #expect(try await store.countAttempt(counters, now: start) == result)
+            #expect(try await other.records.throttleStates(keys, now: start).allSatisfy { $0?.count == 1 })
             for number in UInt64(1)...20 {
                 let end = try await other.records.remove(
                     SessionID(number), reason: .revoked, condition: nil, now: start)

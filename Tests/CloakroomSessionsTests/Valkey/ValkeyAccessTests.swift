@@ -43,11 +43,15 @@ struct ValkeyAccessTests {
             try await store.touch([RecordTouch(id: SessionID(1), lastUsedAt: used, keepUntil: used + .seconds(900))])
             #expect(try await store.records(of: 8, now: start).count == 1)
             let key = ThrottleKey(.address, hash: 1)
-            let state = ThrottleState(count: 1, since: start, notBefore: start)
             #expect(try await store.throttleStates([key], now: start) == [nil])
-            #expect(
-                try await store.replaceThrottleState(key, nil, with: state, lifetime: .seconds(9), now: start))
-            #expect(try await store.replaceThrottleState(key, state, with: nil, lifetime: .seconds(9), now: start))
+            let counter = ThrottleCounter(key, SignInThrottle.rule(.address))
+            let result = ThrottleResult([counter], [nil], now: start)
+            #expect(try await store.countAttempt([counter], now: start) == result)
+            _ = try await store.countAttempt([counter], now: start)
+            let count = ThrottleCount(counter, over: nil, now: start)
+            // From a state that another attempt has changed, and from one that none has.
+            for _ in 0..<2 { try await store.removeAttempt([count], now: start) }
+            #expect(try await store.throttleStates([key], now: start) == [nil])
             let removal = try await store.remove(SessionID(1), reason: .revoked, condition: nil, now: start)
             #expect(removal != .notFound)
             #expect(try await store.insert(.sample(2)))

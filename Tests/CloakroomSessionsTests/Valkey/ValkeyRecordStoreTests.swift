@@ -302,32 +302,19 @@ struct ValkeyRecordStoreTests {
         }
     }
 
-    @Test("Throttle states are replaced only if the expected state is current")
+    @Test("A throttle state that is none is replaced, and states expire at the server")
     func throttle() async throws {
         try await withValkeyStore { store, server in
-            let key = ThrottleKey(.account, hash: .max)
-            let (a, b) = (
-                ThrottleState(count: 1, since: Self.start, notBefore: Self.start),
-                ThrottleState(count: .max, since: Timestamp(milliseconds: -5), notBefore: Timestamp(milliseconds: .max))
-            )
-            func swap(_ old: ThrottleState?, _ new: ThrottleState?) async throws -> Bool {
-                try await store.replaceThrottleState(key, old, with: new, lifetime: .seconds(60), now: Self.start)
+            let counter = ThrottleCounter(ThrottleKey(.account, hash: .max), SignInThrottle.rule(.account))
+            let key = store.keys.throttle(counter.key)
+            for text in ["nonsense", "1 2", "1 2 3 4", ""] {
+                try await server.ask("SET", .text(key), .text(text))
+                #expect(try await store.throttleStates([counter.key], now: Self.start) == [nil])
+                let result = ThrottleResult([counter], [nil], now: Self.start)
+                #expect(try await store.countAttempt([counter], now: Self.start) == result)
+                let left = try await server.ask("PTTL", .text(key))
+                guard case .integer(3_590_000...3_600_000) = left else { Issue.record("PTTL is \(left)"); return }
             }
-            func states() async throws -> [ThrottleState?] {
-                try await store.throttleStates([ThrottleKey(.address, hash: 1), key], now: Self.start)
-            }
-            #expect(try await states() == [nil, nil])
-            #expect(try await swap(a, b) == false)
-            #expect(try await swap(nil, a))
-            #expect(try await swap(nil, b) == false)
-            #expect(try await swap(a, b))
-            #expect(try await states() == [nil, b])
-            #expect(try await server.ask("PTTL", .text(store.keys.throttle(key))) != .integer(-1))
-            #expect(try await swap(b, nil))
-            #expect(try await states() == [nil, nil])
-            try await server.ask("SET", .text(store.keys.throttle(key)), "nonsense")
-            #expect(try await states() == [nil, nil])
-            #expect(try await swap(nil, a))
         }
     }
 
@@ -352,7 +339,11 @@ struct ValkeyRecordStoreTests {
             #expect(keys.cutoff(named: ByteBuffer(string: other)) == nil)
         }
         #expect(keys.mark(MarkKey(.logoutToken, hash: 255)) == "app:x:{m200000000000000ff}:mark")
-        #expect(keys.throttle(ThrottleKey(.address, hash: 255)) == "app:x:{t200000000000000ff}:throttle")
+        #expect(
+            keys.throttle(ThrottleKey(.address, hash: 255)) == "app:x:{t00000000000000ff}:200000000000000ff:throttle")
+        #expect(
+            keys.throttle(ThrottleKey(.spelling, hash: 1, group: 255))
+                == "app:x:{t00000000000000ff}:60000000000000001:throttle")
         #expect(keys.session(named: ByteBuffer(string: keys.session(SessionID(255)))) == SessionID(255))
         for other in [
             keys.lease(SessionID(1)), "app:x:{}:session", "app:{00000000000000ff}:session", "app:x:{0ff}:session",

@@ -36,9 +36,8 @@ struct Call {
         case assertCutoff(Int, Cutoff)
         case setMark(Int)
         case assertMark(Int)
-        case readThrottle(Int)
-        /// Replaces a state of the throttle, if it is still the same.
-        case replaceThrottle(Int, ThrottleState?, with: ThrottleState)
+        /// Counts an attempt at a time of the gateway's clock, unless the rule delays it.
+        case countAttempt(Int, at: Timestamp)
         /// `CLUSTER SLOTS`.
         case topology
     }
@@ -79,8 +78,7 @@ enum Reply {
     case reject(RejectResult)
     case born(Int64)
     case list([Int])
-    case throttle(ThrottleState?)
-    /// Whether a mark was set, or a state of the throttle replaced.
+    /// Whether a mark was set, or an attempt counted.
     case changed(Bool)
     case done
     case moved(to: Int)
@@ -144,8 +142,6 @@ struct Attempt {
     let key: Int
     let gateway: Int
     let startedAt: Timestamp
-    /// How often the state may still be read again because another attempt has replaced it.
-    var retries = 2
 }
 
 /// A sign-out of one session or of all sessions of an account.

@@ -41,8 +41,8 @@ public enum InjectedBug: String, Sendable, CaseIterable {
     case markNotJournaled
     /// A mark counts as set if the result of setting it is unknown.
     case unknownMarkCounts
-    /// A state of the throttle is replaced without comparing it.
-    case throttleOverwrites
+    /// An attempt is counted although the throttle delays it.
+    case throttleIgnoresDelay
     /// An attempt is admitted if the throttle cannot be read or written.
     case throttleFailsOpen
     /// Refreshes begin immediately after a failover.

@@ -48,7 +48,7 @@ public enum SimulationEvent: Int, Sendable, CaseIterable {
     // Actions and results.
     case signedIn, signInFailed, signedOut, signedOutEverywhere, signOutFailed, endedByCutoff
     case markSet, markRejected, markUnknown, markAsserted
-    case attemptAdmitted, attemptDelayed, attemptRepeated, attemptFailed
+    case attemptAdmitted, attemptDelayed, attemptFailed
     case refreshed, coalesced, refreshEnded, refreshFailed, tokenReused
     case served, servedFromCache, unauthorized, respondedUnavailable
 }

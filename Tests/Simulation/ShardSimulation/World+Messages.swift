@@ -205,7 +205,7 @@ extension World {
         case .signIn(let session): signInProceeds(session, call, reply)
         case .signOut(let signOut): signOutProceeds(signOut, call, reply)
         case .callback(let mark): callbackProceeds(mark, call, reply)
-        case .attempt(let attempt): attemptProceeds(attempt, call, reply)
+        case .attempt(let attempt): attemptProceeds(attempt, reply)
         case .topology: topologyReceived(gateway, call, reply)
         case .assertion(let slot): asserted(gateway, slot, call, reply)
         case .none: break

@@ -233,9 +233,7 @@ func describe(_ body: Call.Body) -> String {
     case .assertCutoff(let account, let cutoff): "assert the cutoff \(cutoff.time) of account \(account)"
     case .setMark(let mark): "set the mark of login \(mark)"
     case .assertMark(let mark): "assert the mark of login \(mark)"
-    case .readThrottle(let key): "throttle of key \(key)"
-    case .replaceThrottle(let key, let old, let new):
-        "throttle of key \(key) from \(old?.count ?? 0) to \(new.count)"
+    case .countAttempt(let key, let time): "count an attempt of key \(key) at \(time.milliseconds)"
     case .topology: "topology"
     }
 }
@@ -245,7 +243,6 @@ func describe(_ reply: Reply) -> String {
     case .record(let session, let born): "p\(Names.pair(session)) v\(session.version), born at \(born)"
     case .save(.saved(let session)): "saved p\(Names.pair(session)) v\(session.version)"
     case .cutoff(let cutoff): "cutoff \(cutoff.time), keeping s\(cutoff.keeps)"
-    case .throttle(let state): "\(state?.count ?? 0) attempts"
     default: "\(reply)"
     }
 }

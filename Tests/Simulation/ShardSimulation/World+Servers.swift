@@ -140,10 +140,13 @@ extension World {
             guard !node.data.marks[mark] else { return .changed(false) }
             write(.mark(mark, true), at: node, by: call, notifies: false)
             return .changed(true)
-        case .readThrottle(let key): return .throttle(node.data.throttle[key])
-        case .replaceThrottle(let key, let old, let new):
-            guard node.data.throttle[key] == old || mutant == .throttleOverwrites else { return .changed(false) }
-            write(.throttle(key, new), at: node, by: call, notifies: false)
+        case .countAttempt(let key, let time):
+            let state = node.data.throttle[key]
+            guard Settings.throttle.wait(state, now: time) == nil || mutant == .throttleIgnoresDelay else {
+                return .changed(false)
+            }
+            let next = Settings.throttle.recordingAttempt(state, now: time)
+            write(.throttle(key, next), at: node, by: call, notifies: false)
             return .changed(true)
         case .assertEnd, .assertRecord, .assertLease, .assertCutoff, .assertMark:
             coverage.count(assert(body, call, at: node) ? .endAsserted : .assertionIgnored)

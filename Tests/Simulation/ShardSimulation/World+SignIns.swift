@@ -67,35 +67,17 @@ extension World {
         for _ in 0..<burst.count {
             guard let gateway = anyGateway() else { continue }
             attempts.append(Attempt(key: burst.key, gateway: gateway.number, startedAt: clock(gateway)))
-            readThrottle(attempts.count - 1)
+            let attempt = attempts[attempts.count - 1]
+            send(
+                .countAttempt(attempt.key, at: attempt.startedAt), slot: slot(throttleKey: attempt.key),
+                from: gateways[attempt.gateway], owner: .attempt(attempts.count - 1))
         }
     }
 
-    private func readThrottle(_ index: Int) {
-        let key = attempts[index].key
-        send(
-            .readThrottle(key), slot: slot(throttleKey: key), from: gateways[attempts[index].gateway],
-            owner: .attempt(index))
-    }
-
-    func attemptProceeds(_ index: Int, _ call: Int, _ reply: Reply) {
-        let attempt = attempts[index]
-        switch (calls[call].body, reply) {
-        case (.readThrottle(let key), .throttle(let state)):
-            guard Settings.throttle.wait(state, now: attempt.startedAt) == nil else {
-                return coverage.count(.attemptDelayed)
-            }
-            let next = Settings.throttle.recordingAttempt(state, now: attempt.startedAt)
-            send(
-                .replaceThrottle(key, state, with: next), slot: slot(throttleKey: key), from: gateways[attempt.gateway],
-                owner: .attempt(index))
-        case (.replaceThrottle, .changed(true)): admit(index)
-        case (.replaceThrottle, .changed(false)):
-            // Another attempt was faster.
-            guard attempt.retries > 0 else { return coverage.count(.attemptDelayed) }
-            coverage.count(.attemptRepeated)
-            attempts[index].retries -= 1
-            readThrottle(index)
+    func attemptProceeds(_ index: Int, _ reply: Reply) {
+        switch reply {
+        case .changed(true): admit(index)
+        case .changed(false): coverage.count(.attemptDelayed)
         default:
             coverage.count(.attemptFailed)
             if mutant == .throttleFailsOpen { admit(index) }

@@ -26,7 +26,7 @@ struct MutantTests {
         (.asksWithoutAsking, 18),
         (.markNotJournaled, 4),
         (.unknownMarkCounts, 4),
-        (.throttleOverwrites, 4),
+        (.throttleIgnoresDelay, 4),
         (.throttleFailsOpen, 4),
         (.graceForgotten, 140),
         (.missingMeansEnded, 680),

@@ -150,9 +150,13 @@ struct RunningRecords: SessionRecordStore {
         try await records.throttleStates(keys, now: now)
     }
 
-    func replaceThrottleState(
-        _ key: ThrottleKey, _ old: ThrottleState?, with new: ThrottleState?, lifetime: Duration, now: Timestamp
-    ) async throws(SessionStoreError) -> Bool {
-        try await records.replaceThrottleState(key, old, with: new, lifetime: lifetime, now: now)
+    func countAttempt(
+        _ counters: [ThrottleCounter], now: Timestamp
+    ) async throws(SessionStoreError) -> ThrottleResult {
+        try await records.countAttempt(counters, now: now)
+    }
+
+    func removeAttempt(_ counts: [ThrottleCount], now: Timestamp) async throws(SessionStoreError) {
+        try await records.removeAttempt(counts, now: now)
     }
 }
