@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""What a gateway holds and computes for hostile peers: bytes of memory and CPU time per byte that they send.
+
+  holdings.py                                  all strategies, a second each
+  holdings.py --long                           10 s each, and ten times the bytes
+  holdings.py --only PING --only 'rapid'       strategies by the beginnings of their names
+  holdings.py --set limits.head=65535          with another setting of the gateway
+
+Each strategy has a gateway of its own with its default limits, and HAProxy with the same limits and upstream. A strategy
+passes if the gateway holds at most twice as much per byte as HAProxy, needs at most twice as much CPU time per byte, and
+serves a client that behaves well. Where HAProxy has no such function, the bounds are fixed; they are in
+strategies/identity.py. Exits with 1 if a strategy fails. Standard library only.
+"""
+
+import argparse
+import concurrent.futures
+import dataclasses
+import multiprocessing
+import pathlib
+import sys
+
+from harness.command import Failure, exit_on_signals, run_command
+from harness.gateway import release_build, version_of
+from harness.ports import free_ports
+from harness.process import allow_many_files
+from strategies import clear, http2, identity, responses, tls
+from strategies.servers import StrategyEnvironment, measure
+from strategies.strategy import Strategy
+
+ALL = [*clear.STRATEGIES, *tls.STRATEGIES, *http2.STRATEGIES, *responses.STRATEGIES, *identity.STRATEGIES]
+CONTROL = Strategy("none", clear.once(), connections=0)
+"""Only the client that behaves well. The CPU time of its requests is subtracted."""
+MOST = 2, 2
+"""How many times the memory and the CPU time of HAProxy the gateway's may be."""
+FLOOR = 256 * 1_024, 0.015
+"""Bytes and seconds. HAProxy's count as at least this: runs of one process differ by as much."""
+P99 = 0.5
+"""Seconds; of the client that behaves well."""
+SHORT, LONG = (1.0, 1), (10.0, 10)
+"""Seconds of a strategy, and the factor of its bytes."""
+
+EXCEPTIONS = {}
+"""Strategies that exceed a bound, with other values of MOST, and why."""
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--product", type=pathlib.Path, help="the gateway's binary; default: the release build's")
+    parser.add_argument("--long", action="store_true", help="10 s and ten times the bytes")
+    parser.add_argument("--only", action="append", metavar="NAME", help="the beginning of a strategy's name; repeatable")
+    parser.add_argument("--lanes", type=int, help="processes that measure at the same time, 1 to 16; default: 6, with --long 2")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the gateway")
+    parser.add_argument("--slack", type=float, default=1, help="multiplies the limits of time, 1 to 10; default: 1")
+    parser.add_argument("--verbose", action="store_true", help="also print what the peers received")
+    options = parser.parse_args()
+    options.lanes = options.lanes or (2 if options.long else 6)
+    if not 1 <= options.lanes <= 16 or not 1 <= options.slack <= 10:
+        parser.error("1 to 16 lanes, and a slack from 1 to 10")
+    options.strategies = [strategy for strategy in ALL if strategy.name.startswith(tuple(options.only or [""]))]
+    if not options.strategies:
+        parser.error("no strategy has such a name")
+    return options
+
+
+def bounds(strategy, ours, theirs, slack):
+    """The most bytes and seconds of CPU that the gateway may need."""
+    if strategy.fixed:
+        return max(2 * FLOOR[0], strategy.fixed[0] * ours.sent), max(2 * FLOOR[1], strategy.fixed[1] * ours.sent / 1e9 * slack)
+    memory, cpu = EXCEPTIONS.get(strategy.name, MOST)[:2]
+    share = ours.sent / theirs.sent
+    return memory * max(FLOOR[0], theirs.anonymous * share), cpu * max(FLOOR[1], theirs.cpu * share)
+
+
+def misses(strategy, ours, theirs, slack):
+    """What exceeds its bound, as sentences."""
+    memory, cpu = bounds(strategy, ours, theirs, slack)
+    found = []
+    if ours.opened < strategy.connections or not ours.sent:
+        found.append(f"was not carried out: {ours.opened} connections, {ours.sent} bytes")
+    if ours.anonymous > memory:
+        found.append(f"holds {ours.anonymous:,.0f} bytes for {ours.sent:,}, at most {memory:,.0f}")
+    if ours.cpu > cpu:
+        found.append(f"needs {ours.cpu * 1e3:.0f} ms of CPU for {ours.sent:,} bytes, at most {cpu * 1e3:.0f} ms")
+    if ours.failures:
+        found.append(f"{len(ours.failures)} of {ours.requests} requests of another client failed: {ours.failures[0]}")
+    if ours.p99 > P99 * slack:
+        found.append(f"p99 of another client is {ours.p99 * 1e3:.0f} ms, at most {P99 * slack * 1e3:.0f} ms")
+    return found
+
+
+def columns(cost):
+    """Four columns of one process."""
+    if cost is None:
+        return "– | – | – | – |"
+    memory = f"{cost.anonymous / 1_024:,.0f} | {cost.anonymous / cost.sent:.2f}"
+    return f"{memory} | {cost.kept / 1_024:,.0f} | {cost.cpu * 1e9 / cost.sent:,.0f} |"
+
+
+def report(strategy, ours, theirs, options):
+    """Prints the line of a strategy. Returns whether it passed."""
+    found = misses(strategy, ours, theirs, options.slack)
+    result = "FAIL" if found else "exception" if strategy.name in EXCEPTIONS else "pass"
+    figures = f"{ours.sent / 1e3:,.0f} | {columns(ours)} {columns(theirs)} {ours.p99 * 1e3:.0f}"
+    print(f"| {strategy.name} | {figures} | {result} |", flush=True)
+    for sentence in found:
+        print(f"holdings: {strategy.name}: {sentence}", file=sys.stderr, flush=True)
+    for cost in (ours, theirs) if options.verbose else ():
+        print("    ", dataclasses.asdict(cost) if cost else "", flush=True)
+    return not found
+
+
+# The executor starts its processes by fork: neither an environment nor a strategy can be sent to one.
+_environment = None
+
+
+def carry_out(index, name, ports, is_long, settings):
+    strategy = CONTROL if index is None else ALL[index]
+    settings = [part for value in settings for part in ("--set", value)] if name == "cloakroom" else []
+    return measure(_environment, strategy, name, ports, *(LONG if is_long else SHORT), settings)
+
+
+def net(task, control):
+    """The cost of a strategy without that of the client that behaves well."""
+    cost = task.result()
+    return dataclasses.replace(cost, cpu=max(0, cost.cpu - control.cpu * cost.requests / control.requests))
+
+
+def run(options):
+    """Carries out all strategies, several at the same time, and prints their lines in order."""
+    context = multiprocessing.get_context("fork")
+    executor = concurrent.futures.ProcessPoolExecutor(options.lanes, context, initializer=exit_on_signals)
+    passed = failed = 0
+    print("| strategy | KB sent | Cloakroom: KiB held | per byte | KiB kept | CPU ms/MB "
+          "| HAProxy: KiB held | per byte | KiB kept | CPU ms/MB | p99 ms | result |")
+    print("| --- |" + " ---: |" * 10 + " --- |", flush=True)
+
+    def start(index, name):
+        return executor.submit(carry_out, index, name, free_ports(3), options.long, options.set)
+
+    try:
+        controls = {name: start(None, name) for name in ("cloakroom", "haproxy")}
+        tasks = []
+        for strategy in options.strategies:
+            names = ["cloakroom"] if strategy.fixed else controls
+            tasks.append({name: start(ALL.index(strategy), name) for name in names})
+        controls = {name: control.result() for name, control in controls.items()}
+        for strategy, pair in zip(options.strategies, tasks):
+            try:
+                costs = {name: net(task, controls[name]) for name, task in pair.items()}
+                is_passed = report(strategy, costs["cloakroom"], costs.get("haproxy"), options)
+            except Failure as failure:
+                # The gateway has ended, or does not start.
+                print(f"| {strategy.name} |" + " – |" * 10 + " FAIL |")
+                print(f"holdings: {strategy.name}: {failure}", file=sys.stderr, flush=True)
+                is_passed = False
+            passed, failed = passed + is_passed, failed + (not is_passed)
+    finally:
+        executor.shutdown(cancel_futures=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+def main():
+    global _environment
+    options = arguments()
+    allow_many_files()
+    with StrategyEnvironment(options.product or release_build()) as _environment:
+        print(f"Cloakroom {version_of([_environment.binary, '--version'])}; {version_of(['haproxy', '-v'])}\n", flush=True)
+        return run(options)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,36 @@
+"""Strategies of sign-ins and sessions, which HAProxy does not have; so their bounds are fixed."""
+
+import base64
+import secrets
+
+from strategies.clear import head, invented
+from strategies.strategy import Strategy
+
+BEHIND_PROXY = {"trustedProxies": ["127.0.0.0/8"]}
+HANGING = {"upstream": {"signIn": {"path": "/hang"}}}
+
+
+def cookie(_text):
+    return head(b"/private/x", b"Cookie: cloakroom=%b\r\n" % secrets.token_urlsafe(32).encode())
+
+
+def sign_in(fields=b"", name=b"jo"):
+    credentials = base64.b64encode(name + b"@example.com:invented")
+    return head(b"/auth", b"Authorization: Basic %b\r\nContent-Length: 0\r\n%b" % (credentials, fields), b"POST")
+
+
+def from_address(text):
+    address = ".".join(map(str, [10, *secrets.token_bytes(3)])).encode()
+    return sign_in(b"X-Forwarded-For: %b\r\n" % address, text)
+
+
+HANGING_PROXY = {"connections": 100, "changes": BEHIND_PROXY | HANGING, "returns": False}
+
+STRATEGIES = [
+    Strategy("invented session cookies", invented(cookie), "h1", 10, 200, fixed=(2, 500)),
+    Strategy("two cookies of the session", invented(lambda text: cookie(text)[:-4] + b"; cloakroom=x\r\n\r\n"), fixed=(2, 500)),
+    Strategy("invented accounts", invented(lambda text: sign_in(name=text)), "h1", 1, 200, fixed=(8, 1_000)),
+    Strategy("one account", invented(lambda text: sign_in()), "h1", 1, 200, fixed=(2, 1_000)),
+    Strategy("accounts and addresses", invented(from_address), "h1", 10, 200, changes=BEHIND_PROXY, fixed=(8, 1_000)),
+    Strategy("sign-ins without a response", lambda number: [from_address(b"%d" % number)], **HANGING_PROXY, fixed=(100, 1_000)),
+]
