@@ -33,8 +33,6 @@ def gateway(folder, port, admin_port, targets, policy, is_baseline, binary, chan
     upstream = {"targets": urls, "pool": {"maxConnections": policy.max_connections}}
     if not is_baseline:
         upstream |= new_keys(policy)
-    elif policy.name:
-        upstream["resolveInterval"] = milliseconds(policy.interval)
     limits = {"connectionsPerAddress": 20_000, "body": "1GiB"}
     config = {
         "listeners": [{"address": f"127.0.0.1:{port}", "http2": policy.listens == "h2c"}],

@@ -12,7 +12,7 @@ struct Cloakroom: AsyncParsableCommand {
         version: version,
         subcommands: [
             Demo.self, Init.self, Doctor.self, Serve.self, ReloadCommand.self, CheckConfig.self, PrintConfig.self,
-            Explain.self, Routes.self, Health.self, Top.self, Capacity.self, AuditHash.self, VersionCommand.self,
+            Explain.self, Routes.self, Health.self, Top.self, AuditHash.self, VersionCommand.self,
             ConfigReferenceCommand.self, MockAPICommand.self, MockProviderCommand.self,
         ])
 

@@ -218,7 +218,7 @@ import Testing
           api:
             targets: ["http://one:9000", "http://[::1]:9000/", "https://two", "HTTPS://two:444", "unix:/run/a b@c.sock"]
             tls: { caFile: tls.crt, certificateFile: tls.crt, keyFile: tls.key, serverName: api.example.com }
-            resolveInterval: 5s
+            dns: { interval: 5s }
             preserveHost: false
             apiToken: { header: X-Key, value: k7Tq-upstream }
             signIn: { path: /auth }

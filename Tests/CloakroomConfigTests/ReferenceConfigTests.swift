@@ -29,7 +29,7 @@ import Testing
         // Uncomments all keys except those that conflict with each other or require files.
         let excluded = [
             "tls:", "valueFile:", "name: __Host-", "token:", "tokenFile:", "secrets:", "secretsFile:", "passwordFile:",
-            "sentinelPasswordFile:", "headersFile:", "caFile:", "targets:", "grpc:", "resolveInterval:",
+            "sentinelPasswordFile:", "headersFile:", "caFile:", "targets:", "grpc:",
             // Only for calls with a body.
             "members:", "static:", "client:",
             "identities:", "require:",

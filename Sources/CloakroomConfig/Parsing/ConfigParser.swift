@@ -16,11 +16,11 @@ final class ConfigParser: Unprintable {
 
     /// The values parsed so far, in this order.
     private(set) var values: [EffectiveValue] = []
-    private(set) var problems: [ConfigDiagnostic]
+    private(set) var problems: [ConfigDiagnostic] = []
     /// Problems that depend on other keys; each is dropped if one of these keys is missing or malformed.
     private(set) var consequences: [(problem: ConfigDiagnostic, causes: [[String]])] = []
     /// Problems that do not reject the configuration.
-    private(set) var warnings: [ConfigDiagnostic]
+    private(set) var warnings: [ConfigDiagnostic] = []
     /// Explanations of settings that are valid but easily misread.
     private(set) var notes: [ConfigDiagnostic] = []
     /// Missing required keys and their errors. Whether they are reported depends on the misspelled keys.
@@ -33,8 +33,6 @@ final class ConfigParser: Unprintable {
     let openTelemetry: OpenTelemetryProvider
     private let flags: OverrideProvider
     private let environment: KeyMappingProvider<EnvironmentVariablesProvider>
-    /// The variables that are set by old names, by the new name.
-    private let oldVariables: [String: String]
     /// The locations of the values parsed so far.
     private(set) var locations: ValueLocations
 
@@ -43,14 +41,9 @@ final class ConfigParser: Unprintable {
 
     init(_ sources: ConfigSources, tree: YAMLTree, isDocumenting: Bool = false) {
         documentation = isDocumenting ? DocumentedKeys() : nil
-        let renamed = RenamedKeys(sources, tree: tree)
-        let sources = renamed.sources
-        let tree = MixedLists.expanding(renamed.tree, sources: sources)
+        let tree = MixedLists.expanding(tree, sources: sources)
         self.sources = sources
         self.tree = tree
-        oldVariables = renamed.oldVariables
-        warnings = renamed.warnings
-        problems = renamed.problems
         locations = ValueLocations(name: sources.name, tree: tree)
         directory = sources.file.map(ConfigRelativePath.directory) ?? ""
         flags = OverrideProvider(sources.overrides)
@@ -98,8 +91,7 @@ final class ConfigParser: Unprintable {
         switch lookup.layer {
         case .flags: locations.origins[path] = .flag
         case .environment:
-            let variable = variable(path)
-            locations.origins[path] = .environment(oldVariables[variable] ?? variable)
+            locations.origins[path] = .environment(variable(path))
         case .secretFiles: locations.origins[path] = .secretFile(lookup.name)
         case .file: locations.origins[path] = tree[Self.named(path)].map { .file($0.value) }
         case .openTelemetry: locations.origins[path] = openTelemetry.variable(for: path).map { .environment($0) }

@@ -4,43 +4,16 @@ import CloakroomWire
 extension DNSConfiguration {
     /// `dns` of an upstream.
     ///
-    /// - `interval`: 1s to 1d; default 30s. Older configurations set `resolveInterval` of the upstream instead.
+    /// - `interval`: 1s to 1d; default 30s.
     /// - `eachAddress`: whether each address of a host name is a target; default `true`.
     /// - `keep`: 0s to 1d; default 2m.
-    /// - Parameter upstream: The section of the upstream.
-    init(from scope: ConfigScope, upstream: ConfigScope) {
+    init(from scope: ConfigScope) {
         let defaults = DNSConfiguration()
         let format = ValueFormat<Duration>.duration(.seconds(1) ... .seconds(86_400))
-        let old = "resolveInterval"
-        let given = upstream.optional(old, as: format)
         self.init(
-            interval: scope.value("interval", as: format, default: given ?? defaults.interval),
+            interval: scope.value("interval", as: format, default: defaults.interval),
             eachAddress: scope.value("eachAddress", as: .flag, default: defaults.eachAddress),
             keep: scope.value("keep", as: .duration(.zero ... .seconds(86_400)), default: defaults.keep))
-        // The documented default does not depend on the other key.
-        scope.reading.document(scope.path + ["interval"]) { $0.defaultValue = format.render(defaults.interval) }
-        guard let given, scope.isSet("interval"), !scope.isInvalid("interval") else { return }
-        let (own, other) = (
-            scope.reading.origin(scope.path + ["interval"]), upstream.reading.origin(upstream.path + [old])
-        )
-        if own.rank == other.rank {
-            upstream.report(ConfigValueError("conflicts with dns.interval", "keep dns.interval only"), at: old)
-        } else if other.rank < own.rank {
-            interval = given
-        }
-    }
-}
-
-extension ValueSource {
-    /// The precedence of the source, the strongest first.
-    fileprivate var rank: Int {
-        switch self {
-        case .flag: 0
-        case .environment: 1
-        case .secretFile: 2
-        case .file: 3
-        case .defaultValue: 4
-        }
     }
 }
 

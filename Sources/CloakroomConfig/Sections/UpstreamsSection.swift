@@ -69,7 +69,7 @@ extension UpstreamConfiguration {
         list.check(zone: zone, protocolVersion: version)
         self.init(
             name: name, targets: targets ?? [], tls: tls, zone: zone, protocolVersion: version,
-            dns: DNSConfiguration(from: scope.sectionWithDefaults("dns"), upstream: scope),
+            dns: DNSConfiguration(from: scope.sectionWithDefaults("dns")),
             balance: BalanceConfiguration(from: scope.sectionWithDefaults("balance")),
             health: HealthCheckConfiguration(
                 from: scope.section("health"), upstream: scope, protocolVersion: version, targets: targets),

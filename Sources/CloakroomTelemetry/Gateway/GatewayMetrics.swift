@@ -235,14 +235,10 @@ extension GatewayMetrics {
 
     /// `cloakroom_rejections_total`: malformed messages and connections that were rejected. The reason is a source
     /// constant.
-    public func rejections(reason: StaticString) -> RejectionCounter {
-        RejectionCounter(
-            current: registry.counter(
-                "cloakroom_rejections_total", help: "Rejected messages and connections, by reason.",
-                labels: [("reason", reason.description)]),
-            deprecated: registry.counter(
-                "cloakroom_wire_rejections_total", help: "Deprecated: use cloakroom_rejections_total.",
-                labels: [("kind", reason.description)]))
+    public func rejections(reason: StaticString) -> CounterHandle {
+        registry.counter(
+            "cloakroom_rejections_total", help: "Rejected messages and connections, by reason.",
+            labels: [("reason", reason.description)])
     }
 
     /// `cloakroom_build_info`, always 1.
@@ -319,17 +315,6 @@ extension GatewayMetrics {
     ) -> String {
         if let error { return error.label.description }
         return errors.contains(status) ? String(status) : ""
-    }
-}
-
-/// Counts rejections under the current name of the family and its deprecated one.
-public struct RejectionCounter: Sendable {
-    fileprivate let current, deprecated: CounterHandle
-
-    /// Counts one rejection.
-    public func increment() {
-        current.increment()
-        deprecated.increment()
     }
 }
 

@@ -238,8 +238,8 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
             "6:12: upstreams.api.tls.verify: unknown key"
                 + " (write one of: caFile, certificateFile, keyFile, serverName)"),
         DiagnosticCase(
-            "[\"http://127.0.0.1:9000\"]", "[\"http://a\"]\n    resolveInterval: 100ms",
-            "6:22: upstreams.api.resolveInterval: must be in the allowed range, not 100ms (write 1s to 1d)"),
+            "[\"http://127.0.0.1:9000\"]", "[\"http://a\"]\n    dns: { interval: 100ms }",
+            "6:22: upstreams.api.dns.interval: must be in the allowed range, not 100ms (write 1s to 1d)"),
         DiagnosticCase(
             "{ value: demo }", "{ header: X TOKEN, value: demo }",
             "6:25: upstreams.api.apiToken.header: must be a token, not \"X TOKEN\""

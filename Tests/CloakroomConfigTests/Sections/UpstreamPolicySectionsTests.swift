@@ -147,19 +147,6 @@ import Testing
         #expect(try Self.upstream("eject: { time: 20m }").eject.longest == .seconds(1_200))
     }
 
-    @Test func theOlderNameOfTheQueryIntervalIsRead() throws {
-        let old = try Self.fixture("resolveInterval: 5s")
-        let config = try old.load()
-        #expect(config.configuration.upstreams[0].dns == DNSConfiguration(interval: .seconds(5)))
-        #expect(config.warnings == [])
-        // The stronger source decides, whichever name it uses.
-        let flag = try old.load(overrides: [("upstreams.api.dns.interval", "6s")])
-        #expect(flag.configuration.upstreams[0].dns.interval == .seconds(6))
-        let variable = try Self.fixture("dns: { interval: 7s }")
-            .load(environment: ["CLOAKROOM_UPSTREAMS_API_RESOLVE_INTERVAL": "8s"])
-        #expect(variable.configuration.upstreams[0].dns.interval == .seconds(8))
-    }
-
     @Test(arguments: mistakes)
     func aMistakeIsReportedWithItsPlaceAndARemedy(_ keys: String, _ error: String) throws {
         #expect(try Self.fixture(keys).valueErrors() == ["cloakroom.yaml:" + error])
@@ -174,10 +161,6 @@ import Testing
             (
                 "zone: \"\"",
                 "6:11: upstreams.api.zone: must be a name, not \"\" (write at most 64 letters, digits, dots, hyphens and underscores, a letter or digit first)"
-            ),
-            (
-                "dns: { interval: 5s }\nresolveInterval: 6s",
-                "7:22: upstreams.api.resolveInterval: conflicts with dns.interval (keep dns.interval only)"
             ),
             ("dns: { intervall: 5s }", "6:12: upstreams.api.dns.intervall: unknown key (did you mean \"interval\"?)"),
             (

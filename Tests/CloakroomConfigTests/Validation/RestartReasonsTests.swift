@@ -162,7 +162,7 @@ import Testing
         "minimumVersion": "1.3", "cipherSuites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "mode": "optional",
         "http2": "false", "trustedSources": "10.0.0.0/9", "enabled": "false", "token": "0123456789abcdef",
         "tokenScope": "everything", "buckets": "0.002,1", "allowedHosts": "admin.test",
-        "targets": "https://three", "serverName": "three", "resolveInterval": "1s", "preserveHost": "false",
+        "targets": "https://three", "serverName": "three", "preserveHost": "false",
         "header": "X-Other", "value": "other", "method": "PATCH", "path": "/other", "credentials": "json",
         "accessToken": "other", "refreshToken": "other", "expiresIn": "other", "maxConnections": "7",
         "maxPending": "7", "pendingTimeout": "7s", "idleTimeout": "7s", "requestsPerConnection": "7",

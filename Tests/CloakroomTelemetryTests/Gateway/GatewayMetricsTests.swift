@@ -68,7 +68,6 @@ struct GatewayMetricsTests {
             #"cloakroom_upstream_pending_requests{upstream="api"} 1"#,
             #"cloakroom_upstream_retries_total{outcome="sent",reason="reset",upstream="api"} 1"#,
             #"cloakroom_rejections_total{reason="bad_host"} 1"#,
-            #"cloakroom_wire_rejections_total{kind="bad_host"} 1"#,
             #"cloakroom_token_refreshes_total{outcome="lease_timeout"} 1"#,
             #"cloakroom_token_refresh_duration_seconds_sum{outcome="lease_timeout"} 2.0"#,
             #"cloakroom_session_store_up{backend="valkey"} 1"#,

@@ -152,7 +152,7 @@ struct ServeTests {
             #expect(metrics.status == 200)
             for name in [
                 "cloakroom_sign_ins_total", "cloakroom_sessions_created_total", "cloakroom_sessions_ended_total",
-                "cloakroom_rejections_total", "cloakroom_wire_rejections_total", "cloakroom_auth_decisions_total",
+                "cloakroom_rejections_total", "cloakroom_auth_decisions_total",
                 "http_server_request_duration_seconds",
             ] {
                 #expect(metrics.body.contains(name))

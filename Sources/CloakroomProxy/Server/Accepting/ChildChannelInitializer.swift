@@ -78,7 +78,7 @@ enum ConnectionRejection: Error, Equatable, CaseIterable {
 
 /// Counts rejected connections by reason. They are not logged: a flood of connections must not flood the log.
 struct RejectionCounters: Sendable {
-    private let counters: [ConnectionRejection: RejectionCounter]
+    private let counters: [ConnectionRejection: CounterHandle]
 
     init(_ metrics: GatewayMetrics) {
         counters = Dictionary(

@@ -1,1 +1,0 @@
-"""The parts of capacity.py: servers, records in bulk, and the costs of operations."""
