@@ -15,6 +15,7 @@
   endurance.py provider      an OpenID Provider that is frozen, killed, slow, or rotates its keys each second
   endurance.py logout        two gateways and one Redis: a provider's logout closes a WebSocket at the other gateway
   endurance.py durability    kill -9 during 1,000 sign-ins, sessions in SQLite
+  endurance.py signins       sign-ins over 32 connections from one address: their cost, and commands at Valkey
   endurance.py telemetry     a stopped collector, a full pipe, a large scrape, start and stop
   endurance.py upstreams     three origins, one of them slow, broken or frozen; Envoy, HAProxy and nginx take part
   endurance.py all           all of them but upstreams in sequence; exits with 1 if a check fails
@@ -33,7 +34,7 @@ from harness.environment import TestEnvironment
 from harness.gateway import release_build
 from harness.process import allow_many_files
 from scenarios import bodies, chaos, cluster, connections, drain, durability, expiry, logout, provider, refresh
-from scenarios import replicas, slowloris, telemetry, upgrade, zerowindow
+from scenarios import replicas, signins, slowloris, telemetry, upgrade, zerowindow
 from trials import run as trials
 
 SCENARIOS = {
@@ -51,6 +52,7 @@ SCENARIOS = {
     "provider": provider.run,
     "logout": logout.run,
     "durability": durability.run,
+    "signins": signins.run,
     "telemetry": telemetry.run,
     "upstreams": trials.run,
 }
@@ -73,7 +75,7 @@ def arguments():
     parser.add_argument("--cluster-primaries", type=int, default=3, help="to kill and freeze; default: %(default)s")
     parser.add_argument("--cluster-slots", type=int, default=4_000, help="to move in cluster; default: %(default)s")
     parser.add_argument("--cluster-pause", type=int, default=5, help="seconds of load after a fault; default: %(default)s")
-    parser.add_argument("--sign-ins", type=int, default=1_000, help="for durability; default: %(default)s")
+    parser.add_argument("--sign-ins", type=int, default=1_000, help="for durability and signins; default: %(default)s")
     parser.add_argument("--paths", type=int, default=100_000, help="for telemetry; default: %(default)s")
     parser.add_argument("--clients", type=int, default=48, help="clients that send load; default: %(default)s")
     parser.add_argument("--seed", type=int, default=1, help="seed of the faults; default: %(default)s")
