@@ -113,10 +113,7 @@ struct AdminResponder: HTTPResponder {
             let report = await ReadinessReport.make(probes)
             return AdminResponse.json(report.isReady ? .ok : .serviceUnavailable, report)
         case .metrics:
-            let exposition = registry.exposition(accept: request.headers[.accept])
-            var response = AdminResponse.make(.ok, exposition.contentType, exposition.body)
-            response.headers[.vary] = "Accept"
-            return response
+            return AdminResponse.make(.ok, PrometheusRegistry.contentType, registry.exposition())
         case .status:
             guard let status else { return Self.notFound }
             let query = StatusQuery(request.uri.query)

@@ -1,17 +1,11 @@
 package import Foundation
 
-/// The parsers of PyPI's `prometheus_client`, for both exposition formats.
+/// The parsers of PyPI's `prometheus_client`.
 package struct PrometheusClientParser {
-    /// The name of a format.
-    package enum Format: String {
-        /// Prometheus' text format and OpenMetrics.
-        case text, openmetrics
-    }
-
     /// A parsed metric family.
     package struct Family: Decodable {
-        /// The values of `TYPE`, `UNIT` and `HELP`; a counter's name lacks `_total`.
-        package let name, type, unit, help: String
+        /// The values of `TYPE` and `HELP`; a counter's name lacks `_total`.
+        package let name, type, help: String
         /// The samples of the family.
         package let samples: [Sample]
     }
@@ -40,8 +34,8 @@ package struct PrometheusClientParser {
     }
 
     /// Parses an exposition, or throws ``Rejected``.
-    package func parse(_ exposition: some DataProtocol, as format: Format) throws -> [String: Family] {
-        let outcome = try python.run(["-c", Self.script, format.rawValue], input: exposition)
+    package func parse(_ exposition: some DataProtocol) throws -> [String: Family] {
+        let outcome = try python.run(["-c", Self.script], input: exposition)
         guard outcome.status == 0 else { throw Rejected(description: outcome.problems) }
         let families = try JSONDecoder().decode([Family].self, from: outcome.output)
         return Dictionary(families.map { ($0.name, $0) }) { first, _ in first }
@@ -50,12 +44,11 @@ package struct PrometheusClientParser {
     // Read as bytes, so that a carriage return in a label value does not count as a line end.
     private static let script = """
         import io, json, sys
-        import prometheus_client.parser as text, prometheus_client.openmetrics.parser as openmetrics
-        parser = {"text": text, "openmetrics": openmetrics}[sys.argv[1]]
+        import prometheus_client.parser as parser
         lines = io.StringIO(sys.stdin.buffer.read().decode("utf-8"), newline="\\n")
         families = parser.text_fd_to_metric_families(lines)
         print(json.dumps([{
-            "name": f.name, "type": f.type, "unit": f.unit, "help": f.documentation,
+            "name": f.name, "type": f.type, "help": f.documentation,
             "samples": [{"name": s.name, "labels": s.labels, "value": str(float(s.value))} for s in f.samples],
         } for f in families]))
         """

@@ -78,16 +78,13 @@ struct HistogramBuckets: Sendable, Equatable {
     /// The same bounds in the exposed unit.
     let exposedBounds: [Double]
     /// The end of a bucket line before its number, `le="0.005"} `, one per bound and one for `+Inf`.
-    let textEndings: [[UInt8]]
-    /// The same for OpenMetrics, which writes `1.0` where the text format writes `1`.
-    let openMetricsEndings: [[UInt8]]
+    let endings: [[UInt8]]
     let ticksPerUnit: Double
 
     private init(_ bounds: [(ticks: UInt64, text: String)], ticksPerUnit: Double) {
         self.bounds = bounds.map(\.ticks)
         exposedBounds = bounds.map { Double($0.ticks) / ticksPerUnit }
-        textEndings = (bounds.map(\.text) + ["+Inf"]).map(Self.ending)
-        openMetricsEndings = (bounds.map { Self.canonical($0.text) } + ["+Inf"]).map(Self.ending)
+        endings = (bounds.map(\.text) + ["+Inf"]).map(Self.ending)
         self.ticksPerUnit = ticksPerUnit
     }
 
@@ -97,11 +94,6 @@ struct HistogramBuckets: Sendable, Equatable {
 
     private static func ending(_ bound: String) -> [UInt8] {
         Array("le=\"\(bound)\"} ".utf8)
-    }
-
-    /// OpenMetrics requires bounds in floating-point notation.
-    private static func canonical(_ bound: String) -> String {
-        bound.contains { $0 == "." || $0 == "e" } ? bound : bound + ".0"
     }
 
     /// Durations in nanoseconds, exposed as seconds.

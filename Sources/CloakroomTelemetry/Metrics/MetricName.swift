@@ -17,33 +17,17 @@ enum MetricName {
         return name.hasSuffix(suffix) ? name : name + suffix
     }
 
-    /// The family name for this kind. A counter's always ends in `_total`, because OpenMetrics names the family without
-    /// and its samples with this suffix.
+    /// The family name for this kind. A counter's always ends in `_total`.
     static func family(_ raw: String, _ kind: MetricKind) -> String {
         guard kind == .counter else { return metric(raw) }
         let name = metric(raw, suffix: totalSuffix)
         return name == totalSuffix ? "_" + name : name
     }
 
-    /// The OpenMetrics family name: a counter's without `_total`.
-    static func openMetricsFamily(_ name: String, _ kind: MetricKind) -> String {
-        kind == .counter ? String(name.dropLast(totalSuffix.count)) : name
-    }
-
-    /// All names that a family reserves: its own in both formats and those of its samples, including `_created`, which
-    /// OpenMetrics reserves. Two families that share one of these names cannot both be exposed.
+    /// All names that a family reserves: its own and those of its samples. Two families that share one of these names
+    /// cannot both be exposed.
     static func reservedNames(_ name: String, _ kind: MetricKind) -> Set<String> {
-        let family = openMetricsFamily(name, kind)
-        return switch kind {
-        case .counter: [family, name, family + "_created"]
-        case .gauge: [name]
-        case .histogram: [name, name + "_bucket", name + "_count", name + "_sum", name + "_created"]
-        }
-    }
-
-    /// The unit suffix of a name, if it is one for the `UNIT` line of OpenMetrics.
-    static func unit(of family: String) -> String? {
-        ["seconds", "bytes"].first { family.hasSuffix("_" + $0) }
+        kind == .histogram ? [name, name + "_bucket", name + "_count", name + "_sum"] : [name]
     }
 
     private static let totalSuffix = "_total"
@@ -68,8 +52,8 @@ enum MetricName {
     }
 }
 
-/// The labels of a series, rendered once: sorted by name and escaped, so the bytes also identify the series. Both
-/// formats use the same escaping.
+/// The labels of a series, rendered once: sorted by name and escaped, so the bytes also identify the
+/// series.
 struct LabelSet: Sendable {
     /// The exposed names and the unescaped values.
     let pairs: [(name: String, value: String)]

@@ -1,19 +1,15 @@
-/// The body of one scrape response. One writer covers both formats because they differ little.
+/// The body of one scrape response, in Prometheus' text format 0.0.4.
 struct PrometheusExposition {
-    private let format: ExpositionFormat
+    static let contentType = "text/plain; version=0.0.4; charset=utf-8"
+
     private var bytes: [UInt8] = []
 
     /// Renders sorted families.
-    static func render(_ families: [MetricFamily], as format: ExpositionFormat) -> [UInt8] {
-        var exposition = PrometheusExposition(format: format)
+    static func render(_ families: [MetricFamily]) -> [UInt8] {
+        var exposition = PrometheusExposition()
         exposition.bytes.reserveCapacity(families.reduce(64) { $0 + size(of: $1) })
         for family in families where !family.series.isEmpty { exposition.append(family) }
-        if format == .openMetrics { exposition.append("# EOF\n") }
         return exposition.bytes
-    }
-
-    private init(format: ExpositionFormat) {
-        self.format = format
     }
 
     private mutating func append(_ family: MetricFamily) {
@@ -25,11 +21,9 @@ struct PrometheusExposition {
     }
 
     private mutating func appendHead(of family: MetricFamily) {
-        let name = format == .text ? family.name : MetricName.openMetricsFamily(family.name, family.kind)
-        append("# HELP \(name) ")
-        bytes.appendEscaped(family.help, quotes: format == .openMetrics)
-        append("\n# TYPE \(name) \(family.kind.rawValue)\n")
-        if format == .openMetrics, let unit = MetricName.unit(of: name) { append("# UNIT \(name) \(unit)\n") }
+        append("# HELP \(family.name) ")
+        bytes.appendEscaped(family.help, quotes: false)
+        append("\n# TYPE \(family.name) \(family.kind.rawValue)\n")
     }
 
     private mutating func appendNumbers(of family: MetricFamily) {
@@ -54,7 +48,7 @@ struct PrometheusExposition {
             guard case .histogram(let handle) = series.handle else { continue }
             let labels = series.labels.bytes
             let cumulative = handle.cumulative()
-            let endings = format == .text ? handle.buckets.textEndings : handle.buckets.openMetricsEndings
+            let endings = handle.buckets.endings
             for (slot, ending) in endings.enumerated() {
                 bytes.append(contentsOf: bucket)
                 if !labels.isEmpty {
@@ -101,7 +95,7 @@ struct PrometheusExposition {
     }
 }
 
-/// Byte-writing helpers of both formats. Numbers are written without an intermediate string.
+/// Byte-writing helpers. Numbers are written without an intermediate string.
 extension [UInt8] {
     /// Appends an unsigned number in decimal.
     mutating func append(decimal value: UInt64) {
@@ -146,22 +140,6 @@ extension [UInt8] {
             default:
                 append(byte)
             }
-        }
-    }
-}
-
-/// The format of a scrape response.
-enum ExpositionFormat: Sendable, CaseIterable {
-    /// Prometheus' text format, version 0.0.4.
-    case text
-    /// OpenMetrics, version 1.0.0.
-    case openMetrics
-
-    /// The value of `Content-Type`.
-    var contentType: String {
-        switch self {
-        case .text: "text/plain; version=0.0.4; charset=utf-8"
-        case .openMetrics: "application/openmetrics-text; version=1.0.0; charset=utf-8"
         }
     }
 }

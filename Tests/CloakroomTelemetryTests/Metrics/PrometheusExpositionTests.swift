@@ -97,96 +97,6 @@ struct PrometheusTextFormatTests {
         #expect(text(registry).contains("scrapes 1\n"))
         #expect(text(registry).contains("scrapes 2\n"))
     }
-}
-
-@Suite("Exposition format by Accept")
-struct ExpositionFormatTests {
-    @Test(
-        "OpenMetrics if the client lists it and does not prefer text",
-        arguments: [
-            // The Accept fields of Prometheus 2.x, and of 3.x with and without native histograms.
-            "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
-                + "text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
-            "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,"
-                + "application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,"
-                + "text/plain;version=0.0.4;q=0.2,*/*;q=0.1",
-            "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6,"
-                + "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
-            "application/openmetrics-text",
-            "APPLICATION/OpenMetrics-Text ; Version=\"1.0.0\" ; charset=utf-8",
-            "text/plain;q=0.5, application/openmetrics-text;q=0.501",
-            "application/openmetrics-text;q=0.5, text/*;q=0.9, text/plain;version=0.0.4;q=0.1",
-            "text/plain, application/openmetrics-text",
-            "x/y;a=\"1,2;\\\"\", application/openmetrics-text;version=1.0.0",
-            "application/openmetrics-text;q=0.2, text/plain;q=7",
-        ])
-    func openMetrics(accept: String) {
-        #expect(ExpositionFormat(accept: accept) == .openMetrics)
-    }
-
-    @Test(
-        "Text 0.0.4 for all other clients",
-        arguments: [
-            nil, "", ",", ";", "*/*", "text/plain", "text/html,application/xhtml+xml,*/*;q=0.8",
-            "application/json", "application/*",
-            "application/openmetrics-text;version=0.0.1", "application/openmetrics-text;version=2.0.0",
-            "application/openmetrics-text;q=0", "application/openmetrics-text;q=0.000, text/plain;q=0.1",
-            "application/openmetrics-text;q=0.4, text/plain;version=0.0.4;q=0.5",
-            "application/openmetrics-text;q=0.4, text/*;q=0.5", "application/openmetrics-text;q=0.4, */*",
-            "application/openmetrics-text;q=2", "application/openmetrics-text;q=-1", "application/openmetrics-text;q=x",
-            "application/openmetrics-text;q=", "application/openmetrics-text;q=0.1234",
-            "application/openmetrics-text;q=1.001", "application/openmetrics-texts",
-            "application/openmetrics-text;a=e\u{301}", "application/openmetrics-text\u{301}",
-            "\"application/openmetrics-text",
-        ])
-    func text(accept: String?) {
-        #expect(ExpositionFormat(accept: accept) == .text)
-    }
-
-    @Test("The content type names the format")
-    func contentTypes() {
-        let registry = PrometheusRegistry()
-        let plain = registry.exposition(accept: nil)
-        #expect(plain.contentType == "text/plain; version=0.0.4; charset=utf-8")
-        #expect(plain.body == registry.exposition())
-        let open = registry.exposition(accept: "application/openmetrics-text")
-        #expect(open.contentType == "application/openmetrics-text; version=1.0.0; charset=utf-8")
-        #expect(String(decoding: open.body, as: UTF8.self).hasSuffix("\n# EOF\n"))
-    }
-}
-
-@Suite("OpenMetrics")
-struct OpenMetricsTests {
-    private func text(_ registry: PrometheusRegistry) -> String {
-        String(decoding: registry.exposition(as: .openMetrics), as: UTF8.self)
-    }
-
-    @Test("A counter's family lacks _total, units are named, and the end is marked")
-    func golden() {
-        let registry = PrometheusRegistry()
-        registry.floatingPointCounter("cpu_seconds_total", help: "Time \"spent\".").increment(by: 1.5)
-        registry.gauge("memory_bytes", help: "Memory.").set(-3)
-        registry.counter("plain", help: "Plain.", labels: [("a", "1")]).increment()
-        #expect(
-            text(registry) == """
-                # HELP cloakroom_telemetry_dropped Dropped telemetry, by signal.
-                # TYPE cloakroom_telemetry_dropped counter
-                cloakroom_telemetry_dropped_total{signal="metrics"} 0
-                # HELP cpu_seconds Time \\"spent\\".
-                # TYPE cpu_seconds counter
-                # UNIT cpu_seconds seconds
-                cpu_seconds_total 1.5
-                # HELP memory_bytes Memory.
-                # TYPE memory_bytes gauge
-                # UNIT memory_bytes bytes
-                memory_bytes -3
-                # HELP plain Plain.
-                # TYPE plain counter
-                plain_total{a="1"} 1
-                # EOF
-
-                """)
-    }
 
     @Test("The registry uses configured bounds, up to 31 of them")
     func configuredBounds() {
@@ -203,32 +113,5 @@ struct OpenMetricsTests {
         #expect(most.snapshot().bounds.last == 31)
         #expect(most.snapshot().cumulative.suffix(3) == [0, 1, 2])
         #expect(most.count == 2)
-    }
-
-    @Test("Bounds of buckets are canonical floating-point numbers")
-    func bounds() {
-        let registry = PrometheusRegistry()
-        registry.histogram("took_seconds", help: "Time.").record(nanoseconds: 2_000_000_000)
-        _ = registry.histogram("sizes", help: "Sizes.", labels: [("x", "y")], buckets: .magnitudes)
-        let exposed = text(registry)
-        #expect(exposed.contains("took_seconds_bucket{le=\"0.005\"} 0\n"))
-        #expect(exposed.contains("took_seconds_bucket{le=\"1.0\"} 0\n"))
-        #expect(exposed.contains("took_seconds_bucket{le=\"10.0\"} 1\n"))
-        #expect(exposed.contains("took_seconds_bucket{le=\"+Inf\"} 1\ntook_seconds_sum 2.0\ntook_seconds_count 1\n"))
-        #expect(exposed.contains("sizes_bucket{x=\"y\",le=\"100000.0\"} 0\n"))
-        #expect(exposed.contains("sizes_bucket{x=\"y\",le=\"1e+06\"} 0\n"))
-    }
-
-    @Test("Of families with the same OpenMetrics name only one is exposed")
-    func clash() {
-        let registry = PrometheusRegistry()
-        registry.counter("things_total", help: "T.").increment()
-        registry.gauge("things", help: "T.").set(2)
-        registry.gauge("things_created", help: "T.").set(3)
-        let exposed = text(registry)
-        #expect(exposed.contains("things_total 1\n"))
-        #expect(!exposed.contains("TYPE things gauge"))
-        #expect(!exposed.contains("things_created"))
-        #expect(exposed.contains("{signal=\"metrics\"} 2\n"))
     }
 }

@@ -1,43 +1,8 @@
 import CloakroomAdmin
 import CloakroomIdentity
-import CloakroomTelemetry
 import Foundation
 
 extension FuzzTarget {
-    /// The `Accept` field of a scraper (RFC 9110 §12.5.1).
-    static let accept = FuzzTarget(
-        "accept",
-        words: [
-            "application/openmetrics-text", "; version=1.0.0", ";version=\"1.0.0\"", ";version=0.0.1", "text/plain",
-            ";q=0.5", ";q=0", ";q=1.001", ";q=", "*/*", "text/*", ",", ";", "\"", "\\", " ", "=", "é",
-        ],
-        usualSeconds: 0.5,
-        times: [
-            LinearTime([
-                .repeated("commas", ","), .repeated("semicolons", ";", prefix: "a"), .repeated("blanks", " "),
-                .repeated("blanks between letters", " ", prefix: "a", suffix: "b"), .repeated("quotes", "\""),
-                .repeated("escapes in quotes", "\\\"", prefix: "a;version=\""),
-                .repeated("elements", "application/openmetrics-text;version=1.0.0;q=0.1,"),
-                .repeated("parameters", ";version=1.0.0", prefix: "application/openmetrics-text"),
-                .repeated("weights", ";q=0.5", prefix: "text/plain"),
-                .repeated("digits", "1", prefix: "text/plain;q=0."),
-                .repeated("equals signs", "=", prefix: "a;"), .repeated("combining marks", "\u{301}", prefix: "a"),
-                .repeated("flags", "\u{1f1e9}"),
-                .repeated("marks in another order", "\u{301}\u{316}", prefix: "a"),
-            ]) { _ = TelemetryWire.prefersOpenMetrics(accept: String(decoding: $0, as: UTF8.self)) }
-        ]
-    ) { bytes throws(Violation) in
-        let text = String(decoding: bytes, as: UTF8.self)
-        let isNamed = text.lowercased().contains("application/openmetrics-text")
-        let isPreferred = TelemetryWire.prefersOpenMetrics(accept: text)
-        try require(!isPreferred || isNamed, "OpenMetrics for a scraper that does not list it")
-        // Appending an element that lists it with full weight must select it, unless a quoted string is open.
-        guard !bytes.contains(UInt8(ascii: "\"")) else { return }
-        try require(
-            TelemetryWire.prefersOpenMetrics(accept: text + ",application/openmetrics-text"),
-            "no OpenMetrics for a scraper that lists it")
-    }
-
     /// The body of a request to end sessions. An accepted body selects sessions in exactly one way.
     static let revocations = FuzzTarget(
         "revocations",

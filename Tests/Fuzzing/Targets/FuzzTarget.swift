@@ -35,7 +35,6 @@ public struct FuzzTarget: Sendable, CustomStringConvertible {
         .requests, .responses, .chunks, .cookies, .requestTargets, .proxyHeaders, .webSockets, .config,
         .serverReplies, .clusterReplies, .json, .signIns, .callbacks, .tokenResponses, .userDocuments,
         .collectorResponses, .retryAfter,
-        .accept,
         .revocations, .forwardedFor, .traceContexts, .origins, .headerBlocks, .huffman,
         .http2Connections, .http2Frames, .signedTokens, .keySets, .tokenClaims, .sessionRecords,
     ]

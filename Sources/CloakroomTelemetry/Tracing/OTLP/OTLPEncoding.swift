@@ -190,3 +190,16 @@ public struct OTelResource: Sendable {
 
     private static var hostName: String { ProcessInfo.processInfo.hostName }
 }
+
+/// Parsers of data from collectors, exposed for fuzzing.
+package enum TelemetryWire {
+    /// The number of spans that a collector's response rejects.
+    package static func rejectedSpans(_ body: [UInt8]) -> Int {
+        OTLPResponse.rejectedSpans(body)
+    }
+
+    /// The delay given by a `Retry-After` field; `nil` if it is invalid.
+    package static func retryAfter(_ value: String, now: Timestamp) -> Duration? {
+        RetryAfter.read(value, now: now)
+    }
+}
