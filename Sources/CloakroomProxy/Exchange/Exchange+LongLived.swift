@@ -39,7 +39,7 @@ extension Exchange {
     /// Both sides of the tunnel have ended.
     func finishTunnel() {
         upstream?.finishTunnel()
-        upstream = nil
+        leaveUpstream()
         downstream?.writeEnd(trailers: nil)
         downstream?.flush()
         finish(errorType: nil)

@@ -107,7 +107,7 @@ extension Exchange {
         if case .pass = decision { return false }
         guard machine.upstreamFailed(mayRetry: true) == .retry else { return false }
         upstream?.discardResponse()
-        upstream = nil
+        leaveUpstream()
         telemetry.endRejectedAttempt(status: head.status)
         sendAgain(decision, now: now)
         return true

@@ -222,7 +222,7 @@ extension Exchange: UpstreamDelegate {
 
     func upstreamEnd(trailers: TrailerSection?) {
         if let trailers, let upstream { reportCall(trailers, of: upstream) }
-        upstream = nil
+        leaveUpstream()
         guard machine.responseEnded(), let downstream else { return }
         // Sent only to clients that accept trailers (RFC 9110 §6.5.1); HTTP/2 always supports them.
         let areWanted = request.version == .http2 || request.summary.acceptsTrailers
@@ -278,7 +278,7 @@ extension Exchange: UpstreamDelegate {
                     after: .condition(condition), isTargetWell: failure.kind == .unprocessed, now: now)
             }
         }
-        upstream = nil
+        leaveUpstream()
         upstreamFailed(failure, decision)
     }
 
@@ -342,6 +342,12 @@ extension Exchange {
     /// Cancels the upstream request, whether or not a response was received.
     func cancelUpstream() {
         upstream?.cancel()
+        leaveUpstream()
+    }
+
+    /// The connection is no longer part of the exchange.
+    func leaveUpstream() {
+        if let stream = upstream?.drainingStream { drainingStream = stream }
         upstream = nil
     }
 

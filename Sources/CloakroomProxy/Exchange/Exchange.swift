@@ -42,6 +42,8 @@ final class Exchange: Equatable {
     var forwardedClient: ClientAddressKey?
     private var ticketKeys = TicketKeyCache()
     var upstream: UpstreamLease?
+    /// A stream that the request still occupies although its response is not needed; `nil` for none.
+    var drainingStream: UpstreamStream?
     var pool: UpstreamPool?
     /// Its place among those that wait for a connection.
     var waiter: WaiterID?
@@ -154,7 +156,7 @@ final class Exchange: Equatable {
         context.returnRequestBuffer(replay.reset())
     }
 
-    /// The client has been sent all of the response, or has left: the request is not counted any more.
+    /// The client has been sent all of the response, or has left.
     func responseSent() {
         endInFlight()
         permit = nil

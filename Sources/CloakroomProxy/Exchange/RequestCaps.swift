@@ -6,6 +6,11 @@ import Synchronization
 final class ClientLoad: Sendable {
     private let inFlight = Atomic<Int>(0)
     private let connections = Atomic<Int>(0)
+    private let draining = Atomic<Int>(0)
+    private let whenDrained: @Sendable () -> Void
+
+    /// - Parameter whenDrained: Called when ``isDraining`` becomes `false`, on any thread.
+    init(whenDrained: @escaping @Sendable () -> Void = {}) { self.whenDrained = whenDrained }
 
     /// Number of requests in flight.
     var count: Int { inFlight.load(ordering: .relaxed) }
@@ -28,6 +33,17 @@ final class ClientLoad: Sendable {
 
     /// A request that was counted has ended.
     func endRequest() { inFlight.wrappingSubtract(1, ordering: .relaxed) }
+
+    /// Whether requests are counted that outlive their client connections.
+    var isDraining: Bool { draining.load(ordering: .relaxed) > 0 }
+
+    /// The client has left a request that was counted. It counts until ``endDraining()``.
+    func beginDraining() { draining.wrappingAdd(1, ordering: .relaxed) }
+
+    func endDraining() {
+        endRequest()
+        if draining.wrappingSubtract(1, ordering: .relaxed).newValue == 0 { whenDrained() }
+    }
 }
 
 /// The requests in flight on one event loop of clients behind trusted proxies, by client address.
@@ -117,16 +133,33 @@ extension Exchange {
         _ = permit.beginRequest(limit: .max)
     }
 
-    /// The request has ended.
+    /// The request has ended. If it still occupies a stream of an upstream, it counts until that stream is closed:
+    /// otherwise a client that cancels its requests could occupy all streams.
     func endInFlight() {
-        if let client = forwardedClient {
-            context.forwardedLoads.endRequest(of: client)
-            forwardedClient = nil
-        }
-        guard !countedCaps.isEmpty else { return }
-        if countedCaps.contains(.address) { peer.load?.endRequest() }
-        if countedCaps.contains(.session) { permit?.endRequest() }
-        if countedCaps.contains(.route) { route?.endRequest() }
+        let stream = drainingStream.take()
+        guard !countedCaps.isEmpty || forwardedClient != nil else { return }
+        let load = countedCaps.contains(.address) ? peer.load : nil
+        let permit = countedCaps.contains(.session) ? permit : nil
+        let route = countedCaps.contains(.route) ? route : nil
+        let client = forwardedClient
         countedCaps = []
+        forwardedClient = nil
+        guard let stream, stream.isDraining else {
+            load?.endRequest()
+            return Self.endInFlight(permit, route, client, context)
+        }
+        load?.beginDraining()
+        stream.afterDraining { [context] in
+            load?.endDraining()
+            Self.endInFlight(permit, route, client, context)
+        }
+    }
+
+    private static func endInFlight(
+        _ permit: UpstreamPermit?, _ route: RouteRuntime?, _ client: ClientAddressKey?, _ context: LoopContext
+    ) {
+        permit?.endRequest()
+        route?.endRequest()
+        if let client { context.forwardedLoads.endRequest(of: client) }
     }
 }

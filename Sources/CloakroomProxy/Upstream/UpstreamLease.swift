@@ -37,6 +37,11 @@ enum UpstreamLease: Equatable {
         if case .http2 = self { true } else { false }
     }
 
+    /// The stream, if it is draining.
+    var drainingStream: UpstreamStream? {
+        if case .http2(let stream) = self, stream.isDraining { stream } else { nil }
+    }
+
     /// Whether more can be written at the moment.
     var isWritable: Bool {
         switch self {

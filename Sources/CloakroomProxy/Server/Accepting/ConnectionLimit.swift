@@ -93,7 +93,7 @@ final class PerClientConnectionLimit: Sendable {
             return .admitted(nil)
         }
         let load: ClientLoad? = entries.withLock { entries in
-            let load = entries[block] ?? ClientLoad()
+            let load = entries[block] ?? ClientLoad { [weak self] in self?.remove(block) }
             guard limit == 0 || load.connectionCount < limit else { return nil }
             load.addConnections(1)
             entries[block] = load
@@ -104,12 +104,20 @@ final class PerClientConnectionLimit: Sendable {
         return .admitted(load)
     }
 
-    /// Number of clients with connections.
+    /// Number of clients with connections, or with requests that outlive them.
     var clients: Int { entries.withLock { $0.count } }
 
     private func release(_ block: ClientAddressKey) {
         entries.withLock { entries in
-            if entries[block]?.addConnections(-1) == 0 { entries[block] = nil }
+            entries[block]?.addConnections(-1)
+            remove(block, from: &entries)
         }
+    }
+
+    private func remove(_ block: ClientAddressKey) { entries.withLock { remove(block, from: &$0) } }
+
+    /// Removes a client that has no connections, and no requests that outlive them.
+    private func remove(_ block: ClientAddressKey, from entries: inout [ClientAddressKey: ClientLoad]) {
+        if let load = entries[block], load.connectionCount == 0, !load.isDraining { entries[block] = nil }
     }
 }

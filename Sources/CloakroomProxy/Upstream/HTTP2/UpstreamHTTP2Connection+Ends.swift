@@ -82,6 +82,7 @@ extension UpstreamHTTP2Connection {
                 isInvalid ? .invalidResponse : stream.hasHead ? .closedDuringResponse : .closedBeforeResponse,
                 isStale: isStale)
         }
+        for stream in streams { stream.closed() }
         releaseOwner()
     }
 

@@ -38,7 +38,6 @@ extension UpstreamHTTP2Connection {
 
     /// The response is complete before the request: the rest of the request is not sent.
     func abandonRequest(_ stream: UpstreamStream) {
-        guard stream.id != 0 else { return }
         reset(stream, .cancel)
     }
 
@@ -51,9 +50,9 @@ extension UpstreamHTTP2Connection {
     }
 
     /// Ends a stream that serves no exchange. If no reset is permitted now, what is left of the response is received and
-    /// dropped, and the stream is reset later if it has not ended by then.
+    /// dropped, and the stream is reset later if it has not ended by then. A stream that is not open is ignored.
     func reset(_ stream: UpstreamStream, _ reason: HTTP2StreamReset) {
-        guard !resets.contains(where: { $0.stream === stream }) else { return }
+        guard table[stream.id] === stream, !resets.contains(where: { $0.stream === stream }) else { return }
         guard machine.mayReset(now: context.now) else {
             stream.drain()
             return machine.draining(now: context.now)
@@ -204,12 +203,8 @@ extension UpstreamHTTP2Connection {
 
     private func failToSend(_ stream: UpstreamStream, _ problem: UpstreamFailure.Kind) {
         // First, so that the lease has ended when the room is reported.
-        stream.fail(problem)
-        if stream.id == 0 {
-            perform(machine.releaseUnsent(now: context.now))
-        } else if table[stream.id] === stream {
-            reset(stream, .cancel)
-        }
+        stream.fail(problem, resetting: .cancel)
+        if stream.id == 0 { perform(machine.releaseUnsent(now: context.now)) }
     }
 
     private func write(_ payload: HTTP2Frame.FramePayload, on id: Int32, _ handlerContext: ChannelHandlerContext) {

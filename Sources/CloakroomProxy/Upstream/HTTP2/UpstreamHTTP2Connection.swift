@@ -278,17 +278,16 @@ final class UpstreamHTTP2Connection: ChannelInboundHandler, LoopRegistered, Pool
     private func receive(_ headers: HTTP2Frame.FramePayload.Headers, on id: Int32) {
         // A nested call, if the delegate causes one, is not possible: reads are not nested.
         guard let stream = table[id], var head = self.head.take() else { return }
-        let reset = stream.receive(headers: headers.headers, endsStream: headers.endStream, head: &head)
+        stream.receive(headers: headers.headers, endsStream: headers.endStream, head: &head)
         if stream.hasHead { isProven = true }
         head.reset()
         self.head = head
-        if let reset { self.reset(stream, reset) }
         touch(stream)
     }
 
     private func receive(_ data: HTTP2Frame.FramePayload.Data, on id: Int32) {
         guard let stream = table[id], case .byteBuffer(let bytes) = data.data else { return }
-        if let reset = stream.receive(bytes, endsStream: data.endStream) { self.reset(stream, reset) }
+        stream.receive(bytes, endsStream: data.endStream)
         touch(stream)
     }
 
@@ -343,6 +342,7 @@ final class UpstreamHTTP2Connection: ChannelInboundHandler, LoopRegistered, Pool
         if stream.isServing, !stream.isResponseReceived {
             stream.fail(reason == nil ? .closedDuringResponse : .invalidResponse)
         }
+        stream.closed()
         perform(machine.streamClosed(now: context.now))
     }
 

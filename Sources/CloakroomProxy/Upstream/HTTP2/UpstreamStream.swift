@@ -46,8 +46,10 @@ final class UpstreamStream: Equatable {
     private var heldEnd: TrailerSection??
     /// Whether data was delivered since ``readComplete()``.
     var isTouched = false
-    /// Bytes that are still accepted of a response that is not needed; `nil` if the stream serves an exchange.
+    /// Bytes that are still accepted of a response that is not needed; `nil` if it is not received to be dropped.
     private var drainLimit: Int?
+    /// Called once, when a stream whose response is dropped is closed.
+    private var whenDrained: (() -> Void)?
     /// The connection's ``UpstreamHTTP2Connection/reads`` when the head was written.
     var readsAtStart: UInt64 = 0
 
@@ -178,10 +180,9 @@ final class UpstreamStream: Equatable {
     // MARK: - Receiving
 
     /// Receives a HEADERS frame.
-    /// - Returns: Whether to reset the stream.
-    func receive(headers list: HPACKHeaders, endsStream: Bool, head: inout ResponseHead) -> HTTP2StreamReset? {
+    func receive(headers list: HPACKHeaders, endsStream: Bool, head: inout ResponseHead) {
         guard delegate != nil, let action = machine?.headersReceived(list, endsStream: endsStream, into: &head) else {
-            return nil
+            return
         }
         if let removed = machine?.takeRemovedFields() { connection.count(removed) }
         switch action {
@@ -194,22 +195,20 @@ final class UpstreamStream: Equatable {
         case .end(let trailers):
             deliverEnd(trailers)
         case .fail:
-            fail(.invalidResponse)
-            return .protocolError
+            fail(.invalidResponse, resetting: .protocolError)
         case .ignore:
             break
         }
-        return nil
     }
 
     /// Receives a DATA frame.
-    func receive(_ bytes: ByteBuffer, endsStream: Bool) -> HTTP2StreamReset? {
+    func receive(_ bytes: ByteBuffer, endsStream: Bool) {
         if let limit = drainLimit {
             drainLimit = limit - bytes.readableBytes
-            return limit < bytes.readableBytes ? .cancel : nil
+            return limit < bytes.readableBytes ? connection.reset(self, .cancel) : ()
         }
         guard delegate != nil, let action = machine?.dataReceived(bytes.readableBytes, endsStream: endsStream) else {
-            return nil
+            return
         }
         switch action {
         case .deliver:
@@ -218,12 +217,10 @@ final class UpstreamStream: Equatable {
             deliver(bytes)
             deliverEnd(nil)
         case .fail:
-            fail(.invalidResponse)
-            return .protocolError
+            fail(.invalidResponse, resetting: .protocolError)
         case .ignore:
             break
         }
-        return nil
     }
 
     private func deliver(_ bytes: ByteBuffer) {
@@ -293,16 +290,31 @@ final class UpstreamStream: Equatable {
     /// Whether all of the response has been received, possibly not delivered.
     var isResponseReceived: Bool { machine?.isEnded == true }
 
+    /// Whether the stream is in use although its exchange needs nothing more, because a reset is not permitted yet.
+    var isDraining: Bool { drainLimit != nil }
+
     /// The response is received and dropped.
     func drain() {
         drainLimit = Self.drainSize
         discard()
     }
 
+    /// Calls a closure when the stream, which is draining, is closed.
+    func afterDraining(_ whenDrained: @escaping () -> Void) { self.whenDrained = whenDrained }
+
+    /// The stream is closed.
+    func closed() {
+        drainLimit = nil
+        whenDrained.take()?()
+    }
+
     /// The request failed.
-    func fail(_ kind: UpstreamFailure.Kind, isStale: Bool = false) {
+    /// - Parameter reset: Why the stream is reset; `nil` if it is closed or will be. The reset is decided on before the
+    ///   exchange ends, because the request counts for its client while the stream is draining.
+    func fail(_ kind: UpstreamFailure.Kind, isStale: Bool = false, resetting reset: HTTP2StreamReset? = nil) {
         let delegate = takeDelegate()
         discard()
+        if let reset { connection.reset(self, reset) }
         delegate?.upstreamFailed(UpstreamFailure(kind), isStale: isStale)
     }
 

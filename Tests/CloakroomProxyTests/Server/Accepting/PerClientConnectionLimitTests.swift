@@ -74,6 +74,41 @@ struct PerClientConnectionLimitTests {
         #expect(limit.clients == 0)
     }
 
+    @Test("Requests that outlive the connections of a client count for its next one")
+    func draining() throws {
+        let limit = PerClientConnectionLimit(0, countsRequests: true, exempt: [])
+        func connect(until closed: EventLoopPromise<Void>) throws -> ClientLoad {
+            guard case .admitted(let load?) = limit.admit("192.0.2.1", until: closed.futureResult) else {
+                throw CancellationError()
+            }
+            return load
+        }
+        let closed = (0..<3).map { _ in loop.makePromise(of: Void.self) }
+        let load = try connect(until: closed[0])
+        for _ in 0..<2 {
+            #expect(load.beginRequest(limit: 2))
+            load.beginDraining()
+        }
+        closed[0].succeed()
+        #expect(limit.clients == 1)
+        #expect(try connect(until: closed[1]) === load)
+        load.endDraining()
+        #expect(load.count == 1)
+        closed[1].succeed()
+        #expect(limit.clients == 1)
+        load.endDraining()
+        #expect(limit.clients == 0)
+        // A client with a connection stays.
+        let next = try connect(until: closed[2])
+        #expect(next !== load)
+        #expect(next.beginRequest(limit: 1))
+        next.beginDraining()
+        next.endDraining()
+        #expect(limit.clients == 1)
+        closed[2].succeed()
+        #expect(limit.clients == 0)
+    }
+
     @Test("Each event loop allows twice an even part of the requests of a client behind a trusted proxy")
     func forwarded() throws {
         let client = try #require(ClientAddressKey("192.0.2.1"))

@@ -26,6 +26,8 @@ final class HTTP2Client: Sendable {
         var receiveBuffer: Int?
         /// Whether the client reads automatically.
         var reads = true
+        /// The client's address; `nil` for the system's choice.
+        var source: String?
     }
 
     let channel: any Channel
@@ -50,6 +52,7 @@ final class HTTP2Client: Sendable {
         if let size = manners.receiveBuffer {
             bootstrap = bootstrap.channelOption(.socketOption(.so_rcvbuf), value: .init(size))
         }
+        if let source = manners.source { bootstrap = bootstrap.bind(to: try SocketAddress(ipAddress: source, port: 0)) }
         let channel = try await bootstrap.connect(host: "127.0.0.1", port: port).get()
         let client = HTTP2Client(channel: channel, recorder: recorder)
         if manners.introducesItself { client.introduce(manners.settings) }
