@@ -20,6 +20,10 @@ struct UpstreamStreamStateMachine {
     private var request: UpstreamRequest
     private let converter: HTTP2ResponseHead
     private var removed = RemovedResponseFields()
+    /// Bytes of the heads of all interim responses, decompressed.
+    private var interimBytes = 0
+    /// Maximum of their sum: with HPACK, a few bytes of an upstream can become a whole head.
+    static let maximumInterimBytes = 262_144
     /// Whether the head of the final response was received.
     private(set) var hasHead = false
 
@@ -88,7 +92,8 @@ struct UpstreamStreamStateMachine {
         let summary = request.apply(to: &head)
         removed = summary.removed
         guard !isInterim else {
-            guard request.mayBeInterim() else { throw .malformed }
+            interimBytes += head.bytes.readableBytes
+            guard request.mayBeInterim(), interimBytes <= Self.maximumInterimBytes else { throw .malformed }
             return .informational
         }
         hasHead = true

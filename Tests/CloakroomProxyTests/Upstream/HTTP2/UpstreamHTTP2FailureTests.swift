@@ -83,6 +83,26 @@ struct UpstreamHTTP2FailureTests {
         }
     }
 
+    @Test("Interim responses with more than 256 KiB in all fail their request, and the connection continues")
+    func largeInterims() async throws {
+        let acts: [String: Act] = [32, 33].reduce(into: [:]) { acts, count in
+            acts["/public/\(count)"] = { link, id in
+                let hint = HTTP2Fields([(":status", "103"), ("link", String(repeating: "a", count: 8_000))])
+                for _ in 0..<count { link.send(.headers(id, hint, ends: false)) }
+                link.respond(id)
+            }
+        }
+        try await run(acts) { _, client, server in
+            for (count, status) in [(32, 200), (33, 502)] {
+                client.send(Ask.get("/public/\(count)"))
+                var response = try await client.response()
+                while response.status == 103 { response = try await client.response() }
+                #expect(response.status == status)
+            }
+            #expect(server.connectionCount == 1)
+        }
+    }
+
     @Test("REFUSED_STREAM and GOAWAY below the stream: the request is sent again, whatever its method")
     func refused() async throws {
         let count = Mutex(0)
