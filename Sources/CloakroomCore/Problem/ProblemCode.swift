@@ -92,20 +92,25 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// The default sentence, for routes without one of their own.
+    private static let ifRepeated = "If it still fails, report the request ID to the operator."
+    private static let tryLater = "Try again later. \(ifRepeated)"
+    private static let trySoon = "Try again in a moment. \(ifRepeated)"
+
+    /// The default text, for routes without one of their own. A failure behind the gateway is not the user's: the text
+    /// names what the user can do.
     public var defaultDetail: String {
         switch self {
         case .unauthorized: "You need to be signed in."
-        case .unreachable: "The service could not be reached. Check your network connection and try again."
-        case .failedRequest: "The request failed. Try again."
-        case .invalidResponse: "The service returned an invalid response."
+        case .unreachable: "The service could not be reached. \(Self.tryLater)"
+        case .failedRequest: "The request failed. \(Self.tryLater)"
+        case .invalidResponse: "The service returned an invalid response. \(Self.tryLater)"
         case .unknown: "Something went wrong."
         case .identityMisconfigured:
-            "Signing in does not work at the moment. The operator has to correct the configuration."
+            "Signing in does not work until the operator corrects the configuration. Report the request ID to the operator."
         case .loginExpired: "This sign-in took too long or was used before. Try again."
         case .loginRefused: "You were not signed in."
-        case .loginFailed: "Signing in failed. Try again."
-        case .identityUnavailable: "Signing in is not available at the moment. Try again in a moment."
+        case .loginFailed: "Signing in failed. \(Self.tryLater)"
+        case .identityUnavailable: "Signing in is not available at the moment. \(Self.trySoon)"
         case .missingClaim: "You do not have permission for this."
         case .wrongIdentity: "Sign in with another account for this."
         case .stepUp: "You need to confirm that it is you."
@@ -124,8 +129,8 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .tooManyRequests: "Too many requests at the same time. Try again in a moment."
         case .headerFieldsTooLarge: "The header fields are too large."
         case .notImplemented: "This is not supported."
-        case .overloaded: "The service is busy. Try again in a moment."
-        case .storeUnavailable: "Sessions are not available at the moment. Try again in a moment."
+        case .overloaded: "The service is busy. \(Self.trySoon)"
+        case .storeUnavailable: "Sessions are not available at the moment. \(Self.trySoon)"
         case .versionNotSupported: "This HTTP version is not supported."
         }
     }

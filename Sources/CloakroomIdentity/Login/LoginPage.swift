@@ -7,13 +7,15 @@ package enum LoginPage {
     /// - Parameters:
     ///   - problem: Its sentence is the only variable text.
     ///   - home: The target of the link: a ``ReturnTarget``.
+    ///   - requestID: Shown if the operator has to solve the problem.
     package static func failure(
-        _ problem: Problem, home: String, fields: [AccountResponse.Field] = []
+        _ problem: Problem, home: String, requestID: String = "", fields: [AccountResponse.Field] = []
     ) -> AccountResponse {
         let sentence = PageDocument.escaped(problem.detail)
+        let reference = PageDocument.reference(problem, requestID)
         return PageDocument(
             title: problem.detail,
-            main: "<h1>\(sentence)</h1><p><a href=\"\(PageDocument.escaped(home))\">Continue</a></p>"
+            main: "<h1>\(sentence)</h1>\(reference)<p><a href=\"\(PageDocument.escaped(home))\">Continue</a></p>"
         ).response(problem, forms: .none, referrerPolicy: "no-referrer", fields: fields)
     }
 

@@ -53,6 +53,11 @@ package struct PageDocument: Sendable, Equatable {
             status: problem?.status ?? 200, fields: all + fields, content: .html(bytes, problem: problem))
     }
 
+    /// HTML with the request id, for a problem that the operator has to solve.
+    package static func reference(_ problem: Problem, _ requestID: String) -> String {
+        problem.status < 500 || requestID.isEmpty ? "" : "<p>Request ID: \(escaped(requestID))</p>"
+    }
+
     /// Text for an element or a quoted attribute.
     package static func escaped(_ text: String) -> String {
         var result = ""

@@ -113,6 +113,6 @@ package struct ProviderLogins: Sendable {
             [AccountResponse.Field("Vary", FetchMetadata.vary)]
             + cookies.map { AccountResponse.Field("Set-Cookie", $0) }
         guard request.fetchMetadata.isNavigation else { return AccountResponse(problem, fields: fields) }
-        return LoginPage.failure(problem, home: home, fields: fields)
+        return LoginPage.failure(problem, home: home, requestID: request.origin.requestID, fields: fields)
     }
 }

@@ -18,6 +18,8 @@ package struct SignInPage: Sendable {
         package var isPersistent = false
         /// Whether the browser has a session.
         package var isSignedIn = false
+        /// For the operator, if signing in fails.
+        package var requestID = ""
     }
 
     private let accounts: AccountsConfiguration
@@ -49,6 +51,7 @@ package struct SignInPage: Sendable {
         var visit = Visit(
             returnTarget: ReturnTarget.resolve(
                 query?["returnTo"], routes: routes, configured: accounts.login.returnTo))
+        visit.requestID = request.origin.requestID
         if let fields = FormURLEncodedBody.read(request.body.bytes) {
             visit.name = fields[JSONMemberName(accounts.name.member)] ?? ""
             visit.isPersistent = fields[JSONMemberName(Self.persistentName)] == "on"
@@ -77,7 +80,7 @@ package struct SignInPage: Sendable {
             let target = PageDocument.escaped(visit.returnTarget)
             main += "<p>You are signed in. <a href=\"\(target)\">Continue</a></p>"
         }
-        if let problem { main += message(problem) }
+        if let problem { main += message(problem) + PageDocument.reference(problem, visit.requestID) }
         let box = asksForPersistence ? persistenceBox(visit) : ""
         let divider = hasPassword && !providers.isEmpty ? "<p class=\"or\">or</p>" : ""
         let choices = choices(visit)

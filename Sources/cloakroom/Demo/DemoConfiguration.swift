@@ -34,7 +34,7 @@ struct DemoConfiguration {
             routes: try routes(),
             accounts: AccountsConfiguration(
                 messages: [
-                    .unreachable: "You need a network connection to sign in.",
+                    .unreachable: "Signing in is not available at the moment. Try again later.",
                     .unauthorized: "The email/password combination is invalid.",
                 ],
                 publicURL: provider.map { _ in "https://localhost:\(port)" },

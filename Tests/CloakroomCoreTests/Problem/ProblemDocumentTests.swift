@@ -24,6 +24,15 @@ struct ProblemDocumentTests {
         #expect(members.count == 6)
     }
 
+    @Test(
+        "A failure behind the gateway is not blamed on the user's network: the text names what the user can do",
+        arguments: ProblemCode.allCases.filter { (502...504).contains($0.status) })
+    func failures(code: ProblemCode) {
+        #expect(!code.defaultDetail.lowercased().contains("network"))
+        #expect(code.defaultDetail.contains("report the request ID to the operator.") || code == .identityMisconfigured)
+        #expect(code.defaultDetail.contains("Try again") || code == .identityMisconfigured)
+    }
+
     @Test("A 401 contains the reason", arguments: UnauthorizedReason.allCases)
     func reasons(reason: UnauthorizedReason) throws {
         #expect(try members(Problem(.unauthorized, reason: reason))["reason"] as? String == reason.rawValue)

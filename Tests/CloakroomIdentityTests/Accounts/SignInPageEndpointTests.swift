@@ -17,7 +17,9 @@ struct SignInPageEndpointTests {
 
     private func open(_ subject: AccountControllerFixture, ticket: SessionTicket? = nil) async -> AccountResponse {
         await subject.endpoints.respond(
-            AccountRequest(endpoint: .page, query: Array("returnTo=%2Fvideos%2F1".utf8), ticket: ticket, now: now))
+            AccountRequest(
+                endpoint: .page, query: Array("returnTo=%2Fvideos%2F1".utf8), ticket: ticket, now: now,
+                origin: AuditContext(requestID: "0123")))
     }
 
     private func send(
@@ -125,6 +127,7 @@ struct SignInPageEndpointTests {
         #expect(response.status == 503)
         #expect(response.values(of: "Retry-After") == ["5"])
         #expect(try #require(response.html).contains("Sessions are not available at the moment."))
+        #expect(try #require(response.html).contains("<p>Request ID: 0123</p>"))
         // Without a ticket no session is searched.
         #expect(await open(subject).status == 200)
     }

@@ -35,6 +35,13 @@ struct LoginPageTests {
         #expect(!text(page).contains("<b>"))
     }
 
+    @Test("A failure that is not the user's has the request id", arguments: [(400, false), (502, true), (503, true)])
+    func requestID(status: Int, isPresent: Bool) {
+        let page = LoginPage.failure(Problem(.loginFailed, status: status), home: "/", requestID: "12<ab")
+        #expect(text(page).contains("<p>Request ID: 12&lt;ab</p>") == isPresent)
+        #expect(!text(LoginPage.failure(Problem(.loginFailed), home: "/")).contains("<p>Request ID"))
+    }
+
     @Test("Identity rule 9: the way back for a Strict cookie is one refresh in a document of status 200")
     func refresh() {
         let page = LoginPage.continuation(at: "/episodes?a=1&b='")

@@ -69,7 +69,7 @@ struct DemoPageFailureTests {
                     .open("\(gateway.address)/"), .waitFor("#retry"),
                     .evaluate("return document.querySelector('#message').dataset.code"), .snapshot("list"),
                 ] + signIn() + [
-                    .waitForText("You need a network connection to sign in."),
+                    .waitForText("Signing in is not available at the moment. Try again later."),
                     .evaluate("return document.querySelector('#form-message').dataset.code"),
                 ])
             #expect(run.values == ["unreachable", "unreachable"])

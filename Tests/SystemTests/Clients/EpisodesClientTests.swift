@@ -158,7 +158,7 @@ struct EpisodesClientTests {
             try await CheckedTransport.with(gateway) { client, _ in
                 let failure = await clientError { try await client.signIn(email: "jo@example.com", password: "secret") }
                 #expect(failure?.code == .unreachable)
-                #expect(failure?.userMessage == "You need a network connection to sign in.")
+                #expect(failure?.userMessage == "Signing in is not available at the moment. Try again later.")
             }
         }
         try await ScriptedServer.run { port, upstream in

@@ -103,7 +103,7 @@ struct SampleAppGateway {
             accounts:
               messages:
                 unauthorized: The email/password combination is invalid.
-                unreachable: You need a network connection to sign in.
+                unreachable: Signing in is not available at the moment. Try again later.
             routes:
             \(route("page", "/", upstream: "pages"))
             \(route("script", "/app.js", upstream: "pages"))
