@@ -1,0 +1,344 @@
+import CloakroomCore
+import TestSupport
+import Testing
+
+/// Rules about what requests and responses carry, on each combination of HTTP versions of client and upstream.
+@Suite("Field rules over all HTTP versions", .serialized)
+struct FieldRuleTests {
+    @Test(
+        "Rules 1, 2, 3, 7, 12, 23, 26, 43, 52 and 78: what of a request reaches upstreams of both versions",
+        arguments: requests, versions)
+    func request(rule: FieldRule, versions: Versions) async throws {
+        try await rule.run(client: versions.client, upstream: versions.upstream)
+    }
+
+    @Test(
+        "Identity rule 22: configured claim fields reach upstreams of both versions only from the gateway",
+        arguments: versions)
+    func claims(versions: Versions) async throws {
+        let rule = FieldRule("a claim field") {
+            $0.path = "/public/a"
+            $0.request = [("X-Department", "forged"), ("X_DEPARTMENT", "forged")]
+            $0.adjust = { $0.upstreams[0].claimHeaders = [ClaimHeader("X-Department", claim: "sub")] }
+        } check: {
+            #expect($0.response.body == "ok")
+            #expect($0.request?.values.contains("forged") == false)
+        }
+        try await rule.run(client: versions.client, upstream: versions.upstream)
+    }
+
+    @Test(
+        "Rules 26, 29, 30, 44, 45 and 52: what of a response reaches clients of both versions",
+        arguments: responses, versions)
+    func response(rule: FieldRule, versions: Versions) async throws {
+        try await rule.run(client: versions.client, upstream: versions.upstream)
+    }
+
+    struct Versions: Sendable {
+        var client: FieldRule.Version
+        var upstream: FieldRule.Version
+    }
+
+    private static let versions = FieldRule.Version.allCases.flatMap { client in
+        FieldRule.Version.allCases.map { Versions(client: client, upstream: $0) }
+    }
+
+    // MARK: - Requests
+
+    private static let forged: FieldRule.Fields = [
+        // Rules 1, 2 and 12.
+        ("Authorization", "Bearer forged"), ("X-Api-Token", "forged"), ("X_API_TOKEN", "forged"),
+        ("X.Api.Token", "forged"), ("x-api_token", "forged"), ("Proxy-Authorization", "Basic forged"),
+        ("X-Client-Cert-Subject", "CN=forged"), ("X_Client_Cert_Subject", "CN=forged"), ("Proxy", "http://forged"),
+        // Other spellings of the fields that frame a message.
+        ("Content_Length", "forged"), ("Transfer_Encoding", "forged"), ("Transfer.Encoding", "forged"),
+        // Rule 7.
+        ("Forwarded", "for=forged"), ("Via", "1.1 forged"), ("X-Forwarded-For", "forged"),
+        ("X_Forwarded_For", "forged"), ("X-Forwarded-Proto", "forged"), ("X-Forwarded-Host", "forged"),
+        ("X-Forwarded-Port", "forged"), ("X-Forwarded-Server", "forged"), ("X-Real-IP", "forged"),
+        ("X-Request-Id", "forged"), ("X_Request_Id", "forged"), ("Traceparent", "forged"), ("Tracestate", "forged=1"),
+        // Rule 43.
+        ("X-HTTP-Method-Override", "forged"), ("X_HTTP_Method_Override", "forged"), ("X-Original-URL", "/forged"),
+        ("X-Rewrite-URL", "/forged"), ("Client-IP", "forged"), ("Remote-User", "forged"),
+        ("X-Forwarded-User", "forged"), ("SSL-Client-Cert", "forged"), ("SSL_Client_S_DN", "CN=forged"),
+    ]
+
+    /// Rules 1, 2, 7 and 43: forged fields are replaced or removed, on each route.
+    private static let routes = ["/public/a", "/token/a", "/private/a"].map { path in
+        FieldRule("forged fields for \(path)") {
+            $0.path = path
+            $0.request = forged + [("X-Kept", "yes")]
+        } check: { outcome in
+            guard let request = outcome.request else { return expectRequest() }
+            #expect(outcome.response.body == "ok")
+            #expect(!request.values.contains("forged"))
+            #expect(request["x-kept"] == ["yes"])
+            #expect(request["x-api-token"] == (path == "/public/a" ? [] : [Canary.apiToken]))
+            #expect(request["authorization"] == (path == "/private/a" ? ["Bearer \(Canary.accessToken)"] : []))
+            #expect(request["x-forwarded-for"] == ["127.0.0.1"])
+            #expect(request["x-forwarded-proto"] == ["http"])
+            #expect(request["x-forwarded-host"] == ["gateway.test"])
+            #expect(request["forwarded"] == ["for=127.0.0.1;proto=http;host=\"gateway.test\""])
+            #expect(request["via"] == [outcome.client == .http1 ? "1.1 cloakroom" : "2.0 cloakroom"])
+            #expect(request["x-request-id"].count == 1)
+            #expect(request["traceparent"].count == 1)
+            let host = request[outcome.upstream == .http1 ? "host" : ":authority"]
+            #expect(host == ["gateway.test"])
+            #expect(request["host"].count == (outcome.upstream == .http1 ? 1 : 0))
+        }
+    }
+
+    private static let requests = routes + handled + rejected
+
+    private static let handled: [FieldRule] = [
+        FieldRule("rule 3: Connection names fields") {
+            $0.request = [
+                ("Connection", "authorization, x-api-token, cookie, host, x-forwarded-for, via, x-mine"),
+                ("X-Mine", "1"),
+            ]
+        } check: { outcome in
+            // In HTTP/2 the field makes a request malformed (RFC 9113 §8.2.2).
+            if outcome.client == .http2 { return #expect(outcome.isRejected) }
+            guard let request = outcome.request else { return expectRequest() }
+            #expect(request["authorization"] == ["Bearer \(Canary.accessToken)"])
+            #expect(request["x-api-token"] == [Canary.apiToken])
+            #expect(request["x-forwarded-for"] == ["127.0.0.1"])
+            #expect(request["via"].count == 1)
+            #expect(request["x-mine"].isEmpty && request["connection"].allSatisfy { $0 == "TE" })
+        },
+        FieldRule("hop-by-hop fields") {
+            $0.request = [
+                ("Keep-Alive", "timeout=9"), ("Proxy-Connection", "keep-alive"), ("Upgrade", "h2c"),
+                ("HTTP2-Settings", "AAMAAABkAAQAoAAAAAIAAAAA"),
+            ]
+        } check: { outcome in
+            if outcome.client == .http2 { return #expect(outcome.isRejected) }
+            guard let request = outcome.request else { return expectRequest() }
+            #expect(
+                request.names.isDisjoint(with: [
+                    "keep-alive", "proxy-connection", "upgrade", "http2-settings", "transfer-encoding",
+                ]))
+        },
+        FieldRule("rule 52: the session cookie on a route with sessions") {
+            $0.request = [("Cookie", "theme=dark"), ("X_Cookie", "a=1")]
+        } check: { outcome in
+            #expect(outcome.response.body == "ok")
+            #expect(outcome.request?["cookie"] == ["theme=dark"])
+            #expect(outcome.request?.values.contains(outcome.cookie) == false)
+        },
+        FieldRule("rule 52: the session cookie on a public route") {
+            $0.path = "/public/a"
+        } check: { outcome in
+            #expect(outcome.response.body == "ok")
+            #expect(outcome.request?["cookie"] == [])
+            #expect(outcome.request?.values.contains(outcome.cookie) == false)
+        },
+        FieldRule("rules 12 and 23: own credentials without a session") {
+            $0.isSignedIn = false
+            $0.request = [
+                ("Authorization", "Bearer \(Canary.accessToken)"), ("X-API-TOKEN", Canary.apiToken),
+                ("Cookie", "__Host-cloakroom=\(String(repeating: "A", count: 43))"),
+            ]
+        } check: { outcome in
+            #expect(outcome.response.status == 401)
+            #expect(outcome.request == nil)
+        },
+        FieldRule("rule 78: Expect") {
+            $0.path = "/public/a"
+            $0.request = [("Expect", "100-continue")]
+            $0.body = "hello"
+        } check: { outcome in
+            #expect(outcome.response.status == 200)
+            #expect(outcome.request?.body == "hello")
+            #expect(outcome.request?["expect"] == [])
+        },
+        FieldRule("rules 43 and 52: trailers") {
+            $0.path = "/public/a"
+            $0.body = "hello"
+            $0.requestTrailers =
+                forged + [
+                    ("Cookie", "forged=1"), ("Content-Length", "forged"), ("Transfer-Encoding", "forged"),
+                    ("Host", "forged"), ("X-Sum", "1"),
+                ]
+        } check: { outcome in
+            // Fields of a connection make a trailer section of HTTP/2 malformed.
+            if outcome.client == .http2, outcome.request == nil || outcome.response.status != 200 { return }
+            #expect(outcome.request?.body == "hello")
+            #expect(outcome.request?.trailers.map(\.0) == ["x-sum"])
+        },
+        FieldRule("rules 43 and 52: trailers without fields of a connection") {
+            $0.path = "/public/a"
+            $0.body = "hello"
+            $0.requestTrailers =
+                forged + [
+                    ("Cookie", "forged=1"), ("Content-Length", "forged"), ("Host", "forged"), ("X-Sum", "1"),
+                ]
+        } check: { outcome in
+            #expect(outcome.response.status == 200)
+            #expect(outcome.request?.body == "hello")
+            #expect(outcome.request?.trailers.map(\.0) == ["x-sum"])
+            #expect(outcome.request?.values.contains("forged") == false)
+        },
+    ]
+
+    /// Rule 26, and requests that two recipients could divide differently.
+    private static let rejected = invalidRequests.map { name, fields in
+        FieldRule(name) {
+            $0.path = "/public/a"
+            $0.request = fields
+            $0.body = "hello"
+        } check: { outcome in
+            #expect(outcome.request == nil)
+            #expect([nil, 400, 501].contains(outcome.response.status))
+        }
+    }
+
+    private static let invalidRequests: [(String, FieldRule.Fields)] =
+        [
+            ("rule 26: NUL in a value", [("X-Value", "a\0b")]),
+            ("rule 26: CR in a value", [("X-Value", "a\rb")]),
+            ("rule 26: LF in a value", [("X-Value", "a\nb")]),
+            ("two lengths", [("Content-Length", "2"), ("Content-Length", "5")]),
+            ("a list of lengths", [("Content-Length", "5, 2")]),
+            ("an invalid length", [("Content-Length", "+5")]),
+            ("a length and a transfer coding", [("Content-Length", "5"), ("Transfer-Encoding", "chunked")]),
+            ("an unknown transfer coding", [("Transfer-Encoding", "xchunked")]),
+            ("another host", [("Host", "other.test")]),
+            ("white space after a name", [("X-Value ", "a")]),
+            ("a name with a control", [("X\u{1}", "a")]),
+        ]
+
+    // MARK: - Responses
+
+    private static let ownCookies: FieldRule.Fields = [
+        ("Set-Cookie", "__Host-cloakroom=forged; Path=/"), ("Set-Cookie", "__Host-cloakroom = forged; Max-Age=0"),
+        ("Set-Cookie", "=__Host-cloakroom=forged"),
+    ]
+
+    /// Rule 30: the fields of a response, and what is expected of `Cache-Control` and `Vary`.
+    private static let caching = cachingCases.map { fields, cacheControl, vary in
+        FieldRule("rule 30: a session's response with \(fields.map(\.1))") {
+            $0.response = fields
+        } check: { outcome in
+            #expect(outcome.response.body == "ok")
+            #expect(outcome.response["cache-control"] == cacheControl)
+            #expect(outcome.response["vary"] == vary)
+        }
+    }
+
+    private static let cachingCases: [(FieldRule.Fields, [String], [String])] = [
+        ([], ["private"], ["Cookie"]),
+        ([("Cache-Control", "max-age=60"), ("Vary", "Accept")], ["max-age=60", "private"], ["Accept", "Cookie"]),
+        ([("Cache-Control", "public"), ("Vary", "cookie")], ["public"], ["cookie"]),
+        ([("Cache-Control", "no-store")], ["no-store"], ["Cookie"]),
+    ]
+
+    private static let responses = caching + forwarded + invalid
+
+    private static let forwarded: [FieldRule] = [
+        FieldRule("rule 30: a response that depends on no session") {
+            $0.path = "/public/a"
+        } check: {
+            #expect($0.response.body == "ok")
+            #expect($0.response["cache-control"].isEmpty && $0.response["vary"].isEmpty)
+        },
+        FieldRule("rule 30: an optional session") {
+            $0.isSignedIn = false
+            $0.adjust = { $0.routes[2].requiresAuthorization = false }
+        } check: {
+            #expect($0.response.body == "ok")
+            #expect($0.response["cache-control"].isEmpty)
+            #expect($0.response["vary"] == ["Cookie"])
+        },
+        FieldRule("rules 29 and 52: the session cookie in hints, head and trailers") {
+            $0.interim = ownCookies + [("Link", "</a>")]
+            $0.response = ownCookies + [("Set-Cookie", "theme=dark"), ("Set-Cookie", "__Host-cloakroom2=y")]
+            $0.trailers = ownCookies + [("X-Sum", "1")]
+        } check: { outcome in
+            #expect(outcome.response.body == "ok")
+            #expect(!outcome.response.values.contains("forged"))
+            #expect(outcome.response["set-cookie"] == ["theme=dark", "__Host-cloakroom2=y"])
+            #expect(outcome.response.interim.map { $0.filter { $0.0 != ":status" }.map(\.1) } == [["</a>"]])
+            #expect(outcome.response.trailers.map(\.0) == ["x-sum"])
+        },
+        FieldRule("rule 44: injected values and names in hints, head and trailers") {
+            $0.interim = [("Link", "</a>; t=\(Canary.apiToken)")]
+            $0.response = [
+                ("X-Debug", "got \(Canary.accessToken)."), ("X_API_TOKEN", "x"), ("X-Api-Token", "x"),
+                ("Authorization", "Bearer other"), ("Location", "/?key=\(Canary.apiToken)"),
+                ("Set-Cookie", "a=\(Canary.accessToken)"), ("X-Kept", "yes"),
+            ]
+            $0.trailers = [("X-Trace", Canary.apiToken), ("Authorization", "x"), ("X-Sum", "1")]
+        } check: { outcome in
+            #expect(outcome.request?["authorization"] == ["Bearer \(Canary.accessToken)"])
+            #expect(outcome.response.body == "ok")
+            #expect(!outcome.response.values.contains("canary"))
+            #expect(outcome.response.names.isDisjoint(with: ["x_api_token", "x-api-token", "authorization"]))
+            #expect(outcome.response["x-kept"] == ["yes"])
+            #expect(outcome.response.trailers.map(\.0) == ["x-sum"])
+        },
+        FieldRule("rule 45: Clear-Site-Data") {
+            $0.response = [
+                ("Clear-Site-Data", "\"cookies\""), ("Clear-Site-Data", "\"*\""), ("Clear-Site-Data", "\"cache\""),
+            ]
+        } check: {
+            #expect($0.response.body == "ok")
+            #expect($0.response["clear-site-data"] == ["\"cache\""])
+        },
+        FieldRule("CORS fields of the upstream") {
+            $0.response = [("Access-Control-Allow-Origin", "*"), ("Access-Control-Allow-Credentials", "true")]
+            $0.request = [("Origin", "https://app.gateway.test")]
+            $0.adjust = { $0.crossSite.corsOrigins = ["https://app.gateway.test"] }
+        } check: {
+            #expect($0.response.body == "ok")
+            #expect($0.response["access-control-allow-origin"] == ["https://app.gateway.test"])
+            #expect($0.response["access-control-allow-credentials"] == ["true"])
+        },
+        FieldRule("hop-by-hop fields of a response") {
+            $0.response = [
+                ("Connection", "x-mine"), ("X-Mine", "1"), ("Keep-Alive", "timeout=9"), ("Upgrade", "h2c"),
+                ("Proxy-Connection", "close"), ("Proxy-Authenticate", "Basic"), ("Trailer", "X-Sum"),
+            ]
+        } check: { outcome in
+            if outcome.upstream == .http2 { return #expect(outcome.response.status == 502) }
+            #expect(outcome.response.body == "ok")
+            #expect(
+                outcome.response.names.isDisjoint(with: [
+                    "x-mine", "keep-alive", "upgrade", "proxy-connection", "proxy-authenticate", "trailer",
+                ]))
+            #expect(outcome.response["connection"].allSatisfy { $0 == "close" })
+        },
+        FieldRule("hop-by-hop fields that HTTP/2 permits") {
+            $0.response = [("Proxy-Authenticate", "Basic"), ("Proxy-Authentication-Info", "a"), ("Trailer", "X-Sum")]
+        } check: { outcome in
+            #expect(outcome.response.body == "ok")
+            #expect(
+                outcome.response.names.isDisjoint(with: [
+                    "proxy-authenticate", "proxy-authentication-info", "trailer",
+                ]))
+        },
+    ]
+
+    /// Rule 26, and responses that two recipients could divide differently.
+    private static let invalid = invalidResponses.map { name, fields in
+        FieldRule(name) {
+            $0.response = fields
+        } check: { outcome in
+            #expect(outcome.response.status == 502)
+            #expect(outcome.response["x-value"].isEmpty)
+            #expect(!outcome.response.values.contains("forged"))
+        }
+    }
+
+    private static let invalidResponses: [(String, FieldRule.Fields)] =
+        [
+            ("rule 26: NUL in a value", [("X-Value", "a\0b")]),
+            ("rule 26: CR in a value", [("X-Value", "a\rSet-Cookie: forged")]),
+            ("two lengths", [("Content-Length", "2"), ("Content-Length", "5")]),
+            ("an invalid length", [("Content-Length", "0x2")]),
+            ("a length and a transfer coding", [("Content-Length", "2"), ("Transfer-Encoding", "chunked")]),
+            ("a name with a control", [("X\u{1}", "a")]),
+        ]
+
+    private static func expectRequest() { Issue.record("the upstream received no request") }
+}
