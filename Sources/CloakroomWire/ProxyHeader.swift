@@ -57,6 +57,9 @@ public struct ProxyHeaderParser: Sendable {
     /// Creates a parser for one connection.
     public init() {}
 
+    /// Storage of the bytes read so far, in bytes.
+    var storage: Int { bytes.capacity }
+
     /// Whether part of a header has been read.
     public var isInHeader: Bool { count > 0 }
 

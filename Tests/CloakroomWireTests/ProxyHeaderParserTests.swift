@@ -1,7 +1,8 @@
-import CloakroomWire
 import NIOCore
 import TestSupport
 import Testing
+
+@testable import CloakroomWire
 
 @Suite("The PROXY header (proxy-protocol.txt)")
 struct ProxyHeaderParserTests {
@@ -191,5 +192,19 @@ struct ProxyHeaderParserTests {
         // Both outcomes must occur, or the mutations are too weak or too strong.
         #expect(outcomes[true, default: 0] > 100)
         #expect(outcomes[false, default: 0] > 100)
+    }
+
+    @Test("Rule 77: a header keeps at most twice the bytes of a line, in all splits")
+    func storage() throws {
+        // Version 2 with an extension that is longer than the limit of the parser's copy.
+        let start = Self.binary(0x11, Self.version4, length: 4_000)
+        try StorageProperty.check(PeerStream(start: start) { _ in [0x41] }, bound: 256) {
+            var parser = ProxyHeaderParser()
+            return { read in
+                var read = read
+                let header = try parser.parse(&read)
+                return header == nil ? parser.storage : nil
+            }
+        }
     }
 }

@@ -68,6 +68,9 @@ public struct HTTP2Connection: ~Copyable {
     /// Number of open streams.
     public var streamCount: Int { streams.count }
 
+    /// Storage of an incomplete header block and of the client's dynamic table, in bytes.
+    var receivedStorage: Int { block.bytes.storageCapacity + decoder.allocatedBytes }
+
     /// Whether a header block has begun and not ended.
     public var isReceivingHeaderBlock: Bool { block.streamID != 0 }
 

@@ -15,6 +15,8 @@ final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelH
     private var handlerContext: ChannelHandlerContext?
     private var isStarted = false
     private var received = ByteBuffer()
+    /// Storage of the received bytes, in bytes.
+    var receivedStorage: Int { received.storageCapacity }
     private var isHandshakeCounted = false
     private var start = UInt64.max
     var registryIndex = -1

@@ -39,29 +39,26 @@ struct BodyReplay {
             body = ByteBuffer()
             return
         }
-        if body.readableBytes == 0 { body = bytes } else { body.writeImmutableBuffer(bytes) }
+        guard body.readableBytes > 0 else {
+            body = bytes
+            return compact()
+        }
+        body.writeImmutableBuffer(bytes)
     }
 
     /// The body is complete before any of it was forwarded: it is kept as a whole.
     mutating func complete(trailers: ByteBuffer?) {
         isKept = true
         self.trailers = trailers
-        compact()
     }
 
     /// A small body that is kept until the response is not a slice of a large read.
-    private mutating func compact() {
-        guard body.storageCapacity > Self.largeStorage, body.storageCapacity / 4 > body.readableBytes else { return }
-        own()
-    }
+    private mutating func compact() { body.releaseStorageOfLargeRead() }
 
     /// Moves the body to storage of its own.
     private mutating func own() {
         body = ByteBuffer(buffer: body)
     }
-
-    /// Storage in bytes that is never replaced by a smaller one.
-    private static let largeStorage = 16_384
 
     /// The body has not arrived with its head: moves it to storage of its own, because a slice would keep the whole
     /// buffer of the read.
@@ -102,4 +99,15 @@ struct BodyReplay {
 
     /// Whether the complete body is available.
     func canReplay(_ framing: BodyFraming) -> Bool { framing == .none || isKept }
+}
+
+extension ByteBuffer {
+    /// Moves bytes that are kept for a request to storage of their own, if they are a small part of a large read: a
+    /// slice keeps the whole buffer of its read. Ordinary reads are smaller and cost no copy.
+    ///
+    /// Afterwards the storage has at most 16,384 bytes or four times the bytes, whichever is more.
+    mutating func releaseStorageOfLargeRead() {
+        guard storageCapacity > 16_384, storageCapacity / 4 > readableBytes else { return }
+        self = ByteBuffer(buffer: self)
+    }
 }

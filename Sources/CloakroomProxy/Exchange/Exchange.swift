@@ -149,7 +149,7 @@ final class Exchange: Equatable {
         request.end()
         if tunnel != nil { tunnel = nil }
         if callDeadline != nil { endTimeLimit() }
-        if downstream?.isResponseSent ?? true { responseSent() } else { request.releaseHead() }
+        if downstream?.isResponseSent ?? true { responseSent() }
         pool = nil
         attempts.reset()
         if drainCredit != nil { drainCredit = nil }

@@ -37,6 +37,8 @@ struct InboundRequest {
 
     /// A request begins: its head is complete.
     mutating func begin(_ framing: BodyFraming, upgrade: RequestedUpgrade) {
+        // The request may wait for long.
+        head.bytes.releaseStorageOfLargeRead()
         self.framing = framing
         self.upgrade = upgrade
         method = RequestMethod(head.bytes.readableBytesUInt8Span.extracting(head.method.start..<head.method.end))
@@ -59,14 +61,17 @@ struct InboundRequest {
         } else {
             resetHead()
         }
+        releaseLargeStorage()
         ticket = nil
         accountEndpoint = nil
     }
 
-    /// The request has ended, but its response waits for the client: it keeps no large storage.
-    mutating func releaseHead() {
+    /// Releases storage that few requests need: the value may wait for the next one for long, as 32 of them do on a
+    /// connection of HTTP/2, where a head of 16 KiB costs the client a few bytes.
+    private mutating func releaseLargeStorage() {
         if head.bytes.storageCapacity > Self.keptStorage { head = RequestHead() }
         if normalizedPath.capacity > Self.keptStorage { normalizedPath = [] }
+        if lenientPath.capacity > Self.keptStorage { lenientPath = [] }
     }
 
     private static let keptStorage = 4_096

@@ -286,6 +286,8 @@ struct UpstreamConnectionStateMachine {
 
     private mutating func close() {
         request = nil
+        // TLS may wait for close_notify.
+        inbound = ByteBuffer()
         state = .closed
     }
 }

@@ -81,21 +81,6 @@ struct FrameIntakeTests {
         #expect(try fixture.receive(Array(bytes[10...])) == [Array(bytes[10...])])
     }
 
-    @Test("Rule 77: frames without end keep little storage, wherever in them the reads end")
-    func storage() throws {
-        for frame in [Self.unknown(300), Self.headers(300, flags: 5), .data(1, [1], padding: 200)] {
-            for offset in 1..<frame.bytes.count {
-                var fixture = Fixture()
-                let (first, last) = (Array(frame.bytes.prefix(offset)), Array(frame.bytes.dropFirst(offset)))
-                _ = try fixture.receive(first)
-                for _ in 0..<20 {
-                    _ = try fixture.receive(last + Array(repeating: frame.bytes, count: 20).joined() + first)
-                    #expect(fixture.intake.storage <= 4_096, "\(frame.type), reads that end at \(offset)")
-                }
-            }
-        }
-    }
-
     @Test("Invalid frames end the connection after the frames before them")
     func invalid() throws {
         let blocks = (0..<7).flatMap { _ in Self.continuation(16_384, ends: false).bytes }

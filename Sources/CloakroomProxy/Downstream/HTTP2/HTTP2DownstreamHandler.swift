@@ -26,6 +26,8 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     private var touched: [HTTP2Stream] = []
     /// An incomplete frame.
     private var input = ByteBuffer()
+    /// Storage of the input, in bytes.
+    var inputStorage: Int { input.storageCapacity }
     private var isFlushDue = false
     private var isPaused = false
     private var requestCount = 0
@@ -133,7 +135,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
             return
         }
         if isOwn {
-            input.discardReadBytes()
+            input.releaseReadStorage()
         } else {
             input = ByteBuffer(bytes: input.readableBytesView)
         }

@@ -93,6 +93,7 @@ final class UpstreamStream: Equatable {
         guard !isRequestComplete, delegate != nil, bytes.readableBytes > 0 else { return }
         outbound.appendPart(bytes)
         outboundBytes += bytes.readableBytes
+        if outboundBytes > sendWindow { outbound.compactLast() }
         connection.enqueue(self)
     }
 

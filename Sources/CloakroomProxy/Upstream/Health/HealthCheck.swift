@@ -149,7 +149,7 @@ struct HealthCheck: Sendable {
     }
 
     /// Sends the request and reads until a final response head.
-    private final class Handler: ChannelInboundHandler {
+    final class Handler: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
         typealias OutboundOut = ByteBuffer
 
@@ -160,6 +160,8 @@ struct HealthCheck: Sendable {
             limits: HeadLimits(head: HealthCheck.readLimit, fields: 100, target: HealthCheck.readLimit))
         private var head = ResponseHead()
         private var received = ByteBuffer()
+        /// Storage of the received bytes, in bytes.
+        var storage: Int { received.storageCapacity }
         private var receivedBytes = 0
 
         init(request: [UInt8], done: EventLoopPromise<Outcome>) {
@@ -209,6 +211,7 @@ struct HealthCheck: Sendable {
         func end(_ outcome: Outcome) {
             guard let done else { return }
             self.done = nil
+            received = ByteBuffer()
             done.succeed(outcome)
             handlerContext?.close(promise: nil)
         }

@@ -1,5 +1,6 @@
 import CloakroomWire
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomProxy
@@ -268,24 +269,13 @@ struct HTTP1ConnectionStateTests {
 
     // MARK: - Storage
 
-    /// Receives a stream of requests in reads that all end at the same offset in a request, and responds to each.
-    /// - Returns: The largest storage after a read, in bytes.
-    private func storage(of request: String, offset: Int, readSize: Int, total: Int) throws -> Int {
-        let stream = ByteBuffer(string: String(repeating: request, count: readSize / request.utf8.count + 2))
-        let period = request.utf8.count
-        let stride = max(1, readSize / period) * period
+    /// Responds to each request when it is complete.
+    private static func receiver() -> (ByteBuffer) throws -> Int? {
         var connection = Connection()
         var head = RequestHead()
-        var (position, largest, received) = (0, 0, 0)
-        while received < total {
-            // The first read ends at the offset, all others a whole number of requests later.
-            let count = received == 0 ? offset : stride
-            var bytes = try #require(stream.getSlice(at: position, length: count))
-            // Storage of its own, as a read has.
-            bytes = ByteBuffer(buffer: bytes)
-            position = (position + count) % period
-            received += count
-            connection.state.receive(&bytes)
+        return { read in
+            var read = read
+            connection.state.receive(&read)
             reading: while true {
                 switch connection.step() {
                 case .parseHead:
@@ -300,30 +290,55 @@ struct HTTP1ConnectionStateTests {
                 }
             }
             connection.state.releaseInput()
-            largest = max(largest, connection.state.inputStorage)
+            return connection.state.inputStorage
         }
-        return largest
     }
 
-    @Test("Rule 77: reads that all end in the same place of a request, in every place, keep at most 4 KiB of storage")
-    func storageOfPipelinedRequests() throws {
-        for request in [Self.get, Self.post("abcd"), Self.post("") + Self.get] {
-            for offset in 1..<request.utf8.count {
-                let storage = try storage(of: request, offset: offset, readSize: 700, total: 60_000)
-                #expect(storage <= 4_096, "\(storage) bytes of storage with reads that end at \(offset)")
+    private static let chunked =
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2;a=b\r\nab\r\n0\r\nA: b\r\n\r\n"
+    private static let large = "GET / HTTP/1.1\r\nHost: a\r\nX: \(String(repeating: "a", count: 8_000))\r\n\r\n"
+
+    @Test(
+        "Rule 77: requests without end keep storage for an unread part of one, in all splits",
+        arguments: [get, post("abcd"), post(String(repeating: "a", count: 20_000)), post("") + get, chunked, large])
+    func storageOfRequests(request: String) throws {
+        try StorageProperty.check(PeerStream(request)) { Self.receiver() }
+    }
+
+    @Test("Rule 77: a chunked body and a tunnel without end keep little storage, in all splits")
+    func storageOfBodies() throws {
+        let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+        try StorageProperty.check(PeerStream(start: head, "5\r\nabcde\r\n")) { Self.receiver() }
+        try StorageProperty.check(PeerStream(String(repeating: "a", count: 125)), bound: 0) {
+            var connection = Connection(Self.get)
+            _ = try connection.request()
+            connection.state.upgraded()
+            return { read in
+                var read = read
+                connection.state.receive(&read)
+                while case .body = connection.step() {}
+                connection.state.releaseInput()
+                return connection.state.inputStorage
             }
         }
-        let trailers = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\nA: b\r\n\r\n"
-        for offset in 1..<trailers.utf8.count {
-            #expect(try storage(of: trailers, offset: offset, readSize: 700, total: 60_000) <= 4_096)
-        }
     }
 
-    @Test("Heads of 8 KiB of which each read has one keep at most four times their size, after 8 MB too")
-    func storageOfLargeHeads() throws {
-        let large = "GET / HTTP/1.1\r\nHost: a\r\nX: " + String(repeating: "a", count: 8_000) + "\r\n\r\n"
-        for offset in [1, 40, 4_000, large.utf8.count - 1] {
-            #expect(try storage(of: large, offset: offset, readSize: 8_192, total: 8_000_000) <= 4 * 8_192)
+    @Test("Rule 77: input that has to wait, in a tunnel too, keeps four times its limit and one read")
+    func storageOfWaitingInput() throws {
+        for isTunnel in [false, true] {
+            try StorageProperty.check(PeerStream(Self.get), bound: 4 * (65_536 + 65_536), reads: 14_000) {
+                var connection = Connection(Self.get)
+                _ = try connection.request()
+                if isTunnel { connection.state.upgraded() }
+                return { read in
+                    var read = read
+                    guard !connection.state.isFull(isWritable: true) else { return nil }
+                    connection.state.receive(&read)
+                    #expect(connection.step(acceptsBody: false) == .wait)
+                    connection.state.releaseInput()
+                    return connection.state.inputStorage
+                }
+            }
         }
     }
 
