@@ -29,7 +29,7 @@ final class SQLiteConnector: Sendable {
     /// operation would wait for it again.
     private static let patience = Duration.seconds(2)
     /// The maximum number of operations in flight. More are rejected, so that a hanging disk cannot exhaust the memory.
-    private static let maxConcurrentOperations = 8_192
+    static let maxConcurrentOperations = 8_192
 
     private let path: String
     private let log: SQLiteFailureLog

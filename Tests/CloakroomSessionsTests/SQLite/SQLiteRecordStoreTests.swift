@@ -1,4 +1,5 @@
 import CloakroomCore
+import Dispatch
 import Foundation
 import TestSupport
 import Testing
@@ -133,6 +134,25 @@ struct SQLiteRecordStoreTests {
         try await store.whileRunning { _ in
             try await eventually("the other one is deleted") { store.count == 1 }
             #expect(try await store.read(last) == .record(last))
+        }
+    }
+
+    @Test("At most 8,192 operations are in flight: while they hang, a further one fails at once")
+    func operations() async throws {
+        let directory = try SQLiteTestDirectory()
+        let connector = SQLiteConnector(path: directory.file, log: SQLiteFailureLog(directory.log.logger))
+        _ = try await connector.file()
+        let hanging = DispatchSemaphore(value: 0)
+        await withTaskGroup(of: Bool.self) { group in
+            for _ in 0...SQLiteConnector.maxConcurrentOperations {
+                group.addTask { (try? await connector.read { _ in hanging.wait() }) != nil }
+            }
+            // All others wait for the first one.
+            let earliest = await group.next()
+            #expect(earliest == false)
+            for _ in 0..<SQLiteConnector.maxConcurrentOperations { hanging.signal() }
+            let isAnyDone = await group.contains(true)
+            #expect(isAnyDone)
         }
     }
 

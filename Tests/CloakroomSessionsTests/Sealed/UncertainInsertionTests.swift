@@ -68,6 +68,13 @@ struct UncertainInsertionTests: SealedStoreSuite {
         #expect(store.uncertain.count == 0)
     }
 
+    @Test("the number of uncertain insertions is bounded")
+    func bound() {
+        let uncertain = UncertainInserts(capacity: 10)
+        for number in 0..<100 as Range<UInt64> { uncertain.note(SessionID(number), madeAt: start) }
+        #expect(uncertain.count == 10)
+    }
+
     @Test("the removal of uncertain insertions runs by itself, and when the store stops")
     func phantomWhileRunning() async throws {
         let store = SealedSessionStore(records, configuration: Sample.configuration, secrets: Sample.secrets)

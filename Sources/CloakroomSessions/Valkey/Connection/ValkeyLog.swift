@@ -11,7 +11,7 @@ final class ValkeyLog: Sendable {
     /// The reasons logged since the connection was last established, by server; the empty string is the only one.
     private let loggedReasons = Mutex<[String: Set<String>]>([:])
     /// The maximum number of servers in ``loggedReasons`` and ``losses``.
-    private static let mostServers = 1_000
+    static let mostServers = 1_000
     /// The last loss of each server that is not connected, by the same names.
     private let losses = Mutex<[String: (reason: SessionStoreError.Reason, at: ContinuousClock.Instant)]>([:])
     /// The time after which a loss concerns a server that is not connected to any more: attempts fail more often.
@@ -25,6 +25,9 @@ final class ValkeyLog: Sendable {
         user = configuration.user ?? "default"
         lossPeriod = .seconds(15) + configuration.timeout * 2
     }
+
+    /// The number of servers whose state is stored, counted for each of the two tables.
+    var serverCount: Int { loggedReasons.withLock(\.count) + losses.withLock(\.count) }
 
     /// Why connections are missing; `nil` if none is, or if they are missing for different reasons.
     var outage: SessionStoreError.Reason? { outage(now: .now) }

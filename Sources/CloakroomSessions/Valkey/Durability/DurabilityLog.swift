@@ -26,6 +26,10 @@ final class DurabilityLog: Sendable {
     private let events: SessionStoreCallbacks
     /// The servers that were reported to have too few replicas, with their number, until they have enough.
     private let shortfalls = Mutex<[String: Int]>([:])
+    /// The maximum number of servers in ``shortfalls``: a cluster may name ever new ones.
+    static let mostServers = 256
+    /// The number of servers that were reported.
+    var serverCount: Int { shortfalls.withLock(\.count) }
     /// The number of writes that were displaced since a repetition was complete.
     private let displaced = Atomic(0)
     private let displacements = LogRateLimiter(interval: .seconds(60))
@@ -77,7 +81,7 @@ final class DurabilityLog: Sendable {
     private func shortfall(_ address: String, required: Int, connected: Int) -> Int? {
         shortfalls.withLock { shortfalls in
             guard connected < required else { return shortfalls.removeValue(forKey: address) }
-            if shortfalls.count >= 256, shortfalls[address] == nil { shortfalls.removeAll() }
+            if shortfalls.count >= Self.mostServers, shortfalls[address] == nil { shortfalls.removeAll() }
             return shortfalls.updateValue(connected, forKey: address)
         }
     }

@@ -1,3 +1,4 @@
+import CloakroomWire
 import NIOCore
 
 /// An incremental parser of RESP3 (and RESP2), for pieces of any size.
@@ -57,11 +58,19 @@ struct RESPParser {
                     return whole
                 }
             }
+            buffer.releaseReadStorage()
             return nil
         } catch {
             failure = error
+            rows = []
+            buffer = ByteBuffer()
             throw error
         }
+    }
+
+    /// Storage of what is kept between two calls, in bytes, without that of complete members.
+    var storage: Int {
+        rows.reduce(buffer.storageCapacity) { $0 + $1.members.capacity * MemoryLayout<RESPValue>.stride }
     }
 
     /// Adds a value to the innermost open aggregate, and closes the aggregates that it completes.
@@ -129,7 +138,8 @@ struct RESPParser {
         // Checked before doubling, which could otherwise overflow.
         guard count <= limits.members else { throw RESPProtocolError(kind: .tooMany) }
         let missing = kind == .map || kind == .attribute ? 2 * count : count
-        members += missing
+        // An empty attribute counts too: bytes that are kept by nothing else could follow without end.
+        members += kind == .attribute ? max(1, missing) : missing
         guard members <= limits.members else { throw RESPProtocolError(kind: .tooMany) }
         if missing == 0 { return .some(kind == .attribute ? nil : Self.value(of: Aggregate(kind: kind, missing: 0))) }
         guard rows.count < limits.depth else { throw RESPProtocolError(kind: .tooDeep) }
@@ -154,9 +164,11 @@ struct RESPParser {
             buffer.moveReaderIndex(to: start)
             return nil
         }
-        guard let contents = buffer.readSlice(length: count),
+        guard var contents = buffer.readSlice(length: count),
             buffer.readInteger(as: UInt16.self) == 0x0d0a
         else { throw RESPProtocolError(kind: .malformedString) }
+        // A slice keeps the whole buffer of its read, which may contain little else that is kept.
+        contents.releaseReadStorage()
         bytes += count
         switch type {
         case UInt8(ascii: "$"): return .blob(contents)

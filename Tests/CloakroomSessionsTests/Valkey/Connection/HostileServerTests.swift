@@ -170,4 +170,17 @@ struct HostileServerTests {
         log.rejected(ValkeyCommand("CLUSTER", "SLOTS"), RESPError(line: "CODE1 x"), "a:1", server: "a:1")
         #expect(recorded.all.last?["reason"] == "code1")
     }
+
+    @Test("A cluster that names ever new servers does not fill the memory of the logs")
+    func namesInLogs() {
+        let recorded = RecordedLog()
+        let log = ValkeyLog(ValkeyConfiguration(addresses: [HostAndPort(host: "a", port: 1)]), recorded.logger)
+        let durability = DurabilityLog(recorded.logger, SessionStoreCallbacks())
+        for number in 0..<2_500 {
+            log.disconnected(.unreachable, "a:\(number)", server: "a:\(number)")
+            durability.replicas("a:\(number)", required: 1, connected: 0)
+        }
+        #expect(log.serverCount <= 2 * ValkeyLog.mostServers)
+        #expect(durability.serverCount <= DurabilityLog.mostServers)
+    }
 }

@@ -1,4 +1,5 @@
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CloakroomSessions
@@ -71,6 +72,13 @@ struct RESPLimitsTests {
         #expect(throws: RESPProtocolError(kind: .tooMany)) { try parse("%500001\r\n") }
         #expect(throws: RESPProtocolError(kind: .tooMany)) { try parse("*1000000\r\n*1\r\n") }
         #expect(throws: RESPProtocolError(kind: .tooMany)) { try parse(">2\r\n+invalidate\r\n*1000000\r\n") }
+        // An attribute without members stores nothing, and could be repeated without end within a value.
+        var limits = RESPLimits()
+        limits.members = 1_000
+        #expect(try parse("*2\r\n+a\r\n" + String(repeating: "|0\r\n", count: 998), limits: limits) == nil)
+        #expect(throws: RESPProtocolError(kind: .tooMany)) {
+            try parse("*2\r\n+a\r\n" + String(repeating: "|0\r\n", count: 999), limits: limits)
+        }
         // Members that were announced and never arrive.
         #expect(try parse("*2\r\n*2\r\n*2\r\n*999994\r\n") == nil)
     }
@@ -132,5 +140,38 @@ struct RESPLimitsTests {
         #expect(try parser.next()?.bytes?.readableBytes == count)
         // Copying what has arrived with each piece would move 256 GiB.
         #expect(ContinuousClock.now - start < .seconds(20))
+    }
+
+    /// The largest storage of a string relative to ``StorageProperty/ordinaryBound(unread:)`` for its bytes.
+    private static func excess(of value: RESPValue) -> Int {
+        if let members = value.elements { return members.map(excess).max() ?? 0 }
+        if case .push(let members) = value { return members.map(excess).max() ?? 0 }
+        guard case .blob(let bytes) = value else { return 0 }
+        return bytes.storageCapacity - StorageProperty.ordinaryBound(unread: bytes.readableBytes)
+    }
+
+    @Test(
+        "Rule 77: replies, pushes and attributes without end keep little storage, in all splits, and so do their strings",
+        arguments: [
+            ("+OK\r\n", 0), ("-ERR a\r\n", 0), ("$5\r\nhello\r\n", 0), ("*2\r\n$1\r\na\r\n:1\r\n", 2),
+            (">2\r\n$10\r\ninvalidate\r\n*1\r\n$3\r\nkey\r\n", 3), ("|1\r\n+k\r\n$1\r\nv\r\n+OK\r\n", 2),
+            (String(repeating: "*1\r\n", count: 16) + "+a\r\n", 16),
+            ("%200\r\n" + String(repeating: "$1\r\na\r\n", count: 400), 400),
+            ("$20000\r\n\(String(repeating: "a", count: 20_000))\r\n", 0),
+            // A sentinel's reply.
+            ("*2\r\n$9\r\n127.0.0.1\r\n$4\r\n6379\r\n", 2),
+        ])
+    func storage(unit: String, members: Int) throws {
+        let stream = PeerStream(unit)
+        let bound =
+            StorageProperty.ordinaryBound(unread: stream.unit) + 4 * members * MemoryLayout<RESPValue>.stride
+        try StorageProperty.check(stream, bound: bound) {
+            var parser = RESPParser()
+            return { read in
+                parser.append(read)
+                while let value = try parser.next() { #expect(Self.excess(of: value) <= 0) }
+                return parser.storage
+            }
+        }
     }
 }
