@@ -266,6 +266,20 @@ struct AdminRequestLimitsTests {
         return channel
     }
 
+    @Test("Rule 77: at most 32 KiB of a request are passed on, in all splits")
+    func storage() throws {
+        try StorageProperty.check(PeerStream("X-A: a\r\n"), bound: AdminRequestLimits.requestSize) {
+            let channel = try channel()
+            var passedOn = 0
+            return { read in
+                guard channel.isActive else { return nil }
+                channel.pipeline.fireChannelRead(read)
+                while let bytes = try channel.readInbound(as: ByteBuffer.self) { passedOn += bytes.readableBytes }
+                return passedOn
+            }
+        }
+    }
+
     @Test("Rule 70: a connection without a request ends after 5 s")
     func silent() throws {
         let channel = try channel()

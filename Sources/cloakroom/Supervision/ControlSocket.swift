@@ -101,6 +101,21 @@ struct ControlSocketService: Service, Unprintable {
     }
 }
 
+/// A request to the control socket, of which no more is kept than is needed to compare it.
+struct ControlRequest {
+    private var bytes = ByteBuffer()
+
+    /// Storage of the received bytes, in bytes.
+    var storage: Int { bytes.storageCapacity }
+    var isComplete: Bool { bytes.readableBytes >= ControlSocket.reloadRequest.utf8.count }
+    var isReload: Bool { String(buffer: bytes) == ControlSocket.reloadRequest }
+
+    mutating func receive(_ more: ByteBuffer) {
+        let room = ControlSocket.reloadRequest.utf8.count + 1 - bytes.readableBytes
+        bytes.writeBytes(more.readableBytesView.prefix(max(0, room)))
+    }
+}
+
 /// Reads the request of one connection, responds, and closes it. A connection without a request is closed after a timeout.
 private final class ControlConnectionHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
@@ -108,8 +123,7 @@ private final class ControlConnectionHandler: ChannelInboundHandler {
     private static let requestTimeout = TimeAmount.seconds(2)
 
     private let reload: @Sendable () async -> ReloadOutcome?
-    private var request = ""
-    private var isComplete = false
+    private var request = ControlRequest()
     private var timeout: Scheduled<Void>?
 
     init(reload: @escaping @Sendable () async -> ReloadOutcome?) {
@@ -126,13 +140,12 @@ private final class ControlConnectionHandler: ChannelInboundHandler {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        guard !isComplete else { return }
-        request += String(buffer: unwrapInboundIn(data))
-        guard request.utf8.count >= ControlSocket.reloadRequest.utf8.count else { return }
-        isComplete = true
+        guard !request.isComplete else { return }
+        request.receive(unwrapInboundIn(data))
+        guard request.isComplete else { return }
         timeout?.cancel()
         let channel = context.channel
-        guard request == ControlSocket.reloadRequest else { return channel.close(promise: nil) }
+        guard request.isReload else { return channel.close(promise: nil) }
         Task { [reload] in
             let response = ControlSocket.Response(await reload())
             // Fails only if the client has closed the connection.

@@ -47,6 +47,19 @@ struct ControlSocketTests {
         #expect(expected.reloaded && expected.warnings == ["expires"] && expected.hash == "0123456789ab")
     }
 
+    @Test("Rule 77: a request keeps no more than is needed to compare it, in all splits")
+    func storage() throws {
+        for unit in ["reload\n", "a", "reload"] {
+            try StorageProperty.check(PeerStream(unit), bound: 32) {
+                var request = ControlRequest()
+                return { read in
+                    request.receive(read)
+                    return request.storage
+                }
+            }
+        }
+    }
+
     @Test("A rejected reload returns its reasons, bounded; a gateway that stops reports it")
     func failure() async throws {
         let problems = (0..<200).map { "problem \($0) " + String(repeating: "\u{1}", count: 2_000) }
