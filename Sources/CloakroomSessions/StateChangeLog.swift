@@ -5,10 +5,15 @@ import Synchronization
 ///
 /// A failure that returns within a minute is intermittent: a success between two failures does not end it, only a minute
 /// without one does. So is that of a damaged file, whose intact pages can be read.
+///
+/// The line `session store failed` means that the gateway is not ready, until `session store recovered`.
 final class SQLiteFailureLog: Sendable {
     /// The operations that can fail, each with its own outages.
     enum Operation: Sendable, Hashable, CaseIterable {
         case opening, reading, writing
+        /// Reading or writing data that are damaged. Often these are single sessions, so this is no failure of the store:
+        /// the store's own operations show whether others can be used.
+        case damaged
     }
 
     private struct Outage {
@@ -18,17 +23,17 @@ final class SQLiteFailureLog: Sendable {
         var isOver = false
     }
 
-    private static let interval = Duration.seconds(60)
-
+    private let interval: Duration
     private let logger: Logger
     private let episodes = Mutex<[Operation: Outage]>([:])
 
-    init(_ logger: Logger) {
+    init(_ logger: Logger, interval: Duration = .seconds(60)) {
         self.logger = logger
+        self.interval = interval
     }
 
-    /// Whether the last line of any operation is a failure.
-    var isFailing: Bool { Operation.allCases.contains(where: isFailing) }
+    /// Whether the store fails: whether the last line of an operation is a failure, other than of damaged data.
+    var isFailing: Bool { Operation.allCases.contains { $0 != .damaged && isFailing($0) } }
 
     /// Whether the last line of an operation is a failure.
     func isFailing(_ operation: Operation) -> Bool {
@@ -41,7 +46,7 @@ final class SQLiteFailureLog: Sendable {
             // Parts of a damaged file give different errors.
             let isSame = last.map { $0.error == error || $0.error.isDamage && error.isDamage } ?? false
             let isRecurring = last.map {
-                $0.isOver ? isSame && now - $0.failedAt < Self.interval : $0.isIntermittent
+                $0.isOver ? isSame && now - $0.failedAt < interval : $0.isIntermittent
             }
             episodes[operation] = Outage(
                 error: error, failedAt: now, isIntermittent: error.isDamage || isRecurring ?? false)
@@ -49,7 +54,7 @@ final class SQLiteFailureLog: Sendable {
         }
         guard isNew else { return }
         logger.error(
-            "session store failed",
+            operation == .damaged ? "session store is damaged in part" : "session store failed",
             metadata: [
                 "event": "session_store", "outcome": "failure", "store": "sqlite", "operation": "\(operation)",
                 "reason": "\(error)",
@@ -59,7 +64,7 @@ final class SQLiteFailureLog: Sendable {
     func succeeded(_ operation: Operation, now: ContinuousClock.Instant = .now) {
         let isRecovered = episodes.withLock { episodes in
             guard let last = episodes[operation], !last.isOver,
-                !last.isIntermittent || now - last.failedAt >= Self.interval
+                !last.isIntermittent || now - last.failedAt >= interval
             else { return false }
             episodes[operation]?.isOver = true
             return true

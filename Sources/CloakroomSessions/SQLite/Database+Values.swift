@@ -43,11 +43,28 @@ extension Database {
         try Row.fetchAll(try cachedStatement(sql: sql), arguments: arguments)
     }
 
-    /// Writes a row of the size of a session and deletes it: succeeds only if there is room, and no lock.
-    func testWrite(by process: Int64) throws {
-        try run("INSERT INTO ended VALUES (?, hex(zeroblob(2048)), 0)", [process])
-        try run("DELETE FROM ended WHERE id = ?", [process])
+    /// Writes and deletes the rows of a session, its end and a sign-in, at a place by chance: succeeds only if there is
+    /// room, no lock, and no damage at this place.
+    func testWrite() throws {
+        let place = Int64.random(in: .min ... .max)
+        try forgetPages()
+        // Small, so that a page next to a damaged one need not be split.
+        try run(
+            """
+            INSERT INTO session (id, key, account, created_at, expires_at, last_used_at, keep_until, version, client,
+                contents) VALUES (?1, x'', ?1, 0, 0, 0, ?1, 0, x'', x'')
+            """, [place])
+        _ = try session(SessionID(UInt64(bitPattern: place)))
+        try run("DELETE FROM session WHERE id = ?", [place])
+        // Of the size of a session.
+        try run("INSERT INTO ended VALUES (?, hex(zeroblob(2048)), 0)", [place])
+        try run("DELETE FROM ended WHERE id = ?", [place])
+        try run("INSERT INTO throttle VALUES (-1, ?, 0, 0, 0, 0)", [place])
+        try run("DELETE FROM throttle WHERE scope = -1 AND hash = ?", [place])
     }
+
+    /// Discards cached pages: damaged ones may have been restored in the file.
+    func forgetPages() throws { try execute(sql: "PRAGMA shrink_memory") }
 
     /// Runs an atomic transaction that takes the write lock first, so values read in it stay valid until its end.
     func inImmediateTransaction<Value>(_ durability: SQLiteDurability, _ body: (Database) throws -> Value) throws

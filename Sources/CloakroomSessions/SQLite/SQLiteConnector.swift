@@ -25,6 +25,8 @@ final class SQLiteConnector: Sendable {
     static let pause = Duration.seconds(1)
     /// The minimum time between two reopenings of a damaged file: its intact parts remain in use meanwhile.
     private static let damagePause = Duration.seconds(60)
+    /// The number of places that ``test()`` tries.
+    private static let testPlaces = 20
     /// An operation that was queued for longer is not started. Otherwise, if a lock is held for long, each queued
     /// operation would wait for it again.
     private static let patience = Duration.seconds(2)
@@ -57,14 +59,16 @@ final class SQLiteConnector: Sendable {
 
     /// Whether any kind of operation fails, according to the log.
     var isFailing: Bool { log.isFailing }
-    /// The same for writes.
-    var isWritingFailing: Bool { log.isFailing(.writing) }
+    /// Whether ``test()`` is needed to show whether the store can be used.
+    var needsTest: Bool { log.isFailing(.writing) || isDamaged }
+    /// Whether data are damaged, at least those of single sessions.
+    var isDamaged: Bool { log.isFailing(.damaged) }
 
     /// Reads committed data. Each statement sees the latest data; there is no snapshot over several statements.
     func read<Value: Sendable>(
         _ body: @escaping @Sendable (Database) throws -> Value
     ) async throws(SessionStoreError) -> Value {
-        try await perform(.reading) { file, latest, resume in
+        try await perform(.reading, failure: { $0.isDamage ? .damaged : .reading }) { file, latest, resume in
             file.reading.asyncWriteWithoutTransaction { [path] db in
                 resume(Outcome(path, latest) { try body(db) })
             }
@@ -77,7 +81,29 @@ final class SQLiteConnector: Sendable {
     func write<Value: Sendable>(
         _ durability: SQLiteDurability, _ body: @escaping @Sendable (Database) throws -> Value
     ) async throws(SessionStoreError) -> Value {
-        try await perform(.writing) { file, latest, resume in
+        try await write(durability, failure: { $0.isDamage ? .damaged : .writing }, body: body)
+    }
+
+    /// Shows whether a session could be stored and read; the result is in the log. Only damage at many places in
+    /// succession is a failure: there may be few pages, one of them damaged.
+    func test() async {
+        var isDamaged = true
+        for attempt in 1...Self.testPlaces where isDamaged {
+            isDamaged = false
+            try? await write(
+                .full,
+                failure: { error in
+                    isDamaged = error.isDamage
+                    return isDamaged && attempt < Self.testPlaces ? .damaged : .writing
+                }, body: { try $0.testWrite() })
+        }
+    }
+
+    private func write<Value: Sendable>(
+        _ durability: SQLiteDurability, failure: (SQLiteStoreError) -> SQLiteFailureLog.Operation,
+        body: @escaping @Sendable (Database) throws -> Value
+    ) async throws(SessionStoreError) -> Value {
+        try await perform(.writing, failure: failure) { file, latest, resume in
             let path = path
             let identity = file.identity
             file.writer.submit(
@@ -103,7 +129,7 @@ final class SQLiteConnector: Sendable {
     func watch<Value: Sendable>(
         _ file: SQLiteFile, _ body: @escaping @Sendable (Database) throws -> Value
     ) async throws(SessionStoreError) -> Value {
-        try await perform(.reading, on: file) { file, latest, resume in
+        try await perform(.reading, failure: { _ in .reading }, on: file) { file, latest, resume in
             file.watching.asyncWriteWithoutTransaction { [path] db in
                 resume(Outcome(path, latest) { try body(db) })
             }
@@ -118,15 +144,17 @@ final class SQLiteConnector: Sendable {
         if !isSameFile {
             note(SQLiteStoreError(.moved, path: path), in: .reading, of: file)
         } else if isCurrent(file) {
-            // An intermittent failure of opening, too, ends after a minute without another one.
+            // These, too, end after a minute without another failure.
             log.succeeded(.opening)
+            log.succeeded(.damaged)
         }
     }
 
     private typealias Resume<Value: Sendable> = @Sendable (Outcome<Value>) -> Void
 
     private func perform<Value: Sendable>(
-        _ task: SQLiteFailureLog.Operation, on given: SQLiteFile? = nil,
+        _ task: SQLiteFailureLog.Operation, failure: (SQLiteStoreError) -> SQLiteFailureLog.Operation,
+        on given: SQLiteFile? = nil,
         _ start: (SQLiteFile, _ latest: ContinuousClock.Instant, @escaping Resume<Value>) -> Void
     ) async throws(SessionStoreError) -> Value {
         guard inFlight.add(1, ordering: .relaxed).newValue <= Self.maxConcurrentOperations else {
@@ -146,7 +174,7 @@ final class SQLiteConnector: Sendable {
             if isProof { log.succeeded(task) }
             return value
         case .failed(let error):
-            note(error, in: task, of: file)
+            note(error, in: failure(error), of: file)
         case .timedOut:
             break
         }
@@ -175,7 +203,7 @@ final class SQLiteConnector: Sendable {
 
     private func note(_ error: SQLiteStoreError, in task: SQLiteFailureLog.Operation, of file: SQLiteFile) {
         log.failed(task, error)
-        guard error.needsReopening else { return }
+        guard error.needsReopening, task != .damaged else { return }
         state.withLock { state in
             // Other operations may have failed in the same way and have reopened the file since.
             guard state.file === file else { return }

@@ -16,6 +16,8 @@ import Synchronization
 final class SQLiteRecordStore: SessionRecordStore {
     /// The number of touches per transaction; other operations run in between.
     private static let touchesAtOnce = 500
+    /// How long touches are tried one by one around damaged rows.
+    private static let maxTimeForDamage = Duration.seconds(2)
 
     let connector: SQLiteConnector
     /// Distinguishes own changes from those of other processes.
@@ -32,11 +34,13 @@ final class SQLiteRecordStore: SessionRecordStore {
     ///   - now: The wall clock, for deleting expired rows.
     ///   - leaseTime: The time by which leases end, given the caller's; all processes of the machine have to agree on
     ///     it. Default: ``MachineClock``, independent of the caller's time.
+    ///   - interval: How long an intermittent failure lasts after it was seen.
     init(
         path: String, logger: Logger, now: @escaping @Sendable () -> Timestamp,
-        leaseTime: @escaping @Sendable (Timestamp) -> Timestamp = { _ in MachineClock.now }
+        leaseTime: @escaping @Sendable (Timestamp) -> Timestamp = { _ in MachineClock.now },
+        interval: Duration = .seconds(60)
     ) {
-        connector = SQLiteConnector(path: path, log: SQLiteFailureLog(logger))
+        connector = SQLiteConnector(path: path, log: SQLiteFailureLog(logger, interval: interval))
         self.now = now
         self.leaseTime = leaseTime
     }
@@ -110,16 +114,38 @@ final class SQLiteRecordStore: SessionRecordStore {
         _ touches: [RecordTouch], granularity: Duration
     ) async throws(SessionStoreError) -> UnwrittenTouches? {
         var rest = touches[...]
-        var superseded: Set<SessionID> = []
+        var unwritten = UnwrittenTouches()
+        let end = ContinuousClock.now + Self.maxTimeForDamage
         while !rest.isEmpty {
             let some = rest.prefix(Self.touchesAtOnce)
             rest = rest.dropFirst(some.count)
+            try await touch(some, granularity: granularity, until: end, &unwritten)
+        }
+        return unwritten.isEmpty ? nil : unwritten
+    }
+
+    /// If some rows are damaged, tries the halves: the sessions of the others would seem idle.
+    private func touch(
+        _ some: ArraySlice<RecordTouch>, granularity: Duration, until end: ContinuousClock.Instant,
+        _ unwritten: inout UnwrittenTouches
+    ) async throws(SessionStoreError) {
+        do throws(SessionStoreError) {
             let unchanged = try await connector.write(.relaxed) { db in
                 try some.filter { try !db.touch($0, granularity: granularity) }
             }
-            superseded.formUnion(unchanged.map(\.id))
+            unwritten.superseded.formUnion(unchanged.map(\.id))
+        } catch {
+            guard connector.isDamaged, ContinuousClock.now < end else { throw error }
+            guard some.count > 1 else {
+                unwritten.ids.formUnion(some.map(\.id))
+                unwritten.error = error
+                return
+            }
+            let middle = some.startIndex + some.count / 2
+            for half in [some[..<middle], some[middle...]] {
+                try await touch(half, granularity: granularity, until: end, &unwritten)
+            }
         }
-        return superseded.isEmpty ? nil : UnwrittenTouches(superseded: superseded)
     }
 
     func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {
@@ -236,7 +262,10 @@ extension SQLiteRecordStore {
         let process = process
         forgetTally()
         // Polled once before the file is trusted, which shows that it can be.
-        let first = try await connector.watch(file) { db in try PollResult(db, try ChangeFeed(db, process: process)) }
+        let first = try await connector.watch(file) { db in
+            try db.forgetPages()
+            return try PollResult(db, try ChangeFeed(db, process: process))
+        }
         var watch = first.watch
         noteTally(first.sessionCount)
         // No change is missed from here on, so data read after this may be trusted.
@@ -260,9 +289,7 @@ extension SQLiteRecordStore {
                 if hasWritten { try? await writeBack(file) }
                 hasWritten = false
                 // Not awaited: a lock of another program must not delay the polls.
-                if connector.isWritingFailing {
-                    Task { try? await connector.write(.full) { try $0.testWrite(by: process) } }
-                }
+                if connector.needsTest { Task { await connector.test() } }
                 await connector.verifyFileIdentity(of: file)
             }
             try? await Task.sleep(for: Self.pollInterval)

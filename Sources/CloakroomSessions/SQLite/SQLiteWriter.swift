@@ -68,14 +68,15 @@ final class SQLiteWriter: Sendable {
                     do {
                         done.append(writes.count == 1 ? try write.work(db) : try db.withSavepoint(write.work))
                     } catch {
-                        guard db.isInsideTransaction, writes.count > 1 else { throw RolledBack(cause: error) }
+                        // Later operations of a transaction that has met damaged data fail too.
+                        guard db.isInsideTransaction, writes.count > 1, !SQLiteStoreError(error, path: "").isDamage
+                        else { throw RolledBack(cause: error) }
                         failed.append((write, error))
                     }
                 }
             }
         } catch is RolledBack where writes.count > 1 {
-            // SQLite rolled back everything because one operation failed, for example on a full disk. Each is retried
-            // alone.
+            // Everything was rolled back because one operation failed, for example on a full disk. Each is retried alone.
             for write in writes { commit([write], on: db) }
             return
         } catch {

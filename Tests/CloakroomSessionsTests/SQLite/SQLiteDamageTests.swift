@@ -101,8 +101,61 @@ struct SQLiteDamageTests {
         #expect((outcomes["unavailable"] ?? 0) > 0)
         // Intact pages are read between the damaged ones; this must not cause further log lines.
         #expect(directory.log.texts.count { $0.hasPrefix("error") } == 1)
-        #expect(directory.log.texts.last?.hasPrefix("error") == true)
-        #expect(store.isFailing)
+        #expect(directory.log.texts.last?.hasPrefix("error session store is damaged in part") == true)
+        #expect(!store.isFailing)
+    }
+
+    @Test("has one overwritten page: uses of its sessions are not recorded, those of all others are")
+    func uses() async throws {
+        let directory = try SQLiteTestDirectory()
+        let store = directory.store()
+        for number: UInt64 in 1...50 { _ = try await store.insert(SampleRecord.record(number, size: 1_500)) }
+        let touches = (UInt64(1)...50).map { number in
+            RecordTouch(
+                id: SampleRecord.record(number).key.id, lastUsedAt: start + .seconds(60), keepUntil: SampleRecord.end)
+        }
+        _ = try directory.overwrite(directory.page(with: Data(repeating: 5, count: 1_000)))
+        let unwritten = try #require(try await store.touch(touches, granularity: .seconds(1)))
+        #expect(unwritten.ids.contains(SampleRecord.record(5).key.id))
+        #expect(unwritten.ids.count < 5)
+        #expect(unwritten.error != nil)
+        for number: UInt64 in 1...50 where !unwritten.ids.contains(SampleRecord.record(number).key.id) {
+            guard case .record(let used) = try await store.read(SampleRecord.record(number)) else {
+                Issue.record("no record")
+                continue
+            }
+            #expect(used.lastUsedAt == start + .seconds(60))
+        }
+    }
+
+    @Test("has one overwritten page: an operation that needs it does not fail those in the same commit")
+    func commit() async throws {
+        let directory = try SQLiteTestDirectory()
+        let store = directory.store()
+        for number: UInt64 in 1...50 { _ = try await store.insert(SampleRecord.record(number, size: 1_500)) }
+        _ = try directory.overwrite(directory.page(with: Data(repeating: 5, count: 1_000)))
+        let queue = try DatabaseQueue(path: directory.file)
+        let writer = SQLiteWriter(queue)
+        let (outcomes, continuation) = AsyncStream<Int>.makeStream()
+        // The connection is busy until all wait for it.
+        queue.asyncWriteWithoutTransaction { _ in
+            for number in 0..<20 {
+                let id = number == 0 ? SampleRecord.record(5).key.id : SessionID(UInt64(number))
+                writer.submit(
+                    SQLiteWrite(durability: .full, latest: .now + .seconds(30)) { db in
+                        try db.endSession(id, reason: .signedOut, keepReasonUntil: SampleRecord.end)
+                        return { continuation.yield(number) }
+                    } fail: { _ in
+                        continuation.yield(-1)
+                    })
+            }
+        }
+        var all: [Int] = []
+        for await outcome in outcomes {
+            all.append(outcome)
+            if all.count == 20 { break }
+        }
+        #expect(all.sorted() == [-1] + Array(1..<20))
     }
 
     @Test("is full: failed writes are unavailable, everything else continues, and writes work again once there is room")

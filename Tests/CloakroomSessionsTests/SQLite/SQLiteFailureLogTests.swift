@@ -59,4 +59,23 @@ struct SQLiteFailureLogTests {
         #expect(lines == ["failed", "recovered", "failed", "recovered"])
         #expect(!log.isFailing)
     }
+
+    @Test("has a line of its own for damaged data, with which the store does not fail")
+    func damagedData() {
+        let log = SQLiteFailureLog(recorded.logger)
+        for second in 0..<3 { log.failed(.damaged, damaged, now: start + .seconds(second)) }
+        #expect(recorded.texts.count == 1)
+        #expect(recorded.texts.first?.hasPrefix("error session store is damaged in part") == true)
+        #expect(!log.isFailing)
+        #expect(log.isFailing(.damaged))
+        log.failed(.writing, damaged, now: start)
+        #expect(log.isFailing)
+        log.succeeded(.writing, now: start + .seconds(60))
+        #expect(!log.isFailing)
+        log.succeeded(.damaged, now: start + .seconds(61))
+        #expect(log.isFailing(.damaged))
+        log.succeeded(.damaged, now: start + .seconds(62))
+        #expect(!log.isFailing(.damaged))
+        #expect(recorded.texts.last?.hasPrefix("notice session store recovered") == true)
+    }
 }

@@ -20,11 +20,15 @@ final class SQLiteTestDirectory: Sendable {
     var file: String { path + "/sessions.sqlite" }
 
     /// Creates a store that acts as another process: it shares only the file with others.
-    /// - Parameter leaseTime: By default leases expire by the time that callers pass.
+    /// - Parameters:
+    ///   - leaseTime: By default leases expire by the time that callers pass.
+    ///   - interval: How long an intermittent failure lasts after it was seen.
     func store(
-        _ file: String? = nil, leaseTime: @escaping @Sendable (Timestamp) -> Timestamp = { $0 }
+        _ file: String? = nil, leaseTime: @escaping @Sendable (Timestamp) -> Timestamp = { $0 },
+        interval: Duration = .seconds(60)
     ) -> SQLiteRecordStore {
-        SQLiteRecordStore(path: file ?? self.file, logger: log.logger, now: now, leaseTime: leaseTime)
+        SQLiteRecordStore(
+            path: file ?? self.file, logger: log.logger, now: now, leaseTime: leaseTime, interval: interval)
     }
 
     /// Writes to the file without the stores.
@@ -38,17 +42,50 @@ final class SQLiteTestDirectory: Sendable {
 
     /// Overwrites the first page of a table, or of an index, in the file.
     func damage(_ table: String) throws {
-        let queue = try DatabaseQueue(path: file)
-        let sql = "SELECT rootpage FROM sqlite_master WHERE name = ?"
-        let page = try queue.read { try Int64.fetchOne($0, sql: sql, arguments: [table]) } ?? 1
-        try queue.close()
+        _ = try overwrite(try rootPage(of: table))
+    }
+
+    func rootPage(of table: String) throws -> Int {
+        try value("SELECT rootpage FROM sqlite_master WHERE name = '\(table)'")
+    }
+
+    /// The number of the page with some bytes.
+    func page(with bytes: Data) throws -> Int {
         try execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        let handle = try FileHandle(forWritingTo: URL(fileURLWithPath: file))
-        try handle.seek(toOffset: UInt64(page - 1) * 4_096)
-        try handle.write(contentsOf: Data(repeating: 0xa5, count: 4_096))
-        try handle.close()
+        let offset = try Data(contentsOf: URL(fileURLWithPath: file)).range(of: bytes)?.lowerBound ?? 0
+        return offset / 4_096 + 1
+    }
+
+    /// Overwrites a page in the file with invalid contents.
+    /// - Returns: The contents before.
+    func overwrite(_ page: Int) throws -> Data {
+        try execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        let before = try replace(page, with: Data(repeating: 0xa5, count: 4_096))
         // A commit, after which no connection uses the pages that it has read.
-        try execute("INSERT INTO throttle VALUES (9, 9, 0, 0, 0, \(Int64.max))")
+        try execute("INSERT OR REPLACE INTO throttle VALUES (9, 9, 0, 0, 0, \(Int64.max))")
+        return before
+    }
+
+    /// Writes a page into the file, without a commit.
+    /// - Returns: The contents before.
+    @discardableResult
+    func replace(_ page: Int, with bytes: Data) throws -> Data {
+        let handle = try FileHandle(forUpdating: URL(fileURLWithPath: file))
+        try handle.seek(toOffset: UInt64(page - 1) * 4_096)
+        let before = try handle.read(upToCount: 4_096) ?? Data()
+        try handle.seek(toOffset: UInt64(page - 1) * 4_096)
+        try handle.write(contentsOf: bytes)
+        try handle.close()
+        return before
+    }
+
+    /// A number that grows by two with each test of the store for damage.
+    func tallyStep() throws -> Int { try value("SELECT step FROM tally") }
+
+    private func value(_ sql: String) throws -> Int {
+        let queue = try DatabaseQueue(path: file)
+        defer { try? queue.close() }
+        return try queue.read { try Int.fetchOne($0, sql: sql) } ?? 0
     }
 
     /// Moves the file away with its two accompanying files.
