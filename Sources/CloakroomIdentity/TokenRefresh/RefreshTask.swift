@@ -53,7 +53,7 @@ private struct RefreshTask: Sendable {
     }
 
     private func run(_ session: Session, _ span: (any Span)?) async {
-        let (result, lease) = await withTaskGroup { group in
+        let (result, lease, foreign) = await withTaskGroup { group in
             group.addTask { await expireWaiters() }
             let end = await runToCompletion(session)
             group.cancelAll()
@@ -62,7 +62,8 @@ private struct RefreshTask: Sendable {
         span?.setOutcome(outcome: result.name, isError: result.isFailure)
         handleResult(result, of: session)
         if let lease { await store.release(lease, of: key) }
-        if case .ended(_, let unused?) = result {
+        // After the waiting requests have their responses.
+        if let unused = unusedTokens(after: result, foreign: foreign, of: session) {
             await refresher.revoke(unused, of: key.id, with: client, traceparent: traceparent)
         }
     }
@@ -77,16 +78,32 @@ private struct RefreshTask: Sendable {
         }
     }
 
+    /// The new tokens that no session has. If the upstream did not replace the refresh token, and the session did not
+    /// end, the session still needs it.
+    private func unusedTokens(
+        after result: TokenRefreshStateMachine.Result, foreign: TokenSet?, of session: Session
+    ) -> TokenSet? {
+        switch result {
+        case .rejected: foreign
+        case .ended(_, let unused): unused ?? foreign
+        default: foreign?.refreshToken == session.tokens.refreshToken ? nil : foreign
+        }
+    }
+
     // MARK: - Running
 
-    private func runToCompletion(_ session: Session) async -> (TokenRefreshStateMachine.Result, RefreshLease?) {
+    /// - Returns: Also the new tokens that were of another user.
+    private func runToCompletion(
+        _ session: Session
+    ) async -> (TokenRefreshStateMachine.Result, RefreshLease?, foreign: TokenSet?) {
         var activeRefresh = TokenRefreshStateMachine(session, limits: refresher.limits, now: now)
         var action = TokenRefreshStateMachine.Action.lease
         var hasSpent = false
+        var foreign: TokenSet?
         while true {
-            if case .finish(let result, let lease) = action { return (result, lease) }
+            if case .finish(let result, let lease) = action { return (result, lease, foreign) }
             do throws(SessionStoreError) {
-                action = try await next(after: action, in: &activeRefresh, hasSpent: &hasSpent)
+                action = try await next(after: action, in: &activeRefresh, hasSpent: &hasSpent, foreign: &foreign)
             } catch {
                 action = activeRefresh.storeFailed(now: now)
             }
@@ -95,7 +112,7 @@ private struct RefreshTask: Sendable {
 
     private func next(
         after action: TokenRefreshStateMachine.Action, in activeRefresh: inout TokenRefreshStateMachine,
-        hasSpent: inout Bool
+        hasSpent: inout Bool, foreign: inout TokenSet?
     ) async throws(SessionStoreError) -> TokenRefreshStateMachine.Action {
         switch action {
         case .lease:
@@ -116,7 +133,7 @@ private struct RefreshTask: Sendable {
             // A refresh token that is not spent now remains valid for the next process.
             guard !isStopping else { return activeRefresh.refreshFailed(.unreachable, now: now) }
             hasSpent = true
-            return await refresh(session, in: &activeRefresh)
+            return await refresh(session, in: &activeRefresh, foreign: &foreign)
         case .save(let update, let session, let lease):
             let attempt = try await store.save(update, ticket: ticket, over: session, under: lease, now: now)
             return activeRefresh.saved(attempt, now: now)
@@ -128,20 +145,26 @@ private struct RefreshTask: Sendable {
         }
     }
 
-    private func refresh(_ session: Session, in activeRefresh: inout TokenRefreshStateMachine) async
-        -> TokenRefreshStateMachine.Action
-    {
+    private func refresh(
+        _ session: Session, in activeRefresh: inout TokenRefreshStateMachine, foreign: inout TokenSet?
+    ) async -> TokenRefreshStateMachine.Action {
         do throws(TokenClientError) {
             var update = try await client.refresh(session, traceparent: traceparent, now: refresher.clock())
-            try await addUser(to: &update, of: session, until: activeRefresh.userDeadline)
+            do throws(TokenClientError) {
+                try await addUser(to: &update, of: session, until: activeRefresh.userDeadline)
+            } catch {
+                foreign = update.tokens
+                throw error
+            }
             return activeRefresh.refreshed(update, now: now)
         } catch {
             return activeRefresh.refreshFailed(error.kind, now: now)
         }
     }
 
-    /// Fetches the user again with the new access token. Nothing uses the token before: it may be of another user,
-    /// whose data reject the refresh. Other failures are ignored: the next refresh tries again.
+    /// Fetches the user again with the new access token, for which the waiting requests wait up to three seconds.
+    /// Nothing uses the token before: it may be of another user, whose data reject the refresh. Other failures are
+    /// ignored: the next refresh tries again.
     private func addUser(
         to update: inout SessionUpdate, of session: Session, until deadline: Timestamp
     ) async throws(TokenClientError) {

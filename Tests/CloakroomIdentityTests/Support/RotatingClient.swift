@@ -18,6 +18,8 @@ final class RotatingClient: TokenClient {
         var userCalls = 0
         var replaced: [Secret?] = []
         var onUser: (@Sendable () async -> Void)?
+        var onRevoke: (@Sendable () async -> Void)?
+        var rotates = true
     }
 
     private let state = Mutex(State())
@@ -58,6 +60,11 @@ final class RotatingClient: TokenClient {
     /// Called while the user is being fetched.
     func onUser(_ body: @escaping @Sendable () async -> Void) { state.withLock { $0.onUser = body } }
 
+    /// Called while tokens are being revoked.
+    func onRevoke(_ body: @escaping @Sendable () async -> Void) { state.withLock { $0.onRevoke = body } }
+    /// Makes refreshes return the presented refresh token.
+    func keepRefreshTokens() { state.withLock { $0.rotates = false } }
+
     func refresh(
         _ session: Session, traceparent: String?, now: Timestamp
     ) async throws(TokenClientError) -> SessionUpdate {
@@ -78,7 +85,8 @@ final class RotatingClient: TokenClient {
             return SessionUpdate(
                 tokens: TokenSet(
                     authorization: Secret("Bearer canary-renewed-\(state.given)"),
-                    refreshToken: Secret("canary-successor-\(state.given)"),
+                    refreshToken: state.rotates
+                        ? Secret("canary-successor-\(state.given)") : session.tokens.refreshToken,
                     accessTokenExpiresAt: state.life.map { now + $0 }, obtainedAt: now),
                 provenance: state.provenance)
         }
@@ -99,10 +107,12 @@ final class RotatingClient: TokenClient {
     }
 
     func revoke(_ tokens: TokenSet, traceparent: String?) async throws(TokenClientError) {
-        state.withLock { state in
+        let onRevoke = state.withLock { state in
             state.revoked.append(tokens.refreshToken)
             state.traceparents.append(traceparent)
+            return state.onRevoke
         }
+        await onRevoke?()
     }
 
     func signIn(

@@ -57,6 +57,42 @@ struct RefreshedUserTests {
         #expect(test.results == [.rejected])
     }
 
+    @Test("of another user has its tokens revoked, after the request has its response")
+    func foreignTokens() async throws {
+        let (ticket, session) = try await test.session()
+        test.client.respondWithUser(.failure(TokenClientError(.rejected, in: .user)))
+        let hold = RotatingClient()
+        hold.hold()
+        test.client.onRevoke { _ = try? await hold.refresh(session, traceparent: nil, now: session.createdAt) }
+        #expect(await test.refresh(session, ticket).endReason == .refreshRejected)
+        await until { hold.refreshed.count == 1 }
+        #expect(test.refresher.inFlightCount == 1)
+        hold.letGo()
+        await test.settle()
+        #expect(test.client.revoked == [Secret("canary-successor-1")])
+    }
+
+    @Test("of another user has its tokens revoked if the session stays, unless it still has that refresh token")
+    func foreignTokensOfRemainingSession() async throws {
+        for rotates in [true, false] {
+            let test = RefresherFixture()
+            if !rotates { test.client.keepRefreshTokens() }
+            let (ticket, session) = try await test.session()
+            test.client.respondWithUser(.failure(TokenClientError(.rejected, in: .user)))
+            test.store.fail(.reject, .unavailable)
+            #expect(await test.refresh(session, ticket).storeRetryAfter == 1)
+            await test.settle()
+            #expect(test.kept(ticket)?.authorization == session.authorization)
+            #expect(test.client.revoked == (rotates ? [Secret("canary-successor-1")] : []))
+            // The session ends with the next attempt, and with it the token that both have.
+            test.store.recover(.reject)
+            test.time.advance(by: .seconds(400))
+            #expect(await test.refresh(session, ticket).endReason == .refreshRejected)
+            await test.settle()
+            #expect(test.client.revoked.last == (rotates ? Secret("canary-successor-2") : session.tokens.refreshToken))
+        }
+    }
+
     @Test("is not fetched if the lease could end before the tokens are saved")
     func lateRefresh() async throws {
         let (ticket, session) = try await test.session()
