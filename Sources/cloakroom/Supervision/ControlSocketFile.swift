@@ -12,7 +12,7 @@ struct ControlSocketFile: Sendable {
     private let path: String
     private let identity: Identity
 
-    private struct Identity: Equatable {
+    struct Identity: Equatable {
         var device: UInt64
         var inode: UInt64
     }
@@ -39,14 +39,7 @@ struct ControlSocketFile: Sendable {
             // A symbolic link or another file stays, and binding fails.
             if Self.status(path).map({ $0.st_mode & S_IFMT == S_IFSOCK }) ?? false { unlink(path) }
             try Self.succeed(Self.call(bind, descriptor, address), "bind")
-            guard let status = Self.status(path) else { throw IOError(errnoCode: errno, reason: "lstat") }
-            // Also fails if another process has put its own file there.
-            guard Self.isPrivate(mode: status.st_mode, owner: status.st_uid) else {
-                throw ControlSocketError(
-                    description:
-                        "other users could use it (write a path in a folder of this user, on a local file system)")
-            }
-            identity = Self.identity(status)
+            identity = try Self.privateFile(path)
         } catch {
             close(descriptor)
             throw error
@@ -81,6 +74,17 @@ struct ControlSocketFile: Sendable {
                 function(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
             }
         }
+    }
+
+    /// The identity of the file at a path, which must be accessible only to its owner.
+    /// - Throws: ``ControlSocketError`` also if another process has put its own file there; an `IOError` if there is none.
+    static func privateFile(_ path: String) throws -> Identity {
+        guard let status = Self.status(path) else { throw IOError(errnoCode: errno, reason: "lstat") }
+        guard isPrivate(mode: status.st_mode, owner: status.st_uid) else {
+            throw ControlSocketError(
+                description: "other users could use it (write a path in a folder of this user, on a local file system)")
+        }
+        return identity(status)
     }
 
     /// Whether a file is a socket that no other user except root can connect to.

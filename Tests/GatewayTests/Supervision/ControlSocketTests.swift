@@ -140,6 +140,22 @@ struct ControlSocketTests {
         #expect(attributes[.posixPermissions] as? Int == 0o600)
     }
 
+    @Test("Rule 74: a socket whose file others could use is an error, with what to do")
+    func sharedFile() throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "control.sock")
+        let file = try ControlSocketFile(path, replacesOther: false)
+        defer { close(file.descriptor) }
+        #expect(throws: Never.self) { try ControlSocketFile.privateFile(path) }
+        for bits: mode_t in [0o060, 0o002] {
+            #expect(chmod(path, 0o600 | bits) == 0)
+            let error = #expect(throws: ControlSocketError.self) { try ControlSocketFile.privateFile(path) }
+            #expect(error?.description.hasPrefix("other users could use it (write a path in a folder of ") == true)
+        }
+        file.remove()
+        #expect(throws: IOError.self) { try ControlSocketFile.privateFile(path) }
+    }
+
     @Test("A reload believes root and the own user; root also the user that owns the folder of the socket")
     func servers() throws {
         let directory = try TemporaryDirectory()
