@@ -155,7 +155,7 @@ struct RequestExplanation {
         var parts: [String] = []
         if !route.require.acr.isEmpty { parts.append("acr in [\(route.require.acr.joined(separator: ", "))]") }
         if let age = route.require.maxAge {
-            parts.append("authentication at most \(ValueFormat<Duration>.rendered(age)) ago")
+            parts.append("authentication at most \(ValueFormat<Duration>.rendered(age)) plus clockSkew ago")
         }
         return claims + (parts.isEmpty ? [] : [("requires", "\(parts.joined(separator: ", ")); otherwise 401 step_up")])
     }

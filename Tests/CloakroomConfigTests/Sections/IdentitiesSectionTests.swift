@@ -227,7 +227,7 @@ struct IdentitiesSectionTests {
         for piece in [
             "without a session a navigation signs in at company, all else gets 401",
             "claim groups in [staff]; otherwise 403 missing_claim",
-            "acr in [urn:mfa], authentication at most 10m ago; otherwise 401 step_up",
+            "acr in [urn:mfa], authentication at most 10m plus clockSkew ago; otherwise 401 step_up",
         ] {
             #expect(text.contains(piece), "\(text)")
         }
