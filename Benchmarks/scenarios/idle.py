@@ -22,7 +22,12 @@ ADDRESSES = 100
 SECONDS = 10
 REQUEST = b"GET /idle HTTP/1.1\r\nHost: localhost\r\n\r\n"
 # What a connection was used for before it is idle: the paths of its requests.
-USES = {"nothing": [], "one request": ["/idle"], "100 KiB": ["/bytes/102400"], "100 KiB, then small": ["/bytes/102400", "/idle"]}
+USES = {
+    "nothing": [],
+    "one request": ["/idle"],
+    "100 KiB": ["/bytes/102400"],
+    "100 KiB, then small": ["/bytes/102400", "/idle"],
+}
 LAST_REQUEST = REQUEST.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
 
