@@ -172,6 +172,13 @@ struct GatewayClientTests {
         #expect(errors.last??.userMessage == "You need a network connection.")
     }
 
+    @Test("Only a status from 200 to 299 is a success", arguments: [199, 300, 302, 399])
+    func noSuccess(status: Int) async throws {
+        let client = try client()
+        transport.respond(status, "{}")
+        #expect(await failure { try await client.data("GET", "/") }?.status == status)
+    }
+
     @Test("A call that its task cancels is no network failure")
     func cancelled() async throws {
         let client = try client()

@@ -61,6 +61,10 @@ import Testing
             "must be visible ASCII to fit in a header field"
                 + " (use visible ASCII; a file may end with one line break)"
         ),
+        (
+            String(repeating: "a", count: 65_537),
+            "must be a file of at most 64 KiB: \"token\" (name a file that holds the secret only)"
+        ),
     ])
     func aFileThatCannotBeASecretIsAValueError(_ content: String, _ valueError: String) throws {
         let directory = try directory("{ valueFile: token }")

@@ -32,6 +32,17 @@ struct ResponseHeaderPolicyTests {
         #expect(result.summary.connection.hasClose)
     }
 
+    @Test(
+        "RFC 9110 §8.6: interim responses and 204 lose their Content-Length",
+        arguments: [(103, false), (204, false), (200, true), (304, true)])
+    func lengthWithoutContent(status: Int, isKept: Bool) throws {
+        var head = try ResponseHead.with("Content-Length: 5")
+        head.status = status
+        let summary = policy.apply(&head)
+        #expect(head.kept == (isKept ? ["Content-Length: 5"] : []))
+        #expect(summary.hasContentLength == isKept)
+    }
+
     @Test("Connection cannot remove Content-Length")
     func lengthCannotBeNamedAway() throws {
         let result = try mark("Connection: content-length", "Content-Length: 5")

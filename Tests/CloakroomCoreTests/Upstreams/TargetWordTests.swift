@@ -90,6 +90,16 @@ struct TargetWordTests {
         #expect(word.after(.probeAbandoned, now: 13 * second) == word)
     }
 
+    @Test("After an abandoned probe the results of other requests do not count")
+    func abandonedProbe() {
+        let probing = ejected(at: second).after(.probeStarted(time: 5 * second), now: 12 * second)
+        let word = probing.after(.probeAbandoned, now: 13 * second)
+        #expect(!word.isProbing && word.circuit == .ejected)
+        #expect(word.after(.requestSucceeded(startedAt: 14 * second), now: 15 * second) == word)
+        let failed = TargetEvent.requestFailed(startedAt: 14 * second, times: times, random: 0)
+        #expect(word.after(failed, now: 15 * second) == word)
+    }
+
     @Test("No target is probed while it is down or draining", arguments: [TargetEvent.checkFailed, .drained])
     func noProbe(event: TargetEvent) {
         let word = ejected(at: second).after(event, now: second)

@@ -42,6 +42,23 @@ struct ResponseHeadersTests {
                 == [[":status=100"], [":status=103", "link=</a>"], [":status=200"], ["grpc-status=0"]])
     }
 
+    @Test("Compaction frees what the encoder keeps between responses, but not while a stream is open")
+    func compaction() {
+        let test = TestConnection()
+        test.send(test.headers(1, end: true))
+        // Lines that recur are kept.
+        for _ in 0..<4 { test.respond(1, status: 103, lines: "x-first: a\r\nx-second: b\r\n") }
+        _ = test.output()
+        let before = test.connection.encoder.allocatedBytes
+        test.connection.compact()
+        let withStream = test.connection.encoder.allocatedBytes
+        #expect(withStream == before)
+        test.connection.finish(test.slot(1))
+        test.connection.compact()
+        let after = test.connection.encoder.allocatedBytes
+        #expect(after < before)
+    }
+
     @Test("Fields of an upstream's response, without those that are stripped or named")
     func upstreamHead() throws {
         let test = TestConnection()

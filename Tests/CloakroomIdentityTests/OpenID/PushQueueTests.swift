@@ -59,14 +59,17 @@ struct PushQueueTests {
         let queue = PushQueue()
         await fill(queue, client(1))
         let count = PushQueue.maxWaitingOfClient
-        await withTaskGroup(of: Bool.self) { group in
-            for _ in 0..<2 * count { group.addTask { await queue.enter(client(1)) } }
-            // The first to end are those that do not wait.
-            for _ in 0..<count { #expect(await group.next() == false) }
-            // All that wait get a place, one after the other.
-            for _ in 0..<count {
-                await queue.leave(client(1))
-                #expect(await group.next() == true)
+        // Again, because requests that have waited count no longer.
+        for _ in 1...2 {
+            await withTaskGroup(of: Bool.self) { group in
+                for _ in 0..<2 * count { group.addTask { await queue.enter(client(1)) } }
+                // The first to end are those that do not wait.
+                for _ in 0..<count { #expect(await group.next() == false) }
+                // All that wait get a place, one after the other.
+                for _ in 0..<count {
+                    await queue.leave(client(1))
+                    #expect(await group.next() == true)
+                }
             }
         }
     }

@@ -162,6 +162,36 @@ struct RetryTests {
         }
     }
 
+    @Test("All attempts together have the time for one response head")
+    func sharedHeadTimeout() async throws {
+        try await Self.run([.request], second: [.request], isTimeStepped: true) {
+            $0.upstreams[0].retry.attemptTimeout = .seconds(3)
+            $0.timeouts.responseHead = .seconds(5)
+        } _: { gateway, second in
+            let client = try await gateway.client()
+            client.send(Ask.get())
+            _ = try await gateway.upstream.request()
+            try await gateway.advance(.milliseconds(3_100))
+            _ = try await second.request()
+            try await gateway.advance(.milliseconds(1_800))
+            #expect(client.unread.isEmpty)
+            try await gateway.advance(.milliseconds(200))
+            #expect(try await client.response().status == 504)
+        }
+    }
+
+    @Test("The connection of a response that is not forwarded is closed if its body does not end within a second")
+    func discardedResponse() async throws {
+        let script: [ScriptedUpstream.Step] = [.request, .send("HTTP/1.1 503 No\r\nContent-Length: 9\r\n\r\nno")]
+        try await Self.run(script, isTimeStepped: true) {
+            $0.upstreams[0].retry.statuses = [503]
+        } _: { gateway, _ in
+            #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+            try await gateway.advance(.milliseconds(1_100))
+            try await gateway.upstream.closed()
+        }
+    }
+
     @Test("A spent budget ends the retries: failures are passed on and counted")
     func budget() async throws {
         try await Self.run(Self.resets) {

@@ -35,7 +35,9 @@ struct TunnelTests {
         tunnel.activity(now: 5 * Self.second)
         #expect(tunnel.deadline == 15 * Self.second)
         #expect(tunnel.deadlineExpired(now: 10 * Self.second) == .continue)
-        #expect(tunnel.deadlineExpired(now: 15 * Self.second) == .timeOut)
+        tunnel.forwardedToUpstream(Self.frame(complete: true), now: 12 * Self.second)
+        #expect(tunnel.deadline == 22 * Self.second)
+        #expect(tunnel.deadlineExpired(now: 22 * Self.second) == .timeOut)
     }
 
     @Test("The session is checked every second, and traffic does not postpone it")

@@ -47,6 +47,19 @@ struct ConnectionReuseTests {
         }
     }
 
+    @Test("An idle connection is closed one second before the Keep-Alive timeout of the upstream (RFC 2068 §19.7.1.1)")
+    func keepAliveTimeout() async throws {
+        let response = "HTTP/1.1 200 OK\r\nKeep-Alive: timeout=5\r\nContent-Length: 2\r\n\r\nok"
+        try await GatewaySetup([.request, .send(response), .again]).steppedTime().run { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Ask.get()).text == "ok")
+            try await gateway.advance(.milliseconds(3_900))
+            #expect(gateway.upstream.connections.first?.isClosed == false)
+            try await gateway.advance(.milliseconds(200))
+            try await gateway.upstream.closed()
+        }
+    }
+
     @Test("Bytes on an idle connection close it, and are never parsed as a response (RFC 9112 §9.3)")
     func bytesWhileIdle() async throws {
         let gate = Gate()

@@ -69,6 +69,18 @@ struct MemorySessionStoreTests {
         #expect(counts.endedByReason == [.expiredIdle: 1_000])
     }
 
+    @Test("deletes a session at the end that a refresh has moved to an earlier time")
+    func sweepFollowsRefresh() async throws {
+        let store = Counts().store(Sample.configuration)
+        let (ticket, session) = try await store.create(Sample.new(Sample.provenance(1)), now: start)
+        let lease = try #require(try await store.lease(session.key, for: .seconds(30), now: start).lease)
+        let update = SessionUpdate(tokens: Sample.tokens(2), endsBy: start + .seconds(100))
+        _ = try await store.save(update, ticket: ticket, over: session, under: lease, now: start)
+        #expect(store.sweep(now: start + .seconds(99)) == 0)
+        #expect(store.sweep(now: start + .seconds(100)) == 1)
+        #expect(store.count == 0)
+    }
+
     @Test("does not delete a session that was used meanwhile, and checks it again when it is due")
     func sweepSparesUsed() async throws {
         let counts = Counts()

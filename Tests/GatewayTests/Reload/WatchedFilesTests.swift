@@ -46,6 +46,19 @@ struct WatchedFilesTests {
             snapshot.config.watchedFiles.isSuperset(of: ["client.pem", "client-secret"].map(directory.path(of:))))
     }
 
+    @Test("A change of the CA file of a provider is a reason to reload")
+    func watchedCA() throws {
+        let directory = try TemporaryDirectory()
+        try directory.write(Self.p256, to: "client.pem")
+        try directory.write("a-secret-of-the-client\n", to: "client-secret")
+        try directory.write("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n", to: "ca.pem")
+        let issuer = "issuer: https://partners.test"
+        try directory.write(
+            Self.yaml.replacing(issuer, with: issuer + "\n    tls: { caFile: ca.pem }"), to: "cloakroom.yaml")
+        let snapshot = try ConfigFileSnapshot.read(ConfigSources(file: directory.path(of: "cloakroom.yaml")))
+        #expect(snapshot.config.watchedFiles.contains(directory.path(of: "ca.pem")))
+    }
+
     @Test("A FIFO in the place of a key is an error, and has no contents", .timeLimit(.minutes(1)))
     func pipe() throws {
         let (directory, snapshot) = try read(key: Self.p256)

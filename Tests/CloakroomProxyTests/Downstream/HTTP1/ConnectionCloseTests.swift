@@ -132,6 +132,16 @@ struct ConnectionCloseTests {
         #expect(connection.wire.closed == [.output])
     }
 
+    @Test("The remaining body of a rejected request has the usual body timeout")
+    func discardTimeout() throws {
+        let connection = try Connection()
+        try connection.receive("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nha")
+        #expect(connection.secondsLeft <= 600)
+        #expect(connection.channel.isActive)
+        connection.handler.deadlineExpired(now: connection.handler.deadline)
+        #expect(!connection.channel.isActive)
+    }
+
     @Test("Bytes after the last request are dropped, whatever their number")
     func dropped() throws {
         let connection = try Connection()

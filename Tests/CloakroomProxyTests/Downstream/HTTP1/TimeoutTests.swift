@@ -24,6 +24,25 @@ struct TimeoutTests {
         }
     }
 
+    @Test("Each part of a response extends the timeout of its body")
+    func partsOfResponse() async throws {
+        let gates = [Gate(), Gate()]
+        try await GatewaySetup([
+            .request, .send("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\na"), .wait(gates[0]), .send("b"),
+            .wait(gates[1]), .send("c"),
+        ])
+        .steppedTime().configuration { $0.timeouts.bodyIdle = .seconds(10) }.run { gateway in
+            let client = try await gateway.client()
+            client.send(Ask.get())
+            for (gate, part) in zip(gates, ["a", "b"]) {
+                try await eventually("the part \(part)") { client.unread.hasSuffix(part) }
+                try await gateway.advance(.seconds(6))
+                gate.open()
+            }
+            #expect(try await client.response().text == "abc")
+        }
+    }
+
     @Test("Bytes that arrive one by one do not extend the timeout")
     func trickle() async throws {
         try await GatewaySetup([.request]).steppedTime().configuration { $0.timeouts.header = .seconds(10) }.run {

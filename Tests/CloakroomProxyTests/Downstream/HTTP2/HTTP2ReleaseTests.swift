@@ -43,6 +43,47 @@ struct HTTP2ReleaseTests {
         _ = try channel.finish(acceptAlreadyClosed: true)
     }
 
+    @Test("The bytes of a response that waits for its window return to the budget when the connection ends")
+    func waitingResponse() throws {
+        let (channel, handler) = try Self.connect()
+        let bytes =
+            HTTP2WireFrame.preface + HTTP2WireFrame.settings([.initialWindow(0)]).bytes
+            + HTTP2WireFrame.headers(1, .get("/nowhere")).bytes
+        channel.pipeline.fireChannelRead(ByteBuffer(bytes: bytes))
+        channel.pipeline.fireChannelReadComplete()
+        channel.embeddedEventLoop.run()
+        #expect(handler.context.responseBytes > 0)
+        _ = try channel.finish(acceptAlreadyClosed: true)
+        #expect(handler.context.responseBytes == 0)
+    }
+
+    @Test("A connection that ends returns its large window")
+    func bodyWindow() throws {
+        let (channel, handler) = try Self.connect()
+        var bytes =
+            HTTP2WireFrame.preface + HTTP2WireFrame.settings().bytes
+            + HTTP2WireFrame.headers(1, .post("/nowhere"), ends: false).bytes
+        for _ in 0..<3 { bytes += HTTP2WireFrame.data(1, [UInt8](repeating: 0x61, count: 16_384)).bytes }
+        channel.pipeline.fireChannelRead(ByteBuffer(bytes: bytes))
+        #expect(handler.hasBodyWindow)
+        _ = try channel.finish(acceptAlreadyClosed: true)
+        var windows = 0
+        while handler.context.takeBodyWindow() { windows += 1 }
+        #expect(windows == LoopContext.bodyMemory / LoopContext.bodyWindow)
+    }
+
+    @Test("RFC 9113 §6.8: the final GOAWAY is due in time, even if the client does not acknowledge the first")
+    func unacknowledged() throws {
+        let (channel, handler) = try Self.connect()
+        channel.pipeline.fireChannelRead(ByteBuffer(bytes: HTTP2WireFrame.preface + HTTP2WireFrame.settings().bytes))
+        handler.drain()
+        #expect(handler.phase == .goAwaySent)
+        #expect(handler.deadline == handler.context.now + HTTP2DownstreamHandler.announcementTime)
+        handler.deadlineExpired(now: handler.deadline)
+        #expect(handler.phase == .draining)
+        _ = try channel.finish(acceptAlreadyClosed: true)
+    }
+
     /// A connection without sockets, whose client does not close.
     private static func connect() throws -> (EmbeddedChannel, HTTP2DownstreamHandler) {
         var settings = TelemetrySettings()

@@ -10,6 +10,11 @@ import Testing
 struct UpstreamTLSTests {
     private static let responses: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again]
 
+    @Test("The versions before TLS 1.2 are not offered (RFC 8996)")
+    func oldVersions() throws {
+        #expect(try UpstreamTLS.configuration(nil).minimumTLSVersion == .tlsv12)
+    }
+
     @Test("An upstream whose certificate is signed by the given CA and issued for its name is used and reused")
     func verified() async throws {
         let directory = try CertificateFixture()

@@ -116,6 +116,22 @@ struct UpstreamGRPCTests {
         }
     }
 
+    @Test("A longer timeout of the client does not extend the deadline of the route")
+    func routeDeadline() async throws {
+        try await FrameServer.run(script: { _, _ in }) { port, server in
+            let setup = setup(port) { $0.routes[0].deadline = .seconds(3) }
+            try await setup.steppedTime().run { gateway in
+                let client = try await gateway.http2()
+                client.send(.headers(1, .post("/public/m", Self.call, ("grpc-timeout", "10S"))))
+                try await eventually("the call") { server.requests.count == 1 }
+                try await gateway.advance(.milliseconds(2_900))
+                #expect(!client.stream(1).isOver)
+                try await gateway.advance(.milliseconds(200))
+                #expect(fields(try await client.response(1), "grpc-status") == ["4"])
+            }
+        }
+    }
+
     @Test("A timeout during the response resets the client's stream")
     func timeoutDuringResponse() async throws {
         let script: FrameServer.Script = { link, event in
@@ -149,6 +165,29 @@ struct UpstreamGRPCTests {
                 try await eventually("the head") { client.stream(1).status == 200 }
                 try await gateway.advance(.seconds(60), inStepsOf: .seconds(1))
                 #expect(!client.stream(1).isOver)
+            }
+        }
+    }
+
+    @Test("Messages of the client alone keep a call open")
+    func clientMessages() async throws {
+        let script: FrameServer.Script = { link, event in
+            guard case .headers(let id, _, _) = event else { return }
+            link.send(.headers(id, HTTP2Fields([(":status", "200"), Self.call]), ends: false))
+        }
+        try await FrameServer.run(script: script) { port, _ in
+            try await setup(port) { $0.timeouts.tunnelIdle = .seconds(15) }.steppedTime().run { gateway in
+                let client = try await gateway.http2()
+                client.send(.headers(1, .post("/public/m", Self.call), ends: false))
+                try await eventually("the head") { client.stream(1).status == 200 }
+                for _ in 0..<3 {
+                    try await gateway.advance(.seconds(10))
+                    client.send(.data(1, "abc"))
+                    await gateway.settle()
+                }
+                #expect(!client.stream(1).isOver)
+                try await gateway.advance(.seconds(16))
+                try await eventually("the end of the call") { client.stream(1).isOver }
             }
         }
     }

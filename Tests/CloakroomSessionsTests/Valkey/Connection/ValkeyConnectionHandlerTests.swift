@@ -132,6 +132,18 @@ struct ValkeyConnectionHandlerTests {
         #expect(rejected.allSatisfy { $0 == .failure(.overloaded) })
     }
 
+    @Test("The size of pending commands is limited, and that of completed ones does not count")
+    func size() {
+        let entry = PendingCommands.Entry(batch: nil, index: 0, deadline: .now(), size: PendingCommands.maximumSize)
+        var pending = PendingCommands()
+        for _ in 0..<3 {
+            #expect(pending.hasRoom(for: 1, size: entry.size))
+            pending.append(entry)
+            #expect(!pending.hasRoom(for: 1, size: 1))
+            #expect(pending.popFirst() != nil)
+        }
+    }
+
     private struct IgnoringDelegate: ValkeyLinkDelegate {
         func linkChanged(isUp: Bool) {}
         func pushed(_ message: [RESPValue]) {}
