@@ -27,17 +27,14 @@ def once(*writes):
     return lambda number: writes
 
 
-def repeat(piece, start=b"", count=None):
-    """A script: one write, then another one without end or `count` times."""
-    start = [start] if start else []
-    return lambda number: itertools.chain(start, itertools.repeat(piece) if count is None else itertools.repeat(piece, count))
+def repeat(piece, start=b"", count=10**9):
+    """A script: one write, then another one many times."""
+    return lambda number: itertools.chain([start], itertools.repeat(piece, count))
 
 
-def single_bytes(text, start=b"", count=None):
+def single_bytes(text, count=10**9):
     """A script that writes each byte of a text separately, over and over."""
-    pieces = [text[at : at + 1] for at in range(len(text))]
-    rounds = itertools.repeat(pieces) if count is None else itertools.repeat(pieces, count)
-    return lambda number: itertools.chain([start] if start else [], itertools.chain.from_iterable(rounds))
+    return lambda number: (bytes([byte]) for _ in range(count) for byte in text)
 
 
 def splits(number):

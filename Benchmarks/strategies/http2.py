@@ -100,7 +100,6 @@ def cancel_earlier(stream):
 SECURE, HANG = block(scheme=HTTPS), block(b"/open/hang")
 UNFINISHED = OPENING + frame(HEADERS, 0, 1, block())
 BODY = request(1, block(b"/open/stall", POST), 0) + frame(DATA, 0, 1, b"x" * 16_000) * 4
-EMPTY = frame(DATA, 0, 1)
 MORE = frame(CONTINUATION, 0, 1, literal(b"x", b"v" * 4_000))
 CRUMBS = literal(b"cookie", b"a=b") * 80
 PINGS = frame(PING, 0, 0, b"\0" * 8) * 100
@@ -117,7 +116,7 @@ STRATEGIES = [
     Strategy("connection window closed", held(100, start=opening(2**30)), "h2c", 20, returns=False),
     Strategy("responses of HTTP/2 not read", held(100, start=opening(2**30, window(0, 2**30))), "h2c", **HELD),
     Strategy("windows of one byte", updates, "h2c", 10, 500),
-    Strategy("empty DATA", repeat(EMPTY * 100, UPLOAD), "h2c", **TEN),
+    Strategy("empty DATA", repeat(frame(DATA, 0, 1) * 100, UPLOAD), "h2c", **TEN),
     Strategy("DATA of one byte", repeat(frame(DATA, 0, 1, b"x") * 100, UPLOAD), "h2c", **TEN),
     Strategy("padding", repeat(frame(DATA, PADDED, 1, b"\xfex" + b"\0" * 254), UPLOAD, 240), "h2c", **TEN),
     Strategy("PING", repeat(PINGS, OPENING), "h2c", **TEN),

@@ -17,6 +17,7 @@ from strategies.strategy import Attack, Connection, Strategy
 
 QUIET_SECONDS = 1.0
 """From the end of all connections until the memory that remains is measured."""
+QUIET_STEPS = 20
 SETTLE_SECONDS = 0.2
 WARM_UP = [Strategy("warm-up", once(HEAD), "h1"), Strategy("warm-up", once(HEAD), "tls")]
 WARM_UP += [Strategy("warm-up", once(OPENING, request(1, block())), protocol) for protocol in ("h2c", "h2")]
@@ -26,8 +27,8 @@ WARM_UP += [Strategy("warm-up", once(OPENING, request(1, block())), protocol) fo
 class Cost:
     """What a strategy cost one process: bytes of memory in addition to that after one request per protocol, and seconds.
 
-    `anonymous` and `resident` are the highest values while the connections were open. The latter includes the pages of the
-    program that were executed first. `kept` is the anonymous memory that remains after the connections have been closed."""
+    `anonymous` and `resident` are the highest values. The latter includes the pages of the program that were executed first.
+    `kept` is the anonymous memory that remains after the connections have been closed."""
 
     sent: int
     opened: int
@@ -111,10 +112,12 @@ def measure(environment, strategy, name, ports, seconds, factor, options):
         attack = Attack(strategy, ports, seconds, factor, sample)
         with BystanderClient(server) as bystander:
             attack.run()
-            cpu = precise_cpu_seconds(server.pid) - cpu
         attack.close()
-        time.sleep(QUIET_SECONDS)
-        kept, _ = server.memory()
+        # The server may still process what it has received.
+        for _ in range(QUIET_STEPS):
+            time.sleep(QUIET_SECONDS / QUIET_STEPS)
+            sample()
+        kept, cpu = server.memory()[0], precise_cpu_seconds(server.pid) - cpu
         memory = {"anonymous": highest[0] - before[0], "resident": highest[1] - before[1], "kept": kept - before[0]}
         served = {"p99": bystander.percentile(0.99), "requests": len(bystander.seconds), "failures": bystander.failures}
         return Cost(attack.bytes, attack.opened, cpu=cpu, results=dict(attack.results), **memory, **served)

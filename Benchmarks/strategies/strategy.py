@@ -19,6 +19,7 @@ RESET = struct.pack("ii", 1, 0)
 CONNECTION_BYTES = 100
 """What an opened connection counts as, besides what is sent on it: the headers of its packets."""
 ADDRESSES = 100
+OPENSSL = ctypes.CDLL(ssl._ssl.__file__)
 PIECE = 65_536
 FRAMES = ("DATA", "HEADERS", "PRIORITY", "RST", "SETTINGS", "PUSH", "PING", "GOAWAY", "WINDOW", "CONTINUATION")
 STATUS = re.compile(rb"HTTP/1\.1 (\d{3})")
@@ -146,7 +147,7 @@ class Connection:
         """Calls a function of OpenSSL for which Python has none, and returns the bytes to send."""
         # The second word after the header of the object: SSL *.
         pointer = ctypes.c_void_p.from_address(id(self.tls._sslobj) + object.__basicsize__ + ctypes.sizeof(ctypes.c_void_p))
-        getattr(ctypes.CDLL(ssl._ssl.__file__), name)(pointer, *arguments)
+        getattr(OPENSSL, name)(pointer, *arguments)
         return b""
 
     def close(self, with_reset=False):

@@ -22,17 +22,15 @@ HELLO = client_hello()
 RECORD = b"\x16\x03\x01\x40\x00\x01\x00\x3f\xfc" + b"x" * 16_000
 
 
-def key_updates(number):
-    yield HEAD
-    while True:
-        # SSL_KEY_UPDATE_REQUESTED. The next record that is written follows the update.
-        yield lambda connection: connection.call_openssl("SSL_key_update", 1) or b"\r\n"
+def calls(name, *arguments):
+    """A script that calls a function of OpenSSL again and again. What it wants is done by the write that follows."""
 
+    def script(number):
+        yield HEAD
+        while True:
+            yield lambda connection: connection.call_openssl(name, *arguments) or b"\r\n"
 
-def renegotiations(number):
-    yield HEAD
-    while True:
-        yield lambda connection: connection.call_openssl("SSL_renegotiate") or b"\r\n"
+    return script
 
 
 STRATEGIES = [
@@ -45,8 +43,8 @@ STRATEGIES = [
     Strategy("resumed handshakes", once(), "tls", 5, 300, end="close", version=TLS12, resumes=True),
     Strategy("idle TLS connections", once(), "tls", 100, returns=False),
     Strategy("records of one byte", single_bytes(HEAD), "tls", 20, 300),
-    Strategy("key updates", key_updates, "tls", 5, 500),
-    Strategy("renegotiations, TLS 1.2", renegotiations, "tls", 5, 100, version=TLS12),
+    Strategy("key updates", calls("SSL_key_update", 1), "tls", 5, 500),
+    Strategy("renegotiations, TLS 1.2", calls("SSL_renegotiate"), "tls", 5, 100, version=TLS12),
     Strategy("head at the limit, unfinished, TLS", once(padded(LARGE_FIELDS)), "tls", 50, HEAD_LIMIT // 10, returns=False),
     Strategy("large responses not read, TLS", once(head(b"/open/large")), "tls", 50, reads=0, returns=False),
 ]
