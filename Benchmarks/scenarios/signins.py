@@ -14,8 +14,9 @@ from scenarios import http1, session_helpers
 CONNECTIONS = 32
 # Sign-ins before the measurement, and those that are measured one after the other.
 WARM_UP, SEQUENTIAL = 500, 200
-# Bounds: round trips of one sign-in, and for release builds microseconds of CPU time of the gateway.
-ROUND_TRIPS = 4
+# Bounds: reads of the server for one sign-in, and for release builds microseconds of CPU time of the gateway. A sign-in takes
+# four round trips; in two of them the gateway sends two pipelines at the same time, which the server may read separately.
+READS = 6
 MICROSECONDS = {"memory": 250, "valkey": 500}
 # The lengths of the tokens of a session, as in memory.py.
 ACCESS_BYTES, REFRESH_BYTES = 400, 43
@@ -69,15 +70,15 @@ def sign_in_all(gateway, numbers, count, connections):
 
 
 def measure_commands(checks, gateway, server, numbers):
-    """Without concurrency, so that each read of the server is a round trip of a sign-in."""
+    """Without concurrency, so that no read of the server is for several sign-ins."""
     before, reads = figures(server)
     sign_in_all(gateway, numbers, SEQUENTIAL, 1)
     after, last = figures(server)
     names = ", ".join(f"{(after[name] - before[name]) / SEQUENTIAL:.1f} {name}" for name in after if after[name] > before[name])
-    trips = (last - reads) / SEQUENTIAL
-    statement = f"valkey: a sign-in takes at most {ROUND_TRIPS} round trips"
+    reads = (last - reads) / SEQUENTIAL
+    statement = f"valkey: the server reads at most {READS} times for a sign-in"
     # The gateway and this client send a few other commands meanwhile.
-    checks.expect(statement, trips <= ROUND_TRIPS + 0.2, f"{trips:.1f} reads of the server; {names}")
+    checks.expect(statement, reads <= READS + 0.2, f"{reads:.1f}; {names}")
 
 
 def figures(server):
