@@ -59,8 +59,11 @@ extension Database {
         // Of the size of a session.
         try run("INSERT INTO ended VALUES (?, hex(zeroblob(2048)), 0)", [place])
         try run("DELETE FROM ended WHERE id = ?", [place])
-        try run("INSERT INTO throttle VALUES (-1, ?, 0, 0, 0, 0)", [place])
-        try run("DELETE FROM throttle WHERE scope = -1 AND hash = ?", [place])
+        // Rows of each kind, because those of a kind are neighbours.
+        for scope in ThrottleKey.Scope.allCases {
+            try run("INSERT INTO throttle VALUES (?, ?, 0, 0, 0, 0)", [Int64(scope.rawValue), place])
+            try run("DELETE FROM throttle WHERE scope = ? AND hash = ?", [Int64(scope.rawValue), place])
+        }
     }
 
     /// Discards cached pages: damaged ones may have been restored in the file.

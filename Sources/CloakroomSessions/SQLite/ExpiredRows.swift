@@ -8,6 +8,11 @@ extension Database {
         var absolute = 0
         /// Whether more rows may be expired.
         var isMore = false
+
+        mutating func add(_ other: ExpiryResult) {
+            idle += other.idle
+            absolute += other.absolute
+        }
     }
 
     /// Whether there are expired rows; checked first, because it takes no lock.
@@ -24,30 +29,47 @@ extension Database {
         return response?.integer(0) == 1
     }
 
-    /// Deletes at most `limit` rows of each kind, all in the caller's transaction: of several processes, only one
-    /// counts each session.
-    func deleteExpired(now: Timestamp, idleTimeout: Duration, limit: Int) throws -> ExpiryResult {
+    /// Deletes at most `limit` expired sessions, all in the caller's transaction: of several processes, only one counts
+    /// each session.
+    func deleteExpiredSessions(now: Timestamp, idleTimeout: Duration, limit: Int) throws -> ExpiryResult {
         var forgotten = ExpiryResult()
-        let rows = try rows(
-            "SELECT id, expires_at, last_used_at FROM session WHERE keep_until <= ? ORDER BY keep_until LIMIT ?",
-            [now.milliseconds, limit])
-        for row in rows {
-            guard let id = row.integer(0) else { continue }
-            try run("DELETE FROM session WHERE id = ?", [id])
-            let expiresAt = row.time(1) ?? now
-            let idleEnd = (row.time(2) ?? now) + idleTimeout
-            if idleEnd < expiresAt { forgotten.idle += 1 } else { forgotten.absolute += 1 }
-        }
-        forgotten.isMore = rows.count == limit
-        for (table, key) in [("ended", "id"), ("throttle", "scope, hash"), ("mark", "scope, hash")] {
-            try run(
-                """
-                DELETE FROM \(table) WHERE (\(key)) IN
-                    (SELECT \(key) FROM \(table) WHERE keep_until <= ? ORDER BY keep_until LIMIT ?)
-                """, [now.milliseconds, limit])
-            forgotten.isMore = forgotten.isMore || changesCount == limit
-        }
-        try forgetChanges(now: now)
+        let ids = try expiredSessions(now: now, limit: limit)
+        for id in ids { forgotten.add(try deleteExpiredSession(id, now: now, idleTimeout: idleTimeout)) }
+        forgotten.isMore = ids.count == limit
         return forgotten
+    }
+
+    /// The ids of expired sessions, from the index alone: it can be read if a page of sessions is damaged.
+    func expiredSessions(now: Timestamp, limit: Int) throws -> [Int64] {
+        try rows(
+            "SELECT id FROM session WHERE keep_until <= ? ORDER BY keep_until LIMIT ?", [now.milliseconds, limit]
+        ).compactMap { $0.integer(0) }
+    }
+
+    /// Deletes one session if it has expired.
+    func deleteExpiredSession(_ id: Int64, now: Timestamp, idleTimeout: Duration) throws -> ExpiryResult {
+        var forgotten = ExpiryResult()
+        let row = try row(
+            "SELECT expires_at, last_used_at FROM session WHERE id = ? AND keep_until <= ?", [id, now.milliseconds])
+        guard let row else { return forgotten }
+        try run("DELETE FROM session WHERE id = ?", [id])
+        let expiresAt = row.time(0) ?? now
+        let idleEnd = (row.time(1) ?? now) + idleTimeout
+        if idleEnd < expiresAt { forgotten.idle = 1 } else { forgotten.absolute = 1 }
+        return forgotten
+    }
+
+    /// The tables whose expired rows are deleted, besides sessions, and their keys.
+    static let expiringTables = [("ended", "id"), ("throttle", "scope, hash"), ("mark", "scope, hash")]
+
+    /// Deletes at most `limit` expired rows of a table.
+    /// - Returns: Whether more rows may be expired.
+    func deleteExpiredRows(of table: String, key: String, now: Timestamp, limit: Int) throws -> Bool {
+        try run(
+            """
+            DELETE FROM \(table) WHERE (\(key)) IN
+                (SELECT \(key) FROM \(table) WHERE keep_until <= ? ORDER BY keep_until LIMIT ?)
+            """, [now.milliseconds, limit])
+        return changesCount == limit
     }
 }
