@@ -77,7 +77,11 @@ final class UndecidedAttempts: Sendable {
             if let key = turn.resumedBy, !blocking.contains(key) { state.entries[key]?.released += 1 }
             state.leave(turn.keys, isCounted: false)
             guard !turn.isLast, elapsed < Self.maxWait, state.hasRoom(for: turn.keys),
-                blocking.allSatisfy({ turn.keys.contains($0) && state.entries[$0]?.undecided ?? 0 > 0 })
+                // Or one was released while this attempt was being counted: then it is resumed at once.
+                blocking.allSatisfy({ key in
+                    turn.keys.contains(key)
+                        && state.entries[key].map { $0.undecided > 0 || $0.released > 0 } ?? false
+                })
             else { return .proceed(nil) }
             return .wait(for: blocking.first, isFirst: turn.resumedBy == blocking.first)
         }

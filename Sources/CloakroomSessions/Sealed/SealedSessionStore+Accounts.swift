@@ -95,9 +95,9 @@ extension SealedSessionStore {
         var ended: [EndedSession] = []
         do throws(SessionStoreError) {
             // Nearly always there is none, so all are read at the same time.
-            for (hash, first) in zip(hashes, try await surpluses(of: hashes, by: rule, now: now)) {
+            for (hash, first) in zip(hashes, await surpluses(of: hashes, by: rule, now: now)) {
                 let isCurrent = ended.isEmpty
-                switch try await isCurrent ? first : records.surplus(of: hash, by: rule, now: now) {
+                switch try await isCurrent ? first.get() : records.surplus(of: hash, by: rule, now: now) {
                 case .none: continue
                 case .records(let ids): ended += await end(ids, reason: reason, now: now)
                 case .unknown:
@@ -119,7 +119,7 @@ extension SealedSessionStore {
 
     private func surpluses(
         of hashes: [UInt64], by rule: SurplusRule, now: Timestamp
-    ) async throws(SessionStoreError) -> [RecordSurplus] {
+    ) async -> [Result<RecordSurplus, SessionStoreError>] {
         typealias Found = Result<RecordSurplus, SessionStoreError>
         let results = await withTaskGroup(of: (Int, Found).self) { [records] group in
             for (index, hash) in hashes.enumerated() {
@@ -133,9 +133,7 @@ extension SealedSessionStore {
             }
             return await group.reduce(into: [Int: Found]()) { $0[$1.0] = $1.1 }
         }
-        var surpluses: [RecordSurplus] = []
-        for index in hashes.indices { surpluses.append(try results[index]?.get() ?? RecordSurplus.none) }
-        return surpluses
+        return hashes.indices.map { results[$0] ?? .success(.none) }
     }
 
     /// Ends sessions one by one: those that cannot be ended now are left for the next sign-in.

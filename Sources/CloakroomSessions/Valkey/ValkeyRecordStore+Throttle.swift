@@ -1,7 +1,8 @@
 import CloakroomCore
 
 /// The sign-in throttle. The keys of one address are in one slot, and that of the account from all addresses in another:
-/// one script for each slot, sent together.
+/// one script for each slot. An attempt that its address delays is never counted for the account, not even for a moment:
+/// otherwise one address could delay the account for all others.
 extension ValkeyRecordStore {
     func throttleStates(_ names: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
         var states: [ThrottleState?] = []
@@ -24,8 +25,12 @@ extension ValkeyRecordStore {
         var counts: [Int: ThrottleCount] = [:]
         var waits = Array(repeating: Duration.zero, count: counters.count)
         var failure: SessionStoreError?
-        for (group, reply) in zip(groups, await run(ThrottleScripts.count, calls)) {
+        // In the order of the keys: that of the address first.
+        for (group, call) in zip(groups, calls) where failure == nil && waits.allSatisfy({ $0 == .zero }) {
             do throws(SessionStoreError) {
+                guard let reply = await run(ThrottleScripts.count, [call]).first else {
+                    throw SessionStoreError(.unavailable, reason: .protocolError)
+                }
                 switch try ThrottleScripts.result(Self.value(reply), group.map { counters[$0] }, now: now) {
                 case .counted(let counted):
                     for (index, count) in zip(group, counted) { counts[index] = count }
