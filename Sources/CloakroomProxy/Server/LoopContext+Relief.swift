@@ -37,7 +37,11 @@ extension LoopContext {
             candidates.append((Int.bitWidth - connections.leadingZeroBitCount, idle.since, member))
         }
         candidates.sort { ($1.share, $0.since) < ($0.share, $1.since) }
-        for candidate in candidates.prefix(max(1, connectionLimit.limit / 16 / loopCount)) {
+        var left = max(1, connectionLimit.limit / 16 / loopCount)
+        // A client may still receive its last response from the socket's send buffer. That costs a system call, so not all
+        // are asked.
+        for candidate in candidates.prefix(4 * left) where left > 0 && candidate.member.isAllAcknowledged {
+            left -= 1
             candidate.member.endIdle()
             snapshot.config.telemetry.metrics.rejections(reason: "idle_at_limit").increment()
         }

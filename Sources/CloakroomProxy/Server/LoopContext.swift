@@ -380,6 +380,8 @@ protocol LoopRegistered: AnyObject {
     func endLeaseOfSlowClient()
     /// Ends gracefully, if it is an idle client connection with a large receive window.
     func returnIdleWindow() -> Bool
+    /// Whether the peer has acknowledged all that was sent. One system call.
+    var isAllAcknowledged: Bool { get }
     /// Closes an idle client connection at once, because others cannot connect.
     func endIdle()
 }
@@ -393,5 +395,6 @@ extension LoopRegistered {
     func leaseOfSlowClient(from pool: UpstreamPool, now: UInt64) -> PressureRule.Lease? { nil }
     func endLeaseOfSlowClient() {}
     func returnIdleWindow() -> Bool { false }
+    var isAllAcknowledged: Bool { true }
     func endIdle() { closeNow() }
 }

@@ -293,6 +293,8 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         return (idleEnd > timeout ? idleEnd - timeout : 0, client.load)
     }
 
+    var isAllAcknowledged: Bool { SendQueue.unacknowledged(in: channel) == 0 }
+
     func endIdle() {
         if state.close() { ChannelCut.closeIdle(channel) }
     }

@@ -50,6 +50,8 @@ extension HTTP2DownstreamHandler {
         return (idleStart, client.load)
     }
 
+    var isAllAcknowledged: Bool { SendQueue.unacknowledged(in: channel) == 0 }
+
     func endIdle() {
         goAway(.noError)
         phase = .closed
@@ -121,6 +123,13 @@ extension HTTP2DownstreamHandler {
             sendFinalGoAway()
             closeIfDone()
         case .lingering:
+            // A close would reset the connection of a client that still receives, and acknowledges with WINDOW_UPDATE.
+            let left = SendQueue.unacknowledged(in: channel)
+            if left > 0, left + Self.lingerProgress <= lingeringBytes {
+                lingeringBytes = left
+                deadlines.idle = context.now &+ HTTP1DownstreamHandler.lingerTime
+                return
+            }
             // The client has not closed its side: nothing is to be sent any more.
             phase = .closed
             ChannelCut.closeBelowTLS(channel)

@@ -37,6 +37,10 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     var phase = Phase.open
     /// When the connection began, or its last open stream ended.
     private(set) var idleStart = UInt64.max
+    /// Unacknowledged bytes at the last linger deadline.
+    var lingeringBytes = Int.max
+    /// Bytes that a client has to acknowledge in each linger time, so that the connection is kept.
+    static let lingerProgress = 1_024
 
     var registryIndex = -1
     var deadlines = HTTP2Deadlines()
