@@ -88,6 +88,18 @@ struct UndecidedAttemptsTests {
         #expect(attempts.keyCount == 0)
     }
 
+    @Test("are counted again if the only other one did not fail while they were being counted")
+    func lastRace() async throws {
+        let attempts = UndecidedAttempts(sleep: { _ in try await Task.sleep(for: .seconds(3_600)) })
+        await counted(attempts, 1)
+        let turn = await attempts.begin(keys(3))
+        attempts.decided(keys(1), isReleased: true)
+        let next = try #require(await attempts.delayed(turn, by: [keys(3)[1]], elapsed: .zero))
+        attempts.counted(next)
+        attempts.decided(keys(3), isReleased: true)
+        #expect(attempts.waitingCount == 0 && attempts.keyCount == 0)
+    }
+
     @Test("pass on what they do not need because another key delays them")
     func otherKey() async throws {
         let attempts = UndecidedAttempts(sleep: { _ in try await Task.sleep(for: .seconds(3_600)) })

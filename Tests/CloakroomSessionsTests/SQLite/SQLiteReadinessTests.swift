@@ -53,6 +53,23 @@ struct SQLiteReadinessTests {
         }
     }
 
+    @Test("is damaged in expired sessions: all others, and expired states of the throttle, are deleted")
+    func expiredSessions() async throws {
+        let directory = try SQLiteTestDirectory(now: SampleRecord.end + .seconds(1))
+        let records = directory.store(interval: .seconds(3))
+        let store = SealedSessionStore(records, configuration: Sample.configuration, secrets: Sample.secrets)
+        for number: UInt64 in 1...100 { _ = try await records.insert(SampleRecord.record(number, size: 1_500)) }
+        try directory.execute("INSERT INTO throttle VALUES (2, 1, 1, 0, 0, 1)")
+        _ = try directory.overwrite(try directory.page(with: Data(repeating: 5, count: 1_000)))
+        try await RunningStore.with(store) { _ in
+            try await eventually("the state is deleted") {
+                try directory.value("SELECT COUNT(*) FROM throttle WHERE scope = 2") == 0
+            }
+            // Those of the damaged page, and of its neighbours with which it would be merged, remain.
+            try await eventually("sessions are deleted") { records.count < 50 }
+        }
+    }
+
     @Test("is damaged for all sessions: the gateway is not ready until the file is restored, in place too")
     func allSessions() async throws {
         for number: UInt64 in 1...200 { _ = try await records.insert(SampleRecord.record(number, size: 1_500)) }

@@ -82,7 +82,7 @@ final class SQLiteTestDirectory: Sendable {
     /// A number that grows by two with each test of the store for damage.
     func tallyStep() throws -> Int { try value("SELECT step FROM tally") }
 
-    private func value(_ sql: String) throws -> Int {
+    func value(_ sql: String) throws -> Int {
         let queue = try DatabaseQueue(path: file)
         defer { try? queue.close() }
         return try queue.read { try Int.fetchOne($0, sql: sql) } ?? 0

@@ -107,6 +107,20 @@ struct IdleAtLimitTests {
         }
     }
 
+    @Test("Rule 81: a connection whose client still receives its last response is kept")
+    func receiving() async throws {
+        let size = 200_000
+        let reply = "HTTP/1.1 200 OK\r\nContent-Length: \(size)\r\n\r\n" + String(repeating: "x", count: size)
+        let setup = Self.setup(1, [.request, .send(reply), .again])
+        try await setup.run { gateway in
+            let client = try await RawPeer.connect(port: gateway.port, receiveBuffer: 4_096, readSize: 1_024)
+            client.send(Ask.get())
+            try await eventually("the request") { gateway.upstream.requests.count == 1 }
+            try await gateway.advance(.seconds(6), inStepsOf: .seconds(1))
+            #expect(!gateway.metrics.contains("idle_at_limit"))
+        }
+    }
+
     @Test("Rule 81: an idle HTTP/2 connection that is closed gets GOAWAY, one with an open stream is kept")
     func http2() async throws {
         let gate = Gate()
