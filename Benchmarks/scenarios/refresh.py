@@ -10,7 +10,8 @@ LIFETIME = 2
 
 def run(environment, checks, options):
     mock = session_helpers.mock(environment, LIFETIME)
-    gateway = session_helpers.gateway(environment, mock, {"store": "memory"})
+    # All clients have one session, and all of them may wait for its refresh.
+    gateway = session_helpers.gateway(environment, mock, {"store": "memory"}, limits={"inFlightPerSession": 0})
     check(checks, mock, [gateway], options.refresh_seconds)
 
 
