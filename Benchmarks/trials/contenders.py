@@ -33,7 +33,8 @@ def gateway(folder, port, admin_port, targets, policy, is_baseline, binary, chan
     upstream = {"targets": urls, "pool": {"maxConnections": policy.max_connections}}
     if not is_baseline:
         upstream |= new_keys(policy)
-    limits = {"connectionsPerAddress": 20_000, "body": "1GiB"}
+    # All clients have one address. A cancelled request counts for it until its stream at the upstream is closed.
+    limits = {"connectionsPerAddress": 20_000, "inFlightPerAddress": 0, "body": "1GiB"}
     config = {
         "listeners": [{"address": f"127.0.0.1:{port}", "http2": policy.listens == "h2c"}],
         "admin": {"address": f"127.0.0.1:{admin_port}"},
