@@ -12,7 +12,7 @@ import NIOSSL
 /// The TLS handler encrypts everything between two flushes into one buffer, which it keeps until the connection ends:
 /// 128 KiB after one large response. In swift-nio-ssl 2.37.6 its option for this bound has no effect. Therefore each
 /// part of a large output is flushed separately, so the buffer keeps its initial size. Below TLS, this handler holds
-/// the flushes until the end of the output, so that one system call still sends all parts.
+/// the encrypted parts until the end of the output, so that one flush still sends all of them.
 ///
 /// The first large output adds the handler to the pipeline. Connections with small responses only do not have it.
 final class TLSOutput: ChannelOutboundHandler {
