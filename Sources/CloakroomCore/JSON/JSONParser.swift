@@ -244,7 +244,7 @@ package struct BytePattern {
         self.fallback = fallback
     }
 
-    package func occurs(in text: some Sequence<UInt8>) -> Bool {
+    package func occurs(in text: [UInt8]) -> Bool {
         var length = 0
         for byte in text {
             while length > 0, byte != pattern[length] { length = fallback[length - 1] }

@@ -42,15 +42,17 @@ enum UserDocument {
     }
 
     /// Strings are compared decoded, because an escape (`\/`, `\u0061`) would hide a token from a comparison of bytes.
-    /// Member names are compared as well as values. The bytes are compared too: a token of digits may be a number.
+    /// Member names are compared as well as values. The bytes are compared too: a token of digits may be a number. They
+    /// contain each string as it is unless there is an escape.
     private static func contains(_ tokens: [TokenSet], in value: JSONValue, _ document: [UInt8]) -> Bool {
         let secrets = tokens.flatMap { tokens in
             [Array(tokens.authorization.bytes.dropFirst(TokenResponse.bearerPrefix.count)), tokens.refreshToken?.bytes]
         }
-        let patterns = Set(secrets.compactMap { $0 }).filter { $0.count >= minSearchedTokenLength }
-            .map(BytePattern.init)
+        let patterns = secrets.compactMap { $0 }.filter { $0.count >= minSearchedTokenLength }.map(BytePattern.init)
+        let hasEscapes = document.contains(UInt8(ascii: "\\"))
         return patterns.contains { pattern in
-            pattern.occurs(in: document) || value.containsString { pattern.occurs(in: $0.utf8) }
+            pattern.occurs(in: document)
+                || hasEscapes && value.containsString { pattern.occurs(in: Array($0.utf8)) }
         }
     }
 

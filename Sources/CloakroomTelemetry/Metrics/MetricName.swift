@@ -33,6 +33,13 @@ enum MetricName {
     private static let totalSuffix = "_total"
 
     private static func sanitized(_ raw: String, colons: Bool) -> String {
+        let isValid = raw.utf8.allSatisfy { byte in
+            switch byte | 0x20 {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"): true
+            default: byte == UInt8(ascii: "_")
+            }
+        }
+        if isValid, !raw.isEmpty { return raw }
         var bytes: [UInt8] = []
         bytes.reserveCapacity(raw.utf8.count + 1)
         for byte in raw.utf8 {

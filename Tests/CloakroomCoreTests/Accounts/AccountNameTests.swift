@@ -1,5 +1,7 @@
-import CloakroomCore
+import TestSupport
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("An account's name")
 struct AccountNameTests {
@@ -17,6 +19,21 @@ struct AccountNameTests {
     func sameAccount(one: String, other: String) {
         #expect(AccountName(email: one) == AccountName(email: other))
         #expect(AccountName(email: one).hash(under: key) == AccountName(email: other).hash(under: key))
+    }
+
+    @Test("Rule 21: ASCII is folded without Unicode's tables to the same bytes")
+    func asciiIsFolded() {
+        var random = SeededGenerator(seed: 21)
+        for length in 0..<400 {
+            let bytes = (0..<length % 40).map { _ in UInt8.random(in: 0...127, using: &random) }
+            let text = String(decoding: bytes, as: UTF8.self)
+            let name = AccountName(email: text)
+            #expect(name.canonicalBytes == AccountName.canonicalBytes(ofUnicode: text))
+            for each in [name, AccountName(text: text), AccountName(canonicalBytes: bytes)] {
+                #expect(each.throttleBytes == each.throttleBytesOfUnicode)
+                #expect(each.throttleBytesWithoutMarks == each.throttleBytesOfUnicode)
+            }
+        }
     }
 
     @Test(
