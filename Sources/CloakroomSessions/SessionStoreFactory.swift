@@ -21,14 +21,13 @@ public enum SessionStoreFactory {
     ///   - tls: The TLS configuration for connections to a server, if TLS is configured.
     ///   - group: The event loops for the connection to a server.
     ///   - logger: Logs failures and recoveries.
-    ///   - unsourced: The source of sessions in records without a source, written by earlier releases.
     ///   - clock: The wall clock.
     ///   - events: Called for events of sessions.
     ///   - onOperation: Called with the duration of each operation outside the process. Must not wait.
     /// - Throws: ``SessionStoreSetupError`` if secrets are missing; NIOSSL's error if the TLS configuration is invalid.
     public static func make(
         _ configuration: SessionConfiguration, tls: TLSConfiguration? = nil, group: any EventLoopGroup, logger: Logger,
-        unsourced: SessionSource = .unknown, clock: @escaping @Sendable () -> Timestamp,
+        clock: @escaping @Sendable () -> Timestamp,
         events: SessionStoreCallbacks = SessionStoreCallbacks(),
         onOperation: @escaping @Sendable (SessionStoreOperation, _ isSuccess: Bool, _ nanoseconds: UInt64) -> Void = {
             _, _, _ in
@@ -48,7 +47,7 @@ public enum SessionStoreFactory {
             let records = SQLiteRecordStore(path: configuration.sqlite.path, logger: logger, now: clock)
             // It logs its failures itself.
             let onFailure = events.onFailure
-            return try sealed(records, configuration, secrets, unsourced, events, { onFailure($1) }, onOperation)
+            return try sealed(records, configuration, secrets, events, { onFailure($1) }, onOperation)
         case .valkey:
             let records = try ValkeyRecordStore(
                 configuration.valkey, tls: tls, group: group, logger: logger, events: events)
@@ -60,7 +59,7 @@ public enum SessionStoreFactory {
                 log.failed(operation, reason, now: .now)
                 onFailure(reason)
             }
-            return try sealed(records, configuration, secrets, unsourced, events, report, onOperation)
+            return try sealed(records, configuration, secrets, events, report, onOperation)
         }
     }
 
@@ -68,13 +67,13 @@ public enum SessionStoreFactory {
 
     private static func sealed(
         _ records: some SessionRecordStore, _ configuration: SessionConfiguration, _ secrets: SealingKeyring?,
-        _ unsourced: SessionSource, _ events: SessionStoreCallbacks, _ onFailure: @escaping FailureCallback,
+        _ events: SessionStoreCallbacks, _ onFailure: @escaping FailureCallback,
         _ onOperation: @escaping @Sendable (SessionStoreOperation, Bool, UInt64) -> Void
     ) throws(SessionStoreSetupError) -> Product {
         guard let secrets else { throw SessionStoreSetupError(store: configuration.store) }
         let timed = InstrumentedRecordStore(records, onFailure: onFailure, onOperation: onOperation)
         let store = SealedSessionStore(
-            timed, configuration: configuration, secrets: secrets, unsourced: unsourced, events: events)
+            timed, configuration: configuration, secrets: secrets, events: events)
         return Product(store: store, accounts: secrets.accountHashes)
     }
 }

@@ -53,8 +53,8 @@ extension AccountController {
         }
     }
 
-    /// The account of the same user's sessions that were created without a user id: by an earlier release, or while the
-    /// `user` call returned none. `nil` if it is the session's own account.
+    /// The account of the same user's sessions that were created without a user id, because the `user` call
+    /// returned none. `nil` if it is the session's own account.
     private func typedAccount(of session: Session) -> AccountName? {
         session.user.name == session.user.account ? nil : session.user.name
     }

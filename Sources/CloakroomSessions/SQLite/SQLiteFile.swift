@@ -202,10 +202,8 @@ extension Database.SessionRow {
     /// Whether the lease excludes others.
     /// - Parameters:
     ///   - duration: The duration of leases; the maximum if it is unknown.
-    ///   - now: The caller's time; only leases of an earlier release end by it.
     ///   - time: The time by which leases end.
-    func isLeased(for duration: Duration = .seconds(3_600), now: Timestamp, _ time: Timestamp) -> Bool {
-        guard let leaseEnd else { return RefreshLease.isHeld(until: leasedUntil, for: duration, now: now) }
-        return RefreshLease.isHeld(until: leaseEnd, for: duration, now: time)
+    func isLeased(for duration: Duration = .seconds(3_600), _ time: Timestamp) -> Bool {
+        RefreshLease.isHeld(until: leaseEnd, for: duration, now: time)
     }
 }

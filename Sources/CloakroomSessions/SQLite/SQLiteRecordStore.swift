@@ -74,7 +74,7 @@ final class SQLiteRecordStore: SessionRecordStore {
             guard case .row(let row) = try db.session(record.key.id), row.record.key == record.key else {
                 return .notFound
             }
-            let isFenced = if let fence { fence != row.fence } else { row.isLeased(now: now, leaseTime(now)) }
+            let isFenced = if let fence { fence != row.fence } else { row.isLeased(leaseTime(now)) }
             if isFenced { return .fenced }
             guard row.record.version &+ 1 == record.version,
                 try db.replace(row, with: record, keepUntil: keepUntil)
@@ -154,9 +154,9 @@ final class SQLiteRecordStore: SessionRecordStore {
             guard case .row(let row) = try db.session(id) else { return .notFound }
             // Read while holding the write lock: the wait for the lock is not part of the lease.
             let time = leaseTime(now)
-            guard !row.isLeased(for: duration, now: now, time) else { return .heldByOther }
+            guard !row.isLeased(for: duration, time) else { return .heldByOther }
             let fence = row.fence &+ 1
-            try db.lease(id, fence: fence, until: time + duration, wallEnd: now + duration)
+            try db.lease(id, fence: fence, until: time + duration)
             return .acquired(RefreshLease(fence: fence))
         }
     }

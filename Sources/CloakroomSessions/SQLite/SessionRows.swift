@@ -6,33 +6,28 @@ import GRDB
 extension Database {
     private static let columns =
         """
-        key, account, created_at, expires_at, last_used_at, version, client, contents, fence, leased_until, name,
-        lease_fence, lease_end, provider
+        key, account, created_at, expires_at, last_used_at, version, client, contents, fence, lease_end, name, provider
         """
 
     /// The contents of a row: the record, and the lease on it.
     struct SessionRow {
         var record: SessionRecord
         var fence: UInt64
-        /// By the wall clock of the process that acquired the lease.
-        var leasedUntil: Timestamp
-        /// The same by ``MachineClock``; `nil` if a process of an earlier release acquired it.
-        var leaseEnd: Timestamp?
+        /// By ``MachineClock``.
+        var leaseEnd: Timestamp
 
         /// Fails if a column holds a value that Cloakroom never writes.
         fileprivate init?(_ row: Row) {
             guard let key = row.bytes(0).flatMap(SessionKey.init(bytes:)), let account = row.unsigned(1),
                 let createdAt = row.time(2), let expiresAt = row.time(3), let lastUsedAt = row.time(4),
                 let version = row.unsigned(5), let client = row.bytes(6), let contents = row.bytes(7),
-                let fence = row.unsigned(8), let leasedUntil = row.time(9), let leaseFence = row.unsigned(11),
-                let leaseEnd = row.time(12)
+                let fence = row.unsigned(8), let leaseEnd = row.time(9)
             else { return nil }
             record = SessionRecord(
-                key: key, account: account, name: row.unsigned(10), provider: row.unsigned(13), createdAt: createdAt,
+                key: key, account: account, name: row.unsigned(10), provider: row.unsigned(11), createdAt: createdAt,
                 expiresAt: expiresAt, lastUsedAt: lastUsedAt, version: version, contents: contents, client: client)
             self.fence = fence
-            self.leasedUntil = leasedUntil
-            self.leaseEnd = leaseFence == fence ? leaseEnd : nil
+            self.leaseEnd = leaseEnd
         }
     }
 
@@ -128,18 +123,16 @@ extension Database {
         return changesCount == 1
     }
 
-    /// - Parameters:
-    ///   - wallEnd: The end by the wall clock, for processes of the release before.
-    ///   - end: The end by ``MachineClock``.
-    func lease(_ id: SessionID, fence: UInt64, until end: Timestamp, wallEnd: Timestamp) throws {
+    /// - Parameter end: The end by ``MachineClock``.
+    func lease(_ id: SessionID, fence: UInt64, until end: Timestamp) throws {
         try run(
-            "UPDATE session SET fence = ?1, leased_until = ?2, lease_fence = ?1, lease_end = ?3 WHERE id = ?4",
-            [Int64(bitPattern: fence), wallEnd.milliseconds, end.milliseconds, id.rowID])
+            "UPDATE session SET fence = ?, lease_end = ? WHERE id = ?",
+            [Int64(bitPattern: fence), end.milliseconds, id.rowID])
     }
 
     func release(_ id: SessionID, fence: UInt64) throws {
         try run(
-            "UPDATE session SET leased_until = 0, lease_end = 0 WHERE id = ? AND fence = ?",
+            "UPDATE session SET lease_end = 0 WHERE id = ? AND fence = ?",
             [id.rowID, Int64(bitPattern: fence)])
     }
 

@@ -26,14 +26,12 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
 
     /// - Parameters:
     ///   - secrets: The secrets that the store's records are sealed under, the newest first.
-    ///   - unsourced: The source of sessions in records of format 1, which have none.
     init(
         _ records: Records, configuration: SessionConfiguration, secrets: SealingKeyring,
-        unsourced: SessionSource = .unknown,
         events: SessionStoreCallbacks = SessionStoreCallbacks()
     ) {
         self.records = records
-        sealing = SessionSealer(secrets: secrets, unsourced: unsourced)
+        sealing = SessionSealer(secrets: secrets)
         resealed = ResealTracker(capacity: configuration.cacheSize)
         table = SessionCache(capacity: configuration.cacheSize, partitions: records.partitionCount)
         recovery = PostOutageGracePeriod(partitions: records.partitionCount)

@@ -62,12 +62,12 @@ public struct SealingKeyring: Sendable, CustomStringConvertible, CustomReflectab
     }
 
     /// The newest key for the part that only the ticket opens.
-    func newestRecordKey(ticket: SessionTicket, format: SessionFormat) -> SymmetricKey {
-        Self.recordKey(newest.secret, ticket: ticket, format)
+    func newestRecordKey(ticket: SessionTicket) -> SymmetricKey {
+        Self.recordKey(newest.secret, ticket: ticket, .one)
     }
 
     /// The newest key for the client part, in the format in which it is written.
-    func newestClientKey(_ key: SessionKey) -> SymmetricKey { Self.clientKey(newest.clientKey, of: key, .two) }
+    func newestClientKey(_ key: SessionKey) -> SymmetricKey { Self.clientKey(newest.clientKey, of: key, .one) }
 
     /// The keys for the content of a cookie, one for each secret with that id.
     func cookieKeys(_ id: ID, name: String) -> [SymmetricKey] {
@@ -88,9 +88,6 @@ public struct SealingKeyring: Sendable, CustomStringConvertible, CustomReflectab
         case account = "cloakroom 1 account"
         case client = "cloakroom 1 client"
         case record = "cloakroom 1 record"
-        case client2 = "cloakroom 2 client"
-        case record2 = "cloakroom 2 record"
-        case record3 = "cloakroom 3 record"
         case cookie = "cloakroom 1 cookie"
     }
 
@@ -107,8 +104,6 @@ public struct SealingKeyring: Sendable, CustomStringConvertible, CustomReflectab
         let purpose: Purpose =
             switch format {
             case .one: .record
-            case .two: .record2
-            case .three: .record3
             }
         var material = LengthPrefixedWriter()
         material.append(ticket.bytes)
@@ -121,7 +116,10 @@ public struct SealingKeyring: Sendable, CustomStringConvertible, CustomReflectab
     private static func clientKey(
         _ key: SymmetricKey, of session: SessionKey, _ format: SessionFormat
     ) -> SymmetricKey {
-        let purpose = format == .one ? Purpose.client : .client2
+        let purpose: Purpose =
+            switch format {
+            case .one: .client
+            }
         var info = LengthPrefixedWriter()
         info.append(Array(purpose.rawValue.utf8))
         info.append(session)

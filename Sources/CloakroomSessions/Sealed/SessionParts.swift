@@ -1,37 +1,25 @@
 import CloakroomCore
 
-/// The layout of a sealed record; its first byte.
+/// The layout of a sealed part; its first byte. Another layout gets another case, a key of its own
+/// (``SealingKeyring``), and a record in `SessionFormatTests`.
 enum SessionFormat: UInt8, Sendable {
-    /// Written by releases that recorded neither a source nor a typed name. Read, never written.
     case one = 1
-    /// Written for sessions without provenance, and for the client part of all sessions: the release before reads it.
-    case two = 2
-    /// Written for sessions with provenance. The release before does not open it and keeps the record.
-    case three = 3
 }
 
 /// The part that only the ticket opens, as bytes: see ``SessionSealer`` for the layout.
 struct SessionParts: Equatable {
     var user: UserProfile
     var tokens: TokenSet
-    /// `nil` in format 1.
-    var source: SessionSource?
-    /// In format 3 only.
+    var source: SessionSource
     var provenance: SessionProvenance?
-    /// Whether the record has a field of a later release that this one does not understand.
-    var isOfLaterRelease = false
 
-    init(user: UserProfile, tokens: TokenSet, source: SessionSource?, provenance: SessionProvenance? = nil) {
+    init(user: UserProfile, tokens: TokenSet, source: SessionSource, provenance: SessionProvenance? = nil) {
         self.user = user
         self.tokens = tokens
         self.source = source
         self.provenance = provenance
     }
 
-    /// The format that is written.
-    var format: SessionFormat { provenance == nil ? .two : .three }
-
-    /// The bytes in the format that is written.
     var bytes: [UInt8] {
         var writer = LengthPrefixedWriter()
         writer.append(tokens.authorization.bytes)
@@ -41,32 +29,28 @@ struct SessionParts: Equatable {
         writer.append(user.json)
         writer.append(user.account.canonicalBytes)
         writer.append(user.name == user.account ? [] : user.name.canonicalBytes)
-        writer.append((source ?? .unknown).value)
+        writer.append(source.value)
         writer.append(provenance.map(Self.bytes) ?? [])
         return writer.bytes
     }
 
     /// - Returns: `nil` for bytes of any other layout.
-    init?(_ bytes: [UInt8], _ format: SessionFormat) {
+    init?(_ bytes: [UInt8]) {
         var reader = LengthPrefixedReader(bytes[...])
         guard let authorization = reader.field(), let refreshToken = Self.optional(reader.field()),
             let accessEnd = Self.time(reader.field()), let obtainedAt = reader.time(), let json = reader.field(),
-            let account = reader.field()
+            let account = reader.field(), let name = reader.field(), let source = reader.word(),
+            let provenance = reader.field()
         else { return nil }
         tokens = TokenSet(
             authorization: Secret(bytes: Array(authorization)), refreshToken: refreshToken.map(Secret.init(bytes:)),
             accessTokenExpiresAt: accessEnd, obtainedAt: obtainedAt)
         user = UserProfile(json: Array(json), account: AccountName(canonicalBytes: Array(account)))
-        if format != .one {
-            guard let name = reader.field(), let source = reader.word(), let last = reader.field() else { return nil }
-            if !name.isEmpty { user.name = AccountName(canonicalBytes: Array(name)) }
-            self.source = SessionSource(value: source)
-            if format == .two {
-                isOfLaterRelease = !last.isEmpty
-            } else {
-                guard let provenance = Self.provenance(last) else { return nil }
-                self.provenance = provenance
-            }
+        if !name.isEmpty { user.name = AccountName(canonicalBytes: Array(name)) }
+        self.source = SessionSource(value: source)
+        if !provenance.isEmpty {
+            guard let provenance = Self.provenance(provenance) else { return nil }
+            self.provenance = provenance
         }
         guard reader.isAtEnd else { return nil }
     }
@@ -130,17 +114,10 @@ extension SessionParts {
 
 /// Entry point for fuzzing the parser of opened records.
 public enum SessionRecordFuzzing {
-    /// Parses the contents of a record in each format.
-    /// - Returns: The formats in which they can be parsed. If a session is not the same after it was written and parsed
-    ///   again, the negated format.
-    public static func read(_ bytes: [UInt8]) -> [Int] {
-        [SessionFormat.one, .two, .three].compactMap { format in
-            guard let parts = SessionParts(bytes, format) else { return nil }
-            var written = parts
-            // Neither is written: the source is unknown instead, and a later release has written the other.
-            written.source = parts.source ?? .unknown
-            written.isOfLaterRelease = false
-            return SessionParts(parts.bytes, parts.format) == written ? Int(format.rawValue) : -Int(format.rawValue)
-        }
+    /// Parses the contents of a record.
+    /// - Returns: `nil` if they cannot be parsed. Otherwise whether the session is the same after it was written and
+    ///   parsed again.
+    public static func read(_ bytes: [UInt8]) -> Bool? {
+        SessionParts(bytes).map { SessionParts($0.bytes) == $0 }
     }
 }

@@ -10,8 +10,7 @@ struct SessionRecord: Sendable {
     var key: SessionKey
     /// A keyed hash of the account, for listing and ending its sessions.
     var account: UInt64
-    /// A keyed hash of the name that was typed at sign-in, equal to the account's if that is the account; `nil` in
-    /// records of format 1.
+    /// A keyed hash of the name that was typed at sign-in, equal to the account's if that is the account.
     var name: UInt64?
     /// A keyed hash of the session at the provider, for ending its sessions; `nil` if there is none.
     var provider: UInt64?

@@ -4,17 +4,15 @@ import Crypto
 /// Seals sessions for a store outside the process, and opens them again, only with AES-256-GCM (NIST SP 800-38D).
 ///
 /// A sealed part is, in this order:
-/// - the format, one byte: 3 for the contents of a session with provenance; 2 for all other contents and all client
-///   parts; 1 of a release before sources were recorded;
+/// - the format, one byte: 1;
 /// - the id of the secret, 4 bytes;
 /// - the nonce, 12 random bytes; the ciphertext; the tag, 16 bytes.
 ///
 /// A record's contents are fields, each after its length (four bytes in network order), in this order: the value of
 /// `Authorization`; the refresh token, with a byte 1 before it, or empty for none; the expiry of the access token,
 /// eight bytes, or empty for unknown; the issue time of the tokens, eight bytes; the user's JSON; the account's
-/// canonical name. Formats 2 and 3 add: the canonical name that was typed at sign-in, or empty if it is the account's;
-/// the session's source, eight bytes; and the provenance, which is empty in format 2. A record of format 2 where it is
-/// not empty is of a later release. The provenance is itself fields: the name of the identity; issuer; subject; the
+/// canonical name; the canonical name that was typed at sign-in, or empty if it is the account's; the session's source,
+/// eight bytes; and the provenance, which is empty for none. The provenance is itself fields: the name of the identity; issuer; subject; the
 /// provider's session; the time of authentication, eight bytes, or empty for unknown; `acr`; the hash of the nonce; the
 /// claims, JSON; the ID token. The provider's session, `acr` and the ID token have a byte 1 before them, or are empty
 /// for none. A record's client part holds: the family of the user agent, one byte; the peer's address. Times are
@@ -24,8 +22,6 @@ import Crypto
 /// A release does not open a record of a later format, and leaves it in the store: other gateways can open it.
 struct SessionSealer: Sendable {
     let secrets: SealingKeyring
-    /// The source of sessions in records of format 1, which have none.
-    var unsourced = SessionSource.unknown
 
     /// The result of opening a record.
     enum OpenResult {
@@ -49,11 +45,9 @@ struct SessionSealer: Sendable {
         let parts = SessionParts(
             user: session.user, tokens: session.tokens, source: session.source, provenance: session.provenance)
         record.contents = try seal(
-            parts.bytes, parts.format, secrets.newestRecordKey(ticket: ticket, format: parts.format),
-            Self.contentsBinding(record, parts.format))
+            parts.bytes, secrets.newestRecordKey(ticket: ticket), Self.contentsBinding(record, .one))
         record.client = try seal(
-            Self.bytes(of: session.client), .two, secrets.newestClientKey(session.key),
-            Self.clientBinding(record, .two))
+            Self.bytes(of: session.client), secrets.newestClientKey(session.key), Self.clientBinding(record, .one))
         return record
     }
 
@@ -63,12 +57,11 @@ struct SessionSealer: Sendable {
         guard secrets.contains(part.secret) else { return .foreign }
         let keys = secrets.recordKeys(part.secret, ticket: ticket, format: part.format)
         guard let bytes = Self.open(part, keys, Self.contentsBinding(record, part.format)),
-            let parts = SessionParts(bytes, part.format), let client = openClient(of: record)
+            let parts = SessionParts(bytes), let client = openClient(of: record)
         else { return .unreadable }
-        guard !parts.isOfLaterRelease else { return .foreign }
         let session = Session(
             key: record.key, user: parts.user, tokens: parts.tokens, client: client,
-            source: parts.source ?? unsourced, provenance: parts.provenance, createdAt: record.createdAt,
+            source: parts.source, provenance: parts.provenance, createdAt: record.createdAt,
             expiresAt: record.expiresAt,
             lastUsedAt: record.lastUsedAt, version: record.version, storeData: record.birth.bytes)
         return .opened(session, isCurrent: part.secret == secrets.newestID)
@@ -113,11 +106,11 @@ extension SessionSealer {
     }
 
     private func seal(
-        _ bytes: [UInt8], _ format: SessionFormat, _ key: SymmetricKey, _ binding: [UInt8]
+        _ bytes: [UInt8], _ key: SymmetricKey, _ binding: [UInt8]
     ) throws(SessionStoreError) -> [UInt8] {
         do {
             let box = try AES.GCM.seal(bytes, using: key, nonce: AES.GCM.Nonce(), authenticating: binding)
-            let head = [format.rawValue] + secrets.newestID.bytes
+            let head = [SessionFormat.one.rawValue] + secrets.newestID.bytes
             return head + Array(box.nonce) + Array(box.ciphertext) + Array(box.tag)
         } catch {
             throw SessionStoreError(.unavailable)
@@ -143,11 +136,11 @@ extension SessionSealer {
         writer.append([format.rawValue])
         writer.append(record.key)
         writer.append(record.account)
-        if format != .one { writer.append(record.name ?? 0) }
+        writer.append(record.name ?? 0)
         writer.append(record.createdAt)
         writer.append(record.expiresAt)
         writer.append(record.version)
-        if format == .three { writer.append(record.provider?.bigEndianBytes ?? []) }
+        writer.append(record.provider?.bigEndianBytes ?? [])
         return writer.bytes
     }
 

@@ -116,8 +116,7 @@ enum SessionScripts {
     /// - Returns: The microseconds of its birth: later than the cutoff if it is a new one.
     ///
     /// Times are by the server's clock, like the expiry of records. Expired ids are removed only here: an id without a
-    /// record may be one whose record is about to be written. The member `born` is no id, and earlier releases ignore it:
-    /// its score is the latest birth, so that a cutoff is not before it even if the clock went back. As a number of
+    /// record may be one whose record is about to be written. The member `born` is no id: its score is the latest birth, so that a cutoff is not before it even if the clock went back. As a number of
     /// microseconds it is never among the expired.
     static let index = ValkeyScript(
         """

@@ -1,13 +1,63 @@
 import AsyncHTTPClient
+import CloakroomCore
+import CloakroomTLS
 import Foundation
 import NIOCore
 import NIOHTTP1
 import NIOPosix
 import NIOSSL
 
-/// Why a command got no response of an admin listener. The server on its address may be another program, so nothing that
-/// it sent is part of the text.
+/// One request of a command to an admin listener. The server on its address may be another program, so nothing that it
+/// sent is part of the text of a failure.
 enum AdminExchange {
+    /// Why there is no response, as one sentence.
+    struct Failure: Error, CustomStringConvertible {
+        let description: String
+
+        init(_ description: String) { self.description = description }
+    }
+
+    /// - Parameters:
+    ///   - address: The listener in the text of a failure.
+    ///   - caFile: The authorities of the listener's certificate; `nil` for those of the system.
+    static func get(
+        _ url: String, at address: String, token: Secret? = nil, caFile: String?, limit: Duration, maximumBytes: Int
+    ) async throws(Failure) -> (status: HTTPResponseStatus, body: Data) {
+        var request = HTTPClientRequest(url: url)
+        if let token {
+            request.headers.add(name: "authorization", value: "Bearer " + String(decoding: token.bytes, as: UTF8.self))
+        }
+        // The admin listener never redirects, so a redirect comes from another server; it must not get the token.
+        var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
+        // Otherwise the reason of a refused connection is known only at the end of the time limit.
+        configuration.connectionPool.retryConnectionEstablishment = false
+        if let caFile {
+            do {
+                configuration.tlsConfiguration = try UpstreamTLS.configuration(UpstreamTLSConfiguration(caFile: caFile))
+            } catch {
+                throw Failure("\(error)")
+            }
+        }
+        let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
+        let result: Result<(HTTPResponseStatus, Data), any Error>
+        do {
+            result = .success(
+                try await TimeLimit.run(limit) { [request] in
+                    let response = try await client.execute(request, timeout: TimeAmount(limit))
+                    let body = try await response.body.collect(upTo: maximumBytes)
+                    return (response.status, Data(body.readableBytesView))
+                })
+        } catch {
+            result = .failure(error)
+        }
+        try? await client.shutdown()
+        do {
+            return try result.get()
+        } catch {
+            throw Failure(failure(error, at: address, limit: limit))
+        }
+    }
+
     /// One sentence with the address, the reason, and what to check.
     static func failure(_ error: any Error, at address: String, limit: Duration) -> String {
         "\(address) does not respond: \(reason(error, limit: limit))"

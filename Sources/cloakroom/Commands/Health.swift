@@ -1,9 +1,6 @@
 import ArgumentParser
-import AsyncHTTPClient
 import CloakroomCore
-import CloakroomTLS
 import Foundation
-import NIOCore
 
 /// `cloakroom health`: a readiness check for process supervisors and container health checks.
 struct Health: AsyncParsableCommand {
@@ -62,36 +59,18 @@ enum HealthCheck {
     /// Sends the request and waits at most 2 seconds for the response.
     /// - Parameter caFile: The authority of the listener's certificate; `nil` sends clear text.
     static func ask(_ address: HostAndPort, caFile: String? = nil) async -> HealthResponse {
-        let request = HTTPClientRequest(url: "\(caFile == nil ? "http" : "https")://\(address)/ready")
-        // The admin listener never redirects, so a redirect comes from another server and is not followed.
-        var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow)
-        // Otherwise the reason of a refused connection is known only at the end of the time limit.
-        configuration.connectionPool.retryConnectionEstablishment = false
-        if let caFile {
-            do {
-                configuration.tlsConfiguration = try UpstreamTLS.configuration(UpstreamTLSConfiguration(caFile: caFile))
-            } catch {
-                return HealthResponse(isReady: false, text: "\(error)")
-            }
-        }
-        let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
-        let result: HealthResponse
+        let url = "\(caFile == nil ? "http" : "https")://\(address)/ready"
         do {
-            let (status, body) = try await TimeLimit.run(timeLimit) {
-                let response = try await client.execute(request, timeout: TimeAmount(timeLimit))
-                return (response.status, try await response.body.collect(upTo: maximumBytes))
-            }
+            let (status, body) = try await AdminExchange.get(
+                url, at: "\(address)", caFile: caFile, limit: timeLimit, maximumBytes: maximumBytes)
             // Another program on that port may respond to any request with 200, so the body is checked too.
-            let readiness = try? JSONDecoder().decode(Readiness.self, from: Data(body.readableBytesView))
-            let text = String(buffer: body).trimmingCharacters(in: .whitespacesAndNewlines)
-            result = HealthResponse(
+            let readiness = try? JSONDecoder().decode(Readiness.self, from: body)
+            let text = String(decoding: body, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+            return HealthResponse(
                 isReady: readiness?.ready == true,
                 text: readiness == nil ? "\(address) is not an admin listener: \(status)" : TerminalText.clean(text))
         } catch {
-            let failure = AdminExchange.failure(error, at: "\(address)", limit: timeLimit)
-            result = HealthResponse(isReady: false, text: failure)
+            return HealthResponse(isReady: false, text: "\(error)")
         }
-        try? await client.shutdown()
-        return result
     }
 }

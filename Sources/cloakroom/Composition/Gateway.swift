@@ -74,7 +74,7 @@ final class Gateway: Sendable, Unprintable {
         let observer = AccountEventRecorder(metrics: telemetry.metrics, audit: AuditLog(logger: logger))
         let clock = SessionClock(isMonotonic: configuration.session.store != .valkey)
         let sessions = try SessionStoreSetup(
-            configuration.session, unsourced: configuration.sessionSource, events: observer.sessionEvents,
+            configuration.session, events: observer.sessionEvents,
             telemetry: telemetry,
             clock: clock, logger: logger)
         let parts = SharedComponents(

@@ -19,11 +19,9 @@ struct SessionStoreSetup {
     let cookies: CookieSealer
 
     /// Creates the store; ``SessionStoreService`` runs it.
-    /// - Parameter unsourced: The source assumed for stored sessions without one: the source at the start of this
-    ///   process, also after a reload.
     /// - Throws: If a file for TLS with the server is invalid, or a secret is missing.
     init(
-        _ configuration: SessionConfiguration, unsourced: SessionSource?, events: SessionStoreCallbacks,
+        _ configuration: SessionConfiguration, events: SessionStoreCallbacks,
         telemetry: GatewayTelemetry,
         clock: SessionClock, logger: Logger
     ) throws {
@@ -41,7 +39,7 @@ struct SessionStoreSetup {
         let made = try SessionStoreFactory.make(
             configuration, tls: try Self.tls(configuration), group: MultiThreadedEventLoopGroup.singleton,
             logger: logger,
-            unsourced: unsourced ?? .unknown, clock: { clock.now }, events: events
+            clock: { clock.now }, events: events
         ) { operation, isSuccess, nanoseconds in
             backend.record(operation: operation.rawValue, isSuccess: isSuccess, nanoseconds: nanoseconds)
             telemetry.tracer.recordStoreCall(

@@ -59,38 +59,6 @@ struct SQLiteLeaseTests {
         #expect(try await process().lease(record.key.id, for: leaseTime, now: SampleRecord.start).lease != nil)
     }
 
-    @Test("of a process of the previous release are evaluated by the wall clock, as that process wrote them")
-    func earlierRelease() async throws {
-        let new = process()
-        #expect(try await new.insert(record))
-        let end = SampleRecord.start + leaseTime
-        try directory.execute("UPDATE session SET fence = fence + 1, leased_until = \(end.milliseconds)")
-        #expect(try await new.lease(record.key.id, for: leaseTime, now: SampleRecord.start) == .heldByOther)
-        #expect(try await new.lease(record.key.id, for: leaseTime, now: end).lease?.fencingToken == 2)
-        // The other direction: the columns that a process of that release reads.
-        try directory.execute(
-            "UPDATE session SET expires_at = 0 WHERE leased_until = \((end + leaseTime).milliseconds)")
-        guard case .record(let kept) = try await new.read(record) else { throw NoRecord() }
-        #expect(kept.expiresAt == Timestamp(milliseconds: 0))
-    }
-
-    private struct NoRecord: Error {}
-
-    @Test("A file of the previous release is migrated, and its records are unchanged")
-    func migration() async throws {
-        let first = process()
-        #expect(try await first.insert(record))
-        try directory.execute(
-            """
-            DROP INDEX session_name; ALTER TABLE session DROP COLUMN name; ALTER TABLE session DROP COLUMN lease_fence;
-            ALTER TABLE session DROP COLUMN lease_end; DELETE FROM grdb_migrations WHERE identifier = '2'
-            """)
-        let new = process()
-        #expect(try await new.read(record) == .record(record))
-        #expect(try await new.records(of: record.account, now: SampleRecord.start) == [record])
-        #expect(try await new.lease(record.key.id, for: leaseTime, now: SampleRecord.start).lease?.fencingToken == 1)
-    }
-
     @Test("The machine's clock never goes back, and is the same for two processes")
     func machineClock() {
         let first = MachineClock.now

@@ -129,11 +129,4 @@ struct SealedSessionStoreTests: SealedStoreSuite {
         #expect(told.created == 4)
         #expect(told.ended == [.signedOut, .revoked, .expiredIdle, .expiredIdle])
     }
-
-    @Test("Rule 34: a record of format 1 belongs to the source that the store was created with")
-    func unsourced() throws {
-        let store = SealedSessionStore(
-            records, configuration: Sample.configuration, secrets: Sample.secrets, unsourced: Sample.source)
-        #expect(store.sealing.unsourced == Sample.source)
-    }
 }

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Users, passwords and TLS of the server", .serialized, .timeLimit(.minutes(3)))
 struct ValkeyAccessTests {
-    /// The permissions that a user needs. Operations.md lists them too, and a test compares both.
+    /// The permissions that a user needs. Valkey.md lists them too, and a test compares both.
     static let permissions =
         "~cloakroom:* resetchannels -@all +hello +client|tracking +client|setname +ping +role +evalsha +eval"
         + " +exists +type +hset +hget +hmget +hgetall +hexists +hincrby +pexpire +pttl +del +get +set +time"
@@ -19,7 +19,7 @@ struct ValkeyAccessTests {
         var directory = URL(fileURLWithPath: #filePath)
         for _ in 0..<4 { directory.deleteLastPathComponent() }
         let readme = try String(
-            contentsOf: directory.appending(path: "Sources/cloakroom/Documentation.docc/Operations.md"), encoding: .utf8
+            contentsOf: directory.appending(path: "Sources/cloakroom/Documentation.docc/Valkey.md"), encoding: .utf8
         )
         let lines = readme.split(separator: "\n").filter { $0.hasPrefix("user cloakroom ") }
         #expect(lines == ["user cloakroom on >PASSWORD \(Self.permissions)"])

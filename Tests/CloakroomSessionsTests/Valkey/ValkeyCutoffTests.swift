@@ -101,38 +101,6 @@ struct ValkeyCutoffTests {
 
     private struct NoRecord: Error {}
 
-    @Test("The earlier release keeps the births, ignores the member of the index, and its records have none")
-    func compatibility() async throws {
-        try await withValkeyStore { store, server in
-            let earlier = """
-                local time = redis.call('TIME')
-                local now = time[1] * 1000 + math.floor(time[2] / 1000)
-                redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now))
-                redis.call('ZADD', KEYS[1], string.format('%.0f', now + ARGV[2]), ARGV[1])
-                return 1
-                """
-            let index = store.keys.sessions(in: account)
-            _ = try await store.insert(.sample())
-            let birth = try #require(try await stored(store)).birth
-            let other = SessionRecord.sample(2)
-            try await server.ask("EVAL", .text(earlier), "1", .text(index), .text("\(other.id)"), "60000")
-            #expect(try await server.ask("ZSCORE", .text(index), "born").text != nil)
-            let fields = RecordEncoding.parts(other) + ["u", .integer(other.lastUsedAt.milliseconds)]
-            _ = await store.link.send([ValkeyCommand("HSET", [.text(store.keys.session(other.id))] + fields)])
-            #expect(try await stored(store)?.birth == birth)
-            let listed = try await store.records(of: 7, now: Self.start)
-            #expect(Set(listed.map(\.id)) == [SessionID(1), SessionID(2)])
-            #expect(listed.first { $0.id == other.id }?.birth == RecordBirth())
-            try await setCutoff(store)
-            let cutoff = try #require(try await cutoff(store))
-            #expect(listed.allSatisfy { cutoff.ends($0, in: account) })
-            var rule = SurplusRule(limit: 2, accounts: [7], usedAfter: Self.start - .seconds(1), new: other.id)
-            #expect(try await store.surplus(of: 7, by: rule, now: Self.start) == .none)
-            rule.limit = 1
-            #expect(try await store.surplus(of: 7, by: rule, now: Self.start) == .records([SessionID(1)]))
-        }
-    }
-
     @Test(
         "Rule 73: a value that is no cutoff makes the store unavailable",
         arguments: [

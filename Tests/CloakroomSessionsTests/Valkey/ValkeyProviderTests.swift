@@ -48,19 +48,6 @@ struct ValkeyProviderTests {
         }
     }
 
-    @Test("A replica of the release before keeps the hash of the provider's session")
-    func besideReleaseBefore() async throws {
-        try await withValkeyStore { store, server in
-            var record = SessionRecord.sample()
-            record.provider = 9
-            _ = try await store.insert(record)
-            // All fields that it writes.
-            try await server.ask("HSET", .text(store.keys.session(record.id)), "n", "5", "a", "7", "v", "2")
-            (record.name, record.version) = (5, 2)
-            #expect(try await store.records(ofProviderSession: 9, now: Self.start) == [record])
-        }
-    }
-
     @Test("A replacement may extend the time for which the server keeps a record, and does not shorten it")
     func replacementExtends() async throws {
         try await withValkeyStore { store, server in

@@ -15,92 +15,57 @@ struct TopTests {
         try await ChildProgram.run(try Executables.cloakroom(), ["top"] + arguments, environment: environment)
     }
 
-    private static func json(
-        routes: String = "", targets: String = "", concerns: String = "", total: Int = 0, errors: Int = 0,
-        startedAt: String = "2027-01-15T08:00:00Z"
-    ) -> Data {
-        Data(
+    private static func screen(routes: String = "", targets: String = "", concerns: String = "") throws -> TopScreen {
+        let json = """
+            {"state":"ready","concerns":[\(concerns)],"window_seconds":300,"process":{"version":"1.2.3"},
+            "traffic":{"per_second":1.5,"error_share":0.25},"routes":[\(routes)],
+            "upstreams":[{"name":"api","targets":[\(targets)]}]}
             """
-            {"state":"ready","concerns":[\(concerns)],"generated_at":"2027-01-15T08:10:00Z","window_seconds":300,
-            "process":{"version":"1.2.3","commit":"c","started_at":"\(startedAt)","uptime_seconds":600},
-            "traffic":{"total":\(total),"recent":0,"per_second":1.5,"errors_total":\(errors)},
-            "routes":[\(routes)],"sessions":{"active":4,"created_total":9,"ended":[]},
-            "upstreams":[{"name":"api","health":"healthy","in_flight":2,"pending":1,"targets":[\(targets)]}],
-            "recent_failures":[{"route":"video","status":"504","reason":"upstream_timeout","count":3,
-            "first_at":"2027-01-15T08:09:00Z","last_at":"2027-01-15T08:09:50Z"}]}
-            """.utf8)
+        return TopScreen(
+            status: try #require(TopScreen.Status(json: Data(json.utf8))), address: "http://127.0.0.1:9464")
     }
 
-    private static func route(_ name: String, total: Int, errors: Int = 0) -> String {
-        """
-        {"name":"\(name)","requests":{"total":\(total),"per_second":0.5,"errors_total":\(errors),\
-        "latency":{"p50_ms":1.5,"p95_ms":20,"p99_ms":99}}}
-        """
+    private static func route(_ name: String, perSecond: Double = 0.5, latency: String = #""p99_ms":99"#) -> String {
+        #"{"name":"\#(name)","requests":{"per_second":\#(perSecond),"latency":{\#(latency)}}}"#
     }
 
-    private func document(_ json: Data) throws -> TopDocument { try #require(TopDocument(json: json)) }
-
-    @Test("A frame has the state, the alerts, the routes, the targets and the failures")
-    func frame() throws {
-        let json = Self.json(
-            routes: Self.route("episodes", total: 12),
-            targets: #"{"address":"http://10.0.0.1:80","state":"down","circuit":"open"}"#,
+    @Test("The screen has the state, the alerts, the routes and the targets")
+    func parts() throws {
+        let screen = try Self.screen(
+            routes: Self.route("episodes"), targets: #"{"address":"http://10.0.0.1:80","state":"down"}"#,
             concerns: #"{"kind":"upstream","severity":"critical","text":"The upstream is unreachable."}"#)
-        let text = TopFrame(try document(json), address: "http://127.0.0.1:9464").text()
+        let text = screen.text()
         for part in [
-            "Serving traffic · Cloakroom 1.2.3 · up 10 min · http://127.0.0.1:9464",
-            "1.5 requests/s · - failed (last 300 s)", "2 in flight · 1 waiting · 4 sessions",
-            "PROBLEM  The upstream is unreachable.",
-            "episodes         0.5       -  1.5 ms  20 ms  99 ms     12", "http://10.0.0.1:80  api       down",
-            "video    504     upstream_timeout         3  2027-01-15T08:09:50Z",
+            "Serving traffic · Cloakroom 1.2.3 · http://127.0.0.1:9464",
+            "1.5 requests/s · 25.0 % failed · p99 - (last 300 s)", "PROBLEM  The upstream is unreachable.",
+            "episodes  0.5         -       99.0 ms", "http://10.0.0.1:80  api       down",
         ] {
             #expect(text.contains(part), "\(part)\n\(text)")
         }
         #expect(!text.contains("\u{1B}"))
     }
 
-    @Test("Rates and shares are those since the previous frame, and the busiest route is first")
-    func rates() throws {
-        let before = try document(
-            Self.json(
-                routes: [Self.route("a", total: 100), Self.route("b", total: 5)].joined(separator: ","), total: 105))
-        let after = try document(
-            Self.json(
-                routes: [Self.route("a", total: 100), Self.route("b", total: 25, errors: 5)].joined(separator: ","),
-                total: 125, errors: 5))
-        let text = TopFrame(after, address: "", previous: (before, 2)).text()
-        #expect(text.contains("10.0 requests/s · 25.0 % failed (last 2.0 s)"), "\(text)")
+    @Test("The busiest route is first")
+    func order() throws {
+        let text = try Self.screen(routes: Self.route("a") + "," + Self.route("b", perSecond: 2)).text()
         let names = text.split(separator: "\n").filter { $0.hasPrefix("a ") || $0.hasPrefix("b ") }.map(\.first)
         #expect(names == ["b", "a"])
     }
 
     @Test("A percentile above the highest bucket is shown as a lower bound")
     func bound() throws {
-        let slow = """
-            {"name":"video","requests":{"total":9,"per_second":0.5,"errors_total":0,\
-            "latency":{"p50_ms":1500,"p95_ms":10000,"p99_ms":10000,"at_least":["p99_ms"]}}}
-            """
-        let text = TopFrame(try document(Self.json(routes: slow)), address: "").text()
-        #expect(text.contains("1.5 s  10.0 s  > 10.0 s"), "\(text)")
-    }
-
-    @Test("A restarted gateway is not compared with the previous process")
-    func restarted() throws {
-        let before = try document(Self.json(total: 1_000, startedAt: "2027-01-14T08:00:00Z"))
-        let text = TopFrame(try document(Self.json(total: 3)), address: "", previous: (before, 2)).text()
-        #expect(text.contains("1.5 requests/s"), "\(text)")
+        let slow = Self.route("video", latency: #""p99_ms":10000,"at_least":["p99_ms"]"#)
+        #expect(try Self.screen(routes: slow).text().contains("> 10000.0 ms"))
     }
 
     @Test("Texts of the document cannot control the terminal, and lines are cut to it")
     func hostile() throws {
         let name = #"\u001b[2J\u0007\u202e\n"# + String(repeating: "x", count: 500)
-        let frame = TopFrame(try document(Self.json(routes: Self.route(name, total: 1))), address: "")
-        let text = frame.text(width: 40, height: 6)
+        let text = try Self.screen(routes: Self.route(name)).text(width: 40, height: 5)
         #expect(!text.unicodeScalars.contains { $0 == "\u{1B}" || $0 == "\u{7}" || $0 == "\u{202E}" })
         let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
-        #expect(lines.count == 7)
+        #expect(lines.count == 6)
         #expect(lines.allSatisfy { $0.count <= 40 })
-        #expect(frame.text(inColor: true).contains("\u{1B}[1;32mServing traffic"))
     }
 
     @Test(
@@ -123,17 +88,17 @@ struct TopTests {
 
     @Test("At most 20 routes are shown")
     func many() throws {
-        let routes = (0..<300).map { Self.route("route-\($0)", total: 1) }.joined(separator: ",")
-        let text = TopFrame(try document(Self.json(routes: routes)), address: "").text()
+        let routes = (0..<300).map { Self.route("route-\($0)") }.joined(separator: ",")
+        let text = try Self.screen(routes: routes).text()
         #expect(text.contains("and 280 more"))
     }
 
     @Test("A document of another kind is rejected", arguments: ["", "[]", "{}", #"{"state":1}"#])
     func otherDocument(_ json: String) {
-        #expect(TopDocument(json: Data(json.utf8)) == nil)
+        #expect(TopScreen.Status(json: Data(json.utf8)) == nil)
     }
 
-    @Test("top --once prints one frame of a running gateway, without control characters")
+    @Test("top --once prints one screen of a running gateway, without control characters")
     func once() async throws {
         try await GatewayProcess.running(GatewayYAML(upstream: "http://127.0.0.1:9")) { gateway in
             for response in [
@@ -172,7 +137,6 @@ struct TopTests {
         for (arguments, hint) in [
             (["--admin", "ftp://127.0.0.1"], "write --admin http://127.0.0.1:9464"),
             (["--admin", "http://user:secret@127.0.0.1:9464"], "write --admin http://127.0.0.1:9464"),
-            (["--interval", "0"], "write --interval 2"),
             (["--token-file", "/nonexistent/token"], "check its path and its permissions"),
         ] {
             let response = try await top(["--once"] + arguments)
@@ -187,6 +151,21 @@ struct TopTests {
             let response = try await top(["--once", "--admin", address], environment: ["CLOAKROOM_ADMIN_TOKEN": "t"])
             #expect(response.ending == ChildProgram.Ending(status: 64), "\(address)")
             #expect(response.errors.contains("is not sent to another machine without TLS"), "\(response.errors)")
+        }
+    }
+
+    @Test("A listener that requires a token ends top with the reason, unless the token is given")
+    func required() async throws {
+        let token = "A-token-of-the-admin-listener-1234567"
+        var yaml = GatewayYAML(upstream: "http://127.0.0.1:9")
+        yaml.adminToken = token
+        try await GatewayProcess.running(yaml) { gateway in
+            let refused = try await top(["--once", "--admin", gateway.admin])
+            #expect(refused.ending == ChildProgram.Ending(status: 1))
+            #expect(refused.errors.contains("set CLOAKROOM_ADMIN_TOKEN or --token-file"), "\(refused.errors)")
+            let allowed = try await top(
+                ["--once", "--admin", gateway.admin], environment: ["CLOAKROOM_ADMIN_TOKEN": token])
+            #expect(allowed.ending == ChildProgram.Ending(status: 0), "\(allowed.errors)")
         }
     }
 

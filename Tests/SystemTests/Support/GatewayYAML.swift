@@ -23,13 +23,15 @@ struct GatewayYAML {
     var accounts = ""
     var address = "127.0.0.1:0"
     var adminAddress = "127.0.0.1:0"
+    /// The token that the admin listener requires.
+    var adminToken: String?
 
     var yaml: String {
         """
         listeners:
           - address: \(address)
             http2: \(hasClearHTTP2)
-        \(tlsListener)admin: { address: "\(adminAddress)" }
+        \(tlsListener)admin: { address: "\(adminAddress)"\(adminToken.map { ", token: \($0), tokenScope: everything" } ?? "") }
         upstreams:
           api:
             targets: ["\(upstream)"]
