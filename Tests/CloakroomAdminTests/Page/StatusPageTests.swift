@@ -17,12 +17,13 @@ struct StatusPageTests {
         try await RunningAdminServer.run(made.registry, probes, status: made.source, body)
     }
 
-    @Test("Rule 19: a file of the page must not be framed, stored or sniffed", arguments: StatusPage.allCases)
+    @Test("A file of the page must not be framed, stored or sniffed", arguments: StatusPage.allCases)
     func headers(file: StatusPage) async throws {
         let types: [StatusPage: String] = [.page: "text/html", .style: "text/css"]
         try await serving { address in
             // The query is for the script.
-            let (response, body) = try await RunningAdminServer.send(.GET, address + file.rawValue + "?route=%3Cscript%3E")
+            let (response, body) = try await RunningAdminServer.send(
+                .GET, address + file.rawValue + "?route=%3Cscript%3E")
             #expect(response.status == .ok)
             #expect(response.headers["content-type"] == [(types[file] ?? "text/javascript") + "; charset=utf-8"])
             #expect(response.headers["cache-control"] == ["no-store"])
@@ -60,7 +61,7 @@ struct StatusPageTests {
         #expect(!css.contains("url(") && !css.contains("@import"))
     }
 
-    @Test("Without scripts the page says so and links the document")
+    @Test("Without scripts the page states that it needs them, and links the document")
     func withoutScripts() throws {
         let html = text(.page)
         let hint = try #require(html.firstMatch(of: /<noscript>([^\0]*)<\/noscript>/)).1
