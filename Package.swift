@@ -72,7 +72,6 @@ let deque: Target.Dependency = .product(name: "DequeModule", package: "swift-col
 let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
 let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
-let mustache: Target.Dependency = .product(name: "Mustache", package: "swift-mustache")
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 
 let package = Package(
@@ -107,7 +106,6 @@ let package = Package(
         .package(url: "https://github.com/swift-server/async-http-client", exact: "1.37.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", exact: "2.13.0"),
         .package(url: "https://github.com/hummingbird-project/hummingbird", exact: "2.28.1"),
-        .package(url: "https://github.com/hummingbird-project/swift-mustache", exact: "2.1.1"),
         .package(url: "https://github.com/groue/GRDB.swift", exact: "7.10.0"),
         .package(url: "https://github.com/vapor/jwt-kit", exact: "5.7.1"),
         .package(url: "https://github.com/jpsim/Yams", exact: "6.2.2"),
@@ -142,12 +140,18 @@ let package = Package(
                 "CloakroomCore", "CloakroomHTTP2", "CloakroomTLS", "CloakroomWire", "CloakroomTelemetry",
                 nioCore, nioPosix, nioTLS, nioSSL, nioHTTP2, nioHPACK, x509, asn1, deque, log, tracing, lifecycle,
             ]),
-        room(
-            "CloakroomAdmin",
-            [
+        .target(
+            name: "CloakroomAdmin",
+            dependencies: [
                 "CloakroomCore", "CloakroomTelemetry", hummingbird, hummingbirdCore, httpTypes, lifecycle, log,
-                mustache, nioCore, nioHTTP1,
-            ]),
+                nioCore, nioHTTP1,
+            ],
+            // The status page.
+            resources: [
+                .embedInCode("Page/index.html"), .embedInCode("Page/status.css"), .embedInCode("Page/draw.js"),
+                .embedInCode("Page/status.js"),
+            ],
+            swiftSettings: settings),
         room("CloakroomConfig", ["CloakroomCore", "CloakroomWire", configuration, yams]),
         // A mock of the upstream API, for demos and tests.
         .target(

@@ -47,7 +47,7 @@ struct AdminResponder: HTTPResponder {
             guard request.method == .post else { return Self.methodNotAllowed(allow: "POST") }
             return await revocation.respond(request, peer: context.peer, logger: logger)
         }
-        guard let page = Page(rawValue: request.uri.path) else { return Self.notFound }
+        guard let page = Page(path: request.uri.path) else { return Self.notFound }
         switch request.method {
         case .get: return await bounded(page, to: request)
         case .head: return await bounded(page, to: request).createHeadResponse()
@@ -64,7 +64,7 @@ struct AdminResponder: HTTPResponder {
                 "This host name is not allowed. Use the IP address, or list the name in admin.allowedHosts.")
         }
         // Orchestrators probe without credentials.
-        if let page = Page(rawValue: request.uri.path), page.isProbe { return nil }
+        if let page = Page(path: request.uri.path), page.isProbe { return nil }
         if access.requiresClientCertificate, await hasClientCertificate?(context.channel) != true {
             rejections.note(.certificate, peer: context.peer, now: now(), logger: logger)
             return AdminResponse.problem(.unauthorized, status: 403, "Connect with a client certificate.")
@@ -86,21 +86,30 @@ struct AdminResponder: HTTPResponder {
         return response
     }
 
-    private enum Page: String {
-        case live = "/live"
-        case ready = "/ready"
-        case metrics = "/metrics"
-        case status = "/"
-        case statusDocument = "/status.json"
-        case statusRoute = "/route"
-        case statusTarget = "/target"
-        case statusStyle = "/status.css"
+    private enum Page {
+        case live
+        case ready
+        case metrics
+        case statusDocument
+        case status(StatusPage)
+
+        init?(path: String) {
+            switch path {
+            case "/live": self = .live
+            case "/ready": self = .ready
+            case "/metrics": self = .metrics
+            case "/status.json": self = .statusDocument
+            default:
+                guard let page = StatusPage(rawValue: path) else { return nil }
+                self = .status(page)
+            }
+        }
 
         /// Whether orchestrators request the page.
         var isProbe: Bool {
             switch self {
             case .live, .ready: true
-            case .metrics, .status, .statusDocument, .statusRoute, .statusTarget, .statusStyle: false
+            case .metrics, .statusDocument, .status: false
             }
         }
     }
@@ -114,68 +123,27 @@ struct AdminResponder: HTTPResponder {
             return AdminResponse.json(report.isReady ? .ok : .serviceUnavailable, report)
         case .metrics:
             return AdminResponse.make(.ok, PrometheusRegistry.contentType, registry.exposition())
-        case .status:
-            guard let status else { return Self.notFound }
-            let query = StatusQuery(request.uri.query)
-            let page = await StatusPage(document(status), trend: status.trends.trend(of: .all), query: query)
-            return Self.page(page, refresh: query.refresh)
         case .statusDocument:
             guard let status else { return Self.notFound }
-            var document = await document(status)
-            document.trends = status.trends.documents(
-                all: StatusSubjectLink.value(of: "trends", in: request.uri.query) == "all")
-            return AdminResponse.json(.ok, document)
-        case .statusRoute:
-            guard let status else { return Self.notFound }
-            return await routePage(status, request.uri.query)
-        case .statusTarget:
-            guard let status else { return Self.notFound }
-            return await targetPage(status, request.uri.query)
-        case .statusStyle:
-            guard status != nil else { return Self.notFound }
-            return AdminResponse.make(.ok, "text/css; charset=utf-8", Array(StatusStyle.css.utf8))
+            return await AdminResponse.json(.ok, document(status, request))
+        case .status(let page):
+            return status == nil ? Self.notFound : page.response
         }
     }
 
     /// The state of the gateway is in the document: status 200 only means that the document was created.
-    private func document(_ status: StatusReporter) async -> StatusDocument {
-        let readiness = await ReadinessReport.make(probes)
-        return status.document(readiness: readiness, now: now(), instant: .now)
-    }
-
-    private func routePage(_ status: StatusReporter, _ query: String?) async -> Response {
-        guard let name = StatusSubjectLink.value(of: "name", in: query),
-            let details = status.details(ofRoute: name, instant: .now)
-        else { return Self.notFound }
-        let refresh = StatusQuery(query).refresh
-        return await Self.page(
-            StatusPage(route: name, details, in: document(status), refresh: refresh), refresh: refresh)
-    }
-
-    /// Only configured targets have a page.
-    private func targetPage(_ status: StatusReporter, _ query: String?) async -> Response {
-        guard let upstream = StatusSubjectLink.value(of: "upstream", in: query),
-            let address = StatusSubjectLink.value(of: "address", in: query)
-        else { return Self.notFound }
-        let document = await document(status)
-        let targets = document.upstreams.filter { $0.name == upstream }.flatMap(\.targets)
-            .filter { $0.address == address }
-        guard !targets.isEmpty else { return Self.notFound }
-        let refresh = StatusQuery(query).refresh
-        let page = StatusPage(
-            upstream: upstream, targets, address: address,
-            status.details(upstream: upstream, address: address, instant: .now), in: document, refresh: refresh)
-        return Self.page(page, refresh: refresh)
-    }
-
-    /// `?refresh=10` makes the page reload itself, which browsers do without a script.
-    private static func page(_ page: StatusPage, refresh: Int?) -> Response {
-        guard let html = page.html() else {
-            return AdminResponse.text(.internalServerError, "the page cannot be rendered; use /status.json\n")
+    private func document(_ status: StatusReporter, _ request: Request) async -> StatusDocument {
+        let (readiness, instant) = (await ReadinessReport.make(probes), ContinuousClock.now)
+        var document = status.document(readiness: readiness, now: now(), instant: instant)
+        let query = request.uri.queryParameters
+        document.trends = status.trends.documents(all: query["trends"] == "all")
+        if let route = query["route"] {
+            document.details = status.details(ofRoute: String(route), instant: instant)
+        } else if let upstream = query["upstream"], let address = query["target"] {
+            document.details = status.details(
+                upstream: String(upstream), address: String(address), of: document.upstreams, instant: instant)
         }
-        var response = AdminResponse.page(html)
-        if let refresh, let name = HTTPField.Name("Refresh") { response.headers[name] = "\(refresh)" }
-        return response
+        return document
     }
 
     private static var notFound: Response { AdminResponse.text(.notFound, "not found\n") }
@@ -199,15 +167,6 @@ enum AdminResponse {
 
     static func text(_ status: HTTPResponse.Status, _ body: String) -> Response {
         make(status, "text/plain; charset=utf-8", Array(body.utf8))
-    }
-
-    /// A page that may load only the style sheet of the gateway; images are embedded. Scripts are forbidden.
-    static func page(_ html: String) -> Response {
-        var response = make(.ok, "text/html; charset=utf-8", Array(html.utf8))
-        response.headers[.contentSecurityPolicy] =
-            "default-src 'none'; style-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none';"
-            + " form-action 'none'"
-        return response
     }
 
     /// A problem document (RFC 9457).

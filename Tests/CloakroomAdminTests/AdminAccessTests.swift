@@ -13,7 +13,7 @@ import Testing
 @Suite("Access to the admin listener")
 struct AdminAccessTests {
     private static let token = "canary-admin-token-0123456789abcdef"
-    private static let pages = ["/", "/status.json", "/status.css", "/metrics", "/nothing"]
+    private static let pages = ["/", "/status.json", "/status.css", "/draw.js", "/status.js", "/metrics", "/nothing"]
 
     private func get(_ url: String, _ fields: [(String, String)] = []) async throws -> (Int, HTTPHeaders, String) {
         let (response, body) = try await RunningAdminServer.send(.GET, url, fields)

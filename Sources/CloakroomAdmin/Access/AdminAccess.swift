@@ -69,14 +69,14 @@ struct AdminHostPolicy: Sendable {
     }
 }
 
-/// Bounds the pages that are rendered at the same time: each takes a copy of all metrics.
+/// Bounds the pages that are created at the same time: most take a copy of all metrics.
 final class AdminPageLimit: Sendable {
     /// The maximum number of pages.
     static let pages = 16
 
     private let current = Mutex(0)
 
-    /// Runs `body` unless too many pages are being rendered.
+    /// Runs `body` unless too many pages are being created.
     /// - Returns: `nil` if there are too many.
     func run(_ body: () async -> Response) async -> Response? {
         let isAccepted = current.withLock { current in

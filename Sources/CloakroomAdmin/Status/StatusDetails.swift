@@ -1,79 +1,77 @@
 import CloakroomCore
 import CloakroomTelemetry
 
-/// The values of one route or target of an upstream, for its page.
-struct StatusDetails: Sendable {
-    var requests: StatusDocument.Requests
-    var trend: StatusTrend
-    /// Whether the trend is not kept, because there are too many routes and targets.
-    var isTrendOmitted = false
-    /// The latest first.
-    var failures: [StatusFailure]
-    /// Responses by status of a route; empty for a target.
-    var responses: [StatusDocument.Count] = []
-    /// Connection attempts, health checks and ejections of a target since the start; empty for a route.
-    var events: [Event] = []
-
-    struct Event: Sendable {
-        /// `connect`, `check` or `ejection`.
-        var kind: String
-        var outcome: String
-        var total: UInt64
-    }
-}
-
 extension StatusReporter {
     /// The details of a route.
     /// - Returns: `nil` if there were no requests to a route of this name.
-    func details(ofRoute name: String, instant: ContinuousClock.Instant) -> StatusDetails? {
+    func details(ofRoute name: String, instant: ContinuousClock.Instant) -> StatusDocument.Details? {
         let reading = registry.recordedReading()
         let sample = StatusSample(reading)
         guard let total = sample.routes[name] else { return nil }
         let window = history.window(to: sample, at: instant)
-        let subject = StatusSubject.route(name)
         var responses: [String: UInt64] = [:]
         for one in reading["http_server_request_duration_seconds"] where one.labels["route"] == name {
             guard case .histogram(let histogram) = one.value else { continue }
             responses[one.labels["http_response_status_code"] ?? "", default: 0] &+= histogram.count
         }
-        return StatusDetails(
-            requests: .init(total, window.change.routes[name] ?? RequestStats(), window),
-            trend: trends.trend(of: subject), isTrendOmitted: trends.isOmitted(subject),
-            failures: trends.failures(of: subject), responses: Self.counts(responses, [:]))
+        return StatusDocument.Details(
+            .route(name), .init(total, window.change.routes[name] ?? RequestStats(), window), trends,
+            responses: responses.map { .init(status: $0.key.isEmpty ? nil : $0.key, total: $0.value) }
+                .sorted { ($1.total, $0.status ?? "") < ($0.total, $1.status ?? "") })
     }
 
-    /// The details of a configured target.
-    func details(upstream: String, address: String, instant: ContinuousClock.Instant) -> StatusDetails {
+    /// The details of a target.
+    /// - Returns: `nil` unless the target is configured.
+    func details(
+        upstream: String, address: String, of upstreams: [StatusDocument.Upstream], instant: ContinuousClock.Instant
+    ) -> StatusDocument.Details? {
+        guard upstreams.contains(where: { $0.name == upstream && $0.targets.contains { $0.address == address } })
+        else { return nil }
         let reading = registry.recordedReading()
         let sample = StatusSample(reading)
         let window = history.window(to: sample, at: instant)
         let key = StatusTargetKey(upstream: upstream, address: address)
-        let subject = StatusSubject.target(key)
-        func events(_ kind: String, _ family: String, by label: String) -> [StatusDetails.Event] {
+        func events(_ kind: String, _ family: String, by label: String) -> [StatusDocument.Details.Event] {
             reading[family].filter { $0.labels["upstream"] == upstream && $0.labels["target"] == address }
                 .counts(by: label).filter { $0.value > 0 }
-                .map { StatusDetails.Event(kind: kind, outcome: $0.key, total: $0.value) }
+                .map { .init(kind: kind, outcome: $0.key, total: $0.value) }
                 .sorted { ($1.total, $0.outcome) < ($0.total, $1.outcome) }
         }
-        return StatusDetails(
-            requests: .init(
-                sample.targets[key] ?? RequestStats(), window.change.targets[key] ?? RequestStats(), window),
-            trend: trends.trend(of: subject), isTrendOmitted: trends.isOmitted(subject),
-            failures: trends.failures(of: subject),
+        return StatusDocument.Details(
+            .target(key),
+            .init(sample.targets[key] ?? RequestStats(), window.change.targets[key] ?? RequestStats(), window), trends,
             events: events("connect", "cloakroom_upstream_connects_total", by: "outcome")
                 + events("check", "cloakroom_upstream_checks_total", by: "outcome")
                 + events("ejection", "cloakroom_upstream_ejections_total", by: "reason"))
     }
 }
 
+extension StatusDocument.Details {
+    fileprivate init(
+        _ subject: StatusSubject, _ requests: StatusDocument.Requests, _ trends: StatusTrends,
+        responses: [Response] = [], events: [Event] = []
+    ) {
+        self.init(
+            requests: requests, trend: StatusTrendDocument(subject, trends.trend(of: subject)),
+            trendKept: !trends.isOmitted(subject), failures: trends.failures(of: subject).map { .init($0) },
+            responses: responses, events: events)
+    }
+}
+
 extension StatusTrends {
     /// The recent failures of all routes, the latest first.
-    func recentRouteFailures(limit: Int) -> [StatusDocument.RouteFailure] {
-        routeFailures().sorted { ($1.1.last, $1.1.count, $0.0) < ($0.1.last, $0.1.count, $1.0) }.prefix(limit).map {
-            .init(
-                route: $0.0, status: $0.1.kind.status.isEmpty ? nil : $0.1.kind.status, reason: $0.1.kind.word,
-                count: $0.1.count, firstAt: StatusFormatter.time($0.1.first), lastAt: StatusFormatter.time($0.1.last))
-        }
+    func recentFailures() -> [StatusDocument.RequestFailure] {
+        routeFailures().sorted { ($1.1.last, $1.1.count, $0.0) < ($0.1.last, $0.1.count, $1.0) }
+            .prefix(Self.maxFailures).map { .init($0.1, route: $0.0) }
+    }
+}
+
+extension StatusDocument.RequestFailure {
+    fileprivate init(_ failure: StatusFailure, route: String? = nil) {
+        self.init(
+            route: route, status: failure.kind.status.isEmpty ? nil : failure.kind.status, reason: failure.kind.word,
+            count: failure.count, firstAt: StatusFormatter.time(failure.first),
+            lastAt: StatusFormatter.time(failure.last), hint: failure.kind.hint)
     }
 }
 

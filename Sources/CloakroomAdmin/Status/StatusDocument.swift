@@ -1,4 +1,5 @@
-/// The status of the gateway. `/status.json` is this document with member names in snake case; `/` renders it as HTML.
+/// The status of the gateway. `/status.json` is this document with member names in snake case, which the
+/// status page draws.
 ///
 /// Member names are stable and include their units. Unknown values, such as a percentile of no requests, are omitted.
 /// Values named `total` count from the start of the process; `recent` values and rates cover the last
@@ -29,7 +30,7 @@ struct StatusDocument: Sendable, Encodable {
     var routes: [Route]
     var upstreams: [Upstream]
     /// The recent failures of all routes, the latest first; at most 20.
-    var recentFailures: [RouteFailure] = []
+    var recentFailures: [RequestFailure] = []
     /// The OpenID Providers, in the order of the configuration; empty if there are none.
     var identities: [Identity]
     var signIns: [Outcome]
@@ -48,6 +49,8 @@ struct StatusDocument: Sendable, Encodable {
     var trends: [StatusTrendDocument] = []
     /// The number of routes and targets whose trend is not kept.
     var trendsNotKept = 0
+    /// With `?route=NAME` or `?upstream=NAME&target=ADDRESS`, if there is one with these names.
+    var details: Details?
 
     enum CodingKeys: String, CodingKey {
         case state
@@ -55,7 +58,7 @@ struct StatusDocument: Sendable, Encodable {
         case alerts = "concerns"
         case generatedAt, windowSeconds, process, config, readiness, traffic, routes, upstreams, recentFailures
         case identities, signIns, sessions, refreshes, store, certificates, telemetryDrops, wireRejections
-        case connections, identityCallFailures, trends, trendsNotKept
+        case connections, identityCallFailures, trends, trendsNotKept, details
     }
 
     struct Process: Sendable, Encodable {
@@ -106,9 +109,10 @@ struct StatusDocument: Sendable, Encodable {
         var unauthorizedRecent: UInt64
     }
 
-    /// Failed requests of one kind to a route.
-    struct RouteFailure: Sendable, Encodable {
-        var route: String
+    /// Failed requests of one kind to a route or a target.
+    struct RequestFailure: Sendable, Encodable {
+        /// Absent in ``Details``.
+        var route: String?
         /// Three digits; absent if there was no response.
         var status: String?
         /// A fixed word, such as `upstream_timeout`.
@@ -116,6 +120,35 @@ struct StatusDocument: Sendable, Encodable {
         var count: UInt64
         var firstAt: String
         var lastAt: String
+        /// The first thing to check.
+        var hint: String
+    }
+
+    /// The values of one route or target that only its page shows.
+    struct Details: Sendable, Encodable {
+        var requests: Requests
+        var trend: StatusTrendDocument
+        /// Whether the trend is kept: there may be too many routes and targets.
+        var trendKept: Bool
+        /// The latest first; at most 20.
+        var failures: [RequestFailure]
+        /// Responses of a route since the start; empty for a target.
+        var responses: [Response] = []
+        /// Connection attempts, health checks and ejections of a target since the start; empty for a route.
+        var events: [Event] = []
+
+        struct Response: Sendable, Encodable {
+            /// Three digits; absent for requests without a response.
+            var status: String?
+            var total: UInt64
+        }
+
+        struct Event: Sendable, Encodable {
+            /// `connect`, `check` or `ejection`.
+            var kind: String
+            var outcome: String
+            var total: UInt64
+        }
     }
 
     struct Upstream: Sendable, Encodable {

@@ -68,7 +68,7 @@ struct StatusReporter: Sendable {
             wireRejections: Self.counts(sample.rejections, window.change.rejections))
         document.connections = Self.connections(reading, sample, window)
         document.identityCallFailures = source.identityCalls().map { .init($0, now: now) }
-        document.recentFailures = trends.recentRouteFailures(limit: StatusTrends.maxFailures)
+        document.recentFailures = trends.recentFailures()
         document.trendsNotKept = trends.omittedCount
         document.alerts = StatusAlert.all(in: document)
         return document

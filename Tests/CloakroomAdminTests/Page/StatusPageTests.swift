@@ -1,136 +1,146 @@
+import AsyncHTTPClient
 import CloakroomCore
+import CloakroomTelemetry
 import Foundation
+import NIOHTTP1
 import Testing
 
 @testable import CloakroomAdmin
 
-@Suite("Status page")
+@Suite("Status page over HTTP")
 struct StatusPageTests {
     private let made = SampleStatus()
 
-    private func html(_ made: SampleStatus, _ checks: [ReadinessCheck] = []) throws -> String {
-        try #require(StatusPage(made.document(checks)).html())
+    private func serving(
+        _ probes: [ReadinessProbe] = [], _ body: @Sendable (_ address: String) async throws -> Void
+    ) async throws {
+        try await RunningAdminServer.run(made.registry, probes, status: made.source, body)
     }
 
-    @Test("Sections without data contain a placeholder")
-    func empty() throws {
-        let html = try html(made)
-        for text in [
-            "<h1><span class=\"light\" aria-hidden=\"true\"></span>Serving traffic</h1>", "OK: no alerts.",
-            "No requests yet.",
-            "No sign-ins yet.", "No token refreshes yet.", "No ended sessions yet.",
-            "No listener has a certificate", "No telemetry was dropped.", "No malformed requests.",
-            "None since start",
-        ] {
-            #expect(html.contains(text), "\(text)")
+    @Test("A file of the page must not be framed, stored or sniffed", arguments: StatusPage.allCases)
+    func headers(file: StatusPage) async throws {
+        let types: [StatusPage: String] = [.page: "text/html", .style: "text/css"]
+        try await serving { address in
+            // The query is for the script.
+            let (response, body) = try await RunningAdminServer.send(
+                .GET, address + file.rawValue + "?route=%3Cscript%3E")
+            #expect(response.status == .ok)
+            #expect(response.headers["content-type"] == [(types[file] ?? "text/javascript") + "; charset=utf-8"])
+            #expect(response.headers["cache-control"] == ["no-store"])
+            #expect(response.headers["x-content-type-options"] == ["nosniff"])
+            #expect(response.headers["referrer-policy"] == ["no-referrer"])
+            #expect(response.headers["content-security-policy"].first?.contains("frame-ancestors 'none'") == true)
+            #expect(Array(body) == file.content)
         }
-        #expect(!html.contains("Alerts"))
-        #expect(!html.contains("{{"))
     }
 
-    @Test("It contains the values of the document")
-    func facts() throws {
-        var made = made
-        made.config.lastReload = .init(time: SampleStatus.now, problems: ["cloakroom.yaml:3:5: routes.0.path: no"])
-        made.upstreams = [
-            UpstreamStatus(
-                name: "api",
-                targets: [
-                    .init(
-                        address: "http://10.0.0.1:80", circuit: .open,
-                        lastFailure: .init(time: SampleStatus.now - .seconds(90), reason: "connection refused")),
-                    .init(
-                        address: "http://api.test:80", peer: "10.0.0.2:80", circuit: .open, condition: .ejected,
-                        reason: "5 failures in a row", until: SampleStatus.now + .seconds(7), inFlight: 31),
+    @Test("The page may load only files of this listener, and no text may become markup")
+    func policy() async throws {
+        try await serving { address in
+            let (response, _) = try await RunningAdminServer.send(.GET, address + "/")
+            #expect(
+                response.headers["content-security-policy"] == [
+                    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:;"
+                        + " form-action 'none'; base-uri 'none'; frame-ancestors 'none';"
+                        + " require-trusted-types-for 'script'; trusted-types 'none'"
                 ])
-        ]
-        made.served(200, route: "video", milliseconds: 12_000)
-        let html = try html(made, [ReadinessCheck(name: "session store", isReady: false, detail: "it is unreachable")])
-        for text in [
-            "Not ready", "it is unreachable", "1.2.3", "abcdef0", "0123456789ab",
-            "cloakroom.yaml:3:5: routes.0.path: no",
-            "Rejected", "Backing off", "Down", "Ejected", "10.0.0.2:80", "5 failures in a row", "in 7\u{202F}s", ">31<",
-            "connection refused", "1\u{202F}min 30\u{202F}s ago", "&gt;\u{202F}10\u{202F}s",
-            "2027-01-15 08:00:00 UTC",
-        ] {
-            #expect(html.contains(text), "\(text)")
         }
     }
 
-    @Test("Providers have a section of their own, which is absent without providers")
-    func identities() throws {
-        var made = made
-        #expect(!(try html(made)).contains("Identity providers"))
-        made.identities = [
-            IdentityStatus(
-                name: "company", issuer: "https://id.test/realm", condition: .down, keys: 3, skippedKeys: 1,
-                keysFetchedAt: SampleStatus.now - .seconds(90), findings: ["it signs with HS256 (change it)"],
-                lastFailure: .init(
-                    time: SampleStatus.now - .seconds(7), reason: "the metadata names another issuer",
-                    remedy: "copy issuer"))
-        ]
-        let html = try html(made)
-        for text in [
-            "Identity providers", "https://id.test/realm", ">Down", "1 unusable", "1\u{202F}min 30\u{202F}s ago",
-            "company: it signs with HS256 (change it)", "the metadata names another issuer; copy issuer",
-            "7\u{202F}s ago", "href=\"#identities\"",
-        ] {
-            #expect(html.contains(text), "\(text)")
+    private func text(_ file: StatusPage) -> String { String(decoding: file.content, as: UTF8.self) }
+
+    @Test("The page has no inline script or style, and all that it loads is a file of the page")
+    func inline() {
+        let html = text(.page)
+        let loaded = html.matches(of: /(?:src|href)="([^"]+)"/).map { "/" + $0.1 }
+        #expect(Set(loaded) == ["/status.css", "/draw.js", "/status.js", "/status.json", "/data:,"])
+        #expect(html.matches(of: /<script[^>]*>[^<]/).isEmpty)
+        #expect(html.matches(of: /<style|\sstyle=|\son\w+=|javascript:/).isEmpty)
+        let css = text(.style)
+        #expect(css.contains("prefers-color-scheme: dark"))
+        #expect(!css.contains("url(") && !css.contains("@import"))
+    }
+
+    @Test("Without scripts the page states that it needs them, and links the document")
+    func withoutScripts() throws {
+        let html = text(.page)
+        let hint = try #require(html.firstMatch(of: /<noscript>([^\0]*)<\/noscript>/)).1
+        #expect(hint.contains("needs JavaScript") && hint.contains("href=\"status.json\""))
+    }
+
+    @Test("No script turns text into markup or code", arguments: [StatusPage.parts, .script])
+    func scripts(file: StatusPage) {
+        let script = text(file)
+        let sinks = /\.(inner|outer)HTML|insertAdjacentHTML|document\.write|\beval\(|new Function|setAttribute\("style/
+        #expect(script.matches(of: sinks).isEmpty)
+    }
+
+    @Test("The page marks the values that the alerts report")
+    func thresholds() {
+        #expect(text(.parts).contains("const errorShare = \(StatusAlert.errorShare);"))
+        #expect(text(.script).contains("const certificateDays = \(StatusAlert.certificateDays);"))
+    }
+
+    @Test("/status.json is 200 even if the gateway is not ready")
+    func json() async throws {
+        made.served(3)
+        let failing = ReadinessProbe(name: "session store") {
+            ReadinessCheck(name: "session store", isReady: false, detail: "it is unreachable")
+        }
+        try await serving([failing]) { address in
+            let (response, body) = try await RunningAdminServer.send(.GET, address + "/status.json")
+            #expect(response.status == .ok)
+            #expect(response.headers["content-type"] == ["application/json"])
+            #expect(response.headers["cache-control"] == ["no-store"])
+            let document = try #require(try JSONSerialization.jsonObject(with: body) as? [String: Any])
+            #expect(document["state"] as? String == "not_ready")
+            let routes = try #require(document["routes"] as? [[String: Any]])
+            #expect(routes.first?["name"] as? String == "episodes")
+            #expect(String(decoding: body, as: UTF8.self).contains("it is unreachable"))
         }
     }
 
-    @Test("No external text becomes markup, in text or in an attribute")
-    func escaping() throws {
-        var made = made
-        // A browser treats a quotation mark with a combining accent as a quotation mark.
-        let hostile = "<script>alert(1)</script>\"\u{301} onload='x' & \u{202E}\u{0}{{version}}"
-        made.config = ConfigStatus(
-            file: hostile, hash: hostile, loadedAt: SampleStatus.now,
-            lastReload: .init(time: SampleStatus.now, problems: [hostile]))
-        made.upstreams = [
-            UpstreamStatus(
-                name: hostile,
-                targets: [
-                    .init(
-                        address: hostile, circuit: .open,
-                        lastFailure: .init(time: SampleStatus.now, reason: hostile))
-                ])
-        ]
-        made.identities = [
-            IdentityStatus(
-                name: hostile, issuer: hostile, findings: [hostile],
-                lastFailure: .init(time: SampleStatus.now, reason: hostile, remedy: hostile))
-        ]
-        made.certificates = [
-            CertificateStatus(listener: hostile, file: hostile, names: [hostile], notAfter: SampleStatus.now)
-        ]
-        made.served(1, route: hostile, status: 500)
-        let html = try html(made, [ReadinessCheck(name: hostile, isReady: false, detail: hostile)])
-        #expect(!html.contains("<script"))
-        #expect(!html.utf8.contains(0))
-        #expect(!html.unicodeScalars.contains("\u{202E}"))
-        #expect(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;\u{301} onload=&#39;x&#39; &amp;"))
-        #expect(html.contains("{{version}}"), "displayed text is not itself a template")
-    }
-
-    @Test("No template contains an unescaped value")
-    func template() {
-        #expect(!StatusPage.templateText.contains("{{{"))
-        #expect(!StatusPage.templateText.contains("{{&"))
-        #expect(!StatusPage.templateText.contains("<script"))
-    }
-
-    @Test("A page of five hundred routes is complete, and is rendered quickly")
-    func large() throws {
-        for route in 0..<500 {
-            for status in [200, 401, 500] { made.served(1, route: "route-\(route)", status: status) }
+    @Test("HEAD has GET's Content-Length and no body; other methods are rejected")
+    func methods() async throws {
+        try await serving { address in
+            for path in StatusPage.allCases.map(\.rawValue) + ["/status.json"] {
+                let (head, body) = try await RunningAdminServer.send(.HEAD, address + path)
+                #expect(head.status == .ok)
+                #expect(body.isEmpty)
+                #expect((head.headers.first(name: "content-length").flatMap { Int($0) } ?? 0) > 500)
+                for method in [HTTPMethod.POST, .PUT, .DELETE] {
+                    let (rejected, _) = try await RunningAdminServer.send(method, address + path)
+                    #expect(rejected.status == .methodNotAllowed)
+                    #expect(rejected.headers["allow"] == ["GET, HEAD"])
+                }
+            }
+            for path in ["/status", "/index.html", "/status.json/", "/favicon.ico", "/route", "/target"] {
+                let (response, _) = try await RunningAdminServer.send(.GET, address + path)
+                #expect(response.status == .notFound, "\(path)")
+            }
         }
-        let clock = ContinuousClock()
-        var page = ""
-        let elapsed = try clock.measure { page = try html(made) }
-        for route in [0, 250, 499] { #expect(page.contains("route-\(route)<")) }
-        // Generous, because this is a debug build and the machine may be busy. A release build takes a small fraction
-        // of it.
-        #expect(elapsed < .seconds(3))
+    }
+
+    @Test("Without a data source there is no page")
+    func none() async throws {
+        try await RunningAdminServer.run { address in
+            for path in StatusPage.allCases.map(\.rawValue) + ["/status.json"] {
+                let (response, _) = try await RunningAdminServer.send(.GET, address + path)
+                #expect(response.status == .notFound, "\(path)")
+            }
+        }
+    }
+
+    @Test("/metrics is the text format whatever a client accepts")
+    func metrics() async throws {
+        made.served(1)
+        try await serving { address in
+            let (response, body) = try await RunningAdminServer.send(
+                .GET, address + "/metrics",
+                [("accept", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")])
+            #expect(response.headers["content-type"] == ["text/plain; version=0.0.4; charset=utf-8"])
+            #expect(response.headers["vary"].isEmpty)
+            #expect(String(decoding: body, as: UTF8.self).hasPrefix("# HELP "))
+        }
     }
 }

@@ -130,8 +130,10 @@ struct PolicyTests {
         try await GatewayProcess.running { gateway, mock in
             let client = gateway.client
             let admin = WebClient(gateway.admin)
-            // The first two are the status page and its resources.
-            for path in ["/", "/status.json", "/status.css", "/metrics", "/live", "/ready"] {
+            // The first five are the status page and what it loads.
+            for path in [
+                "/", "/status.css", "/draw.js", "/status.js", "/status.json", "/metrics", "/live", "/ready",
+            ] {
                 let own = try await admin.get(path)
                 #expect(own.status == 200, "\(path)")
                 let clients = try await client.get(path)

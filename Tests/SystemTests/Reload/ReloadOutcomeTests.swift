@@ -80,7 +80,7 @@ struct ReloadOutcomeTests {
         ]
     }
 
-    @Test("A rejected reload shows in the metrics and on the status page until a reload succeeds")
+    @Test("A rejected reload shows in the metrics and in /status.json until a reload succeeds")
     func rejected() async throws {
         try await Served.running { served in
             #expect(try await Set(served.metrics()) == counters(failures: 0, successes: 0, last: 1))
@@ -96,7 +96,6 @@ struct ReloadOutcomeTests {
             #expect(!reload.succeeded)
             #expect(reload.problems.count == 1)
             #expect(reload.problems.allSatisfy { $0.contains("routes.0.path") })
-            #expect(try await served.operators.get("/").body.contains("routes.0.path"))
             #expect(try await served.client.get("/episodes").status == 200)
 
             let locked = served.yaml.replacing("requiresAuthorization: false", with: "requiresAuthorization: true")
@@ -106,7 +105,6 @@ struct ReloadOutcomeTests {
             #expect(good.hash != first.hash)
             #expect(good.last_reload?.succeeded == true)
             #expect(good.last_reload?.problems == [])
-            #expect(try await !served.operators.get("/").body.contains("routes.0.path"))
             #expect(try await served.client.get("/episodes").status == 401)
         }
     }

@@ -53,7 +53,7 @@ struct AdminListenerTests {
             let curl = try Curl()
             let probe = try await curl("http://\(address)/ready")
             #expect(probe.status == 200)
-            for path in ["metrics", "", "status.json"] {
+            for path in ["metrics", "", "status.css", "draw.js", "status.js", "status.json"] {
                 let rejected = try await curl("http://\(address)/\(path)")
                 #expect(rejected.status == 401, "/\(path)")
                 let bearer = try await curl("-H", "Authorization: Bearer \(Self.token)", "http://\(address)/\(path)")

@@ -21,6 +21,8 @@ enum AdminWithFailures {
         }
     }
 
+    static let hostileRoute = "<script>alert(4)</script>\"\u{301} onload='x' & \u{202E}\u{0}{{x}}"
+
     private static let probes = [
         ReadinessProbe(name: "listening") { ReadinessCheck(name: "listening", isReady: true) },
         ReadinessProbe(name: "session store") {
@@ -62,6 +64,17 @@ enum AdminWithFailures {
                                     time: now - .seconds(4),
                                     reason: "tls: <script>alert(1)</script> the certificate is not for this name"))
                         ]),
+                ]
+            },
+            identities: {
+                [
+                    IdentityStatus(
+                        name: "company", issuer: "https://id.example.com/<script>alert(2)</script>", condition: .down,
+                        keys: 3, skippedKeys: 1, keysFetchedAt: now - .seconds(93_000),
+                        findings: ["it signs with HS256 <script>alert(3)</script>"],
+                        lastFailure: .init(
+                            time: now - .seconds(7), reason: "the metadata names another issuer", remedy: "copy issuer")
+                    )
                 ]
             },
             identityCalls: { identityCalls(now) },
@@ -122,6 +135,8 @@ enum AdminWithFailures {
         requests("user", 200, 312, 14)
         requests("artwork-of-an-episode-in-every-size-that-a-client-may-ask-for", 200, 44, 3)
         requests("(unmatched)", 404, 19, 1)
+        // A quotation mark with an accent, a control character and a bidirectional control.
+        requests(hostileRoute, 200, 2, 30)
         func counter(_ name: String, _ label: String, _ counts: [(String, Int64)]) {
             for (value, count) in counts {
                 registry.counter(name, help: name, labels: [(label, value)]).increment(by: count)
