@@ -225,10 +225,9 @@ const figure = {
 };
 
 function gatewayPage(status) {
-    const { traffic, concerns: { length: alerts } } = status;
+    const { traffic, concerns: { length: alerts }, sessions: { active } } = status;
     const sum = key => status.upstreams.reduce((sum, upstream) => sum + upstream[key], 0);
     const waiting = sum("pending");
-    const active = status.sessions.active;
     const [state, meaning, level] = {
         ready: alerts ? ["Serving traffic", `${count(alerts, "alert")}.`, "warning"]
             : ["Serving traffic", "OK: no alerts.", "good"],
@@ -289,8 +288,7 @@ function detailPage(status) {
             figure.percentile(99, requests),
             own ? { name: "401", value: whole(own.unauthorized_recent), note: "session needed" } : null,
         ].filter(Boolean),
-        sections: route === null ? [
-            failures(failureColumns, details.failures),
+        sections: [failures(failureColumns, details.failures), ...(route === null ? [
             section("addresses", "State", { wide: true }, table(
                 "addresses", "By address. Only addresses that are up or warming get requests.",
                 [column("Address", target => target.peer ?? target.address), ...targetColumns], addresses, {})),
@@ -299,12 +297,11 @@ function detailPage(status) {
                 number("Count", event => event.total),
             ], details.events, { empty: "No connection attempts yet." })),
         ] : [
-            failures(failureColumns, details.failures),
             section("responses", "Responses", {}, table("responses", "By status, since start.", [
                 column("Status", response => response.status ?? "None"),
                 number("Responses", response => response.total),
             ], details.responses, { empty: "No responses yet." })),
-        ],
+        ])],
     };
 }
 

@@ -21,7 +21,7 @@ enum AdminWithFailures {
         }
     }
 
-    static let hostileRoute = "<script>alert(4)</script>\"\u{301} onload='x' & \u{202E}\u{0}{{x}}"
+    private static let hostileRoute = "<script>alert(4)</script>\"\u{301} onload='x' & \u{202E}\u{0}{{x}}"
 
     private static let probes = [
         ReadinessProbe(name: "listening") { ReadinessCheck(name: "listening", isReady: true) },

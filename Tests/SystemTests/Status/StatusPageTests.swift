@@ -141,6 +141,21 @@ struct StatusPageTests {
         }
     }
 
+    @Test("A page of five hundred routes is complete, and is drawn quickly")
+    func large() async throws {
+        try await AdminWithFailures.running { address in
+            let many = """
+                last.routes = Array.from({ length: 500 }, (_, index) => ({ ...last.routes[0], name: `route-${index}` }));
+                const start = performance.now();
+                draw();
+                draw();
+                return document.querySelectorAll('#routes tbody tr').length + ' ' + (performance.now() - start < 3000);
+                """
+            let run = try await BrowserSession().run([.open(address + "/"), .waitFor("#routes"), .evaluate(many)])
+            #expect(run.values == ["500 true"])
+        }
+    }
+
     @Test("With an admin token the page, its scripts and its figures are read with the password of the browser")
     func token() async throws {
         let token = "canary-admin-token-0123456789abcdef"
