@@ -80,6 +80,7 @@ let package = Package(
     platforms: [.macOS(.v15), .iOS(.v16), .tvOS(.v16), .watchOS(.v9), .visionOS(.v1)],
     products: [
         .executable(name: "cloakroom", targets: ["cloakroom"]),
+        .executable(name: "cloakroom-demo", targets: ["cloakroom-demo"]),
         // A client library for apps. It depends on Foundation only.
         .library(name: "ThinClient", targets: ["ThinClient"]),
         // For Benchmarks/Micro only; not a stable interface.
@@ -171,11 +172,16 @@ let package = Package(
             name: "cloakroom",
             dependencies: [
                 "CloakroomAdmin", "CloakroomBuild", "CloakroomConfig", "CloakroomCore", "CloakroomIdentity",
-                "CloakroomProxy", "CloakroomSessions", "CloakroomTelemetry", "CloakroomTLS", "CloakroomWire", "MockAPI",
+                "CloakroomProxy", "CloakroomSessions", "CloakroomTelemetry", "CloakroomTLS", "CloakroomWire",
                 arguments, asyncHTTPClient, configuration, crypto, lifecycle, signals, log, metrics, tracing, x509,
                 asn1,
                 nioCore, nioHTTP1, nioPosix, nioSSL, nioTLS,
             ],
+            swiftSettings: settings),
+        // The demo, and the mocks for trials: not in production, because it forges tokens. It starts the program above.
+        .executableTarget(
+            name: "cloakroom-demo",
+            dependencies: ["CloakroomBuild", "MockAPI", arguments, asn1, crypto, lifecycle, log, signals, x509],
             swiftSettings: settings),
 
         // Helpers shared by several test targets.
@@ -265,7 +271,8 @@ let package = Package(
         .testTarget(
             name: "SystemTests",
             dependencies: [
-                "cloakroom", "MockAPI", "ThinClient", "CloakroomAdmin", "CloakroomConfig", "CloakroomCore",
+                "cloakroom", "cloakroom-demo", "MockAPI", "ThinClient", "CloakroomAdmin", "CloakroomConfig",
+                "CloakroomCore",
                 "CloakroomTelemetry", "TestSupport", arguments, asyncHTTPClient, log, nioCore, nioHTTP1, nioPosix,
                 nioSSL, nioTLS,
             ],

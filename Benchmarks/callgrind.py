@@ -125,6 +125,7 @@ def without_debug_info(environment, binary):
     """A copy that valgrind can read: Debian's version does not support all DWARF of Swift. Symbols are kept."""
     copy = environment.folder / "cloakroom"
     subprocess.run(["strip", "--strip-debug", "-o", str(copy), str(require_binary(binary))], check=True)
+    copy.with_name("cloakroom-demo").symlink_to(pathlib.Path(binary).resolve().with_name("cloakroom-demo"))
     return copy
 
 

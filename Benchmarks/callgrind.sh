@@ -6,6 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 deploy/packages.sh valgrind=valgrind strip=binutils h2load=nghttp2-client nginx=nginx openssl=openssl python3=python3
 if [[ " $* " != *" --product"* && " $* " != *" --help "* ]]; then
+    deploy/build.sh cloakroom-demo
     deploy/build.sh
 fi
 valkey=$(deploy/valkey.sh)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the release binary and prints its path as the last line. Releases, CI and benchmarks use this script.
 #
-# usage: deploy/build.sh [PRODUCT]      by default cloakroom; generate-manual is the tool of deploy/manual.sh
+# usage: deploy/build.sh [PRODUCT]      by default cloakroom, the gateway; cloakroom-demo is the demo with its mocks,
+#                                       generate-manual the tool of deploy/manual.sh
 #
 # The standard library is linked statically. Dynamic exclusivity checks are enabled in debug builds, which the tests use,
 # and disabled here, also for the dependencies: the checks were a fifth of the instructions of a request.

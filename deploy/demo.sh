@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Builds the gateway and runs its demo: mock API, gateway, admin listener, one test user. Prints example commands. Ctrl-C
+# Builds the gateway and its demo, and runs the demo: mock API, gateway, admin listener, one test user. Prints example commands. Ctrl-C
 # ends it.
 #
 # usage: deploy/demo.sh [--port P] [--clear-port P] [--admin-port P] [--api-port P] [--identity NAME [--identity-port P]]
 #
 # --identity glewlwyd also runs a real OpenID Provider (Debian) that the user can sign in at; --identity mock runs the
-# gateway's own mock provider, which asks for no password. --identity-port is 4593 by default.
+# demo's own mock provider, which asks for no password. --identity-port is 4593 by default.
 if [[ ${1:-} == --help ]]; then
     sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
     exit
@@ -52,10 +52,12 @@ if [[ $identity == glewlwyd ]]; then
     program=$(deploy/glewlwyd/install.sh | tail -n 1)
     PATH=$program:$PATH
 fi
-binary=$(deploy/build.sh | tail -n 1)
+deploy/build.sh >/dev/null
+# Finds the gateway in its own folder.
+demo=$(deploy/build.sh cloakroom-demo | tail -n 1)
 if [[ -z $identity ]]; then
     # exec, so that Ctrl-C and SIGTERM reach only the gateway.
-    exec "$binary" demo "${arguments[@]}"
+    exec "$demo" "${arguments[@]}"
 fi
 
 folder=$(mktemp -d)
@@ -80,7 +82,7 @@ if [[ $identity == glewlwyd ]]; then
         --back-channel "http://127.0.0.1:$clear_port/auth/backchannel" \
         >"$folder/provider" 2>"$folder/log" &
 else
-    "$binary" mock-provider --port "$identity_port" --redirect-uri "$gateway/auth/callback" --ask-user \
+    "$demo" mock-provider --port "$identity_port" --redirect-uri "$gateway/auth/callback" --ask-user \
         >"$folder/provider" 2>"$folder/log" &
 fi
 processes+=($!)
@@ -98,7 +100,7 @@ if [[ -z $issuer ]]; then
 fi
 
 # Not exec: the provider ends with the gateway.
-"$binary" demo "${arguments[@]}" --issuer "$issuer" --identity "$identity" --client-secret-file "$folder/client-secret" &
+"$demo" "${arguments[@]}" --issuer "$issuer" --identity "$identity" --client-secret-file "$folder/client-secret" &
 processes+=($!)
 # Its text precedes this one.
 until curl -kso /dev/null "$gateway/"; do

@@ -3,13 +3,13 @@
 #
 # usage: deploy/release.sh [--binary FILE] [--output FOLDER] [--manual FOLDER]
 #
-#   --binary FILE     a binary of deploy/build.sh; by default it is built
+#   --binary FILE     the gateway as deploy/build.sh makes it, beside cloakroom-demo; by default both are built
 #   --output FOLDER   by default .build/release-VERSION
 #   --manual FOLDER   manual pages (*.1) to include; by default deploy/manual.sh generates them
 #
 # FOLDER then contains:
-#   cloakroom-VERSION-linux-ARCHITECTURE.tar.gz         the stripped binary, completions, manual pages, unit, example configurations,
-#                                                       licences of everything in the binary, the bill of materials
+#   cloakroom-VERSION-linux-ARCHITECTURE.tar.gz         the stripped gateway and demo, completions, manual pages, unit, example
+#                                                       configurations, licences of everything in them, the bill of materials
 #   cloakroom-VERSION-linux-ARCHITECTURE-debug.tar.gz   the debug symbols, which debuggers find by the binary's debug link
 #   cloakroom-VERSION.cdx.json                          the bill of materials, CycloneDX 1.6
 #   SHA256SUMS                                          checksums of these files; check with `sha256sum --check SHA256SUMS`
@@ -40,12 +40,19 @@ while (($#)); do
 done
 
 deploy/packages.sh objcopy=binutils python3=python3 >&2
-[[ -n $binary ]] || binary=$(deploy/build.sh | tail -n 1)
-deploy/dependencies.sh --check >&2
-if ! readelf --section-headers --wide "$binary" | grep -q '\.symtab'; then
-    echo "release: $binary is stripped; the release needs the binary of deploy/build.sh" >&2
-    exit 1
+if [[ -z $binary ]]; then
+    deploy/build.sh cloakroom-demo >/dev/null
+    binary=$(deploy/build.sh | tail -n 1)
 fi
+demo=$(dirname "$binary")/cloakroom-demo
+deploy/dependencies.sh --check >&2
+for program in "$binary" "$demo"; do
+    [[ -f $program ]] || { echo "release: no file $program; build it: deploy/build.sh [cloakroom-demo]" >&2 && exit 1; }
+    if ! readelf --section-headers --wide "$program" | grep -q '\.symtab'; then
+        echo "release: $program is stripped; the release needs the binary of deploy/build.sh" >&2
+        exit 1
+    fi
+done
 
 export LC_ALL=C TZ=UTC PYTHONDONTWRITEBYTECODE=1
 umask 022
@@ -71,11 +78,6 @@ mkdir -p "$top/bin" "$documents/examples" "$top/lib/systemd/system" "$top/lib/sy
 # needed after linking; the build ID becomes the SHA-1 of the program with an empty one.
 normalized=$stage/normalized
 note=$stage/note
-objcopy --remove-section=.swift_modhash --dump-section .note.gnu.build-id="$note" "$binary" "$normalized"
-if (($(stat --format=%s "$note") != 36)); then
-    echo "release: the build ID of $binary does not have 20 bytes" >&2
-    exit 1
-fi
 # set_build_id HEXADECIMAL
 set_build_id() {
     local header
@@ -84,16 +86,31 @@ set_build_id() {
     printf "$(sed 's/../\\x&/g' <<<"$header$1")" >"$stage/changed"
     objcopy --update-section .note.gnu.build-id="$stage/changed" "$normalized"
 }
-set_build_id "$(printf '%040d' 0)"
-set_build_id "$(sha1sum <"$normalized" | cut -c 1-40)"
+# add_program NAME FILE: adds the stripped program, and its debug symbols.
+add_program() {
+    local debug=$stage/debug/$name-debug/$1.debug
+    objcopy --remove-section=.swift_modhash --dump-section .note.gnu.build-id="$note" "$2" "$normalized"
+    if (($(stat --format=%s "$note") != 36)); then
+        echo "release: the build ID of $2 does not have 20 bytes" >&2
+        exit 1
+    fi
+    set_build_id "$(printf '%040d' 0)"
+    set_build_id "$(sha1sum <"$normalized" | cut -c 1-40)"
 
-# The debug link holds the file's name and checksum: gdb and lldb search it next to the binary and below /usr/lib/debug.
-debug=$stage/debug/$name-debug/cloakroom.debug
-objcopy --only-keep-debug --compress-debug-sections=zlib "$normalized" "$debug"
-# .swift_ast is for debuggers, but not a debug section to objcopy.
-objcopy --strip-all --remove-section=.swift_ast --add-gnu-debuglink="$debug" "$normalized" "$top/bin/cloakroom"
-chmod 755 "$top/bin/cloakroom"
-chmod 644 "$debug"
+    # The debug link holds the file's name and checksum: gdb and lldb search it next to the binary and below /usr/lib/debug.
+    objcopy --only-keep-debug --compress-debug-sections=zlib "$normalized" "$debug"
+    # .swift_ast is for debuggers, but not a debug section to objcopy.
+    objcopy --strip-all --remove-section=.swift_ast --add-gnu-debuglink="$debug" "$normalized" "$top/bin/$1"
+    chmod 755 "$top/bin/$1"
+    chmod 644 "$debug"
+    sizes+=("$1 $(megabytes "$2"), stripped $(megabytes "$top/bin/$1"), debug symbols $(megabytes "$debug")")
+}
+megabytes() {
+    awk -v bytes="$(stat --format=%s "$1")" 'BEGIN { printf "%.1f MB", bytes / 1e6 }'
+}
+sizes=()
+add_program cloakroom "$binary"
+add_program cloakroom-demo "$demo"
 
 # complete SHELL FILE
 complete() {
@@ -120,7 +137,7 @@ cp deploy/systemd/cloakroom.sysusers "$top/lib/sysusers.d/cloakroom.conf"
 if [[ -x deploy/install.sh ]]; then cp deploy/install.sh "$top/"; fi
 
 bill=$output/cloakroom-$version.cdx.json
-deploy/sbom.py "$binary" --version "$version" --commit "$commit" --epoch "$epoch" --sbom "$bill" \
+deploy/sbom.py "$binary" "$demo" --version "$version" --commit "$commit" --epoch "$epoch" --sbom "$bill" \
     --licences "$documents/licences" >&2
 cp "$bill" "$documents/cloakroom.cdx.json"
 (cd "$top" && find . -type f -print0 | sort --zero-terminated | xargs -0 sha256sum) >"$stage/SHA256SUMS"
@@ -136,11 +153,8 @@ archive "$stage" "$name"
 archive "$stage/debug" "$name-debug"
 (cd "$output" && sha256sum "$name.tar.gz" "$name-debug.tar.gz" "cloakroom-$version.cdx.json" >SHA256SUMS)
 
-megabytes() {
-    awk -v bytes="$(stat --format=%s "$1")" 'BEGIN { printf "%.1f MB", bytes / 1e6 }'
-}
 {
-    echo "release: binary $(megabytes "$binary"), stripped $(megabytes "$top/bin/cloakroom"), debug symbols $(megabytes "$debug")"
+    printf 'release: %s\n' "${sizes[@]}"
     echo "release: $name.tar.gz $(megabytes "$output/$name.tar.gz")"
     echo "release: $name-debug.tar.gz $(megabytes "$output/$name-debug.tar.gz")"
 } >&2

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the software bill of materials (CycloneDX 1.6, JSON) of a release binary, and the licences of its contents.
+"""Writes the software bill of materials (CycloneDX 1.6, JSON) of the release binaries, and the licences of their
+contents.
 
-usage: deploy/sbom.py BINARY --version VERSION --commit COMMIT --epoch SECONDS --sbom FILE --licences FOLDER
+usage: deploy/sbom.py BINARY... --version VERSION --commit COMMIT --epoch SECONDS --sbom FILE --licences FOLDER
 
-BINARY is unstripped, as deploy/build.sh makes it: the bill lists the packages of deploy/dependencies.txt with symbols in
-it; the other ones have the scope `excluded`. Also listed: the Swift runtime with Foundation and ICU, which is linked
-statically, the BoringSSL of swift-nio-ssl and swift-crypto, and the shared libraries that the binary loads. The same input
+Each BINARY is unstripped, as deploy/build.sh makes it: the bill lists the packages of deploy/dependencies.txt with symbols in
+one; the other ones have the scope `excluded`. Also listed: the Swift runtime with Foundation and ICU, which is linked
+statically, the BoringSSL of swift-nio-ssl and swift-crypto, and the shared libraries that they load. The same input
 gives the same bytes: the time is that of the commit, the serial number is derived from the contents.
 
 LICENCES gets one folder per package with its licence and notice files. A package without a licence file is an error.
@@ -132,7 +133,7 @@ def toolchain():
     return pathlib.Path(info["paths"]["runtimeResourcePath"]).parent.parent, version.group(1)
 
 
-def runtime_components(binary, licences):
+def runtime_components(binaries, licences):
     """The statically linked runtime, and the shared libraries."""
     folder, version = toolchain()
     licence = folder / "share/swift/LICENSE.txt"
@@ -146,7 +147,7 @@ def runtime_components(binary, licences):
             "type": "library", "bom-ref": f"pkg:github/swiftlang/{name}@{version}", "name": name, "version": version,
             "scope": "required", "licenses": expression, "purl": f"pkg:github/swiftlang/{name}@{version}",
         }
-    icu = re.search(r"\bicudt(\d+)_dat\b", subprocess.run(["nm", binary], capture_output=True, text=True, check=True).stdout)
+    icu = re.search(r"\bicudt(\d+)_dat\b", subprocess.run(["nm", *binaries], capture_output=True, text=True, check=True).stdout)
     if icu:
         yield {
             "type": "library", "bom-ref": f"pkg:github/swiftlang/swift-foundation-icu@{version}",
@@ -154,8 +155,8 @@ def runtime_components(binary, licences):
             "description": f"ICU {icu.group(1)}", "licenses": [{"license": {"id": "Unicode-3.0"}}],
             "purl": f"pkg:github/swiftlang/swift-foundation-icu@{version}",
         }
-    dynamic = subprocess.run(["readelf", "--dynamic", "--wide", binary], capture_output=True, text=True, check=True).stdout
-    for library in sorted(re.findall(r"\(NEEDED\).*\[(.+)\]", dynamic)):
+    dynamic = subprocess.run(["readelf", "--dynamic", "--wide", *binaries], capture_output=True, text=True, check=True).stdout
+    for library in sorted(set(re.findall(r"\(NEEDED\).*\[(.+)\]", dynamic))):
         yield {
             "type": "library", "bom-ref": f"shared:{library}", "name": library, "scope": "required",
             "properties": [{"name": "cloakroom:linkage", "value": "shared library of the system, not in the release"}],
@@ -196,19 +197,19 @@ def main():
         print(__doc__.strip())
         return 0
     parser = argparse.ArgumentParser(add_help=False, usage=__doc__.split("usage: ")[1].split("\n")[0])
-    parser.add_argument("binary")
+    parser.add_argument("binaries", nargs="+", metavar="BINARY")
     parser.add_argument("--version", required=True)
     parser.add_argument("--commit", required=True)
     parser.add_argument("--epoch", type=int, required=True)
     parser.add_argument("--sbom", type=pathlib.Path, required=True)
     parser.add_argument("--licences", type=pathlib.Path, required=True)
     options = parser.parse_args()
-    linked = linked_packages(options.binary)
-    components = list(package_components(linked, options.licences)) + list(runtime_components(options.binary, options.licences))
+    linked = set().union(*map(linked_packages, options.binaries))
+    components = list(package_components(linked, options.licences)) + list(runtime_components(options.binaries, options.licences))
     if not any(component["scope"] == "excluded" for component in components):
-        print("sbom: note: every listed package has symbols in the binary", file=sys.stderr)
+        print("sbom: note: every listed package has symbols in a binary", file=sys.stderr)
     options.sbom.write_text(json.dumps(bill(options, components), indent=2, sort_keys=True, ensure_ascii=False) + "\n")
-    print(f"sbom: {len(components)} components, {sum(c['scope'] == 'required' for c in components)} of them in the binary")
+    print(f"sbom: {len(components)} components, {sum(c['scope'] == 'required' for c in components)} of them in the binaries")
     return 0
 
 

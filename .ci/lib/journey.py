@@ -2,7 +2,7 @@
 
 Marks before a fence:
     <!-- run -->                  commands, run by bash in a folder with the page's configurations, the folder `deploy` of the
-                                  repository, and `cloakroom` on PATH
+                                  repository, and `cloakroom` and `cloakroom-demo` on PATH
     <!-- run: background PORT --> a server; it has started when the port accepts connections, and ends with the page
     <!-- stop: PORT -->           ends the server of a port; without a fence
     <!-- prints -->               the output of the last commands, complete
@@ -22,6 +22,8 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+
+from harness.gateway import demo_program
 
 STEP = re.compile(
     r"^<!-- (?P<mark>run|prints|stop|config-example)(?:: (?P<rest>.*?))? -->$(?:\n```\w+\n(?P<content>.*?)^```$)?",
@@ -58,6 +60,7 @@ class Journey:
         self.ports = {}
         (self.folder / "bin").mkdir()
         (self.folder / "bin/cloakroom").symlink_to(binary)
+        (self.folder / "bin/cloakroom-demo").symlink_to(demo_program(binary))
         (self.folder / "deploy").symlink_to(top / "deploy")
         self.environment = {"PATH": f"{self.folder}/bin:{os.environ['PATH']}", "HOME": str(self.folder)}
 

@@ -160,10 +160,10 @@ class BenchmarkEnvironment(Environment):
         return MeasuredGateway(self, "cloakroom", template, command, version, sign_in=sign_in)
 
     def product_with_provider(self, binary):
-        """The gateway with a session of an OpenID Provider, which is the binary's mock."""
+        """The gateway with a session of an OpenID Provider, which is the mock beside the binary."""
         # Tokens that need no refresh during a measurement.
         options = [f"--port={self.provider_port}", "--access-token-lifetime=86400"]
-        self.start("mock-provider", [binary, "mock-provider", *options], self.provider_port)
+        self.start("mock-provider", [gateways.demo_program(binary), "mock-provider", *options], self.provider_port)
         return self.product(binary, "cloakroom-provider.yaml", lambda url: complete_login(begin_login(url)))
 
     def product_with_cluster(self, binary):

@@ -20,10 +20,15 @@ def release_build():
     return pathlib.Path(shown.stdout.strip()) / "cloakroom"
 
 
-def require_binary(binary):
+def require_binary(binary, build="deploy/build.sh"):
     if not pathlib.Path(binary).is_file():
-        raise Failure(f"no file {binary}; build it: deploy/build.sh")
+        raise Failure(f"no file {binary}; build it: {build}")
     return binary
+
+
+def demo_program(binary):
+    """The program with the mocks, beside the gateway's binary."""
+    return require_binary(pathlib.Path(binary).with_name("cloakroom-demo"), "deploy/build.sh cloakroom-demo")
 
 
 def version_of(command):

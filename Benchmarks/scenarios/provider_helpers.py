@@ -5,6 +5,7 @@ import signal
 import sys
 import urllib.parse
 
+from harness.gateway import demo_program
 from harness.http import begin_login, complete_login, request
 from harness.ports import free_port, free_ports
 from harness.process import wait_until
@@ -28,7 +29,7 @@ class Provider:
 
     def __init__(self, environment, lifetime):
         self.environment, self.port = environment, free_port()
-        command = [environment.binary, "mock-provider", "--port", str(self.port), "--expose-control"]
+        command = [demo_program(environment.binary), "mock-provider", "--port", str(self.port), "--expose-control"]
         environment.start("provider", [*command, "--access-token-lifetime", str(lifetime)], self.port)
         self.issuer = f"http://127.0.0.1:{self.port}"
         self.base = {}

@@ -6,6 +6,7 @@ import threading
 import time
 
 from harness.command import Failure
+from harness.gateway import demo_program
 from harness.http import basic_credentials, request
 from harness.ports import free_port
 from scenarios import http1
@@ -18,7 +19,7 @@ SECRET = "a session secret that is long enough for a test"
 def mock(environment, lifetime, emails=(EMAIL,)):
     """Starts the mock API. Access tokens expire after `lifetime` seconds, refresh tokens are valid once."""
     port = free_port()
-    command = [environment.binary, "mock-api", "--port", str(port), "--api-token", TOKEN]
+    command = [demo_program(environment.binary), "mock-api", "--port", str(port), "--api-token", TOKEN]
     for email in emails:
         command += ["--user", f"{email}:{PASSWORD}"]
     environment.start("mock", [*command, "--access-token-lifetime", str(lifetime), "--expose-observations"], port)

@@ -15,7 +15,7 @@ public import ServiceLifecycle
 ///
 /// Tokens, accounts and observations persist across several calls of `run()`.
 ///
-/// Module `MockAPI`: an upstream for the demo and the tests; `cloakroom serve` does not use it.
+/// Module `MockAPI`: an upstream for the demo and the tests; the gateway does not contain it.
 public struct MockAPI: Service {
     /// The settings.
     public let settings: MockAPISettings

@@ -1,7 +1,7 @@
 public import Crypto
 public import FoundationEssentials
 
-/// The settings of a mock API. All defaults suit `cloakroom demo`.
+/// The settings of a mock API. All defaults suit `cloakroom-demo`.
 public struct MockAPISettings: Sendable, Redacted {
     /// The address to listen on, a name or an IP address. Default 127.0.0.1.
     public var host: String

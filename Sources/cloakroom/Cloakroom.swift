@@ -9,11 +9,12 @@ struct Cloakroom: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cloakroom",
         abstract: "A reverse proxy that handles authentication on behalf of its clients.",
+        discussion: "The demo is a program of its own, cloakroom-demo.",
         version: version,
         subcommands: [
-            Demo.self, Init.self, Doctor.self, Serve.self, ReloadCommand.self, CheckConfig.self, PrintConfig.self,
+            Init.self, Doctor.self, Serve.self, ReloadCommand.self, CheckConfig.self, PrintConfig.self,
             Explain.self, Routes.self, Health.self, Top.self, AuditHash.self, VersionCommand.self,
-            ConfigReferenceCommand.self, MockAPICommand.self, MockProviderCommand.self,
+            ConfigReferenceCommand.self,
         ])
 
     static func main() async {

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@testable import cloakroom
+@testable import cloakroom_demo
 
 /// Independent implementations of HTTP/2 as clients: their HPACK decoders and their flow control.
 @Suite("HTTP/2 of curl, nghttp, Python h2 and HAProxy", .serialized, .timeLimit(.minutes(3)))

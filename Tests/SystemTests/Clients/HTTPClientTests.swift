@@ -3,7 +3,7 @@ import MockAPI
 import TestSupport
 import Testing
 
-@testable import cloakroom
+@testable import cloakroom_demo
 
 /// Third-party HTTP clients, each with the newest protocol version it supports.
 @Suite("curl, nghttp and h2load", .serialized, .timeLimit(.minutes(3)))

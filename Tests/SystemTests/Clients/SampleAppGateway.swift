@@ -2,7 +2,7 @@ import Foundation
 import MockAPI
 import TestSupport
 
-@testable import cloakroom
+@testable import cloakroom_demo
 
 /// A `cloakroom serve` with TLS and the demo's routes, with a mock API that the test controls.
 struct SampleAppGateway {

@@ -3,7 +3,7 @@ import MockAPI
 import TestSupport
 import Testing
 
-@testable import cloakroom
+@testable import cloakroom_demo
 
 /// A third-party WebSocket client and server, with the gateway between them.
 @Suite("Python's websockets at both ends (RFC 6455)", .serialized, .timeLimit(.minutes(3)))

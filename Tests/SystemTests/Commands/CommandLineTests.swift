@@ -210,8 +210,7 @@ struct CommandLineTests {
             (1, ["routes", "good.yaml", "--diff", "bad.yaml"]), (1, ["health", "--address", "127.0.0.1:1"]),
             (3, ["routes", "open.yaml", "--diff", "good.yaml"]),
             (64, ["unknown"]), (64, ["check-config", "good.yaml", "--unknown"]), (64, ["explain", "GET"]),
-            (64, ["check-config", "good.yaml", "--set", "key"]), (64, ["mock-api", "--port", "65536"]),
-            (64, ["demo", "--port", "x"]),
+            (64, ["check-config", "good.yaml", "--set", "key"]), (64, ["demo"]),
         ])
     func exitCodes(_ code: Int, _ arguments: [String]) async throws {
         let directory = try TemporaryDirectory()
@@ -290,7 +289,7 @@ struct CommandLineTests {
     func otherCompletions(_ shell: String) async throws {
         let script = try await cloakroom(["--generate-completion-script", shell])
         #expect(script.ending == ChildProgram.Ending(status: 0))
-        for command in ["serve", "check-config", "print-config", "explain", "routes", "health", "version", "demo"] {
+        for command in ["serve", "check-config", "print-config", "explain", "routes", "health", "version"] {
             #expect(script.output.contains(command))
         }
     }

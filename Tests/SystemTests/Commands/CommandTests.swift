@@ -145,45 +145,4 @@ struct CommandTests {
         #expect(incomplete.ending.status == 64)
         #expect(incomplete.errors.contains("<target>"))
     }
-
-    @Test("mock-api prints its address, requires its API token, and exits with 0 on SIGTERM")
-    func mockAPI() async throws {
-        let program = try Executables.cloakroom()
-        try await ChildProgram.running(program, ["mock-api", "--port", "0", "--api-token", "t0ken"]) { program in
-            let address = try await program.waits(for: "its address") { program in
-                program.lines.first { $0.hasPrefix("mock API") }?.split(separator: " ").last.map(String.init)
-            }
-            let client = WebClient(address)
-            let rejected = try await client.get("/episodes")
-            #expect(rejected.status == 403)
-            let served = try await client.get("/episodes", [("X-API-TOKEN", "t0ken")])
-            #expect(served.status == 200)
-            // Recorded requests are not exposed unless the option for it is set.
-            let hidden = try await client.get("/__mock/requests", [("X-API-TOKEN", "t0ken")])
-            #expect(hidden.status == 404)
-            program.send(SIGTERM)
-            let ending = try await program.ending()
-            #expect(ending == ChildProgram.Ending(status: 0))
-        }
-    }
-
-    @Test("mock-provider prints its issuer, is controlled only if the option is set, and exits with 0 on SIGTERM")
-    func mockProvider() async throws {
-        let program = try Executables.cloakroom()
-        for isControlled in [false, true] {
-            let arguments = ["mock-provider", "--port", "0"] + (isControlled ? ["--expose-control"] : [])
-            try await ChildProgram.running(program, arguments) { program in
-                let issuer = try await program.waits(for: "its issuer") { program in
-                    program.lines.first { $0.hasPrefix("mock provider") }?.split(separator: " ").last.map(String.init)
-                }
-                let client = WebClient(issuer)
-                let document = try await client.get("/.well-known/openid-configuration")
-                #expect(document.status == 200 && document.body.contains(#""issuer":"\#(issuer)""#))
-                let script = try await client.send("PUT", "/__mock/script", body: #"{"subject":"mia"}"#)
-                #expect(script.status == (isControlled ? 200 : 404))
-                program.send(SIGTERM)
-                #expect(try await program.ending() == ChildProgram.Ending(status: 0))
-            }
-        }
-    }
 }

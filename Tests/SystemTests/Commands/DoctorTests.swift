@@ -3,7 +3,7 @@ import MockAPI
 import TestSupport
 import Testing
 
-@testable import cloakroom
+@testable import cloakroom_demo
 
 /// `cloakroom doctor` as a process, at the mock API, at servers that misbehave and at a provider.
 @Suite("doctor", .serialized, .timeLimit(.minutes(4)))

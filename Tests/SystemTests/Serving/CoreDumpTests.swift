@@ -11,8 +11,10 @@ struct CoreDumpTests {
     private static let user: uid_t = 65_534
 
     /// The core dump size limit, and the owner of the process's memory in `/proc`, once the gateway serves.
-    private func look(_ command: [String], waitingFor text: String) async throws -> (limit: String, owner: UInt32) {
-        var executable = try Executables.cloakroom()
+    private func look(
+        _ program: URL, _ command: [String], waitingFor text: String
+    ) async throws -> (limit: String, owner: UInt32) {
+        var executable = program
         var arguments = command
         if getuid() == 0 {
             arguments =
@@ -34,7 +36,8 @@ struct CoreDumpTests {
         let directory = try TemporaryDirectory()
         try directory.write(GatewayYAML(upstream: "http://127.0.0.1:9").yaml, to: "cloakroom.yaml")
         return try await look(
-            ["serve", "--config", directory.path(of: "cloakroom.yaml")] + flags, waitingFor: "admin listener started")
+            try Executables.cloakroom(), ["serve", "--config", directory.path(of: "cloakroom.yaml")] + flags,
+            waitingFor: "admin listener started")
     }
 
     @Test("Rule 50: serve writes no core dump, and other processes of its user cannot read its memory")
@@ -44,10 +47,10 @@ struct CoreDumpTests {
         #expect(found.owner == 0)
     }
 
-    @Test("Rule 50: demo writes no core dump, and other processes of its user cannot read its memory")
+    @Test("Rule 50: the demo's gateway writes no core dump, and other processes of its user cannot read its memory")
     func demo() async throws {
         let found = try await look(
-            ["demo", "--port", "0", "--clear-port", "0", "--admin-port", "0", "--api-port", "0"], waitingFor: "curl")
+            try Executables.demo(), RunningDemo.onFreePorts, waitingFor: "curl")
         #expect(found.limit == "0 0 bytes")
         #expect(found.owner == 0)
     }

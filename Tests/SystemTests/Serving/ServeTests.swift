@@ -4,7 +4,7 @@ import MockAPI
 import TestSupport
 import Testing
 
-@testable import cloakroom
+@testable import cloakroom_demo
 
 /// `cloakroom serve` with files and sockets of the real system.
 @Suite("Serving", .serialized, .timeLimit(.minutes(3)))
@@ -35,7 +35,7 @@ struct ServeTests {
     @Test("A port in use is named, and the exit status is 1")
     func portInUse() async throws {
         try await ScriptedServer.run { port, _ in
-            let program = try Executables.cloakroom()
+            let (gateway, demo) = (try Executables.cloakroom(), try Executables.demo())
             let directory = try TemporaryDirectory()
             var taken = GatewayYAML(upstream: "http://127.0.0.1:9000")
             taken.address = "127.0.0.1:\(port)"
@@ -44,13 +44,13 @@ struct ServeTests {
             taken.adminAddress = "127.0.0.1:\(port)"
             try directory.write(taken.yaml, to: "admin.yaml")
             let commands = [
-                ["serve", "--config", directory.path(of: "listener.yaml")],
-                ["serve", "--config", directory.path(of: "admin.yaml")],
-                ["mock-api", "--port", "\(port)"],
-                ["demo", "--port", "\(port)", "--clear-port", "0", "--admin-port", "0", "--api-port", "0"],
-                ["demo", "--port", "0", "--clear-port", "0", "--admin-port", "0", "--api-port", "\(port)"],
+                (gateway, ["serve", "--config", directory.path(of: "listener.yaml")]),
+                (gateway, ["serve", "--config", directory.path(of: "admin.yaml")]),
+                (demo, ["mock-api", "--port", "\(port)"]),
+                (demo, ["--port", "\(port)", "--clear-port", "0", "--admin-port", "0", "--api-port", "0"]),
+                (demo, ["demo", "--port", "0", "--clear-port", "0", "--admin-port", "0", "--api-port", "\(port)"]),
             ]
-            for command in commands {
+            for (program, command) in commands {
                 let result = try await ChildProgram.run(program, command)
                 #expect(result.ending == ChildProgram.Ending(status: 1), "\(command)")
                 let lines = result.errors.split(separator: "\n")

@@ -4,7 +4,7 @@ import MockAPI
 import TestSupport
 import Testing
 
-@testable import cloakroom
+@testable import cloakroom_demo
 
 /// `cloakroom serve` and `cloakroom reload` as the systemd unit runs them.
 @Suite("Service manager", .serialized, .timeLimit(.minutes(2)))

@@ -4,7 +4,7 @@ import MockAPI
 import TestSupport
 import Testing
 
-@testable import cloakroom
+@testable import cloakroom_demo
 
 /// A gateway that cannot start prints one line for each cause, with the action that its operator can take.
 @Suite("Failures at the start", .serialized, .timeLimit(.minutes(3)))

@@ -7,9 +7,15 @@ enum Executables {
         let description: String
     }
 
-    /// The gateway's executable. The build puts it next to the test bundle; how deep that is nested depends on the
+    /// The gateway's executable.
+    static func cloakroom() throws -> URL { try built("cloakroom") }
+
+    /// The executable of the demo and the mocks.
+    static func demo() throws -> URL { try built("cloakroom-demo") }
+
+    /// An executable of the package. The build puts it next to the test bundle; how deep that is nested depends on the
     /// system.
-    static func cloakroom() throws -> URL {
+    private static func built(_ name: String) throws -> URL {
         let starts = [
             URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath(),
             URL(fileURLWithPath: CommandLine.arguments.first ?? "").resolvingSymlinksInPath(),
@@ -19,7 +25,7 @@ enum Executables {
             var directory = start
             for _ in 0..<4 {
                 directory = directory.deletingLastPathComponent()
-                let candidate = directory.appending(path: "cloakroom")
+                let candidate = directory.appending(path: name)
                 var isDirectory: ObjCBool = false
                 if FileManager.default.fileExists(atPath: candidate.path, isDirectory: &isDirectory),
                     !isDirectory.boolValue,
@@ -29,7 +35,7 @@ enum Executables {
                 }
             }
         }
-        throw NotFound(description: "the program cloakroom is not next to the tests: \(starts.map(\.path))")
+        throw NotFound(description: "the program \(name) is not next to the tests: \(starts.map(\.path))")
     }
 
     /// A program on `PATH`.

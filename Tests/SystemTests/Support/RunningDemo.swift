@@ -1,7 +1,7 @@
 import Foundation
 import TestSupport
 
-/// A `cloakroom demo` on free ports.
+/// A demo on free ports.
 struct RunningDemo {
     let program: ChildProgram
     /// `https://localhost:…`
@@ -10,9 +10,13 @@ struct RunningDemo {
     let admin: String
     let api: String
 
-    static func running<R>(_ body: (RunningDemo) async throws -> R) async throws -> R {
-        let flags = ["--port", "--clear-port", "--admin-port", "--api-port"].flatMap { [$0, "0"] }
-        return try await ChildProgram.running(try Executables.cloakroom(), ["demo"] + flags) { program in
+    /// Options that select a free port for each listener.
+    static let onFreePorts = ["--port", "--clear-port", "--admin-port", "--api-port"].flatMap { [$0, "0"] }
+
+    static func running<R>(
+        environment: [String: String] = [:], _ body: (RunningDemo) async throws -> R
+    ) async throws -> R {
+        try await ChildProgram.running(try Executables.demo(), onFreePorts, environment: environment) { program in
             _ = try await program.waits(for: "the last suggested command line") { program in
                 program.lines.contains { $0.contains("-X DELETE") } ? true : nil
             }

@@ -3,7 +3,7 @@ import MockAPI
 import TestSupport
 import Testing
 
-@testable import cloakroom
+@testable import cloakroom_demo
 
 /// The TLS offers of every outgoing connection of the gateway, seen from the server.
 @Suite("TLS of outgoing connections", .serialized, .timeLimit(.minutes(5)))

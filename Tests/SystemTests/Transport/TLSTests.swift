@@ -3,7 +3,7 @@ import MockAPI
 import TestSupport
 import Testing
 
-@testable import cloakroom
+@testable import cloakroom_demo
 
 /// Handshakes with curl, a third-party TLS implementation.
 @Suite("TLS", .serialized, .timeLimit(.minutes(3)))

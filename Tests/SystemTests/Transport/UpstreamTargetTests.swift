@@ -4,7 +4,7 @@ import NIOSSL
 import TestSupport
 import Testing
 
-@testable import cloakroom
+@testable import cloakroom_demo
 
 /// Sign-ins and forwarded requests use the same targets with the same settings.
 @Suite("Targets of the upstream", .serialized, .timeLimit(.minutes(3)))

@@ -5,7 +5,7 @@ import MockAPI
 import ServiceLifecycle
 import UnixSignals
 
-/// `cloakroom mock-provider`: an OpenID Provider for trying out the gateway.
+/// `cloakroom-demo mock-provider`: an OpenID Provider for trying out the gateway.
 struct MockProviderCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "mock-provider", abstract: "Run a mock OpenID Provider for trying out the gateway.",
@@ -48,14 +48,11 @@ struct MockProviderCommand: AsyncParsableCommand {
         var logger = Logger(label: "mock-provider")
         logger.logLevel = .notice
         let host = settings.host
-        try await CommandFailure.report {
-            let provider = try MockProvider(settings: settings, logger: logger) { port in
-                try? FileHandle.standardOutput.write(
-                    contentsOf: Data("mock provider    http://\(host):\(port)\n".utf8))
-            }
-            let group = ServiceGroup(
-                services: [provider], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
-            try await group.run()
+        let provider = try MockProvider(settings: settings, logger: logger) { port in
+            try? FileHandle.standardOutput.write(contentsOf: Data("mock provider    http://\(host):\(port)\n".utf8))
         }
+        let group = ServiceGroup(
+            services: [provider], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+        try await group.run()
     }
 }

@@ -5,7 +5,7 @@ import MockAPI
 import ServiceLifecycle
 import UnixSignals
 
-/// `cloakroom mock-api`: an upstream API for trying out the gateway.
+/// `cloakroom-demo mock-api`: an upstream API for trying out the gateway.
 struct MockAPICommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "mock-api", abstract: "Run a mock upstream API for trying out the gateway.")
@@ -90,6 +90,6 @@ struct MockAPICommand: AsyncParsableCommand {
         }
         let group = ServiceGroup(
             services: [mock], gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
-        try await CommandFailure.report { try await group.run() }
+        try await group.run()
     }
 }
