@@ -139,7 +139,7 @@ import Testing
             apiToken: { value: demo }
             signIn: { path: /auth, credentials: form, client: { id: a, secret: b }, success: { member: a } }
             refresh: { path: /auth, credentials: form, client: { id: a, secret: b }, success: { member: a } }
-            revoke: { path: /auth, credentials: form, client: { id: a, secret: b }, success: { member: a } }
+            revoke: { path: /auth, credentials: form, client: { id: a, secret: b } }
             user: { path: /auth, success: { member: a } }
           other: { targets: ["http://two"], signIn: { path: /auth } }
         accounts: { upstream: api }
