@@ -50,7 +50,6 @@ extension UpstreamConfiguration {
     /// - `zone`: the zone of the gateway; default none.
     /// - `protocol`: `http1` (default), `http2`, `h2c` or `auto`.
     /// - `dns`, `balance`, `health`, `eject`, `inFlight`, `retry`: see their sections. `health` is off by default.
-    /// - `panicBelow`: 0 to 1; default 0.
     /// - `preserveHost`: whether the client's `Host` is forwarded. Default `true`.
     /// - `apiToken.header`: the field for the API token; default `X-API-TOKEN`.
     /// - `apiToken.value` or `apiToken.valueFile`: the token. Required within `apiToken`.
@@ -74,7 +73,6 @@ extension UpstreamConfiguration {
             health: HealthCheckConfiguration(
                 from: scope.section("health"), upstream: scope, protocolVersion: version, targets: targets),
             eject: EjectionConfiguration(from: scope.sectionWithDefaults("eject")),
-            panicBelow: scope.value("panicBelow", as: .fraction(0...1), default: 0),
             inFlight: InFlightConfiguration(from: scope.sectionWithDefaults("inFlight")),
             retry: RetryConfiguration(from: scope.sectionWithDefaults("retry")),
             preserveHost: scope.value("preserveHost", as: .flag, default: true),

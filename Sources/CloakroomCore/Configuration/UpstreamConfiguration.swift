@@ -20,9 +20,6 @@ public struct UpstreamConfiguration: Sendable, Equatable {
     public var health: HealthCheckConfiguration?
     /// When a target that fails requests is ejected.
     public var eject: EjectionConfiguration
-    /// The fraction of usable weight below which all targets except draining ones count as usable, 0...1. 0: only if
-    /// no target is usable.
-    public var panicBelow: Double
     /// The maximum number of requests in flight.
     public var inFlight: InFlightConfiguration
     /// Whether and how often a failed request is sent again.
@@ -53,7 +50,7 @@ public struct UpstreamConfiguration: Sendable, Equatable {
         name: String, targets: [UpstreamTargetConfiguration], tls: UpstreamTLSConfiguration? = nil,
         zone: String? = nil, protocolVersion: UpstreamProtocol = .http1, dns: DNSConfiguration = DNSConfiguration(),
         balance: BalanceConfiguration = BalanceConfiguration(), health: HealthCheckConfiguration? = nil,
-        eject: EjectionConfiguration = EjectionConfiguration(), panicBelow: Double = 0,
+        eject: EjectionConfiguration = EjectionConfiguration(),
         inFlight: InFlightConfiguration = InFlightConfiguration(), retry: RetryConfiguration = RetryConfiguration(),
         preserveHost: Bool = true, apiToken: APIToken? = nil, signIn: IdentityEndpointConfiguration? = nil,
         refresh: IdentityEndpointConfiguration? = nil, revoke: IdentityEndpointConfiguration? = nil,
@@ -69,7 +66,6 @@ public struct UpstreamConfiguration: Sendable, Equatable {
         self.balance = balance
         self.health = health
         self.eject = eject
-        self.panicBelow = panicBelow
         self.inFlight = inFlight
         self.retry = retry
         self.preserveHost = preserveHost
