@@ -79,7 +79,7 @@ import Testing
               methods: [PUT, DELETE]
               budget: 1
               attemptTimeout: 250ms
-            pool: { congestedAfter: 1s, congestedTimeout: 1ms, streams: 1000, streamWindow: 16MiB }
+            pool: { streamWindow: 16MiB }
             """)
         #expect(upstream.zone == "east")
         #expect(upstream.protocolVersion == .auto)
@@ -100,9 +100,6 @@ import Testing
                     attempts: 4, on: [.connect, .stale], statuses: [502, 504], methods: [.put, .delete], budget: 1,
                     attemptTimeout: .milliseconds(250)))
         #expect(upstream.retry.connectTargets == 4)
-        #expect(upstream.pool.congestedAfter == .seconds(1))
-        #expect(upstream.pool.congestedTimeout == .milliseconds(1))
-        #expect(upstream.pool.streams == 1_000)
         #expect(upstream.pool.streamWindow == 16_777_216)
     }
 
@@ -254,9 +251,6 @@ import Testing
         ("retry: { attempts: 5 }", "6:24: upstreams.api.retry.attempts: " + range("5", "1 to 4")),
         ("retry: { budget: 1.01 }", "6:22: upstreams.api.retry.budget: " + range("1.01", "0.0 to 1.0")),
         ("retry: { attemptTimeout: 25h }", "6:30: upstreams.api.retry.attemptTimeout: " + range("25h", "0s to 1d")),
-        ("pool: { congestedAfter: 0s }", "6:29: upstreams.api.pool.congestedAfter: " + range("0s", "1ms to 1d")),
-        ("pool: { congestedTimeout: 0s }", "6:31: upstreams.api.pool.congestedTimeout: " + range("0s", "1ms to 1d")),
-        ("pool: { streams: 1001 }", "6:22: upstreams.api.pool.streams: " + range("1001", "1 to 1000")),
         ("pool: { streamWindow: 65535 }", "6:27: upstreams.api.pool.streamWindow: " + range("65535", "64KiB to 16MiB")),
     ]
 
@@ -293,14 +287,9 @@ import Testing
                 + " (raise attempts, or leave it out)"
         ),
         (
-            "pool: { streams: 5 }",
-            "6:22: warning: upstreams.api.pool.streams: has no effect with protocol http1"
+            "pool: { streamWindow: 1MiB }",
+            "6:27: warning: upstreams.api.pool.streamWindow: has no effect with protocol http1"
                 + " (leave it out, or write protocol: http2, h2c or auto)"
-        ),
-        (
-            "pool: { pendingTimeout: 1s, congestedTimeout: 2s }",
-            "6:51: warning: upstreams.api.pool.congestedTimeout: has no effect: it is longer than pendingTimeout 1s"
-                + " (shorten it)"
         ),
     ])
     func whatHasNoEffectCausesAWarning(_ keys: String, _ warning: String) throws {
@@ -309,7 +298,7 @@ import Testing
 
     @Test(arguments: [
         "balance: { policy: requests, slowStart: 1s }", "retry: { attempts: 1 }", "inFlight: { upstream: 1024 }",
-        "protocol: auto\npool: { streams: 5 }", "protocol: auto\ninFlight: { upstream: 5000 }",
+        "protocol: auto\npool: { streamWindow: 1MiB }", "protocol: auto\ninFlight: { upstream: 5000 }",
         "retry: { methods: [PUT] }",
     ])
     func whatHasAnEffectCausesNone(_ keys: String) throws {
