@@ -144,6 +144,8 @@ import Testing
                 "zone: \"\"",
                 "6:11: upstreams.api.zone: must be a name, not \"\" (write at most 64 letters, digits, dots, hyphens and underscores, a letter or digit first)"
             ),
+            ("panicBelow: 0.5", "6:5: upstreams.api.panicBelow: unknown key: its default is fixed (remove it)"),
+            ("eject: { most: 0.5 }", "6:14: upstreams.api.eject.most: unknown key: its default is fixed (remove it)"),
             ("dns: { intervall: 5s }", "6:12: upstreams.api.dns.intervall: unknown key (did you mean \"interval\"?)"),
             (
                 "balance: latency",
