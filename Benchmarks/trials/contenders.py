@@ -74,9 +74,9 @@ def new_keys(policy):
     if not policy.is_ejecting:
         keys["eject"] = {"consecutive": 0, "share": 0}
     if policy.has_checks:
-        keys["health"] = {"path": "/health", "interval": "1s", "timeout": "500ms", "rise": 2, "fall": 2}
+        keys["health"] = {"path": "/health", "interval": "1s", "timeout": "500ms", "fall": 2}
     if policy.name:
-        keys["dns"] = {"interval": milliseconds(policy.interval), "eachAddress": True, "keep": milliseconds(2)}
+        keys["dns"] = {"interval": milliseconds(policy.interval), "keep": milliseconds(2)}
     return keys
 
 

@@ -42,8 +42,7 @@ import Testing
             configuration.crossSite
                 == CrossSiteConfiguration(
                     trustedOrigins: ["https://a.test", "http://b.test:3000"],
-                    requiredField: .init(name: "X-CSRF", value: "1"), corsOrigins: ["https://[::1]:8443"],
-                    corsMaxAge: .zero))
+                    requiredField: .init(name: "X-CSRF", value: "1"), corsOrigins: ["https://[::1]:8443"]))
         #expect(configuration.upstreams[0].preserveHost == false)
         #expect(configuration.upstreams[0].apiToken?.header == "X-Key")
         #expect(
@@ -55,7 +54,7 @@ import Testing
             configuration.upstreams[0].pool
                 == PoolConfiguration(
                     maxConnections: 1, maxPending: 0, pendingTimeout: .milliseconds(1), idleTimeout: .seconds(5_400),
-                    requestsPerConnection: 100, connectionLifetime: .zero))
+                    requestsPerConnection: 100))
         #expect(
             configuration.upstreams[0].targets.map(\.description) == [
                 "http://one:9000", "http://[::1]:9000", "https://two:443", "https://two:444", "unix:/run/a b@c.sock",
@@ -85,7 +84,7 @@ import Testing
                         topology: .sentinel, sentinelPrimary: "main", user: "gateway", password: Secret("p"),
                         sentinelPassword: Secret("s"),
                         tls: UpstreamTLSConfiguration(caFile: directory.path + "/tls.crt", serverName: "valkey.test"),
-                        prefix: "a:b", timeout: .seconds(1), replicas: 2, replicationTimeout: .milliseconds(50)),
+                        prefix: "a:b", timeout: .seconds(1), replicas: 2),
                     cookie: CookieConfiguration(name: "__Host-s", sameSite: .lax, persistence: .onRequest)))
         #expect(
             configuration.limits == LimitsConfiguration(head: 2_048, fields: 10, target: 1_024, body: 0, connections: 5)
@@ -231,13 +230,12 @@ import Testing
               pendingTimeout: 1ms
               idleTimeout: 1h30m
               requestsPerConnection: 100
-              connectionLifetime: 0s
         accounts:
           { prefix: /me, upstream: api, throttle: false, signInsPerAddress: 9, messages: { unauthorized: "No." } }
         csrf:
           trustedOrigins: ["HTTPS://A.test:443", "http://b.test:3000"]
           requireHeader: { name: X-CSRF, value: 1 }
-        cors: { origins: ["https://[::1]:8443"], maxAge: 0s }
+        cors: { origins: ["https://[::1]:8443"] }
         session:
           store: Valkey
           secrets: [\(secret)]
@@ -254,7 +252,6 @@ import Testing
             prefix: a:b
             timeout: 1s
             replicas: 2
-            replicationTimeout: 50ms
           idleTimeout: 1m
           absoluteTimeout: 2m
           maxSessions: 7

@@ -183,7 +183,7 @@ UPSTREAMS = [
 ]
 
 TARGETS = [
-    stat("Panic", "Upstreams whose unusable targets are used because too few are usable.", "none",
+    stat("Panic", "Upstreams whose unusable targets are used because none is usable.", "none",
         "sum(cloakroom_upstream_panic{WHERE})", thresholds=[("green", None), ("red", 1)]),
     stat("Ejected", "Targets that are ejected, over the chosen instances.", "none",
         'sum(cloakroom_upstream_state{WHERE, state="ejected"})', thresholds=[("green", None), ("orange", 1)]),
@@ -199,7 +199,7 @@ TARGETS = [
         [("sum by (upstream, state) (cloakroom_upstream_state{WHERE}) > 0", "{{upstream}} {{state}}")], stacked=True),
     panel("Requests in flight by target", "With `latency`, a slower target gets fewer requests.", "none",
         [("sum by (upstream, target, peer) (cloakroom_upstream_in_flight{WHERE})", "{{upstream}} {{target}} {{peer}}")]),
-    panel("Estimated response time by target", "What `latency` compares targets by; failures count at least `failurePenalty`.", "s",
+    panel("Estimated response time by target", "What `latency` compares targets by; failures count at least 1 s.", "s",
         [("max by (upstream, target, peer) (cloakroom_upstream_estimate_seconds{WHERE})", "{{upstream}} {{target}} {{peer}}")]),
     panel("Ejections", "By target and reason, per 5 minutes.", "none",
         [("sum by (upstream, target, reason) (increase(cloakroom_upstream_ejections_total{WHERE}[5m])) > 0", "{{target}} {{reason}}")]),

@@ -98,7 +98,7 @@ extension StatusAlert {
             found.append(
                 StatusAlert(
                     kind: .upstream, severity: .critical,
-                    text: "Too few targets of the upstream “\(upstream.name)” are usable: all are used."))
+                    text: "No target of the upstream “\(upstream.name)” is usable: all are used."))
         }
         if upstream.retryBudgetSpent {
             found.append(

@@ -170,7 +170,7 @@ struct StatusDocument: Sendable, Encodable {
         /// Requests waiting for a connection.
         var pending: UInt64
         var retriesTotal: UInt64
-        /// Whether targets that are not usable are used because too few are usable.
+        /// Whether targets that are not usable are used because none is usable.
         var panic: Bool
         /// Whether failed requests are not sent again because the budget is spent.
         var retryBudgetSpent: Bool

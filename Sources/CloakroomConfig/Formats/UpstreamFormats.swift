@@ -59,18 +59,6 @@ extension ValueFormat where Value == RequestMethod {
 }
 
 extension ValueFormat where Value == String {
-    /// The value of a `Host` field: a host name or an address, with or without a port.
-    static let hostField = ValueFormat(
-        "host or host:port",
-        parse: { text throws(ConfigValueError) in
-            guard Authority.isValid(Array(text.utf8).span) else {
-                throw ConfigValueError(
-                    "must be a host, with or without a port, not \(DiagnosticText.quoted(text))",
-                    "write one such as api.example.com")
-            }
-            return text
-        }, render: { $0 })
-
     /// The name of a gRPC service; empty for the whole server.
     static let grpcService = ValueFormat(
         "name of a gRPC service, or empty for the whole server",

@@ -53,10 +53,23 @@ struct UnknownKeys {
         reportUnknownVariables()
     }
 
+    /// The last two names of keys that are constants or had no effect.
+    private static let removed: Set<String> = [
+        "balance.failurePenalty", "balance.halfLife", "cors.maxAge", "dns.eachAddress", "eject.longest", "eject.most",
+        "eject.volume", "health.host", "health.method", "health.rise", "health.start", "login.pending",
+        "pool.congestedAfter", "pool.congestedTimeout", "pool.connectionLifetime", "pool.streams", "retry.perSecond",
+        "revoke.accessToken", "revoke.expiresIn", "revoke.refreshToken", "revoke.success", "user.accessToken",
+        "user.credentials", "user.expiresIn", "user.refreshToken", "valkey.replicationTimeout",
+    ]
+
     private mutating func report(_ path: [String], at origin: ValueSource) {
         let parent = Array(path.dropLast())
         let name = path.last ?? ""
         let siblings = members[parent]?.sorted() ?? []
+        if Self.removed.contains(path.suffix(2).joined(separator: ".")) || name == "panicBelow" {
+            reading.add(ConfigValueError("unknown key: its default is fixed", "remove it"), key: path, origin: origin)
+            return
+        }
         if let nearest = NameSuggestion.nearest(to: name, among: siblings) {
             likelyIntendedKeys.insert(parent + [nearest])
         }

@@ -61,9 +61,7 @@ struct UpstreamExplanation {
             let isElsewhere = upstream.zone != nil && upstream.zone != zone
             parts.append("zone \(zone)" + (isElsewhere ? ", counts as twice as loaded" : ""))
         }
-        if case .tcp(let address) = target.address, upstream.dns.eachAddress,
-            IPAddress.bytes(of: address.host) == nil
-        {
+        if case .tcp(let address) = target.address, IPAddress.bytes(of: address.host) == nil {
             parts.append("each address of the name is a candidate")
         }
         return parts.isEmpty ? "\(target)" : "\(target): " + parts.joined(separator: "; ")
@@ -73,11 +71,11 @@ struct UpstreamExplanation {
         guard let health = upstream.health else { return "no active checks" }
         let probe =
             switch health.probe {
-            case .http(let path, let method): "\(method) \(path)"
+            case .http(let path): "GET \(path)"
             case .grpc(let service): service.isEmpty ? "gRPC health check" : "gRPC health check of \(service)"
             }
         return "\(probe) every \(Self.text(health.interval)), at most \(Self.text(health.timeout)) each;"
-            + " down after \(health.fall) failed, up after \(health.rise) passed; \(health.start.rawValue) at the start"
+            + " down after \(health.fall) failed, up after \(health.rise) passed"
     }
 
     private var ejection: String {
@@ -86,7 +84,8 @@ struct UpstreamExplanation {
         var causes: [String] = []
         if eject.consecutive > 0 { causes.append("\(eject.consecutive) failures in a row") }
         if eject.share > 0 {
-            causes.append("\(Self.percent(eject.share)) of at least \(eject.volume) requests failed in 10s")
+            causes.append(
+                "\(Self.percent(eject.share)) of at least \(EjectionConfiguration.volume) requests failed in 10s")
         }
         return "after " + causes.joined(separator: " or ")
             + "; for \(Self.text(eject.time)), later up to \(Self.text(eject.longest));"

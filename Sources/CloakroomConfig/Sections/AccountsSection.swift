@@ -12,7 +12,7 @@ import CloakroomCore
 /// - `messages`: user-visible messages by code; default none.
 /// - `publicURL`: the origin of the gateway as browsers see it; required with `identities`.
 /// - `identities`: names of identities and of the sign-in upstream, the default first; default all.
-/// - `login.timeout`: 1m to 30m; default 10m. `login.pending`: 1 to 5; default 3. `login.returnTo`: default `/`.
+/// - `login.timeout`: 1m to 30m; default 10m. `login.returnTo`: default `/`.
 struct AccountsSection {
     let configuration: AccountsConfiguration
     /// Whether the sign-in upstream, if any, is unambiguous. If not, an error has been reported.
@@ -136,7 +136,6 @@ extension LoginConfiguration {
         let defaults = Self()
         self.init(
             timeout: scope.value("timeout", as: .duration(.seconds(60) ... .seconds(1_800)), default: defaults.timeout),
-            pending: scope.value("pending", as: .integer(1...5), default: defaults.pending),
             returnTo: scope.value("returnTo", as: .path, default: defaults.returnTo))
     }
 }

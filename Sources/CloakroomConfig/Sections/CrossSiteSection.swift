@@ -7,17 +7,13 @@ extension CrossSiteConfiguration {
     /// - `csrf.requireHeader.name`, `csrf.requireHeader.value`: a field required in every request with a session
     ///   cookie. Both required within `requireHeader`; default none.
     /// - `cors.origins`: a list of origins whose pages may read responses; default none, which disables CORS.
-    /// - `cors.maxAge`: 0s to 1d; default 10m.
     init(from root: ConfigScope) {
-        let defaults = CrossSiteConfiguration()
         let csrf = root.sectionWithDefaults("csrf")
         let cors = root.sectionWithDefaults("cors")
         self.init(
             trustedOrigins: csrf.list("trustedOrigins", as: .origin) ?? [],
             requiredField: RequiredField(from: csrf.section("requireHeader")),
-            corsOrigins: cors.list("origins", as: .origin) ?? [],
-            corsMaxAge: cors.value(
-                "maxAge", as: .duration(.zero ... .seconds(86_400)), default: defaults.corsMaxAge))
+            corsOrigins: cors.list("origins", as: .origin) ?? [])
     }
 }
 

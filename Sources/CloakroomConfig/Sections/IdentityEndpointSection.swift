@@ -5,16 +5,17 @@ extension IdentityEndpointConfiguration {
     ///
     /// - `method`: default `POST`, for `user` `GET`; with `oauth` only `POST`.
     /// - `path`: without a query. Required.
-    /// - `credentials`: `basic`, `bearer`, `json`, `form` or `oauth`; default `bearer`, for `signIn` `basic`.
+    /// - `credentials`, not of `user`: `basic`, `bearer`, `json`, `form` or `oauth`; default `bearer`, for `signIn`
+    ///   `basic`. `user` has the access token in `Authorization`.
     /// - `members`, of `json` and `form` only: the names of the members with the credentials: `name`, `password` of
     ///   `signIn`, `refreshToken` of `refresh` and `revoke`.
     /// - `static`: further members with fixed texts; only for calls with a body.
     /// - `client`: the gateway's own credentials; only for calls with a body.
-    /// - `accessToken`, `refreshToken`: member names in the response, joined by dots; default `accessToken`,
-    ///   `refreshToken`, with `oauth` `access_token`, `refresh_token`.
+    /// - `accessToken`, `refreshToken`, of `signIn` and `refresh` only: member names in the response, joined by dots;
+    ///   default `accessToken`, `refreshToken`, with `oauth` `access_token`, `refresh_token`.
     /// - `expiresIn`: the same for the lifetime in seconds; default: the `exp` claim of a JWT is used, with `oauth`
     ///   `expires_in`.
-    /// - `success`: which 2xx responses mean success; default all.
+    /// - `success`, not of `revoke`: which 2xx responses mean success; default all.
     /// - `errorCode`, of `signIn` and `refresh` only: the path of the error code; default `error`.
     /// - `rejectedStatuses`, of `signIn` and `refresh` only: the statuses, 400 to 499, that reject the password or the
     ///   refresh token; default 400, 401, 403, 422 for `signIn`, 401 for `refresh`, none with `oauth`.
@@ -26,17 +27,21 @@ extension IdentityEndpointConfiguration {
         let method = scope.value("method", as: .method, default: call == .user ? "GET" : "POST")
         if let warning = MethodRules.warning(about: method) { scope.warn(warning, at: "method") }
         let path = scope.required("path", as: .path)
-        let format = scope.value(
-            "credentials", as: .choice(), default: call == .signIn ? CredentialFormat.basic : .bearer)
+        let format =
+            call == .user
+            ? .bearer
+            : scope.value("credentials", as: .choice(), default: call == .signIn ? CredentialFormat.basic : .bearer)
         let body = IdentityBodySection(call, format: format, from: scope)
-        let accessToken = scope.value("accessToken", as: .members, default: format.accessToken)
-        let refreshToken = scope.value("refreshToken", as: .members, default: format.refreshToken)
-        let expiresIn = scope.optional("expiresIn", as: .members)
-        let success = SuccessRule(from: scope.section("success"))
-        let canBeRejected = call == .signIn || call == .refresh
-        let errorCode = canBeRejected ? scope.value("errorCode", as: .members, default: "error") : "error"
+        let issuesTokens = call == .signIn || call == .refresh
+        let accessToken =
+            issuesTokens ? scope.value("accessToken", as: .members, default: format.accessToken) : nil
+        let refreshToken =
+            issuesTokens ? scope.value("refreshToken", as: .members, default: format.refreshToken) : nil
+        let expiresIn = issuesTokens ? scope.optional("expiresIn", as: .members) : nil
+        let success = call == .revoke ? SuccessRule() : SuccessRule(from: scope.section("success"))
+        let errorCode = issuesTokens ? scope.value("errorCode", as: .members, default: "error") : "error"
         let rejected =
-            canBeRejected ? scope.nonEmptyList("rejectedStatuses", as: .integer(400...499), example: "401") : nil
+            issuesTokens ? scope.nonEmptyList("rejectedStatuses", as: .integer(400...499), example: "401") : nil
         let endsOn = call == .refresh ? scope.nonEmptyList("endsOn", as: .errorCode, example: "invalid_grant") : nil
         let userID = call == .user ? scope.value("id", as: .members, default: "id") : "id"
         if format == .oauth { Self.checkOAuth(call, method: method, scope) }
@@ -49,7 +54,6 @@ extension IdentityEndpointConfiguration {
     }
 
     private static func checkOAuth(_ call: TokenCallPaths.Call.Kind, method: String, _ scope: ConfigScope) {
-        guard call != .user else { return }
         if method != "POST" {
             scope.report(
                 ConfigValueError("\(method) is not supported with credentials: oauth", "write POST, or leave it out"),
@@ -80,12 +84,6 @@ private struct IdentityBodySection {
             self.members = members
             fixedMembers = []
             client = nil
-            if format == .form || format == .oauth {
-                scope.report(
-                    ConfigValueError(
-                        "\(format.rawValue) is not supported: the call has the access token in Authorization",
-                        "leave it out"), at: "credentials")
-            }
             return
         }
         let names = scope.section("members")

@@ -65,7 +65,6 @@ extension ValkeyConfiguration {
     /// - `prefix`: letters, digits, `:`, `-` and `_`; default `cloakroom`.
     /// - `timeout`: 10ms to 1m; default 500ms.
     /// - `replicas`: 0 to 5; default 1.
-    /// - `replicationTimeout`: 10ms to 10s; default 200ms.
     /// - Parameter isUsed: Whether this store is selected.
     init(from scope: ConfigScope, isUsed: Bool) {
         let defaults = ValkeyConfiguration()
@@ -84,10 +83,7 @@ extension ValkeyConfiguration {
             prefix: scope.value("prefix", as: .keyPrefix, default: defaults.prefix),
             timeout: scope.value(
                 "timeout", as: .duration(.milliseconds(10) ... .seconds(60)), default: defaults.timeout),
-            replicas: scope.value("replicas", as: .integer(0...5), default: defaults.replicas),
-            replicationTimeout: scope.value(
-                "replicationTimeout", as: .duration(.milliseconds(10) ... .seconds(10)),
-                default: defaults.replicationTimeout))
+            replicas: scope.value("replicas", as: .integer(0...5), default: defaults.replicas))
         checkAddresses(addresses, scope)
         checkTopology(scope)
         if isUsed, !scope.isSet("addresses") {

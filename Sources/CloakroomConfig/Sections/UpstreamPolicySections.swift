@@ -5,14 +5,12 @@ extension DNSConfiguration {
     /// `dns` of an upstream.
     ///
     /// - `interval`: 1s to 1d; default 30s.
-    /// - `eachAddress`: whether each address of a host name is a target; default `true`.
     /// - `keep`: 0s to 1d; default 2m.
     init(from scope: ConfigScope) {
         let defaults = DNSConfiguration()
         let format = ValueFormat<Duration>.duration(.seconds(1) ... .seconds(86_400))
         self.init(
             interval: scope.value("interval", as: format, default: defaults.interval),
-            eachAddress: scope.value("eachAddress", as: .flag, default: defaults.eachAddress),
             keep: scope.value("keep", as: .duration(.zero ... .seconds(86_400)), default: defaults.keep))
     }
 }
@@ -21,25 +19,12 @@ extension BalanceConfiguration {
     /// `balance` of an upstream.
     ///
     /// - `policy`: `latency` (default), `requests` or `roundRobin`.
-    /// - `halfLife`: 128ms to 1m; default 4s.
-    /// - `failurePenalty`: 0s to 1m; default 1s.
     /// - `slowStart`: 0s to 15m; default 0s.
     init(from scope: ConfigScope) {
         let defaults = BalanceConfiguration()
         self.init(
             policy: scope.value("policy", as: .choice(), default: defaults.policy),
-            halfLife: scope.value(
-                "halfLife", as: .duration(.milliseconds(128) ... .seconds(60)), default: defaults.halfLife),
-            failurePenalty: scope.value(
-                "failurePenalty", as: .duration(.zero ... .seconds(60)), default: defaults.failurePenalty),
             slowStart: scope.value("slowStart", as: .duration(.zero ... .seconds(900)), default: defaults.slowStart))
-        guard policy != .latency, !scope.isInvalid("policy") else { return }
-        for name in ["halfLife", "failurePenalty"] where scope.isSet(name) {
-            scope.warn(
-                ConfigValueError(
-                    "has no effect with policy \(policy.rawValue)", "leave it out, or write policy: latency"),
-                at: name)
-        }
     }
 }
 
@@ -47,13 +32,11 @@ extension HealthCheckConfiguration {
     /// `health` of an upstream.
     ///
     /// - `path` or `grpc`: what is requested; one of them is required.
-    /// - `method`: default `GET`.
     /// - `interval`: 500ms to 1h; default 5s.
     /// - `timeout`: 1ms to `interval`; default 2s, at most `interval`.
-    /// - `rise`, `fall`: 1 to 10; default 2 and 3.
+    /// - `fall`: 1 to 10; default 3.
     /// - `statuses`: statuses and ranges; default `200-299`.
-    /// - `start`: `up` (default) or `down`.
-    /// - `host`, `port`: default those of the target.
+    /// - `port`: default that of the target.
     /// - `apiToken`: whether the API token is sent; default `false`.
     /// - Parameters:
     ///   - upstream: The section of the upstream.
@@ -65,21 +48,16 @@ extension HealthCheckConfiguration {
     ) {
         let path = scope.optional("path", as: .path)
         let service = scope.optional("grpc", as: .grpcService)
-        let method = scope.value("method", as: .method, default: "GET")
         let interval = scope.value(
             "interval", as: .duration(.milliseconds(500) ... .seconds(3_600)), default: .seconds(5))
         let timeout = scope.value(
             "timeout", as: .duration(.milliseconds(1) ... .seconds(3_600)), default: min(.seconds(2), interval))
-        let rise = scope.value("rise", as: .integer(1...10), default: 2)
         let fall = scope.value("fall", as: .integer(1...10), default: 3)
         let statuses = scope.list("statuses", as: .statuses)
         scope.reading.document(scope.path + ["statuses"]) { $0.defaultValue = "[200-299]" }
-        let start = scope.value("start", as: .choice(), default: Start.up)
-        let host = scope.optional("host", as: .hostField)
         let port = scope.optional("port", as: .integer(1...65_535))
         let apiToken = scope.value("apiToken", as: .flag, default: false)
         guard scope.isPresent else { return nil }
-        if let warning = MethodRules.warning(about: method) { scope.warn(warning, at: "method") }
         if timeout > interval, !scope.isInvalid("timeout"), !scope.isInvalid("interval") {
             scope.report(
                 ConfigValueError(
@@ -98,23 +76,21 @@ extension HealthCheckConfiguration {
                 at: "apiToken", becauseOf: [upstream.path + ["apiToken"]])
         }
         Self.checkCalls(scope, protocolVersion, targets)
-        guard let probe = Self.probe(path, method, service, scope) else { return nil }
+        guard let probe = Self.probe(path, service, scope) else { return nil }
         self.init(
-            probe: probe, interval: interval, timeout: timeout, rise: rise, fall: fall,
-            statuses: statuses ?? [200...299], start: start, host: host, port: port, apiToken: apiToken)
+            probe: probe, interval: interval, timeout: timeout, fall: fall, statuses: statuses ?? [200...299],
+            port: port, apiToken: apiToken)
     }
 
-    private static func probe(
-        _ path: String?, _ method: String, _ service: String?, _ scope: ConfigScope
-    ) -> Probe? {
+    private static func probe(_ path: String?, _ service: String?, _ scope: ConfigScope) -> Probe? {
         guard scope.isSet("grpc") else {
             if !scope.isSet("path") {
                 scope.reading.reportMissing(
                     scope.path + ["path"], ConfigValueError("required key missing", "write it, or grpc"))
             }
-            return path.map { .http(path: $0, method: method) }
+            return path.map { .http(path: $0) }
         }
-        for name in ["path", "method", "statuses"] where scope.isSet(name) {
+        for name in ["path", "statuses"] where scope.isSet(name) {
             scope.report(
                 ConfigValueError("conflicts with grpc, which has its own request and result", "keep one of the two"),
                 at: name)
@@ -147,31 +123,18 @@ extension EjectionConfiguration {
     ///
     /// - `consecutive`: 0 (off) to 100; default 5.
     /// - `share`: 0 (off) to 1; default 0.5.
-    /// - `volume`: 5 to 100,000; default 20.
     /// - `statuses`: 500 to 599; default 502, 503, 504.
     /// - `time`: 1s to 1h; default 10s.
-    /// - `longest`: `time` to 1h; default 5m, at least `time`.
-    /// - `most`: 0 (off) to 1; default 0.5.
     init(from scope: ConfigScope) {
         let defaults = EjectionConfiguration()
         let range = ValueFormat<Duration>.duration(.seconds(1) ... .seconds(3_600))
         let statuses = scope.list("statuses", as: .integer(500...599))
         scope.reading.document(scope.path + ["statuses"]) { $0.defaultValue = "[502, 503, 504]" }
-        let time = scope.value("time", as: range, default: defaults.time)
         self.init(
             consecutive: scope.value("consecutive", as: .integer(0...100), default: defaults.consecutive),
             share: scope.value("share", as: .fraction(0...1), default: defaults.share),
-            volume: scope.value("volume", as: .integer(5...100_000), default: defaults.volume),
-            statuses: statuses.map(Set.init) ?? defaults.statuses, time: time,
-            longest: scope.value("longest", as: range, default: max(defaults.longest, time)),
-            most: scope.value("most", as: .fraction(0...1), default: defaults.most))
-        if longest < time, !scope.isInvalid("longest"), !scope.isInvalid("time") {
-            scope.report(
-                ConfigValueError(
-                    "must be at least the time \(ValueFormat<Duration>.rendered(time)), not"
-                        + " \(ValueFormat<Duration>.rendered(longest))", "raise it, or shorten time"),
-                at: "longest", becauseOf: [scope.path + ["time"]])
-        }
+            statuses: statuses.map(Set.init) ?? defaults.statuses,
+            time: scope.value("time", as: range, default: defaults.time))
         if let status = statuses?.first(where: { $0 <= 501 }) {
             scope.warn(
                 ConfigValueError(
@@ -198,7 +161,6 @@ extension RetryConfiguration {
     /// - `statuses`: a list of 502, 503, 504; default none.
     /// - `methods`: default GET, HEAD, OPTIONS.
     /// - `budget`: 0 to 1; default 0.1.
-    /// - `perSecond`: 0 to 1,000; default 3.
     /// - `attemptTimeout`: 0s (off) to 1d; default 0s.
     init(from scope: ConfigScope) {
         let defaults = RetryConfiguration()
@@ -210,7 +172,6 @@ extension RetryConfiguration {
         self.init(
             attempts: scope.isSet("attempts") ? attempts : nil, on: conditions.map(Set.init) ?? defaults.on,
             statuses: Set(statuses ?? []), methods: methods.map(Set.init) ?? defaults.methods, budget: budget,
-            perSecond: scope.value("perSecond", as: .integer(0...1_000), default: defaults.perSecond),
             attemptTimeout: scope.value(
                 "attemptTimeout", as: .duration(.zero ... .seconds(86_400)), default: defaults.attemptTimeout))
         for (name, value) in [
@@ -232,7 +193,7 @@ extension RetryConfiguration {
                     "leave it out unless all targets recognize repeated requests"), item: index, of: "methods")
         }
         guard attempts == 1, !scope.isInvalid("attempts") else { return }
-        for name in ["on", "statuses", "methods", "budget", "perSecond", "attemptTimeout"] where scope.isSet(name) {
+        for name in ["on", "statuses", "methods", "budget", "attemptTimeout"] where scope.isSet(name) {
             scope.warn(ConfigValueError("has no effect with attempts 1", "raise attempts, or leave it out"), at: name)
         }
     }

@@ -50,7 +50,6 @@ extension UpstreamConfiguration {
     /// - `zone`: the zone of the gateway; default none.
     /// - `protocol`: `http1` (default), `http2`, `h2c` or `auto`.
     /// - `dns`, `balance`, `health`, `eject`, `inFlight`, `retry`: see their sections. `health` is off by default.
-    /// - `panicBelow`: 0 to 1; default 0.
     /// - `preserveHost`: whether the client's `Host` is forwarded. Default `true`.
     /// - `apiToken.header`: the field for the API token; default `X-API-TOKEN`.
     /// - `apiToken.value` or `apiToken.valueFile`: the token. Required within `apiToken`.
@@ -74,7 +73,6 @@ extension UpstreamConfiguration {
             health: HealthCheckConfiguration(
                 from: scope.section("health"), upstream: scope, protocolVersion: version, targets: targets),
             eject: EjectionConfiguration(from: scope.sectionWithDefaults("eject")),
-            panicBelow: scope.value("panicBelow", as: .fraction(0...1), default: 0),
             inFlight: InFlightConfiguration(from: scope.sectionWithDefaults("inFlight")),
             retry: RetryConfiguration(from: scope.sectionWithDefaults("retry")),
             preserveHost: scope.value("preserveHost", as: .flag, default: true),
@@ -108,9 +106,6 @@ extension PoolConfiguration {
     /// - `pendingTimeout`: 1ms to 1d; default 10s.
     /// - `idleTimeout`: 1ms to 1d; default 1m.
     /// - `requestsPerConnection`: 0 to 1,000,000; default 0, which means unlimited.
-    /// - `connectionLifetime`: 0s to 1d; default 1h. `0s` means unlimited.
-    /// - `congestedAfter`, `congestedTimeout`: 1ms to 1d; default 500ms and 50ms.
-    /// - `streams`: 1 to 1,000; default 100. Only for HTTP/2.
     /// - `streamWindow`: 64KiB to 16MiB; default 128KiB. Only for HTTP/2.
     fileprivate init(from scope: ConfigScope, protocolVersion: UpstreamProtocol) {
         let defaults = PoolConfiguration()
@@ -121,26 +116,13 @@ extension PoolConfiguration {
             idleTimeout: scope.value("idleTimeout", as: .wait, default: defaults.idleTimeout),
             requestsPerConnection: scope.value(
                 "requestsPerConnection", as: .integer(0...1_000_000), default: defaults.requestsPerConnection),
-            connectionLifetime: scope.value(
-                "connectionLifetime", as: .duration(.zero ... .seconds(86_400)), default: defaults.connectionLifetime),
-            congestedAfter: scope.value("congestedAfter", as: .wait, default: defaults.congestedAfter),
-            congestedTimeout: scope.value("congestedTimeout", as: .wait, default: defaults.congestedTimeout),
-            streams: scope.value("streams", as: .integer(1...1_000), default: defaults.streams),
             streamWindow: scope.value(
                 "streamWindow", as: ByteSize.size(65_536...16_777_216), default: defaults.streamWindow))
-        if !protocolVersion.allowsHTTP2 {
-            for name in ["streams", "streamWindow"] where scope.isSet(name) {
-                scope.warn(
-                    ConfigValueError(
-                        "has no effect with protocol http1", "leave it out, or write protocol: http2, h2c or auto"),
-                    at: name)
-            }
-        }
-        if congestedTimeout > pendingTimeout, scope.isSet("congestedTimeout") {
+        if !protocolVersion.allowsHTTP2, scope.isSet("streamWindow") {
             scope.warn(
                 ConfigValueError(
-                    "has no effect: it is longer than pendingTimeout"
-                        + " \(ValueFormat<Duration>.rendered(pendingTimeout))", "shorten it"), at: "congestedTimeout")
+                    "has no effect with protocol http1", "leave it out, or write protocol: http2, h2c or auto"),
+                at: "streamWindow")
         }
     }
 }

@@ -48,7 +48,6 @@ enum RestartRequiredKeys {
         FixedKey("session.valkey.prefix") { $0.session.valkey.prefix },
         FixedKey("session.valkey.timeout") { $0.session.valkey.timeout },
         FixedKey("session.valkey.replicas") { $0.session.valkey.replicas },
-        FixedKey("session.valkey.replicationTimeout") { $0.session.valkey.replicationTimeout },
         FixedKey("session.idleTimeout") { $0.session.idleTimeout },
         FixedKey("session.absoluteTimeout") { $0.session.absoluteTimeout },
         FixedKey("session.maxSessions") { $0.session.maxSessions },

@@ -109,8 +109,6 @@ public struct CrossSiteConfiguration: Sendable, Equatable {
     public var requiredField: RequiredField?
     /// Origins whose pages may read responses, cookies included; empty disables CORS. Trusted for unsafe requests too.
     public var corsOrigins: [String]
-    /// How long a browser may cache a preflight response, 0 to 24 hours.
-    public var corsMaxAge: Duration
 
     /// A field and its value.
     public struct RequiredField: Sendable, Equatable {
@@ -128,12 +126,10 @@ public struct CrossSiteConfiguration: Sendable, Equatable {
 
     /// Creates a configuration.
     public init(
-        trustedOrigins: [String] = [], requiredField: RequiredField? = nil, corsOrigins: [String] = [],
-        corsMaxAge: Duration = .seconds(600)
+        trustedOrigins: [String] = [], requiredField: RequiredField? = nil, corsOrigins: [String] = []
     ) {
         self.trustedOrigins = trustedOrigins
         self.requiredField = requiredField
         self.corsOrigins = corsOrigins
-        self.corsMaxAge = corsMaxAge
     }
 }

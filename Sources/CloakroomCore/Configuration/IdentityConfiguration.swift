@@ -263,15 +263,15 @@ public enum SignatureAlgorithm: String, Sendable, Hashable, CaseIterable {
 public struct LoginConfiguration: Sendable, Equatable {
     /// The maximum duration of a login, 1 to 30 min.
     public var timeout: Duration
-    /// The maximum number of logins in progress of one browser, 1...5; a further one replaces the oldest.
-    public var pending: Int
+    /// The maximum number of logins in progress of one browser; a further one replaces the oldest. Each has a
+    /// cookie, so their number is that of a few tabs.
+    public static let pending = 3
     /// The path where the browser continues if the login did not request another.
     public var returnTo: String
 
     /// Creates the setting.
-    public init(timeout: Duration = .seconds(600), pending: Int = 3, returnTo: String = "/") {
+    public init(timeout: Duration = .seconds(600), returnTo: String = "/") {
         self.timeout = timeout
-        self.pending = pending
         self.returnTo = returnTo
     }
 }

@@ -100,7 +100,8 @@ public struct ValkeyConfiguration: Sendable, Equatable {
     /// The number of the server's replicas that have to confirm that a session was created, refreshed or ended, 0 to 5;
     /// 0 waits for none.
     public var replicas: Int
-    /// The maximum time to wait for these confirmations, 10 ms to 10 s.
+    /// The maximum time to wait for these confirmations, 10 ms to 10 s. Not configurable: the wait delays sign-ins, and a
+    /// write without confirmations is no error.
     public var replicationTimeout: Duration
 
     /// Creates a configuration.

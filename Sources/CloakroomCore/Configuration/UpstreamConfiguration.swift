@@ -20,9 +20,6 @@ public struct UpstreamConfiguration: Sendable, Equatable {
     public var health: HealthCheckConfiguration?
     /// When a target that fails requests is ejected.
     public var eject: EjectionConfiguration
-    /// The fraction of usable weight below which all targets except draining ones count as usable, 0...1. 0: only if
-    /// no target is usable.
-    public var panicBelow: Double
     /// The maximum number of requests in flight.
     public var inFlight: InFlightConfiguration
     /// Whether and how often a failed request is sent again.
@@ -53,7 +50,7 @@ public struct UpstreamConfiguration: Sendable, Equatable {
         name: String, targets: [UpstreamTargetConfiguration], tls: UpstreamTLSConfiguration? = nil,
         zone: String? = nil, protocolVersion: UpstreamProtocol = .http1, dns: DNSConfiguration = DNSConfiguration(),
         balance: BalanceConfiguration = BalanceConfiguration(), health: HealthCheckConfiguration? = nil,
-        eject: EjectionConfiguration = EjectionConfiguration(), panicBelow: Double = 0,
+        eject: EjectionConfiguration = EjectionConfiguration(),
         inFlight: InFlightConfiguration = InFlightConfiguration(), retry: RetryConfiguration = RetryConfiguration(),
         preserveHost: Bool = true, apiToken: APIToken? = nil, signIn: IdentityEndpointConfiguration? = nil,
         refresh: IdentityEndpointConfiguration? = nil, revoke: IdentityEndpointConfiguration? = nil,
@@ -69,7 +66,6 @@ public struct UpstreamConfiguration: Sendable, Equatable {
         self.balance = balance
         self.health = health
         self.eject = eject
-        self.panicBelow = panicBelow
         self.inFlight = inFlight
         self.retry = retry
         self.preserveHost = preserveHost
@@ -111,23 +107,28 @@ public struct PoolConfiguration: Sendable, Equatable {
     public var idleTimeout: Duration
     /// The number of requests after which a connection is closed, 0...1,000,000; 0 is unlimited.
     public var requestsPerConnection: Int
-    /// The age after which a connection is closed, so that DNS changes take effect; zero is unlimited.
+    /// The age after which a connection is closed, so that DNS changes take effect; zero is unlimited. Not configurable.
     public var connectionLifetime: Duration
-    /// The time after which a queue that was never empty is congested, 1 millisecond to 1 day.
+    /// The time after which a queue that was never empty is congested, 1 millisecond to 1 day: longer than a peak that a
+    /// queue passes. Not configurable; `pendingTimeout` and `maxPending` are.
     public var congestedAfter: Duration
-    /// The maximum time that a request waits in a congested queue, 1 millisecond to 1 day; then it is rejected with 503.
+    /// The maximum time that a request waits in a congested queue, 1 millisecond to 1 day; then it is rejected with 503, as
+    /// a lasting queue only delays all requests. Not configurable.
     public var congestedTimeout: Duration
     /// The maximum number of concurrent streams of an HTTP/2 connection, 1...1,000 (RFC 9113 §5.1.2).
     public var streams: Int
     /// The flow-control window of an HTTP/2 stream in bytes, 65,536...16,777,216 (RFC 9113 §6.9.2).
     public var streamWindow: Int
 
+    /// The value of ``streams``, which is not configurable: an upstream announces a lower limit itself.
+    public static let usualStreams = 100
+
     /// Creates pool limits.
     public init(
         maxConnections: Int = 1_024, maxPending: Int = 1_024, pendingTimeout: Duration = .seconds(10),
         idleTimeout: Duration = .seconds(60), requestsPerConnection: Int = 0,
         connectionLifetime: Duration = .seconds(3_600), congestedAfter: Duration = .milliseconds(500),
-        congestedTimeout: Duration = .milliseconds(50), streams: Int = 100, streamWindow: Int = 131_072
+        congestedTimeout: Duration = .milliseconds(50), streams: Int = usualStreams, streamWindow: Int = 131_072
     ) {
         self.maxConnections = maxConnections
         self.maxPending = maxPending

@@ -14,9 +14,11 @@ public struct BalanceConfiguration: Sendable, Hashable {
 
     /// The policy.
     public var policy: Policy
-    /// The time after which a measured latency has half of its weight, 128 milliseconds to 1 minute.
+    /// The time after which a measured latency has half of its weight, 128 milliseconds to 1 minute. Not configurable: the
+    /// default serves APIs of any speed, and only tests need another value.
     public var halfLife: Duration
-    /// The minimum latency that a failed request counts as, 0 seconds to 1 minute.
+    /// The minimum latency that a failed request counts as, 0 seconds to 1 minute, because a target that fails quickly would
+    /// otherwise attract requests. Not configurable.
     public var failurePenalty: Duration
     /// The time over which a new or recovered target receives its full share, 0 seconds (at once) to 15 minutes.
     public var slowStart: Duration
@@ -37,18 +39,10 @@ public struct BalanceConfiguration: Sendable, Hashable {
 public struct HealthCheckConfiguration: Sendable, Equatable {
     /// The request that is sent.
     public enum Probe: Sendable, Hashable {
-        /// A request with an upper-case method to a path; its response status is compared with ``statuses``.
-        case http(path: String, method: String)
+        /// GET of a path; its response status is compared with ``statuses``.
+        case http(path: String)
         /// `grpc.health.v1.Health/Check` for a service, an empty name for the whole server; `SERVING` passes.
         case grpc(service: String)
-    }
-
-    /// The state of a target before its first check.
-    public enum Start: String, Sendable, Hashable, CaseIterable {
-        /// Usable; the first check alone decides.
-        case up
-        /// Not usable until ``rise`` checks have passed.
-        case down
     }
 
     /// The request that is sent.
@@ -57,16 +51,13 @@ public struct HealthCheckConfiguration: Sendable, Equatable {
     public var interval: Duration
     /// The time for one check, more than zero and at most ``interval``.
     public var timeout: Duration
-    /// The number of consecutive passed checks after which a target is up, 1...10.
+    /// The number of consecutive passed checks after which a target is up, 1...10. Not configurable: one more check than
+    /// the first passed one costs a second.
     public var rise: Int
     /// The number of consecutive failed checks after which a target is down, 1...10.
     public var fall: Int
     /// The statuses that pass, within 100...599. Never empty. Not used by a gRPC probe.
     public var statuses: [ClosedRange<Int>]
-    /// The state before the first check.
-    public var start: Start
-    /// The `Host` value of the check (RFC 9110 §7.2); `nil` uses the target's.
-    public var host: String?
     /// The port of the check, 1...65535; `nil` uses the target's.
     public var port: Int?
     /// Whether the upstream's API token is sent.
@@ -75,8 +66,7 @@ public struct HealthCheckConfiguration: Sendable, Equatable {
     /// Creates settings.
     public init(
         probe: Probe, interval: Duration = .seconds(5), timeout: Duration = .seconds(2), rise: Int = 2, fall: Int = 3,
-        statuses: [ClosedRange<Int>] = [200...299], start: Start = .up, host: String? = nil, port: Int? = nil,
-        apiToken: Bool = false
+        statuses: [ClosedRange<Int>] = [200...299], port: Int? = nil, apiToken: Bool = false
     ) {
         self.probe = probe
         self.interval = interval
@@ -84,8 +74,6 @@ public struct HealthCheckConfiguration: Sendable, Equatable {
         self.rise = rise
         self.fall = fall
         self.statuses = statuses
-        self.start = start
-        self.host = host
         self.port = port
         self.apiToken = apiToken
     }
@@ -97,30 +85,30 @@ public struct EjectionConfiguration: Sendable, Equatable {
     public var consecutive: Int
     /// The fraction of failed requests within 10 seconds, 0...1; 0 disables this rule.
     public var share: Double
-    /// The minimum number of requests within 10 seconds for ``share``, 5...100,000.
-    public var volume: Int
+    /// The minimum number of requests within 10 seconds for ``share``: half of fewer requests can fail by chance.
+    public static let volume = 20
     /// The response statuses that count as failures, within 500...599.
     public var statuses: Set<Int>
     /// The duration of the first ejection, 1 second to 1 hour; each further one takes twice as long.
     public var time: Duration
-    /// The maximum duration of an ejection, ``time`` to 1 hour.
-    public var longest: Duration
-    /// The maximum fraction of an upstream's targets that are ejected at a time, 0...1; 0 disables ejection.
+    /// The maximum fraction of an upstream's targets that are ejected at a time, 0...1; 0 disables ejection. Not
+    /// configurable: if more than half of the targets fail, the others could not carry their load.
     public var most: Double
 
     /// Creates settings.
     public init(
-        consecutive: Int = 5, share: Double = 0.5, volume: Int = 20, statuses: Set<Int> = [502, 503, 504],
-        time: Duration = .seconds(10), longest: Duration = .seconds(300), most: Double = 0.5
+        consecutive: Int = 5, share: Double = 0.5, statuses: Set<Int> = [502, 503, 504], time: Duration = .seconds(10),
+        most: Double = 0.5
     ) {
         self.consecutive = consecutive
         self.share = share
-        self.volume = volume
         self.statuses = statuses
         self.time = time
-        self.longest = longest
         self.most = most
     }
+
+    /// The maximum duration of an ejection: 5 minutes, so that a recovered target is noticed, or ``time`` if longer.
+    public var longest: Duration { max(.seconds(300), time) }
 
     /// Whether a target can be ejected at all.
     public var isEnabled: Bool { most > 0 && (consecutive > 0 || share > 0) }
@@ -169,7 +157,8 @@ public struct RetryConfiguration: Sendable, Equatable {
     public var methods: Set<RequestMethod>
     /// The number of retries that each request adds to the budget, 0...1.
     public var budget: Double
-    /// The number of retries per second that are permitted in addition, 0...1,000.
+    /// The number of retries per second that are permitted in addition, 0...1,000, so that an upstream with few requests
+    /// has retries at all. Not configurable.
     public var perSecond: Int
     /// The maximum time from sending a request to its response head before another attempt; zero disables it.
     public var attemptTimeout: Duration
@@ -199,19 +188,16 @@ public struct RetryConfiguration: Sendable, Equatable {
     public var connectTargets: Int { isEnabled && on.contains(.connect) ? connects : 1 }
 }
 
-/// How host names of targets are resolved.
+/// How host names of targets are resolved. Each address of a name is a target.
 public struct DNSConfiguration: Sendable, Hashable {
     /// The time between two queries, 1 second to 1 day.
     public var interval: Duration
-    /// Whether each address of a host name is a target; otherwise the name is one target.
-    public var eachAddress: Bool
     /// How long an address is used after it was last in a DNS response, 0 seconds to 1 day.
     public var keep: Duration
 
     /// Creates settings.
-    public init(interval: Duration = .seconds(30), eachAddress: Bool = true, keep: Duration = .seconds(120)) {
+    public init(interval: Duration = .seconds(30), keep: Duration = .seconds(120)) {
         self.interval = interval
-        self.eachAddress = eachAddress
         self.keep = keep
     }
 }

@@ -34,6 +34,9 @@ public final class CORSPolicy: Sendable {
     private static let preflightVaryLine =
         Array("Vary: Origin, Access-Control-Request-Method, Access-Control-Request-Headers\r\n".utf8)
 
+    /// How long a browser may cache a preflight response, in seconds: short enough for a change of the configuration.
+    private static let maxAge = 600
+
     /// Creates the policy. Invalid origins are skipped.
     /// - Parameter injectable: The names of all fields that any route may inject: pages are never allowed to send them.
     public init(_ configuration: CrossSiteConfiguration, injectable: [String]) {
@@ -44,9 +47,8 @@ public final class CORSPolicy: Sendable {
             "Access-Control-Allow-Origin: \($0)\r\nAccess-Control-Allow-Credentials: true\r\n"
         }
         lines = permits.map { Array($0.utf8) + Self.varyLine }
-        let maxAge = max(0, configuration.corsMaxAge.components.seconds)
         preflightLines = permits.map {
-            Array("\($0)Access-Control-Max-Age: \(maxAge)\r\n".utf8) + Self.preflightVaryLine
+            Array("\($0)Access-Control-Max-Age: \(Self.maxAge)\r\n".utf8) + Self.preflightVaryLine
         }
         // The gateway accepts a client's own `Authorization` but does not forward it, so pages may be allowed to send
         // it.

@@ -61,7 +61,7 @@ public struct UpstreamStatus: Sendable, Equatable {
     public var name: String
     /// Its targets, in the order of the configuration.
     public var targets: [Target]
-    /// Whether targets that are not usable are used because too few are usable.
+    /// Whether targets that are not usable are used because none is usable.
     public var isPanicking: Bool
     /// Whether the retry budget is spent, so that failed requests are not sent again.
     public var isRetryBudgetSpent: Bool

@@ -78,7 +78,6 @@ struct BoardMembers {
         lastTick = previous.lastTick
         isPanicking = previous.isPanicking
         isBudgetSpent = previous.isBudgetSpent
-        table.panic.store(previous.table.panic.load(ordering: .relaxed), ordering: .relaxed)
     }
 
     /// Prepares the targets of a new table, and keeps those that it no longer has until their requests have ended. They

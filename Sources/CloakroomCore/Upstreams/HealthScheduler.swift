@@ -83,7 +83,7 @@ public struct HealthScheduler: Sendable {
             }
             entries[identity] = Entry(
                 configuration: configuration, isUp: !down.contains(identity),
-                isFirstDecisive: configuration.start == .up, number: 0)
+                isFirstDecisive: true, number: 0)
             schedule(identity, at: isStart ? now &+ share : now)
         }
     }

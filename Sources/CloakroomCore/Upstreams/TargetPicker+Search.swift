@@ -13,14 +13,12 @@ extension TargetPicker {
         {
             return .target(chooseOfAll(table, tier, random: random, MonotonicMilliseconds(now)))
         }
-        let isPanicking = table.panic.load(ordering: .relaxed)
-        let unusable = isPanicking ? TargetWord.drainingBit : TargetWord.unusableMask
         for tier in table.tiers {
             var candidates = Candidates()
             var isCapped = false
             for index in tier.entries where tried.isEmpty || !tried.contains(table.slot(of: index)) {
                 let word = table.word(of: index)
-                let isUsable = word.rawValue & unusable == 0
+                let isUsable = word.isUsable
                 guard isUsable || word.canProbe(now: now) else { continue }
                 if isFull(index, table) {
                     isCapped = isCapped || isUsable
@@ -33,9 +31,7 @@ extension TargetPicker {
                 }
             }
             if !candidates.isEmpty {
-                var choice = choose(table, tier, candidates, random: random, turn: &turn, now: now)
-                choice.isPanic = isPanicking && !table.word(of: choice.first).isUsable
-                return .target(choice)
+                return .target(choose(table, tier, candidates, random: random, turn: &turn, now: now))
             }
             if isCapped { return .reject(.cap) }
         }

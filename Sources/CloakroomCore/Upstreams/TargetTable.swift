@@ -52,8 +52,6 @@ public final class TargetTable: Sendable {
     private let slots: TargetSlots
     /// Whether there are only one tier, one class and no limit, which is the fast path.
     let isUniform: Bool
-    /// Whether too few targets are usable, so that all but draining ones are selected; see ``UpstreamBoard``.
-    let panic = Atomic<Bool>(false)
 
     /// The maximum number of entries.
     public static let maxCount = 256

@@ -16,7 +16,7 @@ extension UpstreamBoard {
             }
             members.claimProbeOfOnlyTarget(now: now)
             members.endWarmingOfAll(now: now)
-            members.updatePanic(below: settings.panicBelow)
+            members.updatePanic()
             panicking.store(members.isPanicking, ordering: .relaxed)
             budget.tick(elapsed: elapsed)
             let isBudgetSpent = settings.retry.isEnabled && budget.isReplenished && budget.available == 0
@@ -30,8 +30,7 @@ extension UpstreamBoard {
         }
     }
 
-    /// Whether unusable targets are used because too few or none are usable, as of the last tick. ``TargetTable/panic`` is
-    /// only set in the first case: without a usable target, ``TargetPicker`` finds that by itself.
+    /// Whether unusable targets are used because none is usable, as of the last tick. ``TargetPicker`` finds that by itself.
     public var isPanicking: Bool { panicking.load(ordering: .relaxed) }
 
     /// The condition of a target.
@@ -96,7 +95,7 @@ extension BoardMembers {
         for entry in table.entries[..<table.selectable] where entry.state.word.isUsable {
             guard let outcomes = records[entry.state.identity]?.outcomes else { continue }
             let (failed, total) = (outcomes.failed, outcomes.total)
-            guard total >= UInt64(max(configuration.volume, 1)), Double(failed) >= configuration.share * Double(total)
+            guard total >= UInt64(EjectionConfiguration.volume), Double(failed) >= configuration.share * Double(total)
             else { continue }
             let rest = (failed: Double(all.failed - failed), total: Double(all.total - total))
             guard rest.total > 0, Double(failed) * rest.total >= 3 * rest.failed * Double(total) else { continue }
@@ -113,17 +112,10 @@ extension BoardMembers {
         _ = entry.state.claimProbe(time: table.rules.probeTime, now: now)
     }
 
-    fileprivate mutating func updatePanic(below limit: Double) {
-        var usable = 0
-        var total = 0
-        for entry in table.entries[..<table.selectable] {
-            total += entry.weight
-            if entry.state.word.isUsable { usable += entry.weight }
-        }
-        // Without a usable target, `TargetPicker` selects the one that is expected to return first.
-        let isBelow = Double(usable) < limit * Double(total)
-        table.panic.store(isBelow, ordering: .relaxed)
-        let isPanicking = isBelow || usable == 0 && total > 0
+    /// Without a usable target, `TargetPicker` selects the one that is expected to return first.
+    fileprivate mutating func updatePanic() {
+        let entries = table.entries[..<table.selectable]
+        let isPanicking = !entries.isEmpty && !entries.contains { $0.state.word.isUsable }
         guard isPanicking != self.isPanicking else { return }
         self.isPanicking = isPanicking
         report(isPanicking ? .panicStarted : .panicEnded)

@@ -6,8 +6,6 @@ public struct BoardSettings: Sendable {
     public var balance: BalanceConfiguration
     /// When targets are ejected.
     public var eject: EjectionConfiguration
-    /// The fraction of the weight, 0...1, below which unusable targets are used too.
-    public var panicBelow: Double
     /// Limits of requests in flight.
     public var inFlight: InFlightConfiguration
     /// Retries; the board uses only the budget.
@@ -18,12 +16,11 @@ public struct BoardSettings: Sendable {
     /// Creates settings.
     public init(
         balance: BalanceConfiguration = BalanceConfiguration(), eject: EjectionConfiguration = EjectionConfiguration(),
-        panicBelow: Double = 0, inFlight: InFlightConfiguration = InFlightConfiguration(),
-        retry: RetryConfiguration = RetryConfiguration(), probeTime: Duration = .seconds(10)
+        inFlight: InFlightConfiguration = InFlightConfiguration(), retry: RetryConfiguration = RetryConfiguration(),
+        probeTime: Duration = .seconds(10)
     ) {
         self.balance = balance
         self.eject = eject
-        self.panicBelow = panicBelow
         self.inFlight = inFlight
         self.retry = retry
         self.probeTime = probeTime
@@ -152,7 +149,6 @@ public final class UpstreamBoard: Sendable {
             let slots = slots
             let entries = Self.entries(of: targets) { known[$0.identity] ?? Self.newState($0, slots, now: now) }
             members.table = TargetTable(entries, slots: slots, rules: pickRules)
-            members.table.panic.store(previous.panic.load(ordering: .relaxed), ordering: .relaxed)
             members.new = Set(entries.map(\.state.identity)).subtracting(known.keys)
             members.startingDown = Self.startingDown(targets)
             members.tableChanged(from: previous, rules: EstimateRules(settings.balance), now: now)

@@ -32,9 +32,9 @@ public enum UpstreamChange: Sendable, Equatable {
     case ejected(TargetIdentity, EjectionReason, milliseconds: Int)
     /// A target that was removed has no request in flight any more; its metrics can be withdrawn.
     case removed(TargetIdentity)
-    /// Unusable targets are used, because too few are usable.
+    /// Unusable targets are used, because none is usable.
     case panicStarted
-    /// Enough targets are usable again.
+    /// A target is usable again.
     case panicEnded
     /// The retry budget is spent.
     case budgetSpent

@@ -56,7 +56,7 @@ package struct ProviderLogins: Sendable {
         login = accounts.login
         upstreams = configuration.upstreams
         cookies = LoginCookies(
-            configuration.session.cookie, timeout: accounts.login.timeout, pending: accounts.login.pending,
+            configuration.session.cookie, timeout: accounts.login.timeout, pending: LoginConfiguration.pending,
             sealing: sealing)
     }
 

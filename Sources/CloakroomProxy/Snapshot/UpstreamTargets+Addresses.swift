@@ -80,7 +80,6 @@ extension UpstreamTargets {
     static func names(
         _ configuration: UpstreamConfiguration, adopting adopted: UpstreamTargets?
     ) -> [Int: ResolvedName] {
-        guard configuration.dns.eachAddress else { return [:] }
         let known = adopted.map { adopted in adopted.names.withLock { $0 } } ?? [:]
         var names: [Int: ResolvedName] = [:]
         for (index, target) in configuration.targets.enumerated() {

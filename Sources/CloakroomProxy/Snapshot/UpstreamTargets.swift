@@ -102,13 +102,12 @@ public final class UpstreamTargets: Sendable {
         board = UpstreamBoard(
             name: configuration.name,
             settings: BoardSettings(
-                balance: configuration.balance, eject: configuration.eject, panicBelow: configuration.panicBelow,
-                inFlight: configuration.inFlight, retry: configuration.retry,
+                balance: configuration.balance, eject: configuration.eject, inFlight: configuration.inFlight,
+                retry: configuration.retry,
                 probeTime: timeouts.connect + timeouts.responseHead),
             targets: Self.specifications(configuration, names: names) { _ in
                 // New targets next to others that are checked already need a passed check, as new addresses do.
-                adopted?.configuration.health == nil
-                    ? configuration.health?.start == .down : configuration.health != nil
+                adopted?.configuration.health != nil && configuration.health != nil
             },
             adopting: adopted?.board, now: NIODeadline.now().uptimeNanoseconds)
         current = Mutex(TargetSet(board.table, []))

@@ -26,7 +26,7 @@ public struct UpstreamMetrics: Sendable {
         let labels = [("upstream", upstream)]
         panic = registry.gauge(
             "cloakroom_upstream_panic",
-            help: "Whether unusable targets of an upstream are used because too few are usable.", labels: labels)
+            help: "Whether unusable targets of an upstream are used because none is usable.", labels: labels)
         retryBudget = registry.gauge(
             "cloakroom_upstream_retry_budget", help: "Retries that the budget of an upstream permits at once.",
             labels: labels)

@@ -92,7 +92,7 @@ struct StatusAlertTests {
                 UpstreamStatus(
                     name: "api", targets: [target(.up)], isPanicking: true, isRetryBudgetSpent: true,
                     staleNames: ["a.test"])) == [
-                    "critical: Too few targets of the upstream “api” are usable: all are used.",
+                    "critical: No target of the upstream “api” is usable: all are used.",
                     "warning: The retry budget of the upstream “api” is spent. Failed requests are not sent again.",
                     "warning: The host name a.test of the upstream “api” cannot be resolved. Its previous addresses are"
                         + " used.",

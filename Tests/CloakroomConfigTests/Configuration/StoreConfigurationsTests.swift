@@ -160,10 +160,6 @@ import Testing
             "write 0 to 5"
         ),
         (
-            "valkey: { replicationTimeout: 11s }",
-            "11:33: session.valkey.replicationTimeout: must be in the allowed range, not 11s", "write 10ms to 10s"
-        ),
-        (
             "valkey: { prefix: a b }", "11:21: session.valkey.prefix: must be a prefix, not \"a b\"",
             "write at most 64 letters, digits, colons, hyphens and underscores"
         ),

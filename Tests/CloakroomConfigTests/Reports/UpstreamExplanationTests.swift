@@ -99,7 +99,9 @@ import Testing
     }
 
     @Test func aRouteCanDisableRetriesAndRestrictThemAsGRPC() throws {
-        let plain = "targets: [\"http://10.0.0.1\"]\nprotocol: h2c\neject: { most: 0 }\nhealth: { grpc: \"\" }"
+        let plain =
+            "targets: [\"http://10.0.0.1\"]\nprotocol: h2c\neject: { consecutive: 0, share: 0 }\n"
+            + "health: { grpc: \"\" }"
         let disabled = try Self.lines(upstream: plain, route: ", retry: false")
         #expect(disabled.contains("retry: none on this route"))
         #expect(disabled.contains("ejection: none"))

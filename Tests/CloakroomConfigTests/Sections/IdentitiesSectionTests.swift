@@ -140,7 +140,6 @@ struct IdentitiesSectionTests {
             ("publicURL: http://localhost:8080", "publicURL: http://app.example.com", "14:14", "https origin"),
             ("publicURL: http://localhost:8080", "publicURL: https://app.example.com/", "14:14", "without a path"),
             ("login: { returnTo: / }", "login: { returnTo: /away }", "15:", "that a route serves"),
-            ("login: { returnTo: / }", "login: { pending: 6 }", "15:", "must be"),
             ("login: { returnTo: / }", "login: { timeout: 31m }", "15:", "must be"),
             ("login: { returnTo: / }", "identities: [compny]", "15:", "unknown identity \"compny\""),
             ("login: { returnTo: / }", "identities: [company, company]", "15:", "must be unique"),

@@ -33,7 +33,7 @@ struct IdentityEndpointSectionTests {
               success: { statuses: [200, 201], member: result.ok, value: "yes" }
               errorCode: result.code
             refresh: { path: /again, credentials: json, members: { refreshToken: token }, endsOn: [expired, any400] }
-            revoke: { path: /end, credentials: form, members: { refreshToken: token }, success: { statuses: [204] } }
+            revoke: { path: /end, credentials: form, members: { refreshToken: token } }
             user: { path: /me, success: { member: ok } }
             """)
         #expect(
@@ -54,8 +54,7 @@ struct IdentityEndpointSectionTests {
         #expect(
             upstream.revoke
                 == IdentityEndpointConfiguration(
-                    path: "/end", credentials: .form, members: .init(refreshToken: "token"),
-                    success: .init(statuses: [204])))
+                    path: "/end", credentials: .form, members: .init(refreshToken: "token")))
         #expect(
             upstream.user
                 == IdentityEndpointConfiguration(
@@ -158,11 +157,14 @@ struct IdentityEndpointSectionTests {
         #expect(errors.first?.contains("upstreams.api.refresh.\(key): ") == true, "\(errors)")
     }
 
-    @Test("reports a form for the user call, which has the access token in a field")
-    func userForm() throws {
-        for format in ["form", "oauth"] {
-            let errors = try Self.errors("signIn: { path: /auth }\nuser: { path: /me, credentials: \(format) }")
-            #expect(errors.count == 1 && errors[0].contains("upstreams.api.user.credentials: "), "\(errors)")
+    @Test("reports keys that a call has no use for")
+    func uselessKeys() throws {
+        for (call, key) in [
+            ("user", "credentials: bearer"), ("user", "accessToken: a"), ("revoke", "expiresIn: a"),
+            ("revoke", "success: { member: a }"),
+        ] {
+            let errors = try Self.errors("signIn: { path: /auth }\n\(call): { path: /me, \(key) }")
+            #expect(errors.count == 1 && errors[0].contains("unknown key"), "\(errors)")
         }
     }
 

@@ -11,10 +11,9 @@ private let middle: UInt64 = 1 << 63
 @Suite("Health scheduler")
 struct HealthSchedulerTests {
     private func configuration(
-        interval: Duration = .seconds(5), timeout: Duration = .seconds(2), start: HealthCheckConfiguration.Start = .up
+        interval: Duration = .seconds(5), timeout: Duration = .seconds(2)
     ) -> HealthCheckConfiguration {
-        HealthCheckConfiguration(
-            probe: .http(path: "/", method: "GET"), interval: interval, timeout: timeout, start: start)
+        HealthCheckConfiguration(probe: .http(path: "/"), interval: interval, timeout: timeout)
     }
 
     private func scheduler(
@@ -23,8 +22,7 @@ struct HealthSchedulerTests {
         var scheduler = HealthScheduler()
         let targets = (0..<count).map { testIdentity($0) }
         scheduler.setTargets(
-            targets, down: configuration.start == .down ? Set(targets) : [], upstream: "api",
-            configuration: configuration, isStart: isStart, now: start)
+            targets, upstream: "api", configuration: configuration, isStart: isStart, now: start)
         return scheduler
     }
 
@@ -81,13 +79,6 @@ struct HealthSchedulerTests {
         #expect(down.isUp(testIdentity(0)) == false)
         var up = scheduler(1, configuration())
         #expect(run(&up, [true, false, false, false]).changes == [.unchanged, .unchanged, .unchanged, .down])
-    }
-
-    @Test("Targets that start down need `rise` passed checks")
-    func startDown() {
-        var scheduler = scheduler(1, configuration(start: .down))
-        #expect(scheduler.isUp(testIdentity(0)) == false)
-        #expect(run(&scheduler, [true, true]).changes == [.unchanged, .up])
     }
 
     @Test("`fall` and `rise` results in a row change the state; checks are 1 s apart meanwhile")

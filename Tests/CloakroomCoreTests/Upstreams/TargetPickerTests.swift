@@ -335,20 +335,6 @@ struct TargetPickerTests {
         #expect(rejection(table, tried: tried) == .noTarget)
     }
 
-    @Test("In panic all but draining targets are selected, and probes are still claimed")
-    func panic() {
-        let table = table(weights: Array(repeating: 100, count: 4))
-        for index in 0..<4 { measure(table, index, milliseconds: 10) }
-        table.panic.store(true, ordering: .relaxed)
-        table[0].state.apply(.checkFailed, now: now)
-        eject(table, 1)
-        table[2].state.apply(.drained, now: now)
-        let shares = shares(table)
-        #expect(shares[0] > 0.25 && shares[1] > 0.25 && shares[2] == 0 && shares[3] > 0.25)
-        eject(table, 3, at: now - 10 * second)
-        #expect(choice(table) == TargetPicker.Choice(first: 3, isProbe: true))
-    }
-
     @Test("The entries of a table are limited and sorted by tier and weight, draining ones last")
     func tables() {
         let table = table(weights: [0, 100, 300, 100], tiers: [0, 1, 1, 0])

@@ -16,7 +16,7 @@ struct UpstreamAddressesTests {
 
     private func targets(
         _ names: FakeNames, _ configured: [UpstreamTargetConfiguration] = [.http("api.test", 80)],
-        health: HealthCheckConfiguration? = HealthCheckConfiguration(probe: .http(path: "/", method: "GET")),
+        health: HealthCheckConfiguration? = HealthCheckConfiguration(probe: .http(path: "/")),
         adopting old: UpstreamTargets? = nil
     ) throws -> UpstreamTargets {
         let configuration = UpstreamConfiguration(

@@ -22,8 +22,8 @@ final class HTTP2HealthCheck: ChannelInboundHandler {
         init(_ probe: HealthCheckConfiguration.Probe, scheme: String, host: String, token: (String, String)?) {
             var headers = HPACKHeaders()
             switch probe {
-            case .http(let path, let method):
-                headers.add(name: ":method", value: method)
+            case .http(let path):
+                headers.add(name: ":method", value: "GET")
                 headers.add(name: ":path", value: path)
                 call = nil
             case .grpc(let service):

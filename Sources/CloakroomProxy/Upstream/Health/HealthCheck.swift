@@ -73,8 +73,8 @@ struct HealthCheck: Sendable {
     /// - Parameters:
     ///   - host: Value of `Host`.
     ///   - moreFieldLines: Complete field lines, such as that of the API token.
-    static func request(method: String, path: String, host: String, moreFieldLines: [UInt8] = []) -> [UInt8] {
-        Array("\(method) \(path) HTTP/1.1\r\nHost: \(host)\r\nUser-Agent: cloakroom-health\r\n".utf8) + moreFieldLines
+    static func request(path: String, host: String, moreFieldLines: [UInt8] = []) -> [UInt8] {
+        Array("GET \(path) HTTP/1.1\r\nHost: \(host)\r\nUser-Agent: cloakroom-health\r\n".utf8) + moreFieldLines
             + Array("Connection: close\r\n\r\n".utf8)
     }
 
@@ -86,11 +86,11 @@ struct HealthCheck: Sendable {
         connector = UpstreamConnector(eventLoop: eventLoop)
         timeout = .nanoseconds(Int64(clamping: configuration.timeout.wholeNanoseconds))
         protocolVersion = upstream.configuration.protocolVersion
-        let host = configuration.host ?? String(decoding: upstream.hosts[target.index], as: UTF8.self)
+        let host = String(decoding: upstream.hosts[target.index], as: UTF8.self)
         let token = configuration.apiToken ? upstream.configuration.apiToken : nil
-        if case .http(let path, let method) = configuration.probe {
+        if case .http(let path) = configuration.probe {
             request = Self.request(
-                method: method, path: path, host: host, moreFieldLines: token == nil ? [] : upstream.apiTokenLine)
+                path: path, host: host, moreFieldLines: token == nil ? [] : upstream.apiTokenLine)
         } else {
             request = nil
         }

@@ -146,7 +146,7 @@ struct UpstreamReporter {
         if checks.allSatisfy({ $0.outcome == first.outcome }) {
             reason = "each target: \(first.outcome)"
             if case .status = first.outcome {
-                hint = "compare health.path, health.host and health.statuses with the targets"
+                hint = "compare health.path and health.statuses with the targets"
             }
         }
         log(.checksFailed, upstream, ["reason": "\(reason)", "hint": "\(hint)"], now: now)
@@ -215,8 +215,8 @@ enum UpstreamEvent: Hashable {
         case .returned: "upstream target returned"
         case .checkFailed: "health check failed"
         case .checksFailed: "no target passed its first health check"
-        case .panicStarted: "too few upstream targets are usable, all are used"
-        case .panicEnded: "enough upstream targets are usable"
+        case .panicStarted: "no upstream target is usable, all are used"
+        case .panicEnded: "an upstream target is usable again"
         case .dnsChanged: "addresses of upstream changed"
         case .budgetSpent: "retry budget is spent"
         case .addressesHidden: "some addresses of upstream have no metrics"

@@ -66,7 +66,7 @@ struct HTTP2HealthCheckTests {
         try await FrameServer.run(script: script) { port, server in
             let setup = GatewaySetup().http2Upstream(port) {
                 $0.health = HealthCheckConfiguration(
-                    probe: .http(path: "/health", method: "GET"), interval: .milliseconds(500),
+                    probe: .http(path: "/health"), interval: .milliseconds(500),
                     timeout: .milliseconds(500), apiToken: true)
             }
             try await setup.run { gateway in

@@ -15,7 +15,7 @@ struct UpstreamSupervisorTests {
         interval: Duration = .milliseconds(500), timeout: Duration = .seconds(10)
     ) -> HealthCheckConfiguration {
         HealthCheckConfiguration(
-            probe: .http(path: "/health", method: "GET"), interval: interval, timeout: timeout, rise: 3, fall: 2)
+            probe: .http(path: "/health"), interval: interval, timeout: timeout, rise: 3, fall: 2)
     }
 
     private func setUp(
