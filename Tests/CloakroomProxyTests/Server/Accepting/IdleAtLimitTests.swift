@@ -83,6 +83,36 @@ struct IdleAtLimitTests {
     }
 
     @Test(
+        "Rule 81: a head that begins after a long silence counts from its first byte", arguments: ["http/1.1", "h2"])
+    func headAfterSilence(version: String) async throws {
+        try await Self.setup(2).http2 { $0.limits.connections = 2 }.run { gateway in
+            let isClosed: () -> Bool
+            if version == "h2" {
+                let client = try await gateway.http2()
+                try await client.settle()
+                try await gateway.advance(.seconds(55), inStepsOf: .seconds(5))
+                client.send(.headers(1, block: [0x82], isWhole: false))
+                isClosed = { client.isClosed }
+            } else {
+                let client = try await gateway.client()
+                #expect(try await client.exchange(Ask.get()).text == "ok")
+                try await gateway.advance(.seconds(55), inStepsOf: .seconds(5))
+                client.send("GET /public/a HTTP/1.1\r\nHost: a")
+                isClosed = { client.isClosed }
+            }
+            let second = try await gateway.client()
+            let new = try await gateway.client()
+            new.send(Ask.get())
+            try await gateway.advance(.milliseconds(2_900))
+            #expect(!isClosed())
+            #expect(!second.isClosed)
+            #expect(new.received == 0)
+            try await gateway.advance(.milliseconds(200))
+            #expect(try await new.response().text == "ok")
+        }
+    }
+
+    @Test(
         "Rule 81: handshakes and PROXY headers that are not complete after 3 s count as idle", arguments: [true, false])
     func unfinishedSetup(isTLS: Bool) async throws {
         let directory = try CertificateFixture()
