@@ -67,15 +67,10 @@ extension LoopContext {
         for pool in pools {
             let waiting = pool.starvedWaiters(now: now)
             guard waiting > 0 else { continue }
-            var leases: [PressureRule.Lease] = []
-            var holders: [any LoopRegistered] = []
-            for member in registered {
-                guard let lease = member.leaseOfSlowClient(from: pool, now: now) else { continue }
-                leases.append(lease)
-                holders.append(member)
-            }
-            for index in pressure.select(waiting, of: leases, total: pool.machine.leasedCount) {
-                holders[index].endLeaseOfSlowClient()
+            var leases: [SlowLease] = []
+            for member in registered { member.addSlowLeases(of: pool, now: now, to: &leases) }
+            for index in pressure.select(waiting, of: leases.map(\.pace), total: pool.machine.leasedCount) {
+                leases[index].lease.endForOthers()
             }
         }
     }

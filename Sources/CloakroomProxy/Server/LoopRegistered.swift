@@ -22,10 +22,8 @@ protocol LoopRegistered: AnyObject {
     func sessionsChanged(now: UInt64)
     func drain()
     func closeNow()
-    /// The lease that it holds of a pool, if an exchange waits for its client.
-    func leaseOfSlowClient(from pool: UpstreamPool, now: UInt64) -> PressureRule.Lease?
-    /// Ends the lease, because other requests wait.
-    func endLeaseOfSlowClient()
+    /// Adds the leases of a pool that it holds and whose exchanges wait for their clients.
+    func addSlowLeases(of pool: UpstreamPool, now: UInt64, to leases: inout [SlowLease])
     /// Ends gracefully, if it is an idle client connection with a large receive window.
     func returnIdleWindow() -> Bool
     /// Whether the peer has acknowledged all that was sent. One system call.
@@ -40,9 +38,11 @@ extension LoopRegistered {
     var idle: (since: UInt64, load: ClientLoad?)? { nil }
     func configurationReplaced() {}
     func sessionsChanged(now: UInt64) {}
-    func leaseOfSlowClient(from pool: UpstreamPool, now: UInt64) -> PressureRule.Lease? { nil }
-    func endLeaseOfSlowClient() {}
+    func addSlowLeases(of pool: UpstreamPool, now: UInt64, to leases: inout [SlowLease]) {}
     func returnIdleWindow() -> Bool { false }
     var isAllAcknowledged: Bool { true }
     func endIdle() { closeNow() }
 }
+
+/// A lease whose exchange waits for its client, with the pace of the client.
+typealias SlowLease = (lease: UpstreamLease, pace: PressureRule.Lease)
