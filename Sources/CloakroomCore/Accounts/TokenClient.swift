@@ -9,7 +9,8 @@ public protocol TokenClient: Sendable {
     /// Exchanges a session's refresh token for new tokens. If the response contains no refresh token, the current one is
     /// kept.
     /// - Returns: An update with tokens.
-    /// - Throws: ``TokenClientError``; of kind `rejected` only if the upstream rejected the refresh token itself.
+    /// - Throws: ``TokenClientError``; of kind `rejected` only if the upstream rejected the refresh token itself, or issued
+    ///   tokens for another user: the session has to end.
     func refresh(_ session: Session, traceparent: String?, now: Timestamp) async throws(TokenClientError)
         -> SessionUpdate
     /// Fetches the user's data again. Called after a refresh, before the new tokens are saved and used.
@@ -112,10 +113,14 @@ public struct TokenClientError: Error, Sendable, Equatable {
     /// call was sent without a response, the credential may have been checked.
     public let isUnjudged: Bool
 
+    /// Tokens that were issued for another user, which nothing must use; `nil` if there are none.
+    public let foreign: TokenSet?
+
     /// Creates an error.
-    public init(_ kind: Kind, in call: Operation, isUnjudged: Bool = false) {
+    public init(_ kind: Kind, in call: Operation, isUnjudged: Bool = false, foreign: TokenSet? = nil) {
         self.kind = kind
         self.call = call
+        self.foreign = foreign
         self.isUnjudged = isUnjudged
     }
 }

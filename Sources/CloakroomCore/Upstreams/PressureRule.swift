@@ -44,9 +44,6 @@ public struct PressureRule: Sendable, Equatable {
             self.client = client
         }
 
-        /// Whether this lease has moved less for its age.
-        public func isSlower(than other: Lease) -> Bool { (rate, other.age) < (other.rate, age) }
-
         /// Bytes per second.
         fileprivate var rate: Double { Double(max(0, moved)) / (Double(age) / 1_000_000_000) }
     }

@@ -72,9 +72,9 @@ extension OpenIDProvider {
     /// The wait for metadata and keys and the call take no longer than one call together, and keys for the response
     /// three seconds more, because the lease on the session ends soon after.
     ///
-    /// Only a 400 or 401 with a code of ``IdentityConfiguration/endsOn`` rejects the refresh token. An ID token in the
-    /// response must be of the same user; otherwise the whole response is discarded, because its access token may be of
-    /// another user too. An ID token whose key cannot be fetched in time counts as absent.
+    /// A 400 or 401 with a code of ``IdentityConfiguration/endsOn`` rejects the refresh token, and so does an ID token of
+    /// another user: its access token may be of that user too. Another ID token that is invalid discards the whole
+    /// response. An ID token whose key cannot be fetched in time counts as absent.
     /// - Throws: ``TokenClientError``.
     package func refresh(
         _ session: Session, traceparent: String?, now: Timestamp
@@ -96,7 +96,8 @@ extension OpenIDProvider {
         }
         var tokens = issued.tokens
         tokens.refreshToken = tokens.refreshToken ?? refreshToken
-        let updated = try await updated(provenance, with: issued, until: deadline + Self.refreshKeyTime)
+        let updated = try await updated(
+            provenance, with: issued, tokens, until: deadline + Self.refreshKeyTime)
         return SessionUpdate(
             tokens: tokens, provenance: updated == provenance ? nil : updated, endsBy: issued.endsBy)
     }
@@ -299,8 +300,10 @@ extension OpenIDProvider {
 
     /// What the provider states with a refresh (OpenID Connect Core §12.2). The time and the nonce of the authentication
     /// stay those of the sign-in.
+    /// - Parameter tokens: The tokens of a session with this response.
     private func updated(
-        _ provenance: SessionProvenance, with issued: IssuedTokens, until deadline: ContinuousClock.Instant
+        _ provenance: SessionProvenance, with issued: IssuedTokens, _ tokens: TokenSet,
+        until deadline: ContinuousClock.Instant
     ) async throws(TokenClientError) -> SessionProvenance {
         guard let text = issued.idToken else { return provenance }
         let idToken: IDToken
@@ -317,6 +320,9 @@ extension OpenIDProvider {
             // Without its key, nothing in the token counts, as if the provider had sent none. The other tokens count: the
             // previous refresh token is spent, so that discarding its successor would end the session.
             if error.isWithoutKey { return provenance }
+            if error.kind == .failed(.token(.otherSubject)) {
+                throw TokenClientError(.rejected, in: .refresh, foreign: tokens)
+            }
             throw TokenClientError(.invalidResponse, in: .refresh)
         }
         var updated = provenance

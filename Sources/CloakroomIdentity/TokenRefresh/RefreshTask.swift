@@ -158,6 +158,7 @@ private struct RefreshTask: Sendable {
             }
             return activeRefresh.refreshed(update, now: now)
         } catch {
+            foreign = error.foreign ?? foreign
             return activeRefresh.refreshFailed(error.kind, now: now)
         }
     }

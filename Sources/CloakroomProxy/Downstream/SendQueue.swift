@@ -35,6 +35,23 @@ enum SendQueue {
     #endif
 }
 
+/// Connections that wait on a listening socket to be accepted.
+enum ListenQueue {
+    /// One system call, on the channel's event loop; elsewhere the result follows later.
+    /// - Returns: The number of connections; `nil` if the system does not report it.
+    static func count(of channel: any Channel) -> EventLoopFuture<Int?> {
+        #if os(Linux)
+            if let provider = channel as? any SocketOptionProvider {
+                let future: EventLoopFuture<TCPInformation> = provider.unsafeGetSocketOption(
+                    level: NIOBSDSocket.OptionLevel(rawValue: CInt(IPPROTO_TCP)),
+                    name: NIOBSDSocket.Option(rawValue: TCPInformation.optionName))
+                return future.map(\.waitingConnections)
+            }
+        #endif
+        return channel.eventLoop.makeSucceededFuture(nil)
+    }
+}
+
 #if os(Linux)
     /// The beginning of `struct tcp_info` (linux/tcp.h), which the system fills as far as it knows its fields. All of it
     /// is plain memory, so any content is valid.
@@ -66,6 +83,15 @@ enum SendQueue {
         private var deliveredMarked: UInt32 = 0
         private var bytesSent: UInt64 = 0
         private var bytesRetransmitted: UInt64 = 0
+
+        /// Connections that wait to be accepted, of a listening socket: `tcpi_unacked`, which is only reported together with
+        /// the length of the queue, `tcpi_sacked`.
+        var waitingConnections: Int? {
+            let fields = withUnsafeBytes(of: head) { bytes in
+                (bytes.load(fromByteOffset: 24, as: UInt32.self), bytes.load(fromByteOffset: 28, as: UInt32.self))
+            }
+            return fields.1 == 0 ? nil : Int(fields.0)
+        }
 
         /// Bytes in the send buffer: not sent, or not acknowledged.
         var unacknowledgedBytes: Int {

@@ -14,7 +14,11 @@ import NIOSSL
 /// part of a large output is flushed separately, so the buffer keeps its initial size. Below TLS, this handler holds
 /// the encrypted parts until the end of the output, so that one flush still sends all of them.
 ///
-/// The first large output adds the handler to the pipeline. Connections with small responses only do not have it.
+/// Each part that waits for the client keeps the storage of that buffer, 16 KiB however small the part is. This handler
+/// passes on a copy of a small part instead.
+///
+/// The handler is added to the pipeline by the first large output, and when small output waits for the client.
+/// Connections with small responses only, whose clients read them, do not have it.
 final class TLSOutput: ChannelOutboundHandler {
     typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
@@ -22,6 +26,10 @@ final class TLSOutput: ChannelOutboundHandler {
     /// Maximum number of bytes of a part: encrypted, it fits in the initial buffer of 16,384 bytes. A record of an AEAD
     /// cipher has at most 32 bytes more than its content (RFC 5246 §6.2.3.3, RFC 8446 §5.2).
     static let partSize = 16_352
+
+    /// Number of small flushes after which it is checked whether any output waits. The check costs more than a flush
+    /// should; until it, each flush that waits keeps 16 KiB.
+    static let uncheckedFlushes = 16
 
     private var context: ChannelHandlerContext?
     /// Whether parts have been written and not sent.
@@ -31,6 +39,8 @@ final class TLSOutput: ChannelOutboundHandler {
     private var held: [(bytes: NIOAny, promise: EventLoopPromise<Void>?)] = []
     /// The last encrypted part since a large output. It shares the storage of the TLS handler's buffer.
     private var last: ByteBuffer?
+    /// Small flushes since the last check.
+    private var unchecked = 0
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
 
@@ -42,8 +52,11 @@ final class TLSOutput: ChannelOutboundHandler {
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-        if isHolding || last != nil { last = Self.unwrapOutboundIn(data) }
-        if isHolding { held.append((data, promise)) } else { context.write(data, promise: promise) }
+        let part = Self.unwrapOutboundIn(data)
+        if isHolding || last != nil { last = part }
+        let isSmall = 2 * part.readableBytes <= Self.partSize
+        let bytes = isSmall ? NIOAny(ByteBuffer(buffer: part)) : data
+        if isHolding { held.append((bytes, promise)) } else { context.write(bytes, promise: promise) }
     }
 
     func flush(context: ChannelHandlerContext) {
@@ -57,18 +70,30 @@ final class TLSOutput: ChannelOutboundHandler {
 
     /// Encrypts output. It is sent by ``release()``.
     fileprivate func hold(_ bytes: ByteBuffer, from handler: ChannelHandlerContext) {
-        if context == nil {
-            // Fails only if the connection is closed.
-            guard let tls = try? handler.pipeline.syncOperations.handler(type: NIOSSLServerHandler.self),
-                (try? handler.pipeline.syncOperations.addHandler(self, position: .before(tls))) != nil
-            else { return handler.write(NIOAny(bytes), promise: nil) }
-        }
+        guard add(to: handler.pipeline.syncOperations) else { return handler.write(NIOAny(bytes), promise: nil) }
         isHolding = true
         var rest = bytes
         while rest.readableBytes > Self.partSize, let part = rest.readSlice(length: Self.partSize) {
             handler.writeAndFlush(NIOAny(part), promise: nil)
         }
         handler.writeAndFlush(NIOAny(rest), promise: nil)
+    }
+
+    /// Adds the handler below TLS, if it has not been added.
+    /// - Returns: `false` if the connection is closed.
+    private func add(to pipeline: ChannelPipeline.SynchronousOperations) -> Bool {
+        if context != nil { return true }
+        guard let tls = try? pipeline.handler(type: NIOSSLServerHandler.self) else { return false }
+        return (try? pipeline.addHandler(self, position: .before(tls))) != nil
+    }
+
+    /// Small output was flushed without this handler.
+    fileprivate func flushed(_ handler: ChannelHandlerContext) {
+        guard context == nil else { return }
+        unchecked += 1
+        guard unchecked == Self.uncheckedFlushes else { return }
+        unchecked = 0
+        if SendQueue.buffered(in: handler.channel) > 0 { _ = add(to: handler.pipeline.syncOperations) }
     }
 
     /// Sends the output that is held.
@@ -111,8 +136,10 @@ extension DownstreamConnectionInfo {
 
     /// Writes the last output of an event, and sends all.
     func writeAndFlush(_ bytes: ByteBuffer, from handler: ChannelHandlerContext) {
-        guard let output, output.isHolding || bytes.readableBytes > TLSOutput.partSize else {
-            return handler.writeAndFlush(NIOAny(bytes), promise: nil)
+        guard let output else { return handler.writeAndFlush(NIOAny(bytes), promise: nil) }
+        guard output.isHolding || bytes.readableBytes > TLSOutput.partSize else {
+            handler.writeAndFlush(NIOAny(bytes), promise: nil)
+            return output.flushed(handler)
         }
         output.hold(bytes, from: handler)
         flush(from: handler)

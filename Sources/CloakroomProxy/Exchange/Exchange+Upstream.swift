@@ -117,6 +117,7 @@ extension Exchange: UpstreamDelegate {
             pool?.release(lease)
             return
         }
+        if drainingStream != nil { countDrainingAttempt() }
         upstream = lease
         attempts.sent()
         let config = snapshot.config

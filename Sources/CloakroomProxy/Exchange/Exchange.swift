@@ -42,7 +42,7 @@ final class Exchange: Equatable {
     var forwardedClient: ClientAddressKey?
     private var ticketKeys = TicketKeyCache()
     var upstream: UpstreamLease?
-    /// A stream that the request still occupies although its response is not needed; `nil` for none.
+    /// The stream of the last attempt, if it is still occupied although its response is not needed.
     var drainingStream: UpstreamStream?
     var pool: UpstreamPool?
     /// Its place among those that wait for a connection.

@@ -67,6 +67,9 @@ struct ForwardedClientLoads {
         return true
     }
 
+    /// Counts a request whatever the limit is.
+    mutating func addRequest(of client: ClientAddressKey) { counts[client, default: 0] += 1 }
+
     /// A request that was counted has ended.
     mutating func endRequest(of client: ClientAddressKey) {
         guard let count = counts[client] else { return }
@@ -133,31 +136,59 @@ extension Exchange {
         _ = permit.beginRequest(limit: .max)
     }
 
+    /// The request is sent again, and the stream of the attempt before is still occupied: until it is closed, it counts
+    /// as a request of its own.
+    func countDrainingAttempt() {
+        guard let stream = drainingStream.take(), stream.isDraining else { return }
+        var counted = self.counted
+        _ = counted.load?.beginRequest(limit: .max)
+        _ = counted.permit?.beginRequest(limit: .max)
+        if counted.route?.beginRequest() == false { counted.route = nil }
+        if let client = counted.client { context.forwardedLoads.addRequest(of: client) }
+        counted.end(after: stream, context)
+    }
+
     /// The request has ended. If it still occupies a stream of an upstream, it counts until that stream is closed:
     /// otherwise a client that cancels its requests could occupy all streams.
     func endInFlight() {
         let stream = drainingStream.take()
         guard !countedCaps.isEmpty || forwardedClient != nil else { return }
-        let load = countedCaps.contains(.address) ? peer.load : nil
-        let permit = countedCaps.contains(.session) ? permit : nil
-        let route = countedCaps.contains(.route) ? route : nil
-        let client = forwardedClient
+        let counted = counted
         countedCaps = []
         forwardedClient = nil
+        counted.end(after: stream, context)
+    }
+
+    private var counted: CountedRequest {
+        CountedRequest(
+            load: countedCaps.contains(.address) ? peer.load : nil,
+            permit: countedCaps.contains(.session) ? permit : nil,
+            route: countedCaps.contains(.route) ? route : nil, client: forwardedClient)
+    }
+}
+
+/// What a request in flight is counted for.
+private struct CountedRequest {
+    let load: ClientLoad?
+    let permit: UpstreamPermit?
+    var route: RouteRuntime?
+    let client: ClientAddressKey?
+
+    /// Ends the count, when the stream is closed if it is draining.
+    func end(after stream: UpstreamStream?, _ context: LoopContext) {
         guard let stream, stream.isDraining else {
             load?.endRequest()
-            return Self.endInFlight(permit, route, client, context)
+            return end(context)
         }
         load?.beginDraining()
         stream.afterDraining { [context] in
             load?.endDraining()
-            Self.endInFlight(permit, route, client, context)
+            end(context)
         }
     }
 
-    private static func endInFlight(
-        _ permit: UpstreamPermit?, _ route: RouteRuntime?, _ client: ClientAddressKey?, _ context: LoopContext
-    ) {
+    /// Ends the count of everything but the address of the connection.
+    private func end(_ context: LoopContext) {
         permit?.endRequest()
         route?.endRequest()
         if let client { context.forwardedLoads.endRequest(of: client) }

@@ -25,19 +25,27 @@ extension LoopContext {
     /// Time in nanoseconds without a request after which a connection can be closed for another one.
     static let idleTime: UInt64 = 3_000_000_000
 
-    /// At the connection limit, new clients wait in the listen queue: closes idle connections, at most 1/16 of the limit.
-    /// The order of addresses is by the power of two of their number of connections, highest first; then the longest
-    /// idle time decides.
+    /// Connections of an event loop that one tick examines for this: all of them would delay requests for too long.
+    static let examinedConnections = 2_048
+
+    /// At the connection limit, new clients wait in the listen queue: closes idle connections, one for each of them, at
+    /// most 1/16 of the limit. Among those examined in this tick, the order of addresses is by the power of two of their
+    /// number of connections, highest first; then the longest idle time decides.
     func relieveAccepting(now: UInt64) {
         guard let connectionLimit, connectionLimit.isFull else { return }
+        let waiting = connectionLimit.waiting()
+        guard waiting > 0 else { return }
         var candidates: [(share: Int, since: UInt64, member: any LoopRegistered)] = []
-        for member in registered {
+        for _ in 0..<min(registered.count, Self.examinedConnections) {
+            nextExamined = nextExamined < registered.count ? nextExamined : 0
+            let member = registered[nextExamined]
+            nextExamined += 1
             guard let idle = member.idle, idle.since < now, now - idle.since >= Self.idleTime else { continue }
             let connections = idle.load?.connectionCount ?? 0
             candidates.append((Int.bitWidth - connections.leadingZeroBitCount, idle.since, member))
         }
         candidates.sort { ($1.share, $0.since) < ($0.share, $1.since) }
-        var left = max(1, connectionLimit.limit / 16 / loopCount)
+        var left = max(1, min(waiting, connectionLimit.limit / 16) / loopCount)
         // A client may still receive its last response from the socket's send buffer. That costs a system call, so not all
         // are asked.
         for candidate in candidates.prefix(4 * left) where left > 0 && candidate.member.isAllAcknowledged {
@@ -59,15 +67,10 @@ extension LoopContext {
         for pool in pools {
             let waiting = pool.starvedWaiters(now: now)
             guard waiting > 0 else { continue }
-            var leases: [PressureRule.Lease] = []
-            var holders: [any LoopRegistered] = []
-            for member in registered {
-                guard let lease = member.leaseOfSlowClient(from: pool, now: now) else { continue }
-                leases.append(lease)
-                holders.append(member)
-            }
-            for index in pressure.select(waiting, of: leases, total: pool.machine.leasedCount) {
-                holders[index].endLeaseOfSlowClient()
+            var leases: [SlowLease] = []
+            for member in registered { member.addSlowLeases(of: pool, now: now, to: &leases) }
+            for index in pressure.select(waiting, of: leases.map(\.pace), total: pool.machine.leasedCount) {
+                leases[index].lease.endForOthers()
             }
         }
     }

@@ -42,6 +42,8 @@ final class LoopContext {
     var isBodyWindowWanted = false
     /// When the next idle connection may end for its window.
     var nextReclaim: UInt64 = 0
+    /// Index of the next connection that is examined at the connection limit.
+    var nextExamined = 0
     /// The requests in flight of clients behind trusted proxies.
     var forwardedLoads = ForwardedClientLoads()
     /// Bytes of request bodies that are buffered before a connection to the upstream is leased.
@@ -351,50 +353,4 @@ final class LoopContext {
         onDrained = []
         for report in waiting { report() }
     }
-}
-
-/// A connection with a deadline, registered with an event loop.
-protocol LoopRegistered: AnyObject {
-    /// Time at which ``deadlineExpired(now:)`` is called; `UInt64.max` for none.
-    var deadline: UInt64 { get }
-    /// Index in the event loop's registry; managed by the event loop.
-    var registryIndex: Int { get set }
-    /// Whether it is a client connection, which a drain waits for.
-    var isDownstream: Bool { get }
-    /// What a client connection does, for metrics. Not used for other connections.
-    var connectionState: ClientConnectionState { get }
-    /// For a client connection without a request: since when it waits for one, and the load of its address.
-    var idle: (since: UInt64, load: ClientLoad?)? { get }
-    /// Whether it is a client connection with TLS.
-    var usesTLS: Bool { get }
-    func deadlineExpired(now: UInt64)
-    /// A new configuration is in effect.
-    func configurationReplaced()
-    /// At least one session has changed.
-    func sessionsChanged(now: UInt64)
-    func drain()
-    func closeNow()
-    /// The lease that it holds of a pool, if an exchange waits for its client.
-    func leaseOfSlowClient(from pool: UpstreamPool, now: UInt64) -> PressureRule.Lease?
-    /// Ends the lease, because other requests wait.
-    func endLeaseOfSlowClient()
-    /// Ends gracefully, if it is an idle client connection with a large receive window.
-    func returnIdleWindow() -> Bool
-    /// Whether the peer has acknowledged all that was sent. One system call.
-    var isAllAcknowledged: Bool { get }
-    /// Closes an idle client connection at once, because others cannot connect.
-    func endIdle()
-}
-
-extension LoopRegistered {
-    var usesTLS: Bool { false }
-    var connectionState: ClientConnectionState { .new }
-    var idle: (since: UInt64, load: ClientLoad?)? { nil }
-    func configurationReplaced() {}
-    func sessionsChanged(now: UInt64) {}
-    func leaseOfSlowClient(from pool: UpstreamPool, now: UInt64) -> PressureRule.Lease? { nil }
-    func endLeaseOfSlowClient() {}
-    func returnIdleWindow() -> Bool { false }
-    var isAllAcknowledged: Bool { true }
-    func endIdle() { closeNow() }
 }

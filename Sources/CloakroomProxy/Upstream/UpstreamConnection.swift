@@ -144,11 +144,13 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, PooledCon
         closeLeased()
     }
 
-    func leaseOfSlowClient(from pool: UpstreamPool, now: UInt64) -> PressureRule.Lease? {
-        self.pool === pool ? delegate?.clientPace(now: now) : nil
+    func addSlowLeases(of pool: UpstreamPool, now: UInt64, to leases: inout [SlowLease]) {
+        guard self.pool === pool, let pace = delegate?.clientPace(now: now) else { return }
+        leases.append((.http1(self), pace))
     }
 
-    func endLeaseOfSlowClient() { delegate?.endForOthers() }
+    /// Ends the lease, because other requests wait.
+    func endForOthers() { delegate?.endForOthers() }
 
     // MARK: - Called by the pool
 

@@ -126,6 +126,14 @@ enum UpstreamLease: Equatable {
         }
     }
 
+    /// Ends the lease, because other requests wait.
+    func endForOthers() {
+        switch self {
+        case .http1(let connection): connection.endForOthers()
+        case .http2(let stream): stream.endForOthers()
+        }
+    }
+
     /// The exchange was cancelled.
     func cancel() {
         switch self {

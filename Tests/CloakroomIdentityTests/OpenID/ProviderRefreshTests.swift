@@ -168,14 +168,35 @@ struct ProviderRefreshTests {
     }
 
     @Test(
-        "subMayNotChange: an ID token of another user, client, login or time discards the whole response",
+        "subMayNotChange: an ID token of another user rejects the refresh, and its tokens are to be revoked",
+        arguments: ["ann", "Jo"])
+    func subMayNotChange(subject: String) async throws {
+        try await ProviderFixture.run { fixture in
+            for successor in [Self.successor, ("refresh_token", nil)] {
+                let token = try fixture.idToken([("sub", "\"\(subject)\"")])
+                let response = ProviderFixture.tokens([
+                    successor, ("access_token", #""canary-of-other""#), ("id_token", token),
+                ])
+                let error = try #require(await fixture.refreshError(of: response))
+                #expect(error.kind == .rejected)
+                #expect(error.foreign?.authorization == Secret("Bearer canary-of-other"))
+                let isReplaced = successor.1 != nil
+                #expect(
+                    error.foreign?.refreshToken
+                        == Secret(isReplaced ? "canary-successor-0123456789" : ProviderFixture.refreshToken))
+            }
+            #expect(fixture.events.contains(.rejected(.token(.otherSubject), in: .refresh)))
+        }
+    }
+
+    @Test(
+        "An ID token of another issuer, client, login or time discards the whole response",
         arguments: [
-            ("sub", #""ann""#, .otherSubject), ("sub", #""Jo""#, .otherSubject),
             ("iss", #""https://evil.example.com""#, .wrongIssuer), ("aud", #""other""#, .wrongAudience),
             ("nonce", #""other""#, .wrongNonce), ("auth_time", "1799999991", .otherAuthenticationTime),
             ("exp", "1799999000", .expired),
         ] as [(String, String, TokenRejection)])
-    func subMayNotChange(name: String, value: String, rejection: TokenRejection) async throws {
+    func otherIDToken(name: String, value: String, rejection: TokenRejection) async throws {
         try await ProviderFixture.run { fixture in
             let token = try fixture.idToken([(name, value)])
             let session = fixture.session { $0.authenticatedAt = Timestamp(seconds: 1_799_999_990) }

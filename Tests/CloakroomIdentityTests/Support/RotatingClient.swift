@@ -20,6 +20,7 @@ final class RotatingClient: TokenClient {
         var onUser: (@Sendable () async -> Void)?
         var onRevoke: (@Sendable () async -> Void)?
         var rotates = true
+        var isOfOtherUser = false
     }
 
     private let state = Mutex(State())
@@ -62,6 +63,8 @@ final class RotatingClient: TokenClient {
 
     /// Called while tokens are being revoked.
     func onRevoke(_ body: @escaping @Sendable () async -> Void) { state.withLock { $0.onRevoke = body } }
+    /// Makes refreshes issue tokens of another user.
+    func becomeOtherUser() { state.withLock { $0.isOfOtherUser = true } }
     /// Makes refreshes return the presented refresh token.
     func keepRefreshTokens() { state.withLock { $0.rotates = false } }
 
@@ -80,16 +83,17 @@ final class RotatingClient: TokenClient {
         }
         let failure = state.withLock { $0.failures.isEmpty ? nil : $0.failures.removeFirst() }
         if let failure { throw TokenClientError(failure, in: .refresh) }
-        return state.withLock { state in
+        let (tokens, provenance, isOfOtherUser) = state.withLock { state in
             state.given += 1
-            return SessionUpdate(
-                tokens: TokenSet(
-                    authorization: Secret("Bearer canary-renewed-\(state.given)"),
-                    refreshToken: state.rotates
-                        ? Secret("canary-successor-\(state.given)") : session.tokens.refreshToken,
-                    accessTokenExpiresAt: state.life.map { now + $0 }, obtainedAt: now),
-                provenance: state.provenance)
+            let tokens = TokenSet(
+                authorization: Secret("Bearer canary-renewed-\(state.given)"),
+                refreshToken: state.rotates
+                    ? Secret("canary-successor-\(state.given)") : session.tokens.refreshToken,
+                accessTokenExpiresAt: state.life.map { now + $0 }, obtainedAt: now)
+            return (tokens, state.provenance, state.isOfOtherUser)
         }
+        if isOfOtherUser { throw TokenClientError(.rejected, in: .refresh, foreign: tokens) }
+        return SessionUpdate(tokens: tokens, provenance: provenance)
     }
 
     func updatedUser(

@@ -57,10 +57,16 @@ struct RefreshedUserTests {
         #expect(test.results == [.rejected])
     }
 
-    @Test("of another user has its tokens revoked, after the request has its response")
-    func foreignTokens() async throws {
+    @Test(
+        "of another user has its tokens revoked, after the request has its response, be it in UserInfo or the ID token",
+        arguments: [false, true])
+    func foreignTokens(isInIDToken: Bool) async throws {
         let (ticket, session) = try await test.session()
-        test.client.respondWithUser(.failure(TokenClientError(.rejected, in: .user)))
+        if isInIDToken {
+            test.client.becomeOtherUser()
+        } else {
+            test.client.respondWithUser(.failure(TokenClientError(.rejected, in: .user)))
+        }
         let hold = RotatingClient()
         hold.hold()
         test.client.onRevoke { _ = try? await hold.refresh(session, traceparent: nil, now: session.createdAt) }

@@ -3,6 +3,7 @@ import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 import NIOEmbedded
+import NIOSSL
 import TestSupport
 import Testing
 
@@ -94,6 +95,97 @@ struct ConnectionStorageTests {
         let recycled = handler.recycledStreams.compactMap { $0.exchange?.head.bytes.storageCapacity }
         #expect(recycled.count == 32)
         #expect(recycled.allSatisfy { $0 <= 4_096 })
+    }
+
+    /// A server and a client of TLS without sockets, whose handshake is complete.
+    private final class TLSPair {
+        let server = EmbeddedChannel()
+        let socket = StalledSocket()
+        private let client = EmbeddedChannel()
+
+        init(_ config: ConfigSnapshot, _ tls: TLSListener) throws {
+            let context = LoopContext(eventLoop: server.embeddedEventLoop, config: config, loopCount: 1)
+            for channel in [server, client] {
+                try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+            }
+            try server.pipeline.syncOperations.addHandler(socket)
+            try DownstreamPipeline.add(
+                to: server, context: context, tls: try tls.makeHandler(), allowsHTTP2: false, sourceAddress: nil,
+                load: nil)
+            var configuration = TLSConfiguration.makeClientConfiguration()
+            configuration.certificateVerification = .none
+            try client.pipeline.syncOperations.addHandler(
+                try NIOSSLClientHandler(context: try NIOSSLContext(configuration: configuration), serverHostname: nil))
+            try exchange()
+        }
+
+        /// Sends the client's bytes.
+        func send(_ bytes: ByteBuffer) throws {
+            try client.writeOutbound(bytes)
+            try exchange()
+        }
+
+        private func exchange() throws {
+            var hasMore = true
+            while hasMore {
+                hasMore = false
+                while let bytes = try client.readOutbound(as: ByteBuffer.self) {
+                    try server.writeInbound(bytes)
+                    hasMore = true
+                }
+                while let bytes = try server.readOutbound(as: ByteBuffer.self) {
+                    try client.writeInbound(bytes)
+                    hasMore = true
+                }
+            }
+        }
+
+        deinit {
+            ChannelCut.closeBelowTLS(server)
+            try? client.pipeline.syncOperations.context(handlerType: NIOSSLClientHandler.self).close(promise: nil)
+            for channel in [server, client] { _ = try? channel.finish(acceptAlreadyClosed: true) }
+        }
+    }
+
+    /// Stands for the socket of a client that stops reading.
+    private final class StalledSocket: ChannelOutboundHandler {
+        typealias OutboundIn = ByteBuffer
+        var isStalled = false
+        private(set) var unread = 0
+        private(set) var storage = 0
+
+        func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+            if isStalled {
+                let bytes = Self.unwrapOutboundIn(data)
+                unread += bytes.readableBytes
+                storage += bytes.storageCapacity
+            }
+            context.write(data, promise: promise)
+        }
+
+        func flush(context: ChannelHandlerContext) {
+            if !isStalled { context.flush() }
+        }
+    }
+
+    @Test("Rule 77: small responses over TLS to a client that does not read keep twice their bytes, in all splits")
+    func smallFlushes() throws {
+        let files = try CertificateFixture()
+        let pair = try files.server("server", names: ["localhost"])
+        let tls = try TLSListener(
+            ListenerTLSConfiguration(certificateFile: pair.certificateFile, keyFile: pair.keyFile), allowsHTTP2: false)
+        let config = try Self.config()
+        let stream = PeerStream("GET /nowhere HTTP/1.1\r\nHost: a\r\nX: \(String(repeating: "a", count: 960))\r\n\r\n")
+        // The flushes before the first check, and session tickets.
+        try StorageProperty.check(stream, bound: (TLSOutput.uncheckedFlushes + 2) * 16_384, reads: 100) {
+            let connection = try TLSPair(config, tls)
+            connection.socket.isStalled = true
+            return { read in
+                try connection.send(read)
+                #expect(connection.server.isActive)
+                return max(0, connection.socket.storage - 2 * connection.socket.unread)
+            }
+        }
     }
 
     @Test("Rule 77: a health check keeps at most its limit and one read of a response, and nothing after its result")

@@ -250,4 +250,45 @@ struct SlowClientTests {
             #expect(gateway.metrics.contains(Self.metric("upload", "pressure", 0)))
         }
     }
+
+    @Test("Rule 62: an address that holds more than its share of the streams makes room, however fast it sends")
+    func shareOfStreams() async throws {
+        let script: FrameServer.Script = { link, event in
+            if case .headers(let id, _, ends: true) = event { link.respond(id) }
+        }
+        try await FrameServer.run(script: script) { port, server in
+            let setup = GatewaySetup().http2 {
+                $0.limits.requestBuffer = 0
+                $0.limits.pressureRate = 100
+            }
+            .http2Upstream(port) {
+                $0.pool.maxConnections = 1
+                $0.pool.streams = 12
+                $0.pool.congestedTimeout = .seconds(10)
+            }
+            try await setup.steppedTime().run { gateway in
+                let holder = try await gateway.http2(HTTP2Client.HTTP2ClientOptions(source: "127.0.0.2"))
+                let ids = (0..<12).map { UInt32(2 * $0 + 1) }
+                for id in ids {
+                    holder.send(.headers(id, .post("/public/slow", ("content-length", "100000")), ends: false))
+                }
+                try await eventually("the requests") { server.requests.count == 12 }
+                let other = try await gateway.client()
+                other.send(Ask.get())
+                var time = Duration.zero
+                while other.received == 0, time < .seconds(9) {
+                    // 250 bytes a second.
+                    for id in ids where !holder.stream(id).isOver {
+                        holder.send(.data(id, String(repeating: "a", count: 100)))
+                    }
+                    try await gateway.advance(.milliseconds(400))
+                    time += .milliseconds(400)
+                }
+                #expect(try await other.response().text == "ok")
+                #expect(time > .seconds(5) && time < .seconds(7), "\(time)")
+                #expect(ids.count { holder.stream($0).isOver } == 1)
+                try await gateway.metric(Self.metric("upload", "pressure"))
+            }
+        }
+    }
 }

@@ -12,6 +12,11 @@ struct LoopContextTests {
         var registryIndex = -1
         var isDownstream: Bool { false }
         private(set) var expirations = 0
+        private(set) var examinations = 0
+        var idle: (since: UInt64, load: ClientLoad?)? {
+            examinations += 1
+            return nil
+        }
         var onExpiry: () -> Void = {}
 
         init(deadline: UInt64) { self.deadline = deadline }
@@ -63,6 +68,24 @@ struct LoopContextTests {
         tick()
         #expect(member.expirations == 1)
         #expect(context.now == member.deadline)
+    }
+
+    @Test("At the connection limit a tick examines 2,048 connections, and the next tick the ones after them")
+    func examined() throws {
+        let context = try makeContext()
+        defer { context.stop() }
+        let limit = ConnectionLimit(1)
+        // The queue of a channel without a socket is unknown, so connections may wait.
+        limit.observe(self.channel, channel) {}
+        limit.accepted(channel)
+        context.connectionLimit = limit
+        let members = (0..<3_000).map { _ in Member(deadline: .max) }
+        for member in members { context.add(member) }
+        tick()
+        #expect(members.reduce(0) { $0 + $1.examinations } == 2_048)
+        tick()
+        #expect(members.reduce(0) { $0 + $1.examinations } == 4_096)
+        #expect(members.allSatisfy { $0.examinations > 0 })
     }
 
     @Test("A member that unregisters when it is called leaves the calls of the others complete")

@@ -29,6 +29,8 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     private var deadlineLimit = UInt64.max
     /// When the connection is closed unless a request arrives. While it is idle, ``deadline`` may be earlier.
     private var idleEnd = UInt64.max
+    /// When the connection began to wait for a request, or for the rest of its head.
+    private var idleStart = UInt64.max
     /// Credit of a client that is behind with reading responses that are complete.
     private var drainCredit: DrainCredit?
     private var hasBegun = false
@@ -63,7 +65,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     private func begin() {
         guard !hasBegun else { return }
         hasBegun = true
-        context.updateTime()
+        idleStart = context.updateTime()
         idleEnd = context.now &+ context.snapshot.timeouts.keepAlive
         deadline = idleEnd
         context.add(self)
@@ -72,7 +74,8 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     }
 
     func channelRead(context handlerContext: ChannelHandlerContext, data: NIOAny) {
-        context.updateTime()
+        let now = context.updateTime()
+        if !state.isReceivingHead { idleStart = now }
         var bytes = unwrapInboundIn(data)
         state.receive(&bytes)
         read()
@@ -232,6 +235,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     private func waitForRequest() {
         let timeouts = context.snapshot.timeouts
         let timeout = state.hasInput ? timeouts.header : timeouts.keepAlive
+        idleStart = context.now
         idleEnd = channel.isWritable ? context.now &+ timeout : waitForClient()
         deadline = state.hasInput ? idleEnd : min(idleEnd, context.now &+ Self.quietTime)
     }
@@ -285,12 +289,9 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         }
     }
 
-    /// A head that has begun counts from its first byte.
     var idle: (since: UInt64, load: ClientLoad?)? {
         guard state.phase == .head, !isActive, unacceptedBytes(isExact: false) == 0 else { return nil }
-        let timeouts = context.snapshot.timeouts
-        let timeout = state.isReceivingHead ? timeouts.header : timeouts.keepAlive
-        return (idleEnd > timeout ? idleEnd - timeout : 0, client.load)
+        return (idleStart, client.load)
     }
 
     var isAllAcknowledged: Bool { SendQueue.unacknowledged(in: channel) == 0 }

@@ -37,6 +37,8 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     var phase = Phase.open
     /// When the connection began, or its last open stream ended.
     private(set) var idleStart = UInt64.max
+    /// When the incomplete frame or header block began.
+    private(set) var frameStart = UInt64.max
     /// Unacknowledged bytes at the last linger deadline.
     var lingeringBytes = Int.max
     /// Bytes that a client has to acknowledge in each linger time, so that the connection is kept.
@@ -127,6 +129,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 
     /// Sets the deadlines of an incomplete frame and of an incomplete header block.
     private func watchFrames(isFrameComplete: Bool) {
+        if !deadlines.hasIncompleteFrame { frameStart = context.now }
         deadlines.received(
             isFramePartial: input.readableBytes > 0, isFrameComplete: isFrameComplete,
             isInHeaderBlock: connection.isReceivingHeaderBlock, expiry: context.now &+ context.snapshot.timeouts.header)

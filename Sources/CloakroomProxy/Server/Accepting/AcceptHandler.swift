@@ -39,7 +39,7 @@ final class AcceptHandler: ChannelInboundHandler {
     func handlerAdded(context: ChannelHandlerContext) {
         channel = context.channel
         let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
-        limit.observe(self) { bound.eventLoop.execute { bound.value.update() } }
+        limit.observe(self, context.channel) { bound.eventLoop.execute { bound.value.update() } }
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {

@@ -3,7 +3,7 @@ import NIOCore
 import Synchronization
 
 /// Limit of client connections, over all listeners and event loops. At the limit accepting is paused; pending
-/// connections wait in the listen queue. Meanwhile the event loops close idle connections:
+/// connections wait in the listen queue. While some do, the event loops close idle connections:
 /// ``LoopContext/relieveAccepting(now:)``.
 ///
 /// Connections accepted before the limit was noticed are kept, so the count can exceed the limit by a few.
@@ -11,7 +11,14 @@ final class ConnectionLimit: Sendable {
     private struct State {
         var count = 0
         var accepted = 0
-        var observers: [ObjectIdentifier: @Sendable () -> Void] = [:]
+        var observers: [ObjectIdentifier: Observer] = [:]
+    }
+
+    private struct Observer {
+        let socket: any Channel
+        let changed: @Sendable () -> Void
+        /// Connections that waited on the socket when the system was asked.
+        var waiting = 0
     }
 
     /// Number of connections at which accepting pauses.
@@ -29,11 +36,27 @@ final class ConnectionLimit: Sendable {
     /// Number of connections accepted since the start.
     var accepted: Int { state.withLock { $0.accepted } }
 
-    /// Registers a callback, on any thread, for changes of ``isFull``. The value may have changed again when the
+    /// Number of connections that wait in the listen queues while the limit is reached. The system is asked; the result for
+    /// the socket of another event loop is contained in the next call. If it reports none, as many as the limit.
+    func waiting() -> Int {
+        for (id, observer) in state.withLock({ $0.observers }) {
+            ListenQueue.count(of: observer.socket).whenComplete { [self] result in
+                let waiting =
+                    switch result {
+                    case .success(let count): count ?? limit
+                    case .failure: 0
+                    }
+                state.withLock { if $0.count >= limit { $0.observers[id]?.waiting = waiting } }
+            }
+        }
+        return state.withLock { $0.observers.values.reduce(0) { $0 + $1.waiting } }
+    }
+
+    /// Registers a listening socket, with a callback, on any thread, for changes of ``isFull``. The value may have changed again when the
     /// callback runs; another callback follows then. Callers that read ``isFull`` in each callback end with the current
     /// value.
-    func observe(_ observer: AnyObject, _ changed: @escaping @Sendable () -> Void) {
-        state.withLock { $0.observers[ObjectIdentifier(observer)] = changed }
+    func observe(_ observer: AnyObject, _ socket: any Channel, _ changed: @escaping @Sendable () -> Void) {
+        state.withLock { $0.observers[ObjectIdentifier(observer)] = Observer(socket: socket, changed: changed) }
     }
 
     /// Removes the callback.
@@ -51,10 +74,12 @@ final class ConnectionLimit: Sendable {
     }
 
     private func change(_ body: (inout State) -> Void) {
-        let told = state.withLock { state in
+        let told: [@Sendable () -> Void] = state.withLock { state in
             let wasFull = state.count >= limit
             body(&state)
-            return wasFull == (state.count >= limit) ? [] : Array(state.observers.values)
+            guard wasFull != (state.count >= limit) else { return [] }
+            for id in state.observers.keys { state.observers[id]?.waiting = 0 }
+            return state.observers.values.map(\.changed)
         }
         for changed in told { changed() }
     }

@@ -188,22 +188,12 @@ final class UpstreamHTTP2Connection: ChannelInboundHandler, LoopRegistered, Pool
 
     func closeNow() { handlerContext?.close(promise: nil) }
 
-    /// Of the streams that wait for their clients, the one that has moved the least.
-    private func slowestStream(now: UInt64) -> (stream: UpstreamStream, lease: PressureRule.Lease)? {
-        var slowest: (stream: UpstreamStream, lease: PressureRule.Lease)?
+    func addSlowLeases(of pool: UpstreamPool, now: UInt64, to leases: inout [SlowLease]) {
+        guard owner === pool else { return }
         for stream in table.values {
-            guard let lease = stream.paceOfSlowClient(now: now) else { continue }
-            if let known = slowest?.lease, !lease.isSlower(than: known) { continue }
-            slowest = (stream, lease)
+            if let pace = stream.paceOfSlowClient(now: now) { leases.append((.http2(stream), pace)) }
         }
-        return slowest
     }
-
-    func leaseOfSlowClient(from pool: UpstreamPool, now: UInt64) -> PressureRule.Lease? {
-        owner === pool ? slowestStream(now: now)?.lease : nil
-    }
-
-    func endLeaseOfSlowClient() { slowestStream(now: context.now)?.stream.endForOthers() }
 
     func count(_ removed: RemovedResponseFields) { owner?.count(removed) }
 

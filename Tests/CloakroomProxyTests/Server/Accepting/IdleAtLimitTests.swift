@@ -35,6 +35,22 @@ struct IdleAtLimitTests {
         }
     }
 
+    @Test("Rule 81: at the limit idle connections are kept while no other client waits, and one is closed for each")
+    func nobodyWaits() async throws {
+        try await Self.setup(64).run { gateway in
+            var clients: [RawPeer] = []
+            for _ in 0..<64 { clients.append(try await gateway.client()) }
+            for client in clients { #expect(try await client.exchange(Ask.get()).text == "ok") }
+            try await gateway.advance(.seconds(30), inStepsOf: .seconds(1))
+            #expect(clients.allSatisfy { !$0.isClosed })
+            let new = try await gateway.client()
+            new.send(Ask.get())
+            try await gateway.advance(.milliseconds(100))
+            #expect(try await new.response().text == "ok")
+            #expect(clients.count { $0.isClosed } == 1)
+        }
+    }
+
     @Test("Rule 81: below the limit no idle connection is closed before its timeout")
     func room() async throws {
         try await Self.setup(4).run { gateway in
@@ -67,6 +83,36 @@ struct IdleAtLimitTests {
     }
 
     @Test(
+        "Rule 81: a head that begins after a long silence counts from its first byte", arguments: ["http/1.1", "h2"])
+    func headAfterSilence(version: String) async throws {
+        try await Self.setup(2).http2 { $0.limits.connections = 2 }.run { gateway in
+            let isClosed: () -> Bool
+            if version == "h2" {
+                let client = try await gateway.http2()
+                try await client.settle()
+                try await gateway.advance(.seconds(55), inStepsOf: .seconds(5))
+                client.send(.headers(1, block: [0x82], isWhole: false))
+                isClosed = { client.isClosed }
+            } else {
+                let client = try await gateway.client()
+                #expect(try await client.exchange(Ask.get()).text == "ok")
+                try await gateway.advance(.seconds(55), inStepsOf: .seconds(5))
+                client.send("GET /public/a HTTP/1.1\r\nHost: a")
+                isClosed = { client.isClosed }
+            }
+            let second = try await gateway.client()
+            let new = try await gateway.client()
+            new.send(Ask.get())
+            try await gateway.advance(.milliseconds(2_900))
+            #expect(!isClosed())
+            #expect(!second.isClosed)
+            #expect(new.received == 0)
+            try await gateway.advance(.milliseconds(200))
+            #expect(try await new.response().text == "ok")
+        }
+    }
+
+    @Test(
         "Rule 81: handshakes and PROXY headers that are not complete after 3 s count as idle", arguments: [true, false])
     func unfinishedSetup(isTLS: Bool) async throws {
         let directory = try CertificateFixture()
@@ -81,10 +127,12 @@ struct IdleAtLimitTests {
         }
         try await setup.run { gateway in
             let clients = [try await gateway.client(), try await gateway.client()]
+            let new = try await gateway.client()
             try await gateway.advance(.milliseconds(2_900))
             #expect(clients.allSatisfy { !$0.isClosed })
             try await gateway.advance(.milliseconds(200))
             try await eventually("room") { clients.contains { $0.isClosed } }
+            try? await new.close()
         }
     }
 
@@ -156,9 +204,9 @@ struct IdleAtLimitTests {
                 clients.append(client)
                 try await gateway.advance(.milliseconds(100))
             }
+            let new = try await gateway.client()
             try await gateway.advance(.milliseconds(2_750))
             #expect(clients.map(\.isClosed) == [false, true, false, false])
-            let new = try await gateway.client()
             #expect(try await new.exchange(header("192.0.2.3") + Ask.get()).text == "ok")
         }
     }

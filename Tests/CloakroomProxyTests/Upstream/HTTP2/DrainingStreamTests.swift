@@ -35,6 +35,9 @@ struct DrainingStreamTests {
                     self.open.withLock { $0.append((link, id)) }
                     if head.first(name: ":path") == "/public/malformed" {
                         link.send(.headers(id, HTTP2Fields([(":status", "x")]), ends: false))
+                    } else if head.first(name: ":path") == "/public/again", self.count.isMultiple(of: 2) {
+                        // The next attempt gets no response.
+                        link.send(.headers(id, HTTP2Fields([(":status", "503")]), ends: false))
                     } else if !ends {
                         link.respond(id, "403")
                     }
@@ -150,6 +153,8 @@ struct DrainingStreamTests {
                 // The second one is for the pool after a reload.
                 $0.pool.maxConnections = 2
                 $0.pool.streams = 40
+                $0.retry = RetryConfiguration(statuses: [503], budget: 1, perSecond: 100)
+                $0.eject.most = 0
             }
             try await setup.with(\.sessions, sessions).steppedTime().run { gateway in
                 var attacker = Attacker(way: way, cookie: cookie, gateway: gateway, streams: streams)
@@ -194,6 +199,28 @@ struct DrainingStreamTests {
                 streams.end()
                 try await eventually("the end of the old connection") { server.closedCount == 1 }
             }
+            await gateway.settle()
+            try await attacker.isAtRest()
+        }
+    }
+
+    @Test("Rule 63: each attempt of a request that is sent again counts until its stream is closed")
+    func attempts() async throws {
+        try await run(.reset) { attacker, gateway, streams, _ in
+            // From now on no resets are permitted.
+            #expect(try await attacker.occupy(100) == 20 + Self.limit)
+            streams.end()
+            await gateway.settle()
+            let client = try #require(attacker.client)
+            for _ in 0..<Self.limit / 2 {
+                let before = streams.count
+                #expect(before.isMultiple(of: 2))
+                client.send(.headers(attacker.id, .get("/public/again")))
+                attacker.id += 2
+                try await eventually("both attempts") { streams.count == before + 2 }
+            }
+            #expect(try await attacker.send() == 429)
+            streams.end()
             await gateway.settle()
             try await attacker.isAtRest()
         }
