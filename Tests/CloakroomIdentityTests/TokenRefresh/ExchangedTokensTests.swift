@@ -168,16 +168,17 @@ struct ExchangedTokensTests {
         let tokens = Self.make(scripted, observer, maxWaiters: 2)
         let session = session()
         scripted.hold(true)
-        let waiting = (0..<2).map { _ in
-            Task { await tokens.exchange(session, ticket: Self.ticket, upstream: 0, traceparent: nil) }
+        await withTaskGroup(of: ExchangeOutcome.self) { group in
+            for upstream in [0, 0, 1] {
+                group.addTask {
+                    await tokens.exchange(session, ticket: Self.ticket, upstream: upstream, traceparent: nil)
+                }
+            }
+            // Whichever two come first wait until the exchange is no longer held.
+            #expect(await group.next() == .unavailable(status: 503, retryAfter: 1))
+            scripted.hold(false)
+            for await outcome in group { #expect(outcome != .unavailable(status: 503, retryAfter: 1)) }
         }
-        await until { !scripted.exchanges.isEmpty }
-        await until {
-            await tokens.exchange(session, ticket: Self.ticket, upstream: 1, traceparent: nil)
-                == .unavailable(status: 503, retryAfter: 1)
-        }
-        scripted.hold(false)
-        for one in waiting { _ = await one.value }
     }
 
     @Test("are dropped when the session's tokens change, and a later token serves an earlier request")
