@@ -3,7 +3,7 @@
 #
 # usage: deploy/release.sh [--binary FILE] [--output FOLDER] [--manual FOLDER]
 #
-#   --binary FILE     the gateway as deploy/build.sh makes it, beside cloakroom-demo; by default both are built
+#   --binary FILE     the gateway as deploy/build.sh makes it, with cloakroom-demo in the same folder; by default both are built
 #   --output FOLDER   by default .build/release-VERSION
 #   --manual FOLDER   manual pages (*.1) to include; by default deploy/manual.sh generates them
 #

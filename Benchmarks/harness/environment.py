@@ -160,7 +160,7 @@ class BenchmarkEnvironment(Environment):
         return MeasuredGateway(self, "cloakroom", template, command, version, sign_in=sign_in)
 
     def product_with_provider(self, binary):
-        """The gateway with a session of an OpenID Provider, which is the mock beside the binary."""
+        """The gateway with a session of an OpenID Provider, which is the mock of cloakroom-demo."""
         # Tokens that need no refresh during a measurement.
         options = [f"--port={self.provider_port}", "--access-token-lifetime=86400"]
         self.start("mock-provider", [gateways.demo_program(binary), "mock-provider", *options], self.provider_port)

@@ -27,7 +27,7 @@ def require_binary(binary, build="deploy/build.sh"):
 
 
 def demo_program(binary):
-    """The program with the mocks, beside the gateway's binary."""
+    """The program with the mocks, in the folder of the gateway's binary."""
     return require_binary(pathlib.Path(binary).with_name("cloakroom-demo"), "deploy/build.sh cloakroom-demo")
 
 

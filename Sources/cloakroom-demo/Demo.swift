@@ -78,7 +78,7 @@ struct DemoOptions: ParsableArguments {
     var clientSecretFile: String?
 
     @Option(
-        help: ArgumentHelp("The program cloakroom. Default: the one beside this program.", valueName: "path"))
+        help: ArgumentHelp("The program cloakroom. Default: the one in the folder of this program.", valueName: "path"))
     var gateway: String?
 
     func validate() throws {

@@ -3,7 +3,7 @@ import Foundation
 import Logging
 import MockAPI
 
-/// The process beside the gateway of the demo: writes its certificate and configuration, serves the mock API, prints the
+/// The second process of the demo: writes its certificate and configuration, serves the mock API, prints the
 /// addresses once the gateway is ready, and removes the files after the gateway has ended.
 ///
 /// Its standard input is a socket to ``Demo``, which becomes the gateway. It gets the folder, once the mock API listens.

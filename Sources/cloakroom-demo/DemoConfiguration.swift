@@ -24,7 +24,7 @@ struct DemoConfiguration {
           - { address: "127.0.0.1:\(clearPort)", behindTLSProxy: true }
         admin: { address: "127.0.0.1:\(adminPort)" }
         logging: { level: notice }
-        # Nobody edits this file.
+        # Written at each start.
         reload: { watch: false }
         upstreams:
           api:

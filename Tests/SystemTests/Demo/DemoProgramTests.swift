@@ -32,7 +32,7 @@ struct DemoProgramTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path) == [])
     }
 
-    @Test("The demo's API and files are gone after its end, whether by a signal or not", arguments: [SIGTERM, SIGKILL])
+    @Test("The demo's API and files end with it, whether by a signal or not", arguments: [SIGTERM, SIGKILL])
     func end(signal: Int32) async throws {
         let directory = try TemporaryDirectory()
         func files() throws -> [String] { try FileManager.default.contentsOfDirectory(atPath: directory.url.path) }
