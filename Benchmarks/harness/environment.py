@@ -166,6 +166,14 @@ class BenchmarkEnvironment(Environment):
         self.start("mock-provider", [gateways.demo_program(binary), "mock-provider", *options], self.provider_port)
         return self.product(binary, "cloakroom-provider.yaml", lambda url: complete_login(begin_login(url)))
 
+    def product_with_users(self, binary):
+        """The gateway with an API of any number of users, whose access tokens expire after TOKEN_SECONDS."""
+        (port,) = free_ports(1)
+        lengths = len(self.access_token), len(self.refresh_token)
+        self.start_module("scenarios.sign_in_origin", str(port), *map(str, lengths), str(TOKEN_SECONDS), port=port)
+        accounts = "accounts: { signInsPerAddress: 0 }"
+        return self.product(binary, sign_in=None).variant("users", UPSTREAM_PORT=port, SESSION_STORE=accounts)
+
     def product_with_cluster(self, binary):
         """The gateway with a session in a Valkey cluster. One node, because a gateway asks each of them every second."""
         node = Node(self)
@@ -175,6 +183,8 @@ class BenchmarkEnvironment(Environment):
         store = f"  store: valkey\n  secrets: [{secrets.token_urlsafe(36)}]\n  valkey: {valkey}"
         return self.product(binary).variant("cluster", SESSION_STORE=store)
 
+
+TOKEN_SECONDS = 1
 
 LARGE_BODY = b"0123456789abcdef" * 6_400
 """The response body of 100 KiB."""
