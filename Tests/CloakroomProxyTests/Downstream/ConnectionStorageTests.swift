@@ -188,6 +188,27 @@ struct ConnectionStorageTests {
         }
     }
 
+    @Test("Rule 80: the connections on which the most bytes wait end first")
+    func largestFirst() throws {
+        let loop = EmbeddedEventLoop()
+        let context = LoopContext(eventLoop: loop, config: try Self.config(), loopCount: 1)
+        context.start()
+        defer { context.stop() }
+        var ended: [Int] = []
+        for megabytes in [40, 60, 50] {
+            let channel = EmbeddedChannel(loop: loop)
+            try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+            try DownstreamPipeline.addHTTP2(
+                DownstreamConnectionInfo(channel: channel, context: context, isTLS: false))
+            try channel.pipeline.syncOperations.handler(type: HTTP2DownstreamHandler.self)
+                .addOutbound(megabytes << 20)
+            channel.closeFuture.assumeIsolated().whenComplete { _ in ended.append(megabytes) }
+        }
+        context.onTick()
+        loop.run()
+        #expect(ended == [60, 50, 40])
+    }
+
     @Test("Rule 77: a health check keeps at most its limit and one read of a response, and nothing after its result")
     func healthCheck() throws {
         let interim = "HTTP/1.1 103 Early Hints\r\nLink: \(String(repeating: "a", count: 1_000))\r\n\r\n"

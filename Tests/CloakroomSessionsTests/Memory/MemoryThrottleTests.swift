@@ -35,6 +35,13 @@ struct MemoryThrottleTests {
         #expect(!isKnown(1, throttle, at: now + .seconds(1)))
     }
 
+    @Test("are at most 100,000 unless another capacity is set")
+    func defaultCapacity() {
+        let throttle = MemoryThrottle()
+        _ = throttle.count((0..<100_010).map { counter($0, lifetime: 600) }, now: now)
+        #expect(throttle.count == 100_000)
+    }
+
     @Test("evict no active state while there is an expired one")
     func expiredFirst() {
         let throttle = MemoryThrottle(capacity: 2)

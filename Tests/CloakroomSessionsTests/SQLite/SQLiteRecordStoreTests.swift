@@ -137,6 +137,23 @@ struct SQLiteRecordStoreTests {
         }
     }
 
+    @Test("leave no rows of changes that are older than 60 s")
+    func oldChanges() async throws {
+        let directory = try SQLiteTestDirectory(now: start + .seconds(61))
+        let store = directory.store()
+        #expect(try await store.insert(SampleRecord.record(1)))
+        let next = SampleRecord.record(1, version: 2)
+        #expect(try await store.replace(next, keepUntil: SampleRecord.end, fence: nil, now: start) == .done)
+        let connector = SQLiteConnector(path: directory.file, log: SQLiteFailureLog(directory.log.logger))
+        let count = { @Sendable () async throws -> Int64? in
+            try await connector.read { db in try db.row("SELECT count(*) FROM change")?.integer(0) }
+        }
+        #expect(try await count() == 1)
+        try await store.whileRunning { _ in
+            try await eventually("the row is deleted") { try await count() == 0 }
+        }
+    }
+
     @Test("At most 8,192 operations are in flight: while they hang, a further one fails at once")
     func operations() async throws {
         let directory = try SQLiteTestDirectory()
