@@ -12,9 +12,11 @@ struct DemoCertificate {
 
     /// Creates a key and a certificate in a folder that only this user can read.
     init() throws {
-        directory = FileManager.default.temporaryDirectory.appending(path: "cloakroom-demo-\(UUID().uuidString)")
+        // Short, because the path of a socket in it has at most 107 bytes.
+        directory = FileManager.default.temporaryDirectory
+            .appending(path: "cloakroom-demo-\(UUID().uuidString.prefix(8))")
         try FileManager.default.createDirectory(
-            at: directory, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+            at: directory, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
         let key = P256.Signing.PrivateKey()
         let name = try DistinguishedName { CommonName("localhost") }
         let certificate = try Certificate(

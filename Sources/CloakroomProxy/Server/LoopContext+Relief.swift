@@ -45,10 +45,11 @@ extension LoopContext {
             candidates.append((Int.bitWidth - connections.leadingZeroBitCount, idle.since, member))
         }
         candidates.sort { ($1.share, $0.since) < ($0.share, $1.since) }
-        var left = max(1, min(waiting, connectionLimit.limit / 16) / loopCount)
+        let most = max(1, connectionLimit.limit / 16 / loopCount)
+        var left = max(1, min(waiting / loopCount, most))
         // A client may still receive its last response from the socket's send buffer. That costs a system call, so not all
-        // are asked.
-        for candidate in candidates.prefix(4 * left) where left > 0 && candidate.member.isAllAcknowledged {
+        // are asked; but more than may end, because one address can have many such clients.
+        for candidate in candidates.prefix(max(64, 4 * most)) where left > 0 && candidate.member.isAllAcknowledged {
             left -= 1
             candidate.member.endIdle()
             snapshot.config.telemetry.metrics.rejections(reason: "idle_at_limit").increment()

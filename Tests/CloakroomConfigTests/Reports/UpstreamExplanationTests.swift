@@ -58,16 +58,14 @@ import Testing
                 targets: ["https://10.0.0.1"]
                 protocol: auto
                 balance: { policy: roundRobin }
-                health: { path: /health, start: down }
+                health: { path: /health }
                 eject: { share: 0 }
                 inFlight: { upstream: 10, target: 5 }
                 """, route: ", inFlight: 3, deadline: 1m")
         #expect(lines.contains("protocol: HTTP/2 if TLS negotiates it, otherwise HTTP/1.1"))
         #expect(lines.contains("balance: the candidates in turn"))
         #expect(
-            lines.contains(
-                "health: GET /health every 5s, at most 2s each; down after 3 failed, up after 2 passed; down at the"
-                    + " start"))
+            lines.contains("health: GET /health every 5s, at most 2s each; down after 3 failed, up after 2 passed"))
         #expect(
             lines.contains("ejection: after 5 failures in a row; for 10s, later up to 5m; at most 50 % of the targets"))
         #expect(

@@ -47,7 +47,7 @@ extension HTTP2DownstreamHandler {
 
     var idle: (since: UInt64, load: ClientLoad?)? {
         guard connection.streamCount == 0, phase < .lingering, SendQueue.buffered(in: channel) == 0 else { return nil }
-        return (deadlines.hasIncompleteFrame ? max(idleStart, frameStart) : idleStart, client.load)
+        return (max(idleStart, headStart), client.load)
     }
 
     var isAllAcknowledged: Bool { SendQueue.unacknowledged(in: channel) == 0 }

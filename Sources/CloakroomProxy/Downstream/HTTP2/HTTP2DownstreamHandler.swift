@@ -37,8 +37,8 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     var phase = Phase.open
     /// When the connection began, or its last open stream ended.
     private(set) var idleStart = UInt64.max
-    /// When the incomplete frame or header block began.
-    private(set) var frameStart = UInt64.max
+    /// When the incomplete header block began; 0 if there is none.
+    private(set) var headStart: UInt64 = 0
     /// Unacknowledged bytes at the last linger deadline.
     var lingeringBytes = Int.max
     /// Bytes that a client has to acknowledge in each linger time, so that the connection is kept.
@@ -129,7 +129,10 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 
     /// Sets the deadlines of an incomplete frame and of an incomplete header block.
     private func watchFrames(isFrameComplete: Bool) {
-        if !deadlines.hasIncompleteFrame { frameStart = context.now }
+        // Type HEADERS (RFC 9113 §6.2) at offset 3 of a frame (§4.1). Part of another frame does not end an idle time.
+        let isHead =
+            connection.isReceivingHeaderBlock || input.getInteger(at: input.readerIndex + 3, as: UInt8.self) == 1
+        if !isHead { headStart = 0 } else if headStart == 0 { headStart = context.now }
         deadlines.received(
             isFramePartial: input.readableBytes > 0, isFrameComplete: isFrameComplete,
             isInHeaderBlock: connection.isReceivingHeaderBlock, expiry: context.now &+ context.snapshot.timeouts.header)

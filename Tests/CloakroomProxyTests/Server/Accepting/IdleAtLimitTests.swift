@@ -169,6 +169,52 @@ struct IdleAtLimitTests {
         }
     }
 
+    @Test("Rule 81: clients that do not acknowledge their last response do not keep the others from being closed")
+    func stalled() async throws {
+        let reply = "HTTP/1.1 200 OK\r\nContent-Length: 32000\r\n\r\n" + String(repeating: "x", count: 32_000)
+        try await Self.setup(32, [.request, .send(reply), .again]).run { gateway in
+            var stalled: [RawPeer] = []
+            for _ in 0..<8 {
+                stalled.append(try await RawPeer.connect(port: gateway.port, receiveBuffer: 4_096, readSize: 1_024))
+            }
+            for client in stalled { client.send(Ask.get()) }
+            try await eventually("the requests") { gateway.upstream.requests.count == 8 }
+            try await gateway.advance(.milliseconds(100))
+            var others: [RawPeer] = []
+            for _ in 0..<24 { others.append(try await gateway.client()) }
+            let new = try await gateway.client()
+            new.send(Ask.get())
+            try await gateway.advance(.milliseconds(3_100))
+            try await eventually("the response") { new.received > 0 }
+            #expect(stalled.allSatisfy { !$0.isClosed })
+            #expect(others.count { $0.isClosed } == 1)
+        }
+    }
+
+    @Test("Rule 81: an HTTP/2 connection that always has part of a PING frame is idle")
+    func partialPing() async throws {
+        try await Self.setup(2).http2 { $0.limits.connections = 2 }.run { gateway in
+            let client = try await gateway.http2()
+            try await client.settle()
+            let second = try await gateway.client()
+            #expect(try await second.exchange(Ask.get()).text == "ok")
+            let ping: [UInt8] = [0, 0, 8, 6, 0, 0, 0, 0, 0] + [UInt8](repeating: 7, count: 8)
+            client.send(bytes: Array(ping.prefix(1)))
+            for _ in 0..<2 {
+                try await gateway.advance(.milliseconds(1_400))
+                client.send(bytes: Array(ping.dropFirst()))
+                client.send(bytes: Array(ping.prefix(1)))
+                // The second client is not idle.
+                #expect(try await second.exchange(Ask.get()).text == "ok")
+            }
+            let new = try await gateway.client()
+            new.send(Ask.get())
+            try await gateway.advance(.milliseconds(400))
+            try await eventually("the end") { client.isClosed }
+            #expect(try await new.response().text == "ok")
+        }
+    }
+
     @Test("Rule 81: an idle HTTP/2 connection that is closed gets GOAWAY, one with an open stream is kept")
     func http2() async throws {
         let gate = Gate()
