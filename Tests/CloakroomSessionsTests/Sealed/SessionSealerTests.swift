@@ -89,7 +89,7 @@ struct SessionSealerTests {
         #expect(Set(sealed.map(\.contents)).count == 50)
         #expect(Set(sealed.map { Array($0.contents[5..<17]) }).count == 50)
         #expect(Set(sealed.map(\.client)).count == 50)
-        #expect(sealed.allSatisfy { $0.contents[0] == 2 })
+        #expect(sealed.allSatisfy { $0.contents[0] == 1 })
     }
 
     @Test("Rule 13: does not open with any one bit changed, in the contents or the client")
