@@ -100,9 +100,8 @@ struct ProviderFaultTests {
     }
 
     @Test(
-        "subMayNotChange: a refresh that names another user, provider or sign-in is discarded",
+        "a refresh that names another provider or sign-in is discarded",
         arguments: [
-            TokenForgery(claims: MemberEdit(set: ["sub": #""mia""#])),
             TokenForgery(claims: MemberEdit(set: ["iss": #""https://other.example""#])),
             TokenForgery(claims: MemberEdit(set: ["aud": #""other""#])),
             TokenForgery(claims: MemberEdit(set: ["nonce": #""other""#])),
@@ -125,6 +124,20 @@ struct ProviderFaultTests {
             let after = site.received("Authorization")
             #expect(Set(after.dropFirst(before.count)).count == 1)
             #expect(try await site.user(browser).email == "jo@example.com")
+        }
+    }
+
+    @Test("subMayNotChange: a refresh that names another user ends the session, and its tokens are revoked")
+    func otherUser() async throws {
+        try await ProviderGateway.withProvider { site, provider in
+            let browser = try await site.signedIn()
+            let before = site.received("Authorization")
+            provider.script { $0.idToken = TokenForgery(claims: MemberEdit(set: ["sub": #""mia""#])) }
+            #expect(try await refreshing(site, browser).status == 401)
+            #expect(try await site.session(browser).status == 401)
+            // No token of the other user reached the upstream.
+            #expect(Set(site.received("Authorization").dropFirst(before.count)).count <= 1)
+            try await eventually("the revocation") { provider.observations.snapshot().count("POST", "/revoke") > 0 }
         }
     }
 
