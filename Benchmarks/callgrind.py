@@ -17,8 +17,7 @@ import time
 from harness.command import Failure, run_command
 from harness.environment import TOKEN_SECONDS, BenchmarkEnvironment
 from harness.gateway import release_build, require_binary
-from harness.http import basic_credentials
-from scenarios import http1
+from scenarios import http1, session_helpers
 
 IDLE_SECONDS = 3
 REFRESH_INTERVAL = 31
@@ -122,22 +121,18 @@ class CountedGateway:
         """Signs in new users on one connection."""
         with http1.Client(self.gateway.clear_port) as client:
             for number in itertools.islice(self.users, requests):
-                credentials = basic_credentials(f"user-{number}@example.com", "correct horse")
-                client.send("POST", "/auth", [], 0, fields=f"Authorization: {credentials}\r\n")
-                self.expect(client, 200)
+                status, body = session_helpers.send_sign_in(client, f"user-{number}@example.com")
+                if status != 200:
+                    raise Failure(f"sign-in failed with status {status}: {body[:200]!r}")
                 self.cookies.append(client.fields["set-cookie"].partition(";")[0])
 
     def refresh(self, scenario, requests):
         """Sends one request of each of users who have signed in before; the access token of each has expired."""
         with http1.Client(self.gateway.clear_port) as client:
             for _ in range(requests):
-                client.send("GET", scenario.path, fields=f"Cookie: {self.cookies.pop()}\r\n")
-                self.expect(client, 200)
-
-    def expect(self, client, status):
-        if (received := client.receive()) != status:
-            raise Failure(f"status {received} instead of {status}: {client.body()[:200]!r}")
-        client.body()
+                body = client.get(scenario.path, f"Cookie: {self.cookies.pop()}\r\n")
+                if client.status != 200:
+                    raise Failure(f"a request with a refresh has status {client.status}: {body[:200]!r}")
 
     def load(self, scenario, requests):
         """Sends requests; on one connection without concurrency, all runs execute the same steps in the same order."""

@@ -21,7 +21,7 @@ import time
 
 from harness.command import Failure, run_command
 from harness.environment import TestEnvironment
-from harness.http import basic_credentials, begin_login, complete_login
+from harness.http import begin_login, complete_login
 from harness.gateway import release_build
 from harness.measure import MIB
 from harness.process import allow_many_files
@@ -241,11 +241,9 @@ def sign_in(pipe, port, count):
         for mark in (SESSION_WARM_UP, count):
             for _ in range(mark):
                 number += 1
-                credentials = basic_credentials(f"user-{number}@example.com", session_helpers.PASSWORD)
-                client.send("POST", "/auth", [], 0, fields=f"Authorization: {credentials}\r\n")
-                if client.receive() != 200:
-                    raise Failure(f"sign-in failed with status {client.status}")
-                client.body()
+                status, _ = session_helpers.send_sign_in(client, f"user-{number}@example.com")
+                if status != 200:
+                    raise Failure(f"sign-in failed with status {status}")
             pipe.send(0)
             pipe.recv()
 

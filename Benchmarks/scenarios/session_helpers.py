@@ -63,12 +63,16 @@ def gateway(environment, mock_port, session, tokens=None, user=None, accounts=No
     )
 
 
+def send_sign_in(client, email):
+    """Signs in on a connection. Returns the status and the body of the response."""
+    client.send("POST", "/auth", [], 0, fields=f"Authorization: {basic_credentials(email, PASSWORD)}\r\n")
+    return client.receive(), client.body()
+
+
 def sign_in(port, email=EMAIL, timeout=30):
     """Signs in and returns the cookie, as a field line."""
     with http1.Client(port, timeout) as client:
-        client.send("POST", "/auth", [], 0, fields=f"Authorization: {basic_credentials(email, PASSWORD)}\r\n")
-        status = client.receive()
-        body = client.body()
+        status, body = send_sign_in(client, email)
         if status != 200:
             raise Failure(f"sign-in failed with status {status}: {body[:200]!r}")
         return f"Cookie: {client.fields['set-cookie'].partition(';')[0]}\r\n"

@@ -5,7 +5,6 @@ import itertools
 import threading
 import time
 
-from harness.http import basic_credentials
 from harness.measure import precise_cpu_seconds
 from harness.ports import free_port
 from harness.valkey import Connection
@@ -56,10 +55,8 @@ def sign_in_all(gateway, numbers, count, connections):
     def sign_in():
         with http1.Client(gateway.port) as client:
             for number in jobs:
-                credentials = basic_credentials(f"user-{number}@example.com", session_helpers.PASSWORD)
-                client.send("POST", "/auth", [], 0, fields=f"Authorization: {credentials}\r\n")
-                statuses[client.receive()] += 1
-                client.body()
+                status, _ = session_helpers.send_sign_in(client, f"user-{number}@example.com")
+                statuses[status] += 1
 
     threads = [threading.Thread(target=sign_in, daemon=True) for _ in range(connections)]
     for thread in threads:

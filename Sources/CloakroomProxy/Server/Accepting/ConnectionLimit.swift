@@ -52,9 +52,9 @@ final class ConnectionLimit: Sendable {
         return state.withLock { $0.observers.values.reduce(0) { $0 + $1.waiting } }
     }
 
-    /// Registers a listening socket, with a callback, on any thread, for changes of ``isFull``. The value may have changed again when the
-    /// callback runs; another callback follows then. Callers that read ``isFull`` in each callback end with the current
-    /// value.
+    /// Registers a listening socket, with a callback, on any thread, for changes of ``isFull``. The value may have changed
+    /// again when the callback runs; another callback follows then. Callers that read ``isFull`` in each callback end with
+    /// the current value.
     func observe(_ observer: AnyObject, _ socket: any Channel, _ changed: @escaping @Sendable () -> Void) {
         state.withLock { $0.observers[ObjectIdentifier(observer)] = Observer(socket: socket, changed: changed) }
     }
