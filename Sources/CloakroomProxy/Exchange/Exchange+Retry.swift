@@ -9,6 +9,8 @@ struct RequestAttempts {
     private(set) var sends = 0
     /// Number of replays after status 401.
     private(set) var replays = 0
+    /// Number of sends on connections that a target ended in order: it did not fail, so it was not tried.
+    private(set) var endedInOrder = 0
     /// Targets that failed.
     var failed = TriedTargets.none
     /// Time at which the response head is due, over all attempts, in nanoseconds; 0 before the request was sent.
@@ -16,7 +18,16 @@ struct RequestAttempts {
     /// Whether an interim response reached the client.
     var hasSentInterim = false
 
+    /// Number of targets that were tried.
+    var targets: Int { sends - replays - endedInOrder }
+
     mutating func sent() { sends += 1 }
+
+    /// It is sent again because its target ended the connection in order.
+    mutating func connectionEnded() {
+        endedInOrder += 1
+        failed = .none
+    }
 
     /// Nanoseconds until the response head is due. A connection may fail before the whole request is written.
     func remaining(now: UInt64) -> UInt64 {
@@ -73,9 +84,12 @@ extension Exchange {
             lease(isFresh: false, now: now)
         case .retryAny(let reason, let delay):
             countRetry(reason)
+            guard delay > 0 else {
+                attempts.connectionEnded()
+                return lease(isFresh: true, now: now)
+            }
             // The only target may be used again.
             attempts.failed = .none
-            guard delay > 0 else { return lease(isFresh: true, now: now) }
             downstream?.setDeadline(.max)
             let started = telemetry.startedAt
             context.eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: delay))) { [self] in

@@ -43,7 +43,7 @@ extension Exchange {
         if let callDeadline, callDeadline <= now { return callExpired(now: now) }
         let options = UpstreamPool.LeaseOptions(
             isFresh: isFresh, isTimed: isTimed, isFirst: attempts.sends == 0, tried: attempts.failed,
-            maxTargets: route.route.retry ? pool.maxTargets(afterSends: attempts.sends - attempts.replays) : 1,
+            maxTargets: route.route.retry ? pool.maxTargets(after: attempts.targets) : 1,
             deadline: callDeadline ?? .max)
         switch pool.lease(self, options) {
         case .leased(let lease): upstreamConnected(lease)

@@ -38,8 +38,8 @@ extension UpstreamPool {
     }
 
     /// Maximum number of targets that the connection attempts for a request try, if its route permits retries.
-    /// - Parameter sends: How often it was sent.
-    func maxTargets(afterSends sends: Int) -> Int { max(connectTargets - sends, 1) }
+    /// - Parameter tried: Number of targets that it was sent to before.
+    func maxTargets(after tried: Int) -> Int { max(connectTargets - tried, 1) }
 
     /// Number of targets that a connection attempt may try: as many as the request permits that has waited longest, because
     /// the attempt is expected to serve it.

@@ -242,6 +242,22 @@ struct RetryTests {
         }
     }
 
+    @Test("A target that is killed loses no GET on a reused connection, also with two attempts")
+    func killed() async throws {
+        try await Self.run([.request, .send(Reply.ok), .request, .close]) {
+            $0.upstreams[0].retry = RetryConfiguration(attempts: 2)
+        } _: { gateway, second in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Ask.get()).text == "ok")
+            try await gateway.upstream.stopListening()
+            #expect(try await client.exchange(Ask.get()).text == "ok")
+            #expect(gateway.upstream.requests.count == 2)
+            #expect(second.requests.count == 1)
+            try await gateway.retries(1, "stale")
+            try await gateway.retries(1, "connect")
+        }
+    }
+
     @Test("A retry is not spent on a target whose back-off has ended, if another target is usable")
     func noProbe() async throws {
         let unreachable = try await BlackholePort(.rejects)

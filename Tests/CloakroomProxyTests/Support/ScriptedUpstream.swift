@@ -71,6 +71,7 @@ final class ScriptedUpstream: Sendable {
         var scripts: [[Step]]
         var connections: [Connection] = []
         var channels: [any Channel] = []
+        var listener: (any Channel)?
     }
 
     private let state: Mutex<State>
@@ -95,6 +96,11 @@ final class ScriptedUpstream: Sendable {
     /// Waits until the gateway has closed the first connection.
     func closed() async throws {
         try await eventually("the end of the upstream connection") { self.connections.first?.isClosed ?? false }
+    }
+
+    /// Accepts no more connections: further ones are refused.
+    func stopListening() async throws {
+        try await state.withLock { $0.listener }?.close()
     }
 
     fileprivate func begin(_ channel: any Channel) -> (Int, [Step]) {
@@ -130,6 +136,7 @@ final class ScriptedUpstream: Sendable {
                 }
             }
             .bind(to: place ?? SocketAddress(ipAddress: "127.0.0.1", port: 0)).get()
+        upstream.state.withLock { $0.listener = server }
         let result: Result<R, any Error>
         do {
             result = .success(try await body(server.localAddress?.port ?? 0, upstream))
