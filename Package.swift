@@ -54,7 +54,6 @@ let nioHPACK: Target.Dependency = .product(name: "NIOHPACK", package: "swift-nio
 let nioSSL: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
 let cryptoExtras: Target.Dependency = .product(name: "CryptoExtras", package: "swift-crypto")
-let jwt: Target.Dependency = .product(name: "JWTKit", package: "jwt-kit")
 let x509: Target.Dependency = .product(name: "X509", package: "swift-certificates")
 let asn1: Target.Dependency = .product(name: "SwiftASN1", package: "swift-asn1")
 let log: Target.Dependency = .product(name: "Logging", package: "swift-log")
@@ -71,7 +70,6 @@ let hummingbirdCore: Target.Dependency = .product(name: "HummingbirdCore", packa
 let deque: Target.Dependency = .product(name: "DequeModule", package: "swift-collections")
 let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
-let grdb: Target.Dependency = .product(name: "GRDB", package: "GRDB.swift")
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 
 let package = Package(
@@ -107,8 +105,6 @@ let package = Package(
         .package(url: "https://github.com/swift-server/async-http-client", exact: "1.37.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", exact: "2.13.0"),
         .package(url: "https://github.com/hummingbird-project/hummingbird", exact: "2.28.1"),
-        .package(url: "https://github.com/groue/GRDB.swift", exact: "7.10.0"),
-        .package(url: "https://github.com/vapor/jwt-kit", exact: "5.7.1"),
         .package(url: "https://github.com/jpsim/Yams", exact: "6.2.2"),
     ],
     targets: [
@@ -128,12 +124,12 @@ let package = Package(
             ]),
         room(
             "CloakroomSessions",
-            ["CloakroomCore", "CloakroomTLS", "CloakroomWire", crypto, grdb, nioCore, nioPosix, nioSSL, log]),
+            ["CloakroomCore", "CloakroomTLS", "CloakroomWire", "CSQLite", crypto, nioCore, nioPosix, nioSSL, log]),
         room(
             "CloakroomIdentity",
             [
                 "CloakroomCore", "CloakroomTLS", "CloakroomWire", deque, nioCore, nioHTTP1, nioPosix, nioSSL,
-                asyncHTTPClient, crypto, cryptoExtras, jwt, tracing,
+                asyncHTTPClient, crypto, cryptoExtras, tracing,
             ]),
         room(
             "CloakroomProxy",
@@ -167,6 +163,8 @@ let package = Package(
         .target(
             name: "CloakroomBuild",
             cSettings: [.define("CLOAKROOM_COMMIT", to: "\"\(commit ?? "unknown")\"")] + icuData),
+        // The SQLite library of the system.
+        .systemLibrary(name: "CSQLite", providers: [.apt(["libsqlite3-dev"])]),
         // The command-line tool: commands, and the wiring of the modules above.
         .executableTarget(
             name: "cloakroom",
@@ -200,7 +198,7 @@ let package = Package(
             ["CloakroomCore", "CloakroomWire", "TestSupport", nioCore, nioHTTP1, nioPosix, metrics, tracing, log]),
         tests(
             "CloakroomSessions",
-            ["CloakroomCore", "TestSupport", crypto, grdb, nioCore, nioEmbedded, nioPosix, nioSSL, x509, asn1, log]),
+            ["CloakroomCore", "TestSupport", crypto, nioCore, nioEmbedded, nioPosix, nioSSL, x509, asn1, log]),
         // Simulation of token refresh: several replicas, one store and one upstream, with injected failures.
         .target(
             name: "RefreshSimulation", dependencies: ["CloakroomCore", "TestSupport"],

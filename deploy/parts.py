@@ -59,7 +59,7 @@ def packages_of_modules():
     """Module to package: each folder of a checkout's Sources is a module."""
     modules = dict(RENAMED)
     for package in sorted(CHECKOUTS.glob("*")):
-        folders = list(package.glob("Sources/*")) + list(package.glob("Sources/*/*")) + [package / "GRDB"]
+        folders = list(package.glob("Sources/*")) + list(package.glob("Sources/*/*"))
         for folder in folders:
             if folder.is_dir():
                 modules.setdefault(folder.name, package.name)

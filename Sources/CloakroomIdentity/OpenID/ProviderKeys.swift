@@ -211,7 +211,7 @@ package actor ProviderKeys {
         let outcome: FetchOutcome
         do {
             let response = try await fetch()
-            let set = try await SignatureKeySet(document: response.document, algorithms: algorithms)
+            let set = try SignatureKeySet(document: response.document, algorithms: algorithms)
             schedule.fetched(lifetime: response.lifetime, now: now())
             if let end = schedule.freshUntil { current.withLock { $0 = Fetched(keys: set, freshUntil: end) } }
             outcome = .replaced(usable: set.count, skipped: set.skipped.count)

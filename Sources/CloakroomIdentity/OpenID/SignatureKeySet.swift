@@ -1,20 +1,16 @@
 package import CloakroomCore
 import Crypto
-import JWTKit
+import CryptoExtras
 
 /// The keys of one OpenID Provider, ready to verify signatures.
 ///
-/// jwt-kit provides the signature algorithms and nothing else. Each pair of key and algorithm has a collection of its
-/// own, which contains one *key*, never a JSON Web Key:
-/// - `JWTKeyCollection.add(jwks:)` rejects a whole set for one key that it does not support, uses the first key for an
-///   unknown `kid`, and binds a key without `alg` to the algorithm of the first token, before that token is verified: a
-///   forged token with another algorithm would disable the key.
-/// - The collection's own `verify` decodes claims, and `"aud": []` is a precondition failure there.
+/// An unusable key does not affect the others, and verifying a token changes nothing: a forged token cannot bind a key
+/// without `alg` to its algorithm.
 package struct SignatureKeySet: Sendable {
-    /// A key with its prepared algorithms.
+    /// A key, and the same key prepared for use.
     private struct Entry: Sendable {
         let key: JSONWebKey
-        let algorithms: [SignatureAlgorithm: any JWTAlgorithm]
+        let prepared: SignatureKey
     }
 
     private let entries: [Entry]
@@ -28,19 +24,14 @@ package struct SignatureKeySet: Sendable {
     /// Prepares the keys of a document. A key that is on no curve, or that fits no permitted algorithm, is not used.
     /// - Parameter algorithms: The algorithms that tokens may have.
     /// - Throws: ``JSONWebKeySet/Invalid``.
-    package init(
-        document: [UInt8], algorithms: Set<SignatureAlgorithm>
-    ) async throws(JSONWebKeySet.Invalid) {
+    package init(document: [UInt8], algorithms: Set<SignatureAlgorithm>) throws(JSONWebKeySet.Invalid) {
         let set = try JSONWebKeySet(document: document)
-        var entries: [Entry] = []
-        for key in set.keys {
-            var prepared: [SignatureAlgorithm: any JWTAlgorithm] = [:]
-            for algorithm in algorithms where key.fits(algorithm) {
-                prepared[algorithm] = await Self.prepare(key, for: algorithm)
+        self.entries = set.keys.compactMap { key in
+            guard algorithms.contains(where: key.fits), let prepared = try? SignatureKey(key.material) else {
+                return nil
             }
-            if !prepared.isEmpty { entries.append(Entry(key: key, algorithms: prepared)) }
+            return Entry(key: key, prepared: prepared)
         }
-        self.entries = entries
         self.permitted = algorithms
         self.skipped = set.skipped
     }
@@ -57,54 +48,63 @@ package struct SignatureKeySet: Sendable {
     package func verify(_ token: UnverifiedToken) throws(TokenRejection) -> VerifiedToken {
         guard permitted.contains(token.algorithm) else { throw .algorithmNotAllowed }
         let fitting = entries.filter { entry in
-            guard entry.algorithms[token.algorithm] != nil else { return false }
+            guard entry.key.fits(token.algorithm) else { return false }
             guard let id = token.keyID else { return true }
             return entry.key.id.map { $0.utf8.elementsEqual(id.utf8) } ?? false
         }
-        guard let entry = fitting.first, let algorithm = entry.algorithms[token.algorithm] else { throw .unknownKey }
+        guard let entry = fitting.first else { throw .unknownKey }
         guard fitting.count == 1 || fitting.allSatisfy({ $0.key.material == entry.key.material }) else {
             throw .ambiguousKey
         }
-        guard !token.signature.isEmpty,
-            (try? algorithm.verify(token.signature, signs: Array(token.signedBytes))) ?? false
-        else { throw token.keyID == nil ? .invalidSignatureWithoutKeyID : .invalidSignature }
+        guard (try? entry.prepared.isValid(token.signature, token.algorithm, of: token.signedBytes)) == true else {
+            throw token.keyID == nil ? .invalidSignatureWithoutKeyID : .invalidSignature
+        }
         return try VerifiedToken(token)
     }
+}
 
-    // MARK: - Preparation
+/// A public key for one type of algorithm.
+private enum SignatureKey: Sendable {
+    case rsa(_RSA.Signing.PublicKey)
+    case p256(P256.Signing.PublicKey)
+    case p384(P384.Signing.PublicKey)
+    case p521(P521.Signing.PublicKey)
+    case ed25519(Curve25519.Signing.PublicKey)
 
-    /// The algorithm of jwt-kit with a key.
-    /// - Returns: `nil` for numbers that are no key, such as a point that is not on its curve.
-    private static func prepare(_ key: JSONWebKey, for algorithm: SignatureAlgorithm) async -> (any JWTAlgorithm)? {
-        let keys = JWTKeyCollection()
-        do {
-            switch (key.material, algorithm) {
-            case (.rsa(let modulus, let exponent), _):
-                let key = try Insecure.RSA.PublicKey(
-                    modulus: Base64URL.encode(modulus), exponent: Base64URL.encode(exponent))
-                switch algorithm {
-                case .rs256: await keys.add(rsa: key, digestAlgorithm: .sha256)
-                case .rs384: await keys.add(rsa: key, digestAlgorithm: .sha384)
-                case .rs512: await keys.add(rsa: key, digestAlgorithm: .sha512)
-                case .ps256: await keys.add(pss: key, digestAlgorithm: .sha256)
-                case .ps384: await keys.add(pss: key, digestAlgorithm: .sha384)
-                case .ps512: await keys.add(pss: key, digestAlgorithm: .sha512)
-                case .es256, .es384, .es512, .edDSA: return nil
-                }
-            case (.curve(.p256, let x, let y), .es256):
-                await keys.add(ecdsa: try ES256PublicKey(backing: P256.Signing.PublicKey(rawRepresentation: x + y)))
-            case (.curve(.p384, let x, let y), .es384):
-                await keys.add(ecdsa: try ES384PublicKey(backing: P384.Signing.PublicKey(rawRepresentation: x + y)))
-            case (.curve(.p521, let x, let y), .es512):
-                await keys.add(ecdsa: try ES512PublicKey(backing: P521.Signing.PublicKey(rawRepresentation: x + y)))
-            case (.ed25519(let bytes), .edDSA):
-                await keys.add(
-                    eddsa: EdDSA.PublicKey(backing: try Curve25519.Signing.PublicKey(rawRepresentation: bytes)))
-            case (.curve, _), (.ed25519, _): return nil
-            }
-            return try await keys.getKey()
-        } catch {
-            return nil
+    /// - Throws: For numbers that are no key, such as a point that is not on its curve.
+    init(_ material: JSONWebKey.Material) throws {
+        switch material {
+        case .rsa(let modulus, let exponent): self = .rsa(try _RSA.Signing.PublicKey(n: modulus, e: exponent))
+        case .curve(.p256, let x, let y): self = .p256(try P256.Signing.PublicKey(rawRepresentation: x + y))
+        case .curve(.p384, let x, let y): self = .p384(try P384.Signing.PublicKey(rawRepresentation: x + y))
+        case .curve(.p521, let x, let y): self = .p521(try P521.Signing.PublicKey(rawRepresentation: x + y))
+        case .ed25519(let bytes): self = .ed25519(try Curve25519.Signing.PublicKey(rawRepresentation: bytes))
         }
+    }
+
+    /// Whether a signature of the exact length is valid (RFC 7518 §3.3 to §3.5, RFC 8037 §3.1); `false` for an algorithm
+    /// of another type of key.
+    /// - Throws: For a signature of another length, with a curve of NIST.
+    func isValid(_ signature: [UInt8], _ algorithm: SignatureAlgorithm, of bytes: ArraySlice<UInt8>) throws -> Bool {
+        switch (self, algorithm) {
+        case (.rsa(let key), .rs256): key.isValid(signature, .insecurePKCS1v1_5, SHA256.hash(data: bytes))
+        case (.rsa(let key), .rs384): key.isValid(signature, .insecurePKCS1v1_5, SHA384.hash(data: bytes))
+        case (.rsa(let key), .rs512): key.isValid(signature, .insecurePKCS1v1_5, SHA512.hash(data: bytes))
+        case (.rsa(let key), .ps256): key.isValid(signature, .PSS, SHA256.hash(data: bytes))
+        case (.rsa(let key), .ps384): key.isValid(signature, .PSS, SHA384.hash(data: bytes))
+        case (.rsa(let key), .ps512): key.isValid(signature, .PSS, SHA512.hash(data: bytes))
+        // Both numbers side by side, and not in DER. Each curve has its hash function.
+        case (.p256(let key), .es256): key.isValidSignature(try .init(rawRepresentation: signature), for: bytes)
+        case (.p384(let key), .es384): key.isValidSignature(try .init(rawRepresentation: signature), for: bytes)
+        case (.p521(let key), .es512): key.isValidSignature(try .init(rawRepresentation: signature), for: bytes)
+        case (.ed25519(let key), .edDSA): key.isValidSignature(signature, for: bytes)
+        default: false
+        }
+    }
+}
+
+extension _RSA.Signing.PublicKey {
+    fileprivate func isValid(_ signature: [UInt8], _ padding: _RSA.Signing.Padding, _ digest: some Digest) -> Bool {
+        isValidSignature(_RSA.Signing.RSASignature(rawRepresentation: signature), for: digest, padding: padding)
     }
 }

@@ -1,5 +1,4 @@
 import CloakroomCore
-import GRDB
 
 /// The change notifications between processes. Each change is a row, written with it in one transaction, and the other
 /// processes poll these rows. The rows make own writes distinguishable from those of other processes.
@@ -8,7 +7,7 @@ extension Database {
     private static let lifetime = Duration.seconds(60)
 
     func recordChange(_ id: SessionID, by process: Int64, now: Timestamp) throws {
-        try run("INSERT INTO change (id, process, at) VALUES (?, ?, ?)", [id.rowID, process, now.milliseconds])
+        try run("INSERT INTO change (id, process, at) VALUES (?, ?, ?)", [id.value, process, now.milliseconds])
     }
 
     /// The number of the latest change, deleted or not. Numbers are never reused and have no gaps.
@@ -55,7 +54,7 @@ struct ChangeFeed {
     }
 
     mutating func poll(_ db: Database) throws -> ChangeSet {
-        let rows = try db.rows(
+        let rows = try db.run(
             "SELECT number, id, process FROM change WHERE number > ? ORDER BY number LIMIT \(Self.limit)", [latest])
         let expected = latest + 1
         guard rows.count < Self.limit, rows.isEmpty || rows[0].integer(0) == expected else { return try abandon(db) }

@@ -1,5 +1,4 @@
 import CloakroomCore
-import GRDB
 
 /// Deletion of expired rows.
 extension Database {
@@ -41,7 +40,7 @@ extension Database {
 
     /// The ids of expired sessions, from the index alone: it can be read if a page of sessions is damaged.
     func expiredSessions(now: Timestamp, limit: Int) throws -> [Int64] {
-        try rows(
+        try run(
             "SELECT id FROM session WHERE keep_until <= ? ORDER BY keep_until LIMIT ?", [now.milliseconds, limit]
         ).compactMap { $0.integer(0) }
     }

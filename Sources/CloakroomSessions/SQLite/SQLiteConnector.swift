@@ -1,6 +1,5 @@
 import CloakroomCore
 import Dispatch
-import GRDB
 import Glibc
 import Synchronization
 
@@ -65,12 +64,19 @@ final class SQLiteConnector: Sendable {
     var isDamaged: Bool { log.isFailing(.damaged) }
 
     /// Reads committed data. Each statement sees the latest data; there is no snapshot over several statements.
+    /// - Parameter watched: The file to read on the connection that polls for changes; `nil` for the current file.
     func read<Value: Sendable>(
-        _ body: @escaping @Sendable (Database) throws -> Value
+        watching watched: SQLiteFile? = nil, _ body: @escaping @Sendable (Database) throws -> Value
     ) async throws(SessionStoreError) -> Value {
-        try await perform(.reading, failure: { $0.isDamage ? .damaged : .reading }) { file, latest, resume in
-            file.reading.asyncWriteWithoutTransaction { [path] db in
-                resume(Outcome(path, latest) { try body(db) })
+        try await perform(
+            .reading, failure: { watched == nil && $0.isDamage ? .damaged : .reading }, on: watched
+        ) { file, latest, result in
+            (watched == nil ? file.reading : file.watching).async { db in
+                result.resume(
+                    with: Result {
+                        guard ContinuousClock.now < latest else { throw SQLiteQueueTimeout() }
+                        return (try body(db), isProof: true)
+                    })
             }
         }
     }
@@ -103,9 +109,8 @@ final class SQLiteConnector: Sendable {
         _ durability: SQLiteDurability, failure: (SQLiteStoreError) -> SQLiteFailureLog.Operation,
         body: @escaping @Sendable (Database) throws -> Value
     ) async throws(SessionStoreError) -> Value {
-        try await perform(.writing, failure: failure) { file, latest, resume in
-            let path = path
-            let identity = file.identity
+        try await perform(.writing, failure: failure) { file, latest, result in
+            let (path, identity) = (path, file.identity)
             file.writer.submit(
                 SQLiteWrite(durability: durability, latest: latest) { db in
                     let changes = db.totalChangesCount
@@ -115,24 +120,10 @@ final class SQLiteConnector: Sendable {
                     if durability == .full, SQLiteFile.Identity(path: path) != identity {
                         throw SQLiteStoreError(.moved, path: path)
                     }
-                    return { resume(.done(value, isProof: hasWritten)) }
-                } fail: { failure in
-                    switch failure {
-                    case .error(let error): resume(.failed(SQLiteStoreError(error, path: path)))
-                    case .timedOut: resume(.timedOut)
-                    }
+                    return { result.resume(returning: (value, isProof: hasWritten)) }
+                } fail: {
+                    result.resume(throwing: $0)
                 })
-        }
-    }
-
-    /// Runs an operation on the connection that polls for changes.
-    func watch<Value: Sendable>(
-        _ file: SQLiteFile, _ body: @escaping @Sendable (Database) throws -> Value
-    ) async throws(SessionStoreError) -> Value {
-        try await perform(.reading, failure: { _ in .reading }, on: file) { file, latest, resume in
-            file.watching.asyncWriteWithoutTransaction { [path] db in
-                resume(Outcome(path, latest) { try body(db) })
-            }
         }
     }
 
@@ -150,12 +141,13 @@ final class SQLiteConnector: Sendable {
         }
     }
 
-    private typealias Resume<Value: Sendable> = @Sendable (Outcome<Value>) -> Void
+    /// `isProof`: whether the operation shows that others of its kind can succeed. One that writes nothing does not.
+    private typealias Resumption<Value> = CheckedContinuation<(Value, isProof: Bool), any Error>
 
     private func perform<Value: Sendable>(
         _ task: SQLiteFailureLog.Operation, failure: (SQLiteStoreError) -> SQLiteFailureLog.Operation,
         on given: SQLiteFile? = nil,
-        _ start: (SQLiteFile, _ latest: ContinuousClock.Instant, @escaping Resume<Value>) -> Void
+        _ start: (SQLiteFile, _ latest: ContinuousClock.Instant, Resumption<Value>) -> Void
     ) async throws(SessionStoreError) -> Value {
         guard inFlight.add(1, ordering: .relaxed).newValue <= Self.maxConcurrentOperations else {
             inFlight.subtract(1, ordering: .relaxed)
@@ -164,40 +156,18 @@ final class SQLiteConnector: Sendable {
         defer { inFlight.subtract(1, ordering: .relaxed) }
         let file = if let given { given } else { try await file() }
         let latest = ContinuousClock.now + Self.patience
-        // GRDB's own async methods end with the calling task, but a cancelled request must not prevent saving refreshed
-        // tokens. These operations continue, and are bounded by their own limits.
-        let outcome = await withCheckedContinuation { (continuation: CheckedContinuation<Outcome<Value>, Never>) in
-            start(file, latest) { continuation.resume(returning: $0) }
-        }
-        switch outcome {
-        case .done(let value, let isProof):
+        do {
+            // Not ended with the calling task: a cancelled request must not prevent saving refreshed tokens. Operations
+            // are bounded by their own limits.
+            let (value, isProof) = try await withCheckedThrowingContinuation { start(file, latest, $0) }
             if isProof { log.succeeded(task) }
             return value
-        case .failed(let error):
-            note(error, in: failure(error), of: file)
-        case .timedOut:
-            break
-        }
-        throw SessionStoreError(.unavailable)
-    }
-
-    private enum Outcome<Value: Sendable>: Sendable {
-        /// `isProof`: whether the operation shows that others of its kind can succeed. One that writes nothing does not.
-        case done(Value, isProof: Bool = true)
-        case failed(SQLiteStoreError)
-        case timedOut
-
-        /// Runs an operation unless it was queued for too long.
-        init(_ path: String, _ latest: ContinuousClock.Instant, _ body: () throws -> Value) {
-            guard ContinuousClock.now < latest else {
-                self = .timedOut
-                return
+        } catch {
+            if !(error is SQLiteQueueTimeout) {
+                let error = SQLiteStoreError(error, path: path)
+                note(error, in: failure(error), of: file)
             }
-            do {
-                self = .done(try body())
-            } catch {
-                self = .failed(SQLiteStoreError(error, path: path))
-            }
+            throw SessionStoreError(.unavailable)
         }
     }
 

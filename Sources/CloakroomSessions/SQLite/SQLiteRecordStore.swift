@@ -1,5 +1,4 @@
 import CloakroomCore
-import GRDB
 import Logging
 import Synchronization
 
@@ -262,7 +261,7 @@ extension SQLiteRecordStore {
         let process = process
         forgetTally()
         // Polled once before the file is trusted, which shows that it can be.
-        let first = try await connector.watch(file) { db in
+        let first = try await connector.read(watching: file) { db in
             try db.forgetPages()
             return try PollResult(db, try ChangeFeed(db, process: process))
         }
@@ -274,7 +273,7 @@ extension SQLiteRecordStore {
         var clearAt = ContinuousClock.now
         var hasWritten = false
         while !Task.isCancelled, connector.isCurrent(file) {
-            let look = try await connector.watch(file) { [watch] db in try PollResult(db, watch) }
+            let look = try await connector.read(watching: file) { [watch] db in try PollResult(db, watch) }
             watch = look.watch
             noteTally(look.sessionCount)
             switch look.changes {
@@ -376,9 +375,9 @@ extension SQLiteRecordStore {
 
     /// Checkpoints the log, so that it restarts instead of growing: here, where no request waits for it.
     private func writeBack(_ file: SQLiteFile) async throws(SessionStoreError) {
-        try await connector.watch(file) { db in
-            let (pages, _) = try db.checkpoint(.passive)
-            if pages > Self.maxWALPages { _ = try? db.checkpoint(.truncate) }
+        try await connector.read(watching: file) { db in
+            let pages = try db.row("PRAGMA wal_checkpoint(PASSIVE)")?.integer(1) ?? 0
+            if pages > Self.maxWALPages { _ = try? db.row("PRAGMA wal_checkpoint(TRUNCATE)") }
         }
     }
 }

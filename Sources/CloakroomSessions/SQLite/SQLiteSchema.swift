@@ -1,15 +1,22 @@
-import GRDB
-
 /// The tables and their migrations. Each release adds migrations and changes none, so that it reads the data of earlier
 /// releases. A file with an unknown migration was written by a later release and is rejected.
 enum SQLiteSchema {
     /// The `application_id` in the header of the file: `CLKR`.
     static let applicationID: Int64 = 0x434c_4b52
 
-    static var migrator: DatabaseMigrator {
-        var migrator = DatabaseMigrator()
-        migrator.registerMigration("1") { try $0.execute(sql: version1) }
-        return migrator
+    private static let migrations = [(identifier: "1", script: version1)]
+
+    /// Applies the missing migrations, in the caller's transaction. Their table has the name of the first release.
+    /// - Returns: `false`, without having applied any, if the file has an unknown migration.
+    static func migrate(_ db: Database) throws -> Bool {
+        try db.execute("CREATE TABLE IF NOT EXISTS grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY)")
+        let applied = try db.run("SELECT identifier FROM grdb_migrations").map { $0.text(0) }
+        guard applied.allSatisfy({ known in migrations.contains { $0.identifier == known } }) else { return false }
+        for migration in migrations where !applied.contains(migration.identifier) {
+            try db.execute(migration.script)
+            try db.run("INSERT INTO grdb_migrations VALUES (?)", [migration.identifier])
+        }
+        return true
     }
 
     /// Times are milliseconds since the epoch. Unsigned numbers are stored as signed ones with the same bits.

@@ -1,4 +1,4 @@
-import GRDB
+import CSQLite
 
 /// Why the session database cannot be opened or used: the cause, the path, and the remedy.
 ///
@@ -21,8 +21,7 @@ struct SQLiteStoreError: Error, Sendable, Hashable, CustomStringConvertible {
         case newerVersion
         /// The file was moved or replaced while it was open.
         case moved
-        /// An error of SQLite: an extended result code and its constant text.
-        case sqlite(code: Int, text: String)
+        case sqlite(SQLiteError)
     }
 
     var problem: Kind
@@ -33,19 +32,12 @@ struct SQLiteStoreError: Error, Sendable, Hashable, CustomStringConvertible {
         self.path = path
     }
 
-    /// Keeps the code of an error and drops its message.
     init(_ error: any Error, path: String) {
         self.path = path
         switch error {
-        case let error as SQLiteStoreError:
-            problem = error.problem
-        case let error as DatabaseError where error.resultCode == .SQLITE_NOTADB:
-            problem = .notADatabase
-        case let error as DatabaseError:
-            let code = error.extendedResultCode
-            problem = .sqlite(code: Int(code.rawValue), text: code.description)
-        default:
-            problem = .sqlite(code: 1, text: "1 (\(type(of: error)))")
+        case let error as SQLiteStoreError: problem = error.problem
+        case let error as SQLiteError: problem = error.primaryCode == SQLITE_NOTADB ? .notADatabase : .sqlite(error)
+        default: problem = .sqlite(SQLiteError(code: SQLITE_ERROR))
         }
     }
 
@@ -69,10 +61,10 @@ struct SQLiteStoreError: Error, Sendable, Hashable, CustomStringConvertible {
                 + "configure another path"
         case .moved:
             "session database \(path) was moved, removed or replaced while it was open; it is reopened"
-        case .sqlite(_, let text) where isDamage:
-            "session database \(path) is damaged: SQLite error \(text); \(Self.replacing)"
-        case .sqlite(_, let text):
-            "session database \(path) failed: SQLite error \(text); check the free disk space and "
+        case .sqlite(let error) where isDamage:
+            "session database \(path) is damaged: SQLite error \(error); \(Self.replacing)"
+        case .sqlite(let error):
+            "session database \(path) failed: SQLite error \(error); check the free disk space and "
                 + "the integrity of the file (sqlite3 \(path) 'PRAGMA integrity_check')"
         }
     }
@@ -83,31 +75,19 @@ struct SQLiteStoreError: Error, Sendable, Hashable, CustomStringConvertible {
 
 extension SQLiteStoreError {
     /// Whether another connection holds a lock.
-    var isBusy: Bool { primaryCode == .SQLITE_BUSY || primaryCode == .SQLITE_LOCKED }
+    var isBusy: Bool { hasCode(SQLITE_BUSY, SQLITE_LOCKED) }
 
     /// Whether the contents of the file are invalid, at least in part.
-    var isDamage: Bool { problem == .notADatabase || primaryCode == .SQLITE_CORRUPT }
-
-    /// The low byte of SQLite's code.
-    private var primaryCode: ResultCode? {
-        guard case .sqlite(let code, _) = problem else { return nil }
-        return ResultCode(rawValue: CInt(truncatingIfNeeded: code & 0xff))
-    }
+    var isDamage: Bool { problem == .notADatabase || hasCode(SQLITE_CORRUPT) }
 
     /// Whether the connections are unusable, as opposed to one failed operation.
     var needsReopening: Bool {
-        switch problem {
-        case .sqlite:
-            // Reopening does not change a full disk or a locked file. A damaged one may have been restored in place.
-            switch primaryCode {
-            case .SQLITE_IOERR, .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_MISUSE, .SQLITE_PROTOCOL,
-                .SQLITE_CORRUPT:
-                true
-            default: false
-            }
-        case .pathMissing, .directoryMissing, .notAFile, .accessDenied, .notADatabase, .foreignDatabase, .newerVersion,
-            .moved:
-            true
-        }
+        guard case .sqlite = problem else { return true }
+        // Reopening does not change a full disk or a locked file. A damaged one may have been restored in place.
+        return hasCode(SQLITE_IOERR, SQLITE_CANTOPEN, SQLITE_READONLY, SQLITE_MISUSE, SQLITE_PROTOCOL, SQLITE_CORRUPT)
+    }
+
+    private func hasCode(_ codes: Int32...) -> Bool {
+        if case .sqlite(let error) = problem { codes.contains(error.primaryCode) } else { false }
     }
 }

@@ -1,23 +1,18 @@
-import GRDB
 import Synchronization
 
 /// One write operation.
 struct SQLiteWrite: Sendable {
-    /// Why an operation failed, or its result is unknown.
-    enum Failure: Sendable {
-        case error(any Error)
-        /// The operation was queued for too long and was not started.
-        case timedOut
-    }
-
     var durability: SQLiteDurability
     /// The operation is not started after this time.
     var latest: ContinuousClock.Instant
     /// Does the work; the returned closure is called after the commit. May be called again if the work was rolled back.
     var work: @Sendable (Database) throws -> @Sendable () -> Void
-    /// Called if the work was not committed.
-    var fail: @Sendable (Failure) -> Void
+    /// Called if the work was not committed, or it is unknown whether it was.
+    var fail: @Sendable (any Error) -> Void
 }
+
+/// An operation was queued for too long and was not started.
+struct SQLiteQueueTimeout: Error {}
 
 /// Commits concurrent operations together: they wait for the disk once, instead of one after the other. A single
 /// operation is committed without delay.
@@ -26,47 +21,39 @@ final class SQLiteWriter: Sendable {
     private static let maxBatchSize = 64
 
     let connection: DatabaseQueue
-    private let queue = Mutex<(waiting: [SQLiteWrite], isScheduled: Bool)>(([], false))
+    private let waiting = Mutex<[SQLiteWrite]>([])
 
     init(_ connection: DatabaseQueue) {
         self.connection = connection
     }
 
     func submit(_ write: SQLiteWrite) {
-        let mustSchedule = queue.withLock { queue in
-            queue.waiting.append(write)
-            defer { queue.isScheduled = true }
-            return !queue.isScheduled
-        }
-        if mustSchedule { schedule() }
-    }
-
-    private func schedule() {
-        connection.asyncWriteWithoutTransaction { db in
-            let (writes, isMore) = self.queue.withLock { queue in
-                let writes = Array(queue.waiting.prefix(Self.maxBatchSize))
-                queue.waiting.removeFirst(writes.count)
-                queue.isScheduled = !queue.waiting.isEmpty
-                return (writes, queue.isScheduled)
+        waiting.withLock { $0.append(write) }
+        // Once for each operation: the first ones commit those after them, and the last ones find none.
+        connection.async { db in
+            let writes = self.waiting.withLock { waiting in
+                defer { waiting.removeFirst(min(waiting.count, Self.maxBatchSize)) }
+                return Array(waiting.prefix(Self.maxBatchSize))
             }
             self.commit(writes, on: db)
-            if isMore { self.schedule() }
         }
     }
 
     private func commit(_ all: [SQLiteWrite], on db: Database) {
         let now = ContinuousClock.now
         let writes = all.filter { $0.latest > now }
-        for write in all where write.latest <= now { write.fail(.timedOut) }
+        for write in all where write.latest <= now { write.fail(SQLiteQueueTimeout()) }
         guard !writes.isEmpty else { return }
         var done: [@Sendable () -> Void] = []
         var failed: [(SQLiteWrite, any Error)] = []
         do {
             let durability: SQLiteDurability = writes.contains { $0.durability == .full } ? .full : .relaxed
-            try db.inImmediateTransaction(durability) { db in
+            try db.execute("PRAGMA synchronous = \(durability.rawValue)")
+            try db.atomically { db in
                 for write in writes {
                     do {
-                        done.append(writes.count == 1 ? try write.work(db) : try db.withSavepoint(write.work))
+                        done.append(
+                            writes.count == 1 ? try write.work(db) : try db.atomically(isPart: true, write.work))
                     } catch {
                         // Later operations of a transaction that has met damaged data fail too.
                         guard db.isInsideTransaction, writes.count > 1, !SQLiteStoreError(error, path: "").isDamage
@@ -82,29 +69,14 @@ final class SQLiteWriter: Sendable {
         } catch {
             // The commit itself failed: it is unknown what of it is on the disk, so nothing is retried.
             let cause = (error as? RolledBack)?.cause ?? error
-            for write in writes { write.fail(.error(cause)) }
+            for write in writes { write.fail(cause) }
             return
         }
         for finish in done { finish() }
-        for (write, error) in failed { write.fail(.error(error)) }
+        for (write, error) in failed { write.fail(error) }
     }
 
     private struct RolledBack: Error {
         var cause: any Error
-    }
-}
-
-extension Database {
-    /// Runs operations within a savepoint, so that they can be rolled back alone.
-    fileprivate func withSavepoint<Value>(_ body: (Database) throws -> Value) throws -> Value {
-        try execute(sql: "SAVEPOINT one")
-        do {
-            let value = try body(self)
-            try execute(sql: "RELEASE one")
-            return value
-        } catch {
-            if isInsideTransaction { try execute(sql: "ROLLBACK TO one; RELEASE one") }
-            throw error
-        }
     }
 }

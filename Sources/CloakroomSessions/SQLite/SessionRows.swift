@@ -1,6 +1,4 @@
 import CloakroomCore
-import Foundation
-import GRDB
 
 /// The rows of sessions. All of these operations run in a transaction of the caller.
 extension Database {
@@ -38,38 +36,33 @@ extension Database {
     }
 
     func session(_ id: SessionID) throws -> SessionRowLookup {
-        guard let row = try row("SELECT \(Self.columns) FROM session WHERE id = ?", [id.rowID]) else { return .none }
+        guard let row = try row("SELECT \(Self.columns) FROM session WHERE id = ?", [id.value]) else { return .none }
         guard let session = SessionRow(row), session.record.key.id == id else { return .unreadable }
         return .row(session)
     }
 
     func sessions(of account: UInt64) throws -> [SessionRecord] {
-        try rows(
-            "SELECT \(Self.columns) FROM session WHERE account = ?1 OR name = ?1", [Int64(bitPattern: account)]
-        )
-        .compactMap { SessionRow($0)?.record }
+        try run("SELECT \(Self.columns) FROM session WHERE account = ?1 OR name = ?1", [account])
+            .compactMap { SessionRow($0)?.record }
     }
 
     func sessions(ofProviderSession hash: UInt64) throws -> [SessionRecord] {
-        try rows("SELECT \(Self.columns) FROM session WHERE provider = ?", [Int64(bitPattern: hash)])
+        try run("SELECT \(Self.columns) FROM session WHERE provider = ?", [hash])
             .compactMap { SessionRow($0)?.record }
     }
 
     /// The oldest sessions of an account in excess of its limit, by their exact number.
     func surplus(of account: UInt64, by rule: SurplusRule, now: Timestamp) throws -> RecordSurplus {
-        let hash = Int64(bitPattern: account)
         // Nearly all accounts have few sessions.
         let beyond = "SELECT 1 FROM session WHERE account = ?1 OR name = ?1 LIMIT 1 OFFSET ?2"
-        guard try row(beyond, [hash, max(0, rule.limit)]) != nil else { return .none }
+        guard try row(beyond, [account, max(0, rule.limit)]) != nil else { return .none }
         let places = rule.accounts.map { _ in "?" }.joined(separator: ", ")
-        let oldest = try rows(
+        let oldest = try run(
             """
             SELECT id, count(*) OVER () FROM session WHERE (account = ?1 OR name = ?1) AND expires_at > ?2
                 AND last_used_at > ?3 AND account IN (\(places)) ORDER BY created_at, id LIMIT \(SurplusRule.maximum + 1)
             """,
-            StatementArguments(
-                [hash, now.milliseconds, rule.usedAfter.milliseconds]
-                    + rule.accounts.map { Int64(bitPattern: $0) }))
+            [account, now.milliseconds, rule.usedAfter.milliseconds] + rule.accounts)
         let excess = (oldest.first?.integer(1) ?? 0) - Int64(rule.limit)
         guard excess > 0 else { return .none }
         let ids = oldest.compactMap { $0.unsigned(0).map(SessionID.init) }.filter { $0 != rule.new }
@@ -84,10 +77,9 @@ extension Database {
                 client, contents, name, provider) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
-                record.key.id.rowID, Data(record.key.bytes), Int64(bitPattern: record.account),
-                record.createdAt.milliseconds, record.expiresAt.milliseconds, record.lastUsedAt.milliseconds,
-                keepUntil.milliseconds, Int64(bitPattern: record.version), Data(record.client), Data(record.contents),
-                record.name.map { Int64(bitPattern: $0) }, record.provider.map { Int64(bitPattern: $0) },
+                record.key.id.value, record.key.bytes, record.account, record.createdAt.milliseconds,
+                record.expiresAt.milliseconds, record.lastUsedAt.milliseconds, keepUntil.milliseconds, record.version,
+                record.client, record.contents, record.name, record.provider,
             ])
         return changesCount == 1
     }
@@ -100,11 +92,9 @@ extension Database {
                 keep_until = max(keep_until, ?), version = ?, client = ?, contents = ?, name = ?, provider = ? WHERE id = ? AND version = ? AND fence = ?
             """,
             [
-                Int64(bitPattern: record.account), record.createdAt.milliseconds, record.expiresAt.milliseconds,
-                record.lastUsedAt.milliseconds, keepUntil.milliseconds, Int64(bitPattern: record.version),
-                Data(record.client), Data(record.contents), record.name.map { Int64(bitPattern: $0) },
-                record.provider.map { Int64(bitPattern: $0) }, record.key.id.rowID,
-                Int64(bitPattern: old.record.version), Int64(bitPattern: old.fence),
+                record.account, record.createdAt.milliseconds, record.expiresAt.milliseconds,
+                record.lastUsedAt.milliseconds, keepUntil.milliseconds, record.version, record.client, record.contents,
+                record.name, record.provider, record.key.id.value, old.record.version, old.fence,
             ])
         return changesCount == 1
     }
@@ -117,7 +107,7 @@ extension Database {
                 WHERE id = ?3 AND last_used_at <= ?1 - ?4
             """,
             [
-                touch.lastUsedAt.milliseconds, touch.keepUntil.milliseconds, touch.id.rowID,
+                touch.lastUsedAt.milliseconds, touch.keepUntil.milliseconds, touch.id.value,
                 max(1, granularity.wholeMilliseconds),
             ])
         return changesCount == 1
@@ -125,26 +115,21 @@ extension Database {
 
     /// - Parameter end: The end by ``MachineClock``.
     func lease(_ id: SessionID, fence: UInt64, until end: Timestamp) throws {
-        try run(
-            "UPDATE session SET fence = ?, lease_end = ? WHERE id = ?",
-            [Int64(bitPattern: fence), end.milliseconds, id.rowID])
+        try run("UPDATE session SET fence = ?, lease_end = ? WHERE id = ?", [fence, end.milliseconds, id.value])
     }
 
     func release(_ id: SessionID, fence: UInt64) throws {
-        try run(
-            "UPDATE session SET lease_end = 0 WHERE id = ? AND fence = ?",
-            [id.rowID, Int64(bitPattern: fence)])
+        try run("UPDATE session SET lease_end = 0 WHERE id = ? AND fence = ?", [id.value, fence])
     }
 
     /// Deletes a row, readable or not, and stores the reason.
     func endSession(_ id: SessionID, reason: SessionEndReason, keepReasonUntil end: Timestamp) throws {
-        try run("DELETE FROM session WHERE id = ?", [id.rowID])
-        try run("INSERT OR REPLACE INTO ended VALUES (?, ?, ?)", [id.rowID, reason.rawValue, end.milliseconds])
+        try run("DELETE FROM session WHERE id = ?", [id.value])
+        try run("INSERT OR REPLACE INTO ended VALUES (?, ?, ?)", [id.value, reason.rawValue, end.milliseconds])
     }
 
     func endReason(of id: SessionID, now: Timestamp) throws -> SessionEndReason? {
-        let ended = try row(
-            "SELECT reason FROM ended WHERE id = ? AND keep_until > ?", [id.rowID, now.milliseconds])
+        let ended = try row("SELECT reason FROM ended WHERE id = ? AND keep_until > ?", [id.value, now.milliseconds])
         // A later release may have more reasons; the session has ended in any case.
         return ended.map { $0.text(0).flatMap(SessionEndReason.init(rawValue:)) ?? .revoked }
     }
@@ -157,17 +142,12 @@ extension Database {
     }
 }
 
-extension SessionID {
-    /// The primary key: the signed number of the same bits.
-    var rowID: Int64 { Int64(bitPattern: value) }
-}
-
 /// The rows of the sign-in throttle.
 extension Database {
     func throttleState(_ key: ThrottleKey, now: Timestamp) throws -> ThrottleState? {
         let row = try row(
             "SELECT count, since, not_before FROM throttle WHERE scope = ? AND hash = ? AND keep_until > ?",
-            [Int64(key.scope.rawValue), Int64(bitPattern: key.hash), now.milliseconds])
+            [key.scope.rawValue, key.hash, now.milliseconds])
         // A row with invalid values counts as no state; the next attempt overwrites it.
         guard let row, let count = row.integer(0).flatMap(UInt32.init(exactly:)), let since = row.time(1),
             let notBefore = row.time(2)
@@ -176,17 +156,15 @@ extension Database {
     }
 
     func setThrottleState(_ key: ThrottleKey, _ state: ThrottleState?, keepUntil: Timestamp) throws {
-        let scope = Int64(key.scope.rawValue)
-        let hash = Int64(bitPattern: key.hash)
         if let state {
             try run(
                 "INSERT OR REPLACE INTO throttle VALUES (?, ?, ?, ?, ?, ?)",
                 [
-                    scope, hash, Int64(state.count), state.since.milliseconds, state.notBefore.milliseconds,
+                    key.scope.rawValue, key.hash, state.count, state.since.milliseconds, state.notBefore.milliseconds,
                     keepUntil.milliseconds,
                 ])
         } else {
-            try run("DELETE FROM throttle WHERE scope = ? AND hash = ?", [scope, hash])
+            try run("DELETE FROM throttle WHERE scope = ? AND hash = ?", [key.scope.rawValue, key.hash])
         }
     }
 }
@@ -201,10 +179,7 @@ extension Database {
             INSERT INTO mark (scope, hash, keep_until, time) VALUES (?1, ?2, ?3, ?4)
                 ON CONFLICT (scope, hash) DO UPDATE SET keep_until = ?3, time = ?4 WHERE keep_until <= ?5 OR time < ?4
             """,
-            [
-                Int64(key.scope.rawValue), Int64(bitPattern: key.hash), keepUntil.milliseconds, time.milliseconds,
-                now.milliseconds,
-            ])
+            [key.scope.rawValue, key.hash, keepUntil.milliseconds, time.milliseconds, now.milliseconds])
         return changesCount == 1
     }
 
@@ -212,7 +187,35 @@ extension Database {
     func mark(_ key: MarkKey, now: Timestamp) throws -> Timestamp? {
         try row(
             "SELECT time FROM mark WHERE scope = ? AND hash = ? AND keep_until > ?",
-            [Int64(key.scope.rawValue), Int64(bitPattern: key.hash), now.milliseconds]
-        ).flatMap { $0.integer(0) }.map { Timestamp(milliseconds: $0) }
+            [key.scope.rawValue, key.hash, now.milliseconds])?.time(0)
     }
+}
+
+/// Rows that show whether the store can be used.
+extension Database {
+    /// Writes and deletes the rows of a session, its end and a sign-in, at a place by chance: succeeds only if there is
+    /// room, no lock, and no damage at this place.
+    func testWrite() throws {
+        let place = UInt64.random(in: 0 ... .max)
+        try forgetPages()
+        // Small, so that a page next to a damaged one need not be split.
+        try run(
+            """
+            INSERT INTO session (id, key, account, created_at, expires_at, last_used_at, keep_until, version, client,
+                contents) VALUES (?1, x'', ?1, 0, 0, 0, ?1, 0, x'', x'')
+            """, [place])
+        _ = try session(SessionID(place))
+        try run("DELETE FROM session WHERE id = ?", [place])
+        // Of the size of a session.
+        try run("INSERT INTO ended VALUES (?, hex(zeroblob(2048)), 0)", [place])
+        try run("DELETE FROM ended WHERE id = ?", [place])
+        // Rows of each kind, because those of a kind are neighbours.
+        for scope in ThrottleKey.Scope.allCases {
+            try run("INSERT INTO throttle VALUES (?, ?, 0, 0, 0, 0)", [scope.rawValue, place])
+            try run("DELETE FROM throttle WHERE scope = ? AND hash = ?", [scope.rawValue, place])
+        }
+    }
+
+    /// Discards cached pages: damaged ones may have been restored in the file.
+    func forgetPages() throws { try execute("PRAGMA shrink_memory") }
 }

@@ -210,7 +210,7 @@ struct ProviderKeysTests {
             let key =
                 #"{"kty":"\#(type)","crv":"\#(curve)","x":"\#(number(type == "OKP" ? 32 : length))","#
                 + #""y":"\#(number(length))","n":"\#(number(256 + seed))","e":"\#(number(1 + seed % 4))","kid":"a"}"#
-            let keys = try await SignatureKeySet(
+            let keys = try SignatureKeySet(
                 document: keySetDocument([key]), algorithms: Set(SignatureAlgorithm.allCases))
             for algorithm in SignatureAlgorithm.allCases {
                 for count in [1, 64, 96, 132, 256, 256 + seed] {

@@ -10,16 +10,16 @@ struct SignatureKeySetTests {
 
     private func keys(
         _ keys: [String], algorithms: Set<SignatureAlgorithm> = SignatureKeySetTests.all
-    ) async throws -> SignatureKeySet {
-        try await SignatureKeySet(document: keySetDocument(keys), algorithms: algorithms)
+    ) throws -> SignatureKeySet {
+        try SignatureKeySet(document: keySetDocument(keys), algorithms: algorithms)
     }
 
     @Test("A signature of each algorithm is verified", arguments: SignatureAlgorithm.allCases)
-    func algorithms(algorithm: SignatureAlgorithm) async throws {
+    func algorithms(algorithm: SignatureAlgorithm) throws {
         let key = try ScriptedKey(algorithm)
         let token = try key.token(#"{"sub":"jo"}"#)
         for hasAlgorithm in [true, false] {
-            let keys = try await keys([try key.jwk(hasAlgorithm: hasAlgorithm)])
+            let keys = try keys([try key.jwk(hasAlgorithm: hasAlgorithm)])
             let verified = try keys.verify(token)
             #expect(verified.claims == ["sub": .string("jo")])
             #expect(verified.algorithm == algorithm)
@@ -27,9 +27,9 @@ struct SignatureKeySetTests {
     }
 
     @Test("Any changed byte of a token is rejected", arguments: [SignatureAlgorithm.rs256, .ps256, .es256, .edDSA])
-    func forgedBytes(algorithm: SignatureAlgorithm) async throws {
+    func forgedBytes(algorithm: SignatureAlgorithm) throws {
         let key = try ScriptedKey(algorithm)
-        let keys = try await keys([try key.jwk()])
+        let keys = try keys([try key.jwk()])
         let token = try key.token(#"{"sub":"jo"}"#)
         for position in token.indices {
             var forged = token
@@ -39,9 +39,9 @@ struct SignatureKeySetTests {
     }
 
     @Test("A signature of a wrong length is rejected", arguments: SignatureAlgorithm.allCases)
-    func signatureLength(algorithm: SignatureAlgorithm) async throws {
+    func signatureLength(algorithm: SignatureAlgorithm) throws {
         let key = try ScriptedKey(algorithm)
-        let keys = try await keys([try key.jwk()])
+        let keys = try keys([try key.jwk()])
         let token = try key.token("{}")
         let end = try #require(token.lastIndex(of: UInt8(ascii: "."))) + 1
         let signature = try #require(Base64URL.decode(token[end...]))
@@ -55,10 +55,10 @@ struct SignatureKeySetTests {
     }
 
     @Test("Claims behind an invalid signature are not parsed")
-    func payloadIsClosed() async throws {
+    func payloadIsClosed() throws {
         let key = try ScriptedKey(.es256)
         let other = try ScriptedKey(.es256)
-        let keys = try await keys([try key.jwk()])
+        let keys = try keys([try key.jwk()])
         #expect(rejection(try keys.verify(try other.token("not JSON"))) == .invalidSignature)
         #expect(rejection(try keys.verify(try key.token("not JSON"))) == .invalidPayload)
         #expect(rejection(try keys.verify(try key.token("[]"))) == .invalidPayload)
@@ -68,49 +68,49 @@ struct SignatureKeySetTests {
     // MARK: - Choice of the key
 
     @Test("Identity rule 12: the kid of a token selects the key, and an unknown one selects none")
-    func unknownKeyIsNotTheFirst() async throws {
+    func unknownKeyIsNotTheFirst() throws {
         let first = try ScriptedKey(.es256, id: "first")
         let second = try ScriptedKey(.es256, id: "second")
-        let keys = try await keys([try first.jwk(), try second.jwk()])
+        let keys = try keys([try first.jwk(), try second.jwk()])
         #expect(rejection(try keys.verify(try second.token("{}"))) == nil)
         let renamed = ScriptedKey(first, algorithm: .es256, id: "third")
         #expect(rejection(try keys.verify(try renamed.token("{}"))) == .unknownKey)
         let swapped = ScriptedKey(first, algorithm: .es256, id: "second")
         #expect(rejection(try keys.verify(try swapped.token("{}"))) == .invalidSignature)
         let decomposed = ScriptedKey(first, algorithm: .es256, id: "\u{212a}")
-        let kelvin = try await self.keys([try ScriptedKey(first, algorithm: .es256, id: "K").jwk()])
+        let kelvin = try self.keys([try ScriptedKey(first, algorithm: .es256, id: "K").jwk()])
         #expect(rejection(try kelvin.verify(try decomposed.token("{}"))) == .unknownKey)
     }
 
     @Test("Identity rule 12: without a kid the one key that fits is used, and none of several")
-    func withoutKeyID() async throws {
+    func withoutKeyID() throws {
         let key = try ScriptedKey(.es256, id: "a")
         let anonymous = ScriptedKey(key, algorithm: .es256, id: nil)
         let token = try anonymous.token("{}")
         let rsa = try ScriptedKey(.rs256, id: "b")
         let other = try ScriptedKey(.es256, id: "c")
-        func result(_ jwks: [String], _ token: [UInt8]) async throws -> TokenRejection? {
-            let keys = try await keys(jwks)
+        func result(_ jwks: [String], _ token: [UInt8]) throws -> TokenRejection? {
+            let keys = try keys(jwks)
             return rejection(try keys.verify(token))
         }
-        #expect(try await result([key.jwk(), rsa.jwk()], token) == nil)
-        #expect(try await result([anonymous.jwk(), rsa.jwk()], token) == nil)
-        #expect(try await result([key.jwk(), other.jwk()], token) == .ambiguousKey)
-        #expect(try await result([key.jwk(), key.jwk()], token) == nil)
-        #expect(try await result([rsa.jwk()], token) == .unknownKey)
-        #expect(try await result([other.jwk()], token) == .invalidSignatureWithoutKeyID)
-        #expect(try await result([anonymous.jwk()], key.token("{}")) == .unknownKey)
+        #expect(try result([key.jwk(), rsa.jwk()], token) == nil)
+        #expect(try result([anonymous.jwk(), rsa.jwk()], token) == nil)
+        #expect(try result([key.jwk(), other.jwk()], token) == .ambiguousKey)
+        #expect(try result([key.jwk(), key.jwk()], token) == nil)
+        #expect(try result([rsa.jwk()], token) == .unknownKey)
+        #expect(try result([other.jwk()], token) == .invalidSignatureWithoutKeyID)
+        #expect(try result([anonymous.jwk()], key.token("{}")) == .unknownKey)
     }
 
     @Test("Identity rule 12: the algorithm of a key and its type bind the algorithm of a token")
-    func keyConfusion() async throws {
+    func keyConfusion() throws {
         let rs256 = try ScriptedKey(.rs256)
         let ps256 = ScriptedKey(rs256, algorithm: .ps256, id: rs256.id)
         let rs512 = ScriptedKey(rs256, algorithm: .rs512, id: rs256.id)
-        let bound = try await keys([try rs256.jwk()])
+        let bound = try keys([try rs256.jwk()])
         #expect(rejection(try bound.verify(try rs256.token("{}"))) == nil)
         #expect(rejection(try bound.verify(try ps256.token("{}"))) == .unknownKey)
-        let free = try await keys([try rs256.jwk(hasAlgorithm: false)], algorithms: Set(SignatureAlgorithm.defaults))
+        let free = try keys([try rs256.jwk(hasAlgorithm: false)], algorithms: Set(SignatureAlgorithm.defaults))
         #expect(rejection(try free.verify(try rs256.token("{}"))) == nil)
         #expect(rejection(try free.verify(try ps256.token("{}"))) == nil)
         #expect(rejection(try free.verify(try rs512.token("{}"))) == .algorithmNotAllowed)
@@ -125,32 +125,32 @@ struct SignatureKeySetTests {
     }
 
     @Test("Identity rule 12: keys and addresses of keys in the header are not read")
-    func keysInTheHeaderAreIgnored() async throws {
+    func keysInTheHeaderAreIgnored() throws {
         let attacker = try ScriptedKey(.es256)
-        let keys = try await keys([try ScriptedKey(.es256).jwk()])
+        let keys = try keys([try ScriptedKey(.es256).jwk()])
         for member in ["\"jwk\":\(try attacker.jwk())", #""jku":"https://evil.example""#, #""x5c":["AAAA"]"#] {
             let token = try attacker.token("{}", header: #"{"alg":"ES256","kid":"key-1",\#(member)}"#)
             #expect(rejection(try keys.verify(token)) == .invalidSignature)
         }
     }
 
-    // MARK: - Precautions with jwt-kit
+    // MARK: - Keys and tokens that must not affect others
 
     @Test("Identity rule 15: one forged token does not bind a key without alg to its algorithm")
-    func forgedTokenBindsNoAlgorithm() async throws {
+    func forgedTokenBindsNoAlgorithm() throws {
         let key = try ScriptedKey(.rs256)
         let attacker = ScriptedKey(try ScriptedKey(.rs256, second: true), algorithm: .ps256, id: key.id)
-        let keys = try await keys([try key.jwk(hasAlgorithm: false)])
+        let keys = try keys([try key.jwk(hasAlgorithm: false)])
         #expect(rejection(try keys.verify(try attacker.token("{}"))) == .invalidSignature)
         #expect(rejection(try keys.verify(try key.token("{}"))) == nil)
     }
 
     @Test("Identity rule 15: a key set with keys of all kinds verifies with the usable ones")
-    func strangeKeysSpoilNoSignature() async throws {
+    func strangeKeysSpoilNoSignature() throws {
         let key = try ScriptedKey(.es256, id: "good")
         let offCurve = #"{"kty":"EC","crv":"P-256","x":"AQ","y":"Ag","kid":"off"}"#
         let smallOrder = #"{"kty":"OKP","crv":"Ed25519","x":"\#(String(repeating: "A", count: 43))","kid":"zero"}"#
-        let keys = try await keys([
+        let keys = try keys([
             #"{"kty":"oct","k":"AA","kid":"good"}"#, offCurve, smallOrder, #"{"kty":"new"}"#,
             try key.jwk(more: #","use":"sig","ext":true,"x5t#S256":5"#),
         ])
@@ -161,31 +161,31 @@ struct SignatureKeySetTests {
     }
 
     @Test("Identity rule 15: an empty audience is a claim like any other and ends no process")
-    func emptyAudience() async throws {
+    func emptyAudience() throws {
         let key = try ScriptedKey(.es256)
-        let verified = try await keys([try key.jwk()]).verify(try key.token(#"{"aud":[],"exp":"x","iat":[]}"#))
+        let verified = try keys([try key.jwk()]).verify(try key.token(#"{"aud":[],"exp":"x","iat":[]}"#))
         #expect(verified.claims["aud"] == .array([]))
     }
 
     @Test("Identity rule 13: a key whose coordinate lost its leading zero verifies")
-    func strippedCoordinate() async throws {
+    func strippedCoordinate() throws {
         let key = ScriptedKey(shortCoordinate: (), id: "short")
-        let keys = try await keys([try key.jwk(stripsZeros: true)])
+        let keys = try keys([try key.jwk(stripsZeros: true)])
         #expect(rejection(try keys.verify(try key.token("{}"))) == nil)
     }
 
     @Test("Identity rule 14: a key that left the set verifies nothing")
-    func removedKey() async throws {
+    func removedKey() throws {
         let old = try ScriptedKey(.es256, id: "old")
         let new = try ScriptedKey(.es256, id: "new")
-        let after = try await keys([try new.jwk()])
+        let after = try keys([try new.jwk()])
         #expect(rejection(try after.verify(try old.token("{}"))) == .unknownKey)
         #expect(TokenRejection.unknownKey.suggestsOtherKeys)
     }
 
     @Test("A set without usable keys verifies nothing")
-    func noKeys() async throws {
-        let keys = try await keys([])
+    func noKeys() throws {
+        let keys = try keys([])
         #expect(keys.count == 0)
         #expect(rejection(try keys.verify(try ScriptedKey(.es256).token("{}"))) == .unknownKey)
     }

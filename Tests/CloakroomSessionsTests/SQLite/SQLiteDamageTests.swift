@@ -1,6 +1,5 @@
 import CloakroomCore
 import Foundation
-import GRDB
 import TestSupport
 import Testing
 
@@ -134,11 +133,11 @@ struct SQLiteDamageTests {
         let store = directory.store()
         for number: UInt64 in 1...50 { _ = try await store.insert(SampleRecord.record(number, size: 1_500)) }
         _ = try directory.overwrite(directory.page(with: Data(repeating: 5, count: 1_000)))
-        let queue = try DatabaseQueue(path: directory.file)
+        let queue = DatabaseQueue(try Database(path: directory.file))
         let writer = SQLiteWriter(queue)
         let (outcomes, continuation) = AsyncStream<Int>.makeStream()
         // The connection is busy until all wait for it.
-        queue.asyncWriteWithoutTransaction { _ in
+        queue.async { _ in
             for number in 0..<20 {
                 let id = number == 0 ? SampleRecord.record(5).key.id : SessionID(UInt64(number))
                 writer.submit(
@@ -166,14 +165,14 @@ struct SQLiteDamageTests {
         _ = try await store.insert(first)
         let writing = try await store.connector.file().writer.connection
         try await store.whileRunning { changes in
-            try await limit(writing, pages: 1)
+            try await writing.execute("PRAGMA max_page_count = 1")
             for _ in 0..<3 {
                 await #expect(throws: SessionStoreError(.unavailable)) { try await store.insert(second) }
             }
             #expect(try await store.read(first) == .record(first))
             #expect(try await store.read(second) == .none)
             #expect(store.count == 1)
-            try await limit(writing, pages: 100_000)
+            try await writing.execute("PRAGMA max_page_count = 100000")
             #expect(try await store.insert(second))
             #expect(changes.events == [.up])
         }
@@ -189,7 +188,7 @@ struct SQLiteDamageTests {
         try await RunningStore.with(store) { store in
             let (ticket, _) = try await store.create(Sample.new(1), now: start)
             let writing = try await records.connector.file().writer.connection
-            try await limit(writing, pages: 1)
+            try await writing.execute("PRAGMA max_page_count = 1")
             await #expect(throws: SessionStoreError(.unavailable)) {
                 try await records.insert(SampleRecord.record(2, size: 100_000))
             }
@@ -198,7 +197,7 @@ struct SQLiteDamageTests {
             #expect(!store.isAvailable)
             #expect(directory.log.texts.last?.hasPrefix("error session store failed") == true)
             #expect(try await store.load(ticket, now: start).session != nil)
-            try await limit(writing, pages: 100_000)
+            try await writing.execute("PRAGMA max_page_count = 100000")
             try await eventually("the gateway is ready") { store.isAvailable }
             #expect(directory.log.texts.last?.hasPrefix("notice session store recovered") == true)
         }
@@ -229,12 +228,6 @@ struct SQLiteDamageTests {
             ] {
                 #expect(!line.contains(trace))
             }
-        }
-    }
-
-    private func limit(_ queue: DatabaseQueue, pages: Int) async throws {
-        try await queue.writeWithoutTransaction { db in
-            _ = try Row.fetchOne(db, sql: "PRAGMA max_page_count = \(pages)")
         }
     }
 }

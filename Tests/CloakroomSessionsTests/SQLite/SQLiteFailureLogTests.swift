@@ -7,8 +7,8 @@ import Testing
 struct SQLiteFailureLogTests {
     private let recorded = RecordedLog()
     private let start = ContinuousClock.now
-    private let full = SQLiteStoreError(.sqlite(code: 13, text: "13"), path: "/f")
-    private let damaged = SQLiteStoreError(.sqlite(code: 11, text: "11"), path: "/f")
+    private let full = SQLiteStoreError(.sqlite(SQLiteError(code: 13)), path: "/f")
+    private let damaged = SQLiteStoreError(.sqlite(SQLiteError(code: 11)), path: "/f")
 
     /// The first words of the lines.
     private var lines: [String] { recorded.texts.map { $0.hasPrefix("error") ? "failed" : "recovered" } }

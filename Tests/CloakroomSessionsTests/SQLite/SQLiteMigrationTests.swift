@@ -1,6 +1,5 @@
 import CloakroomCore
 import Foundation
-import GRDB
 import TestSupport
 import Testing
 
@@ -90,7 +89,7 @@ struct SQLiteMigrationTests {
         func blob(_ bytes: [UInt8]) -> String { "x'" + bytes.map { String(format: "%02x", $0) }.joined() + "'" }
         func optional(_ hash: UInt64?) -> String { hash.map { "\(Int64(bitPattern: $0))" } ?? "NULL" }
         let values = [
-            "\(record.key.id.rowID)", blob(record.key.bytes), "\(Int64(bitPattern: record.account))",
+            "\(Int64(bitPattern: record.key.id.value))", blob(record.key.bytes), "\(Int64(bitPattern: record.account))",
             "\(record.createdAt.milliseconds)", "\(record.expiresAt.milliseconds)",
             "\(record.lastUsedAt.milliseconds)", "\(record.expiresAt.milliseconds)", "\(record.version)",
             blob(record.client), blob(record.contents), optional(record.name), optional(record.provider),
@@ -125,12 +124,9 @@ struct SQLiteMigrationTests {
         let directory = try SQLiteTestDirectory()
         let store = directory.store()
         for number in 1...100 { _ = try await store.insert(SampleRecord.record(UInt64(number))) }
-        let queue = try DatabaseQueue(path: directory.file)
-        let plan = try await queue.read { db in
-            try Row.fetchAll(db, sql: "EXPLAIN QUERY PLAN SELECT id FROM session WHERE provider = ?", arguments: [1])
-                .map { $0["detail"] as String }
-        }
-        #expect(plan.count == 1 && plan[0].contains("session_provider"))
+        let plan = try Database(path: directory.file).run(
+            "EXPLAIN QUERY PLAN SELECT id FROM session WHERE provider = ?", [1])
+        #expect(plan.count == 1 && plan[0].text(3)?.contains("session_provider") == true)
     }
 
     @Test("loses its expired marks")

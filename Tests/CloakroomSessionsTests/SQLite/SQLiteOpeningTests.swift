@@ -46,7 +46,7 @@ struct SQLiteOpeningTests {
             SQLiteStoreError.Kind.pathMissing, .directoryMissing("/f"), .notAFile, .accessDenied("denied"),
             .notADatabase, .foreignDatabase,
             .newerVersion,
-            .moved, .sqlite(code: 10, text: "10 (disk I/O error)"),
+            .moved, .sqlite(SQLiteError(code: 10)),
         ] {
             let text = SQLiteStoreError(problem, path: "/f/x.sqlite").description
             #expect(problem == .pathMissing || text.contains("/f/x.sqlite"))

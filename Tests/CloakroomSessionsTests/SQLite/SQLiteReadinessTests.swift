@@ -1,6 +1,5 @@
 import CloakroomCore
 import Foundation
-import GRDB
 import TestSupport
 import Testing
 
@@ -108,17 +107,15 @@ struct SQLiteReadinessTests {
     func locked() async throws {
         try await RunningStore.with(store) { store in
             let (ticket, _) = try await store.create(Sample.new(1), now: start)
-            var configuration = Configuration()
-            configuration.allowsUnsafeTransactions = true
-            let other = try DatabaseQueue(path: directory.file, configuration: configuration)
-            try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") }
+            let other = try Database(path: directory.file)
+            try other.execute("BEGIN IMMEDIATE")
             await #expect(throws: SessionStoreError(.unavailable)) {
                 _ = try await store.end(ticket, reason: .signedOut, now: start)
             }
             #expect(!store.isAvailable)
             #expect(directory.log.texts.last?.hasPrefix("error session store failed") == true)
             #expect(try await store.load(ticket, now: start).session != nil)
-            try await other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
+            try other.execute("ROLLBACK")
             try await eventually("the gateway is ready") { store.isAvailable }
             #expect(directory.log.texts.last?.hasPrefix("notice session store recovered") == true)
             #expect(directory.log.texts.count == 2)
@@ -131,7 +128,7 @@ struct SQLiteReadinessTests {
         try await RunningStore.with(store) { store in
             let (ticket, _) = try await store.create(Sample.new(1), now: start)
             let writing = try await records.connector.file().writer.connection
-            try await writing.writeWithoutTransaction { try $0.execute(sql: "PRAGMA query_only = ON") }
+            try await writing.execute("PRAGMA query_only = ON")
             await #expect(throws: SessionStoreError(.unavailable)) {
                 _ = try await store.end(ticket, reason: .signedOut, now: start)
             }

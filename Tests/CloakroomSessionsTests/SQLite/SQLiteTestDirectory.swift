@@ -1,6 +1,5 @@
 import CloakroomCore
 import Foundation
-import GRDB
 import TestSupport
 
 @testable import CloakroomSessions
@@ -33,11 +32,7 @@ final class SQLiteTestDirectory: Sendable {
 
     /// Writes to the file without the stores.
     func execute(_ sql: String) throws {
-        var configuration = Configuration()
-        configuration.busyMode = .timeout(10)
-        let queue = try DatabaseQueue(path: file, configuration: configuration)
-        try queue.writeWithoutTransaction { try $0.execute(sql: sql) }
-        try queue.close()
+        try Database(path: file, busyTimeout: 10_000).execute(sql)
     }
 
     /// Overwrites the first page of a table, or of an index, in the file.
@@ -83,9 +78,7 @@ final class SQLiteTestDirectory: Sendable {
     func tallyStep() throws -> Int { try value("SELECT step FROM tally") }
 
     func value(_ sql: String) throws -> Int {
-        let queue = try DatabaseQueue(path: file)
-        defer { try? queue.close() }
-        return try queue.read { try Int.fetchOne($0, sql: sql) } ?? 0
+        Int(try Database(path: file).row(sql)?.integer(0) ?? 0)
     }
 
     /// Moves the file away with its two accompanying files.
@@ -97,6 +90,15 @@ final class SQLiteTestDirectory: Sendable {
 
     func permissions(_ file: String) throws -> Int? {
         (try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions] as? NSNumber)?.intValue
+    }
+}
+
+extension DatabaseQueue {
+    /// Executes statements, and waits for their end.
+    func execute(_ sql: String) async throws {
+        try await withCheckedThrowingContinuation { continuation in
+            self.async { db in continuation.resume(with: Result { try db.execute(sql) }) }
+        }
     }
 }
 
