@@ -17,8 +17,8 @@ public final class PrometheusRegistry: Sendable {
         var collectors: [@Sendable () -> Void] = []
     }
 
-    static let droppedName = "cloakroom_telemetry_dropped_total"
-    static let droppedHelp = "Dropped telemetry, by signal."
+    private static let droppedName = "cloakroom_telemetry_dropped_total"
+    private static let droppedHelp = "Dropped telemetry, by signal."
 
     /// The durations of requests for the status page; not exposed to scrapers.
     let latencies = RouteLatencies()
@@ -57,6 +57,11 @@ public final class PrometheusRegistry: Sendable {
         let found = register(name, help: help, kind: .counter, labels: labels, .counter(made))
         if case .counter(let handle) = found { return handle }
         return made
+    }
+
+    /// The counter of dropped telemetry of one signal.
+    func dropped(signal: String) -> CounterHandle {
+        counter(Self.droppedName, help: Self.droppedHelp, labels: [("signal", signal)])
     }
 
     /// A floating-point counter. The suffix `_total` is added to the name if absent.
