@@ -135,9 +135,10 @@ struct AdminServerTests {
         loop.requestCompleted(record, method: empty.span, path: empty.span)
         let metrics = telemetry.metrics
         metrics.recordSignIn(.success, durationNanoseconds: 1)
-        metrics.upstreamConnections(upstream: "api", state: .active).add(1)
-        metrics.upstreamPendingRequests(upstream: "api").add(1)
-        metrics.upstreamRetries(upstream: "api", reason: "reset").increment()
+        let upstream = metrics.upstream("api")
+        upstream.activeConnections.add(1)
+        upstream.pendingRequests.add(1)
+        upstream.countRetry(.reset, outcome: .sent)
         metrics.rejections(reason: "bad_host").increment()
         _ = telemetry.registry.makeTimer(label: "library.work", dimensions: [("kind", "x")])
         _ = telemetry.registry.makeCounter(label: "library.jobs", dimensions: [])

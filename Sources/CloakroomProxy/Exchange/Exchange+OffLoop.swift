@@ -341,7 +341,7 @@ extension Exchange {
     private func sendReplay(_ permit: UpstreamPermit, now: UInt64) {
         telemetry.retried()
         attempts.replayed()
-        pool?.upstream.replays.increment()
+        pool?.upstream.metrics.replays.increment()
         // A new connection: a reused one may be closed already, which would take an attempt.
         forwardAgain(permit, isFresh: true, now: now)
     }

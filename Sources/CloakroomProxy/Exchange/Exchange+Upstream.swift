@@ -236,7 +236,7 @@ extension Exchange: UpstreamDelegate {
     private func filteredTrailers(_ section: TrailerSection) -> ByteBuffer {
         var removed = RemovedResponseFields()
         let kept = snapshot.config.trailerPolicy.filter(section, without: injectedSecrets, removed: &removed)
-        if !removed.isEmpty { pool?.upstream.count(removed) }
+        if !removed.isEmpty { pool?.upstream.metrics.count(removed) }
         return kept
     }
 

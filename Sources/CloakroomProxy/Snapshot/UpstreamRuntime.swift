@@ -21,18 +21,11 @@ final class UpstreamRuntime: Sendable {
     let claimHeaders: ClaimHeaders?
     /// `Host` value of each target.
     let hosts: [[UInt8]]
-    let activeConnections: GaugeHandle
-    let idleConnections: GaugeHandle
-    let pendingRequests: GaugeHandle
-    let replays: CounterHandle
     let metrics: UpstreamMetrics
     /// By index of the configured target.
     let targetMetrics: [UpstreamTargetMetrics]
     /// Of the targets with host names whose addresses are targets, by index.
     let dnsMetrics: [Int: UpstreamDNSMetrics]
-    private let injectedNames: CounterHandle
-    private let injectedValues: CounterHandle
-    private let siteData: CounterHandle
 
     init(
         _ configuration: UpstreamConfiguration, _ targets: UpstreamTargets, firstTarget: Int,
@@ -46,10 +39,7 @@ final class UpstreamRuntime: Sendable {
         apiTokenLine =
             configuration.apiToken.map { Array("\($0.header): ".utf8) + $0.value.bytes + [0x0d, 0x0a] } ?? []
         hosts = configuration.targets.map { Array($0.hostField.utf8) }
-        activeConnections = metrics.upstreamConnections(upstream: configuration.name, state: .active)
-        idleConnections = metrics.upstreamConnections(upstream: configuration.name, state: .idle)
-        pendingRequests = metrics.upstreamPendingRequests(upstream: configuration.name)
-        let own = metrics.upstream(configuration.name)
+        let own = metrics.upstream(configuration.name, hasHTTP2: configuration.protocolVersion.allowsHTTP2)
         self.metrics = own
         targetMetrics = configuration.targets.map { own.target($0.description) }
         dnsMetrics = targets.names.withLock { names in
@@ -60,10 +50,6 @@ final class UpstreamRuntime: Sendable {
             }
             return metrics
         }
-        replays = metrics.upstreamRetries(upstream: configuration.name, reason: "rejected_token")
-        injectedNames = metrics.removedResponseFields(upstream: configuration.name, reason: "injected_name")
-        injectedValues = metrics.removedResponseFields(upstream: configuration.name, reason: "injected_value")
-        siteData = metrics.removedResponseFields(upstream: configuration.name, reason: "clear_site_data")
     }
 
     /// The counters of a target.
@@ -72,21 +58,6 @@ final class UpstreamRuntime: Sendable {
             $0.serverAddress == target.host && ($0.serverPort ?? 0) == target.port && $0.scheme == target.scheme
         }
         return index.map { targetMetrics[$0] }
-    }
-
-    /// Removes the series of the upstream, except those of targets; see ``UpstreamGauges/withdraw(_:)``.
-    func unregister() {
-        metrics.unregister(and: [
-            activeConnections, idleConnections, pendingRequests, replays, injectedNames, injectedValues, siteData,
-        ])
-        if configuration.protocolVersion != .http1 { metrics.http2().unregister() }
-    }
-
-    /// Counts fields removed from a response.
-    func count(_ removed: RemovedResponseFields) {
-        injectedNames.increment(by: Int64(removed.injectedNames))
-        injectedValues.increment(by: Int64(removed.injectedValues))
-        siteData.increment(by: Int64(removed.siteData))
     }
 }
 

@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 
@@ -307,7 +308,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, PooledCon
 
     /// Counts the fields of a response that the upstream must not send.
     private func countRemovedFields() {
-        if let removed = machine.takeRemovedFields() { pool.upstream.count(removed) }
+        if let removed = machine.takeRemovedFields() { pool.upstream.metrics.count(removed) }
     }
 
     // MARK: - Ends

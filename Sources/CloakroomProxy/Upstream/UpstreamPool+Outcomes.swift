@@ -48,9 +48,9 @@ struct PoolGauges {
     private var streams = 0
 
     mutating func update(_ upstream: UpstreamRuntime, idle: Int, active: Int, pending: Int) {
-        Self.update(upstream.idleConnections, &self.idle, idle)
-        Self.update(upstream.activeConnections, &self.active, active)
-        Self.update(upstream.pendingRequests, &self.pending, pending)
+        Self.update(upstream.metrics.idleConnections, &self.idle, idle)
+        Self.update(upstream.metrics.activeConnections, &self.active, active)
+        Self.update(upstream.metrics.pendingRequests, &self.pending, pending)
     }
 
     mutating func update(_ metrics: UpstreamHTTP2Metrics, streams: Int) {

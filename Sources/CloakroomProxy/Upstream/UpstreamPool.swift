@@ -60,7 +60,7 @@ final class UpstreamPool {
         targets = shared.targets
         let version = areTunnels ? .http1 : upstream.configuration.protocolVersion
         protocolVersion = version
-        http2Metrics = version.allowsHTTP2 ? upstream.metrics.http2() : nil
+        http2Metrics = version.allowsHTTP2 ? upstream.metrics.http2 : nil
         self.areTunnels = areTunnels
         let permits = shared.permits(forTunnels: areTunnels)
         machine = Machine(

@@ -17,22 +17,38 @@ struct AccessLogFormatter {
     private let routes: [[UInt8]]
     /// The fragment of each target.
     private let upstreams: [[UInt8]]
-    /// The fragment of each transport, by ``transportIndex(_:)``.
+    /// The fragment of each transport, by scheme, HTTP version and TLS version.
     private let transports: [[UInt8]]
 
     init(routes: [String], upstreams: [UpstreamTarget], format: LoggingConfiguration.Format = .json) {
         self.format = format
-        let routes = routes + [LoopTelemetry.unmatchedRoute]
-        switch format {
-        case .json:
-            self.routes = routes.map(Self.jsonFragment(route:))
-            self.upstreams = upstreams.map(Self.jsonFragment(upstream:))
-            transports = Self.transports(Self.jsonFragment(scheme:version:tls:))
-        case .text:
-            self.routes = routes.map(Self.textFragment(route:))
-            self.upstreams = upstreams.map(Self.textFragment(upstream:))
-            transports = Self.transports(Self.textFragment(scheme:version:tls:))
+        let syntax: any AccessLogSyntax.Type = format == .json ? AccessLogJSON.self : AccessLogText.self
+        self.routes = (routes + [LoopTelemetry.unmatchedRoute]).map { route in
+            Self.fragment { syntax.field("route", text: route.utf8.span, to: &$0) }
         }
+        self.upstreams = upstreams.map { target in
+            Self.fragment {
+                syntax.field("upstream", text: target.upstream.utf8.span, to: &$0)
+                syntax.field("upstream_target", text: target.authority.utf8.span, to: &$0)
+            }
+        }
+        transports = URIScheme.allCases.flatMap { scheme in
+            HTTPProtocolVersion.allCases.flatMap { version in
+                ([nil] + TLSVersion.allCases.map(Optional.some)).map { tls in
+                    Self.fragment {
+                        syntax.field("scheme", scheme.name, to: &$0)
+                        syntax.field("protocol", version.name, to: &$0)
+                        if let tls { syntax.field("tls", text: tls.rawValue.utf8.span, to: &$0) }
+                    }
+                }
+            }
+        }
+    }
+
+    private static func fragment(_ write: (inout LineBuffer) -> Void) -> [UInt8] {
+        var line = LineBuffer()
+        write(&line)
+        return line.bytes
     }
 
     /// Appends the line, line feed included.
@@ -55,6 +71,86 @@ struct AccessLogFormatter {
         }
     }
 
+    /// Everything after the time.
+    private func appendJSON(
+        _ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>, host: Span<UInt8>,
+        userAgent: Span<UInt8>, to line: inout LineBuffer
+    ) {
+        typealias JSON = AccessLogJSON
+        line.append("\",\"level\":\"info\",\"logger\":\"access\"")
+        JSON.identifiers(of: record, to: &line)
+        JSON.field("peer", text: record.peerAddress.utf8.span, to: &line)
+        if record.method == .other {
+            JSON.field("method", text: method, to: &line)
+        } else {
+            JSON.field("method", record.method.label, to: &line)
+        }
+        line.append(route(record.routeIndex))
+        JSON.field("path", text: path, to: &line)
+        JSON.field("status", number: UInt64(record.status), to: &line)
+        JSON.traffic(of: record, to: &line)
+        JSON.field("duration_ms", milliseconds: record.durationNanoseconds, to: &line)
+        JSON.times(of: record, to: &line)
+        if let upstream = upstream(record.upstreamIndex) { line.append(upstream) }
+        if record.hasAttemptFields { JSON.attempts(of: record, to: &line) }
+        JSON.decision(of: record, to: &line)
+        JSON.session(of: record, to: &line)
+        line.append(transport(record))
+        JSON.error(of: record, to: &line)
+        JSON.client(host: host, userAgent: userAgent, to: &line)
+        line.append("}\n")
+    }
+
+    /// Everything after the time: level and logger as in ``GatewayLogHandler``, then status, method, duration and path in
+    /// columns, then the other fields named as in JSON. Longer values widen their line.
+    private func appendText(
+        _ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>, host: Span<UInt8>,
+        userAgent: Span<UInt8>, to line: inout LineBuffer
+    ) {
+        typealias Text = AccessLogText
+        line.append(" INFO     access: ")
+        line.append(padded: Int(record.status), digits: 3)
+        line.append(" ")
+        let methodStart = line.count
+        if record.method == .other {
+            line.append(word: method)
+        } else {
+            line.append(record.method.label)
+        }
+        line.pad(from: methodStart, to: 7)
+        Self.append(alignedMilliseconds: record.durationNanoseconds, width: 10, to: &line)
+        line.append("ms ")
+        line.append(word: path)
+        line.append(route(record.routeIndex))
+        Text.decision(of: record, to: &line)
+        Text.error(of: record, to: &line)
+        if let upstream = upstream(record.upstreamIndex) { line.append(upstream) }
+        if record.hasAttemptFields { Text.attempts(of: record, to: &line) }
+        Text.times(of: record, to: &line)
+        Text.traffic(of: record, to: &line)
+        Text.field("peer", text: record.peerAddress.utf8.span, to: &line)
+        line.append(transport(record))
+        Text.session(of: record, to: &line)
+        Text.identifiers(of: record, to: &line)
+        Text.client(host: host, userAgent: userAgent, to: &line)
+        line.append("\n")
+    }
+
+    private static func append(alignedMilliseconds nanoseconds: UInt64, width: Int, to line: inout LineBuffer) {
+        var whole = nanoseconds / 1_000_000
+        // One digit before the decimal point and four characters after it.
+        var length = 5
+        while whole >= 10 {
+            whole /= 10
+            length += 1
+        }
+        while length < width {
+            line.append(" ")
+            length += 1
+        }
+        line.append(milliseconds: nanoseconds)
+    }
+
     /// The length of the longest prefix of at most `limit` bytes that does not end inside a UTF-8 character.
     private static func characterPrefix(of text: Span<UInt8>, limit: Int) -> Int {
         guard text.count > limit else { return text.count }
@@ -65,55 +161,31 @@ struct AccessLogFormatter {
     }
 
     /// The fragment of the route with this index.
-    func route(_ index: Int) -> [UInt8] {
+    private func route(_ index: Int) -> [UInt8] {
         routes.indices.contains(index) ? routes[index] : routes[routes.count - 1]
     }
 
     /// The fragment of the target with this index; `nil` if the request was not forwarded.
-    func upstream(_ index: Int) -> [UInt8]? {
+    private func upstream(_ index: Int) -> [UInt8]? {
         upstreams.indices.contains(index) ? upstreams[index] : nil
     }
 
     /// The fragment of the transport of the request.
-    func transport(_ record: borrowing ExchangeRecord) -> [UInt8] {
-        transports[Self.transportIndex(record.scheme, record.protocolVersion, record.tlsVersion)]
-    }
-
-    /// Whether a record has values of ``ExchangeRecord`` that most requests do not have.
-    static func hasAttemptFields(_ record: borrowing ExchangeRecord) -> Bool {
-        record.retryReason != nil
-            || record.queueNanoseconds | record.bodyWaitNanoseconds | record.identityNanoseconds != 0
-            || record.upstreamPeer != nil
-            || record.upstreamProtocol != nil
-    }
-
-    private static let versionCount = HTTPProtocolVersion.allCases.count
-    /// TLS versions, and no TLS.
-    private static let tlsCount = TLSVersion.allCases.count + 1
-
-    private static func transportIndex(
-        _ scheme: URIScheme, _ version: HTTPProtocolVersion, _ tls: TLSVersion?
-    ) -> Int {
-        let tlsIndex =
-            switch tls {
+    private func transport(_ record: borrowing ExchangeRecord) -> [UInt8] {
+        let tls =
+            switch record.tlsVersion {
             case nil: 0
             case .tls12: 1
             case .tls13: 2
             }
         // Constants: `allCases` is an array, which is counted and released.
-        return (Int(scheme.rawValue) * versionCount + Int(version.rawValue)) * tlsCount + tlsIndex
+        let version = Int(record.scheme.rawValue) * Self.versionCount + Int(record.protocolVersion.rawValue)
+        return transports[version * Self.tlsCount + tls]
     }
 
-    /// In the order of ``transportIndex(_:_:_:)``.
-    private static func transports(
-        _ fragment: (URIScheme, HTTPProtocolVersion, TLSVersion?) -> [UInt8]
-    ) -> [[UInt8]] {
-        URIScheme.allCases.flatMap { scheme in
-            HTTPProtocolVersion.allCases.flatMap { version in
-                ([nil] + TLSVersion.allCases.map(Optional.some)).map { fragment(scheme, version, $0) }
-            }
-        }
-    }
+    private static let versionCount = HTTPProtocolVersion.allCases.count
+    /// TLS versions, and no TLS.
+    private static let tlsCount = TLSVersion.allCases.count + 1
 }
 
 /// Selects the exchanges to log if a route logs only a fraction of them.

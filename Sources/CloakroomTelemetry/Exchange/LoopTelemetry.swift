@@ -105,14 +105,13 @@ public final class LoopTelemetry {
     }
 
     /// The handles of a forwarded request, found together: separate searches took 300 instructions more.
-    private func forwarded(_ record: borrowing ExchangeRecord, _ key: UInt64) -> OutcomeHandles {
+    private func forwarded(_ record: borrowing ExchangeRecord, _ key: HandleKey) -> OutcomeHandles {
         if let handles = outcomes[key] { return handles }
         let handles = OutcomeHandles(
             server: serverDuration(record), overhead: overheadDuration(record),
             client: upstreams.indices.contains(record.upstreamIndex) ? clientDuration(record) : nil,
             decision: record.decision.isAuthDecision ? authDecisions(record) : nil)
-        outcomes.insert(handles, for: key)
-        return handles
+        return outcomes.insert(handles, for: key)
     }
 
     private func recordDurations(_ record: borrowing ExchangeRecord) {
@@ -128,70 +127,57 @@ public final class LoopTelemetry {
 /// Each method finds its handle by small integers and renders labels only on first use.
 extension LoopTelemetry {
     private func activeRequests(_ method: RequestMethod, _ scheme: URIScheme) -> GaugeHandle {
-        let key = UInt64(method.rawValue) << 8 | UInt64(scheme.rawValue)
+        let key = HandleKey().adding(method).adding(scheme)
         if let handle = activeRequests[key] { return handle }
-        let handle = metrics.activeRequests(method: method, scheme: scheme)
-        activeRequests.insert(handle, for: key)
-        return handle
+        return activeRequests.insert(metrics.activeRequests(method: method, scheme: scheme), for: key)
     }
 
     private func serverDuration(_ record: borrowing ExchangeRecord) -> HistogramHandle {
         let key = Self.outcomeKey(record, index: record.routeIndex, status: record.status)
         if let handle = serverDurations[key] { return handle }
-        let handle = metrics.serverRequestDuration(record, route: labels(ofRoute: record.routeIndex))
-        serverDurations.insert(handle, for: key)
-        return handle
+        let route = labels(ofRoute: record.routeIndex)
+        return serverDurations.insert(metrics.serverRequestDuration(record, route: route), for: key)
     }
 
     private func clientDuration(_ record: borrowing ExchangeRecord) -> HistogramHandle {
         let key = Self.outcomeKey(
             record, index: record.upstreamIndex, status: record.upstreamStatus ?? record.status)
         if let handle = clientDurations[key] { return handle }
-        let handle = metrics.clientRequestDuration(record, target: upstreams[record.upstreamIndex])
-        clientDurations.insert(handle, for: key)
-        return handle
+        let target = upstreams[record.upstreamIndex]
+        return clientDurations.insert(metrics.clientRequestDuration(record, target: target), for: key)
     }
 
     private func overheadDuration(_ record: borrowing ExchangeRecord) -> HistogramHandle {
-        let key = UInt64(truncatingIfNeeded: record.routeIndex + 1)
+        let key = HandleKey().adding(index: record.routeIndex)
         if let handle = overheads[key] { return handle }
-        let handle = metrics.overheadDuration(route: labels(ofRoute: record.routeIndex).name)
-        overheads.insert(handle, for: key)
-        return handle
+        return overheads.insert(metrics.overheadDuration(route: labels(ofRoute: record.routeIndex).name), for: key)
     }
 
     private func authDecisions(_ record: borrowing ExchangeRecord) -> CounterHandle {
-        let key = UInt64(truncatingIfNeeded: record.routeIndex + 1) << 8 | UInt64(record.decision.rawValue)
+        let key = HandleKey().adding(index: record.routeIndex).adding(record.decision)
         if let handle = decisions[key] { return handle }
-        let handle = metrics.authDecisions(route: labels(ofRoute: record.routeIndex).name, decision: record.decision)
-        decisions.insert(handle, for: key)
-        return handle
+        let route = labels(ofRoute: record.routeIndex).name
+        return decisions.insert(metrics.authDecisions(route: route, decision: record.decision), for: key)
     }
 
     private func labels(ofRoute index: Int) -> RouteLabels {
         routes.indices.contains(index) ? routes[index] : Self.unmatched
     }
 
-    /// All that selects the handles of a forwarded request, packed into one word; `nil` for the unusual cases that it
-    /// has no space for.
-    private static func forwardedKey(_ record: borrowing ExchangeRecord) -> UInt64? {
+    /// All that selects the handles of a forwarded request; `nil` for the unusual cases that a key has no space for.
+    private static func forwardedKey(_ record: borrowing ExchangeRecord) -> HandleKey? {
         guard record.upstreamDurationNanoseconds != nil, record.upstreamStatus == nil, record.errorType == nil,
             record.status < 1_024, let route = UInt16(exactly: record.routeIndex + 1),
             let upstream = UInt16(exactly: record.upstreamIndex + 1)
         else { return nil }
-        let shape =
-            UInt64(record.method.rawValue) << 8 | UInt64(record.scheme.rawValue) << 6
-            | UInt64(record.protocolVersion.rawValue) << 4 | UInt64(record.decision.rawValue)
-        return UInt64(route) << 40 | UInt64(upstream) << 24 | UInt64(record.status) << 14 | shape
+        return HandleKey().adding(route, bits: 16).adding(upstream, bits: 16).adding(record.status, bits: 10)
+            .adding(record.decision).adding(record.method).adding(record.scheme).adding(record.protocolVersion)
     }
 
-    /// Index, status, method, scheme, protocol version and error, packed into one word.
-    private static func outcomeKey(_ record: borrowing ExchangeRecord, index: Int, status: UInt16) -> UInt64 {
-        let error = record.errorType.map { UInt64($0.rawValue) + 1 } ?? 0
-        let shape =
-            UInt64(record.method.rawValue) << 4 | UInt64(record.scheme.rawValue) << 2
-            | UInt64(record.protocolVersion.rawValue)
-        return UInt64(truncatingIfNeeded: index + 1) << 32 | UInt64(status) << 16 | error << 8 | shape
+    private static func outcomeKey(_ record: borrowing ExchangeRecord, index: Int, status: UInt16) -> HandleKey {
+        let error = record.errorType.map { $0.rawValue + 1 } ?? 0
+        return HandleKey().adding(index: index).adding(status, bits: 16).adding(error, bits: 5)
+            .adding(record.method).adding(record.scheme).adding(record.protocolVersion)
     }
 }
 
@@ -216,62 +202,5 @@ private final class OutcomeHandles {
         overhead.record(nanoseconds: record.overheadNanoseconds)
         client?.record(nanoseconds: record.upstreamDurationNanoseconds ?? 0)
         decision?.increment()
-    }
-}
-
-/// A cache of the handles of one loop by a packed key: open addressing over two flat arrays, so a hit usually costs one
-/// multiplication and one comparison.
-struct HandleCache<Handle: AnyObject> {
-    /// A free slot holds 0; keys have their top bit set, so none of them is 0.
-    private var keys: [UInt64]
-    private var handles: [Handle?]
-    private(set) var count = 0
-    private let limit: Int
-
-    /// - Parameter limit: The maximum number of cached handles; others are requested from the registry each time.
-    init(limit: Int = 16_384) {
-        self.limit = limit
-        keys = Array(repeating: 0, count: 64)
-        handles = Array(repeating: nil, count: 64)
-    }
-
-    subscript(key: UInt64) -> Handle? {
-        let key = key | Self.taken
-        var slot = Self.slot(of: key, mask: keys.count - 1)
-        while true {
-            let found = keys[slot]
-            if found == key { return handles[slot] }
-            if found == 0 { return nil }
-            slot = (slot + 1) & (keys.count - 1)
-        }
-    }
-
-    /// Inserts a handle whose key is absent.
-    mutating func insert(_ handle: Handle, for key: UInt64) {
-        guard count < limit else { return }
-        if (count + 1) * 2 > keys.count { grow() }
-        place(handle, key | Self.taken)
-        count += 1
-    }
-
-    private mutating func place(_ handle: Handle?, _ key: UInt64) {
-        var slot = Self.slot(of: key, mask: keys.count - 1)
-        while keys[slot] != 0 { slot = (slot + 1) & (keys.count - 1) }
-        keys[slot] = key
-        handles[slot] = handle
-    }
-
-    private mutating func grow() {
-        let (oldKeys, oldHandles) = (keys, handles)
-        keys = Array(repeating: 0, count: oldKeys.count * 2)
-        handles = Array(repeating: nil, count: oldKeys.count * 2)
-        for index in oldKeys.indices where oldKeys[index] != 0 { place(oldHandles[index], oldKeys[index]) }
-    }
-
-    private static var taken: UInt64 { 1 << 63 }
-
-    private static func slot(of key: UInt64, mask: Int) -> Int {
-        // Fibonacci hashing: the product's high bits depend on all bits of the key.
-        Int(truncatingIfNeeded: (key &* 0x9E37_79B9_7F4A_7C15) >> 32) & mask
     }
 }

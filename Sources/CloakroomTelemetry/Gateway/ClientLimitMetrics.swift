@@ -4,42 +4,32 @@ import CloakroomCore
 ///
 /// Created once per process; all methods can be called on any thread.
 public final class ClientLimitMetrics: Sendable {
-    private let slow: [CounterHandle]
-    private let caps: [CounterHandle]
+    private let slow: [SlowClientDirection: [SlowClientCause: CounterHandle]]
+    private let caps: [ClientCap: CounterHandle]
     /// The limits of log lines about each kind of slow client.
-    private let lines: [LogRateLimiter]
+    private let lines: [SlowClientDirection: [SlowClientCause: LogRateLimiter]]
 
     init(registry: PrometheusRegistry) {
-        var slow: [CounterHandle] = []
-        for direction in SlowClientDirection.allCases {
-            for cause in SlowClientCause.allCases {
-                slow.append(
-                    registry.counter(
-                        "cloakroom_slow_clients_total",
-                        help: "Requests ended because the client was too slow, by direction and cause.",
-                        labels: [("direction", direction.rawValue), ("cause", cause.rawValue)]))
-            }
-        }
-        self.slow = slow
-        lines = slow.map { _ in LogRateLimiter(interval: .seconds(60)) }
-        caps = ClientCap.allCases.map {
-            registry.counter(
-                "cloakroom_client_cap_total", help: "Requests rejected because too many were in flight, by limit.",
-                labels: [("cap", $0.rawValue)])
-        }
+        let scope = MetricScope(registry)
+        slow = scope.counters(
+            "cloakroom_slow_clients_total",
+            help: "Requests ended because the client was too slow, by direction and cause.", by: "direction", "cause")
+        lines = slow.mapValues { $0.mapValues { _ in LogRateLimiter(interval: .seconds(60)) } }
+        caps = scope.counters(
+            "cloakroom_client_cap_total", help: "Requests rejected because too many were in flight, by limit.",
+            by: "cap")
     }
 
     /// Counts a client that was too slow.
     /// - Parameter now: Nanoseconds of a monotonic clock.
     /// - Returns: Whether to log it: at most once a minute for each direction and cause.
     public func slowClient(_ direction: SlowClientDirection, _ cause: SlowClientCause, now: UInt64) -> Bool {
-        let index = direction.index * SlowClientCause.allCases.count + cause.index
-        slow[index].increment()
-        return lines[index].allow(at: now) != nil
+        slow[direction]?[cause]?.increment()
+        return lines[direction]?[cause]?.allow(at: now) != nil
     }
 
     /// Counts a request that was rejected because of a limit.
-    public func rejected(_ cap: ClientCap) { caps[cap.index].increment() }
+    public func rejected(_ cap: ClientCap) { caps[cap]?.increment() }
 }
 
 /// What a slow client did: the label `direction`.
@@ -48,8 +38,6 @@ public enum SlowClientDirection: String, Sendable, CaseIterable {
     case upload
     /// It read a response.
     case download
-
-    fileprivate var index: Int { self == .upload ? 0 : 1 }
 }
 
 /// Why a slow client was ended: the label `cause`.
@@ -58,8 +46,6 @@ public enum SlowClientCause: String, Sendable, CaseIterable {
     case rate
     /// It was slower than `limits.pressureRate` while other requests waited for a connection.
     case pressure
-
-    fileprivate var index: Int { self == .rate ? 0 : 1 }
 }
 
 /// A limit of requests in flight: the label `cap`.
@@ -70,12 +56,4 @@ public enum ClientCap: String, Sendable, CaseIterable {
     case session
     /// `routes.N.inFlight`.
     case route
-
-    fileprivate var index: Int {
-        switch self {
-        case .address: 0
-        case .session: 1
-        case .route: 2
-        }
-    }
 }

@@ -24,6 +24,8 @@ public struct GatewayMetrics: Sendable {
     public let listeners: ListenerMetrics
     /// The metrics of OpenID Providers.
     public let identities: IdentityMetricsTable
+    /// The metrics of configuration reloads.
+    public let config: ConfigMetrics
 
     private let sessionsCreated: CounterHandle
     private let sessionsEnded: [SessionEndReason: CounterHandle]
@@ -33,55 +35,32 @@ public struct GatewayMetrics: Sendable {
     private let refreshes: [AccountEvent.RefreshResult: CounterHandle]
     private let refreshDurations: [AccountEvent.RefreshResult: HistogramHandle]
     private let unauthorizedResponses: [UnauthorizedReason: CounterHandle]
-    private let config: ConfigMetrics
 
     /// Registers the families.
     public init(registry: PrometheusRegistry) {
         self.registry = registry
-        droppedLogs = registry.counter(
-            PrometheusRegistry.droppedName, help: PrometheusRegistry.droppedHelp, labels: [("signal", "logs")])
-        droppedEvents = registry.counter(
-            PrometheusRegistry.droppedName, help: PrometheusRegistry.droppedHelp, labels: [("signal", "events")])
-        droppedTraces = registry.counter(
-            PrometheusRegistry.droppedName, help: PrometheusRegistry.droppedHelp, labels: [("signal", "traces")])
+        droppedLogs = registry.dropped(signal: "logs")
+        droppedEvents = registry.dropped(signal: "events")
+        droppedTraces = registry.dropped(signal: "traces")
         clientLimits = ClientLimitMetrics(registry: registry)
         listeners = ListenerMetrics(registry: registry)
         identities = IdentityMetricsTable(registry: registry)
-        sessionsCreated = registry.counter("cloakroom_sessions_created_total", help: "Sessions created by sign-in.")
-        sessionsEnded = Self.handles("reason") {
-            registry.counter("cloakroom_sessions_ended_total", help: "Ended sessions, by reason.", labels: $0)
-        }
-        signIns = Self.handles("outcome") {
-            registry.counter("cloakroom_sign_ins_total", help: "Sign-in attempts, by outcome.", labels: $0)
-        }
-        signInDurations = Self.handles("outcome") {
-            registry.histogram(
-                "cloakroom_sign_in_duration_seconds", help: "Duration of sign-in attempts, by outcome.",
-                labels: $0)
-        }
-        signOuts = Self.handles("kind") {
-            registry.counter("cloakroom_sign_outs_total", help: "Sign-out requests, by kind.", labels: $0)
-        }
-        refreshes = Self.handles("outcome") {
-            registry.counter("cloakroom_token_refreshes_total", help: "Token refreshes, by outcome.", labels: $0)
-        }
-        refreshDurations = Self.handles("outcome") {
-            registry.histogram(
-                "cloakroom_token_refresh_duration_seconds", help: "Duration of token refreshes, by outcome.",
-                labels: $0)
-        }
-        unauthorizedResponses = Self.handles("reason") {
-            registry.counter(
-                "cloakroom_unauthorized_responses_total", help: "401 responses of the gateway, by reason.", labels: $0)
-        }
+        let scope = MetricScope(registry)
+        sessionsCreated = scope.counter("cloakroom_sessions_created_total", help: "Sessions created by sign-in.")
+        sessionsEnded = scope.counters(
+            "cloakroom_sessions_ended_total", help: "Ended sessions, by reason.", by: "reason")
+        signIns = scope.counters("cloakroom_sign_ins_total", help: "Sign-in attempts, by outcome.", by: "outcome")
+        signInDurations = scope.histograms(
+            "cloakroom_sign_in_duration_seconds", help: "Duration of sign-in attempts, by outcome.", by: "outcome")
+        signOuts = scope.counters("cloakroom_sign_outs_total", help: "Sign-out requests, by kind.", by: "kind")
+        refreshes = scope.counters(
+            "cloakroom_token_refreshes_total", help: "Token refreshes, by outcome.", by: "outcome")
+        refreshDurations = scope.histograms(
+            "cloakroom_token_refresh_duration_seconds", help: "Duration of token refreshes, by outcome.",
+            by: "outcome")
+        unauthorizedResponses = scope.counters(
+            "cloakroom_unauthorized_responses_total", help: "401 responses of the gateway, by reason.", by: "reason")
         config = ConfigMetrics(registry: registry)
-    }
-
-    /// One handle per value of a label.
-    static func handles<Value: CaseIterable & Hashable & RawRepresentable<String>, Handle>(
-        _ label: String, _ make: ([(String, String)]) -> Handle
-    ) -> [Value: Handle] {
-        Dictionary(uniqueKeysWithValues: Value.allCases.map { ($0, make([(label, $0.rawValue)])) })
     }
 }
 
@@ -125,14 +104,13 @@ extension GatewayMetrics {
             case .upstream(let name): [("upstream", name)]
             case .identity(let name): [("upstream", name), ("identity", name)]
             }
-        let handle = registry.histogram(
-            Self.clientDurationName, help: Self.clientDurationHelp,
-            labels: [
+        clientDuration(
+            [
                 ("http_request_method", attempt.method), ("http_response_status_code", Self.statusLabel(status)),
                 ("server_address", attempt.serverAddress), ("server_port", attempt.serverPort.map(String.init) ?? ""),
                 ("error_type", error), ("call", attempt.call.rawValue),
-            ] + source)
-        handle.record(nanoseconds: attempt.nanoseconds)
+            ] + source
+        ).record(nanoseconds: attempt.nanoseconds)
     }
 
     /// Records a 401 of the gateway.
@@ -149,35 +127,9 @@ extension GatewayMetrics {
     public func recordSessionEnded(_ reason: SessionEndReason, count: Int = 1) {
         sessionsEnded[reason]?.increment(by: Int64(count))
     }
-
-    /// Records the configuration loaded at start: sets `cloakroom_config_last_reload_successful` to 1 and
-    /// `cloakroom_config_last_reload_success_timestamp_seconds` to now. This does not count as a reload.
-    public func recordStart(now: Timestamp) {
-        config.started(now: now)
-    }
-
-    /// Records a reload: `cloakroom_config_reloads_total{outcome}` and the two gauges of ``recordStart(now:)``. A
-    /// failure does not change the timestamp of the last success.
-    public func recordReload(isSuccess: Bool, now: Timestamp) {
-        config.reloaded(isSuccess: isSuccess, now: now)
-    }
 }
 
 extension GatewayMetrics {
-    /// `cloakroom_upstream_connections`: one pool's connections in one state; pools change it by differences.
-    public func upstreamConnections(upstream: String, state: UpstreamConnectionState) -> GaugeHandle {
-        registry.gauge(
-            "cloakroom_upstream_connections", help: "Upstream connections, by state.",
-            labels: [("upstream", upstream), ("state", state.rawValue)])
-    }
-
-    /// `cloakroom_upstream_pending_requests`: requests waiting for a connection.
-    public func upstreamPendingRequests(upstream: String) -> GaugeHandle {
-        registry.gauge(
-            "cloakroom_upstream_pending_requests", help: "Requests waiting for an upstream connection.",
-            labels: [("upstream", upstream)])
-    }
-
     /// `cloakroom_upstream_healthy` and `cloakroom_upstream_circuit_state` of one target. The initial state is closed
     /// until ``UpstreamCircuitMetrics/set(_:)`` changes it.
     /// - Parameters:
@@ -187,32 +139,10 @@ extension GatewayMetrics {
         UpstreamCircuitMetrics(registry: registry, upstream: upstream, target: target)
     }
 
-    static let retriesName = "cloakroom_upstream_retries_total"
-    static let retriesHelp = "Failed requests that were sent again to an upstream, or were not, by reason and outcome."
-
-    /// `cloakroom_upstream_retries_total` of requests that were sent again. The reason is a source constant, which
-    /// bounds the number of series. Other outcomes are counted by ``UpstreamMetrics/countRetry(_:outcome:)``.
-    public func upstreamRetries(upstream: String, reason: StaticString) -> CounterHandle {
-        registry.counter(
-            Self.retriesName, help: Self.retriesHelp,
-            labels: [
-                ("upstream", upstream), ("reason", reason.description),
-                ("outcome", UpstreamRetryOutcome.sent.rawValue),
-            ])
-    }
-
-    /// The metric families of one upstream besides connections and circuits.
-    public func upstream(_ name: String) -> UpstreamMetrics {
-        UpstreamMetrics(registry: registry, upstream: name)
-    }
-
-    /// `cloakroom_response_fields_removed_total`: upstream response fields that must not reach the client. The reason
-    /// is a source constant.
-    public func removedResponseFields(upstream: String, reason: StaticString) -> CounterHandle {
-        registry.counter(
-            "cloakroom_response_fields_removed_total",
-            help: "Fields removed from upstream responses because of their content, by reason.",
-            labels: [("upstream", upstream), ("reason", reason.description)])
+    /// The metric families of one upstream besides circuits.
+    /// - Parameter hasHTTP2: Whether its connections may use HTTP/2.
+    public func upstream(_ name: String, hasHTTP2: Bool = false) -> UpstreamMetrics {
+        UpstreamMetrics(registry: registry, upstream: name, hasHTTP2: hasHTTP2)
     }
 
     /// `cloakroom_sessions_active`. Not requested for a store that cannot count its sessions.
@@ -275,21 +205,21 @@ extension GatewayMetrics {
 
     func clientRequestDuration(_ record: borrowing ExchangeRecord, target: UpstreamTarget) -> HistogramHandle {
         let status = record.upstreamStatus ?? record.status
-        return registry.histogram(
-            Self.clientDurationName, help: Self.clientDurationHelp,
-            labels: [
-                ("http_request_method", record.method.label.description),
-                ("http_response_status_code", Self.statusLabel(status)),
-                ("server_address", target.address),
-                ("server_port", target.port == 0 ? "" : String(target.port)),
-                // For a client, 4xx is an error too.
-                ("error_type", Self.errorLabel(record.errorType, status: status, errors: 400...599)),
-                ("upstream", target.upstream),
-            ])
+        return clientDuration([
+            ("http_request_method", record.method.label.description),
+            ("http_response_status_code", Self.statusLabel(status)),
+            ("server_address", target.address),
+            ("server_port", target.port == 0 ? "" : String(target.port)),
+            // For a client, 4xx is an error too.
+            ("error_type", Self.errorLabel(record.errorType, status: status, errors: 400...599)),
+            ("upstream", target.upstream),
+        ])
     }
 
-    private static let clientDurationName = "http_client_request_duration_seconds"
-    private static let clientDurationHelp = "Time spent waiting for the upstream."
+    private func clientDuration(_ labels: [(String, String)]) -> HistogramHandle {
+        registry.histogram(
+            "http_client_request_duration_seconds", help: "Time spent waiting for the upstream.", labels: labels)
+    }
 
     func overheadDuration(route: String) -> HistogramHandle {
         registry.histogram(
@@ -328,10 +258,4 @@ public enum SignOutKind: String, Sendable, CaseIterable {
     case admin
     /// An OpenID Provider.
     case provider
-}
-
-/// The state of an upstream connection: the label `state`.
-public enum UpstreamConnectionState: String, Sendable, CaseIterable {
-    /// In use by an exchange, or idle in the pool.
-    case active, idle
 }

@@ -3,51 +3,33 @@ import Synchronization
 
 /// The metrics of one OpenID Provider: `cloakroom_login…` and `cloakroom_provider_…`. Equal names share their series.
 public struct IdentityMetrics: Sendable {
-    private let registry: PrometheusRegistry
     private let begun: CounterHandle
     private let logins: [AccountEvent.LoginOutcome: CounterHandle]
     private let logouts: [ProviderLogoutOutcome: CounterHandle]
-    private let fetches: [FetchKey: CounterHandle]
+    private let fetches: [ProviderDocument: [ProviderFetchOutcome: CounterHandle]]
+    private let gauges: MetricScope
     private let up: GaugeHandle
     private let keys: GaugeHandle
     private let keysAge: GaugeHandle
 
-    private struct FetchKey: Hashable {
-        let document: ProviderDocument
-        let outcome: ProviderFetchOutcome
-    }
-
     init(registry: PrometheusRegistry, identity: String) {
-        self.registry = registry
         let labels = [("identity", identity)]
-        begun = registry.counter(
-            "cloakroom_logins_begun_total", help: "Browsers that were redirected to a provider.", labels: labels)
-        logins = GatewayMetrics.handles("outcome") {
-            registry.counter(
-                "cloakroom_logins_total", help: "Logins at a provider, by outcome.", labels: labels + $0)
-        }
-        logouts = GatewayMetrics.handles("outcome") {
-            registry.counter(
-                "cloakroom_provider_logouts_total", help: "Logouts that a provider reported, by outcome.",
-                labels: labels + $0)
-        }
-        var fetches: [FetchKey: CounterHandle] = [:]
-        for document in ProviderDocument.allCases {
-            for outcome in ProviderFetchOutcome.allCases {
-                fetches[FetchKey(document: document, outcome: outcome)] = registry.counter(
-                    "cloakroom_provider_fetches_total",
-                    help: "Fetches of the metadata and keys of a provider, by outcome.",
-                    labels: labels + [("document", document.rawValue), ("outcome", outcome.rawValue)])
-            }
-        }
-        self.fetches = fetches
-        up = registry.gauge(
-            "cloakroom_provider_up", help: "Whether the metadata and keys of a provider can be used.", labels: labels)
-        keys = registry.gauge(
-            "cloakroom_provider_keys", help: "Keys of a provider that can verify tokens.", labels: labels)
-        keysAge = registry.gauge(
+        let counters = MetricScope(registry, labels)
+        begun = counters.counter(
+            "cloakroom_logins_begun_total", help: "Browsers that were redirected to a provider.")
+        logins = counters.counters(
+            "cloakroom_logins_total", help: "Logins at a provider, by outcome.", by: "outcome")
+        logouts = counters.counters(
+            "cloakroom_provider_logouts_total", help: "Logouts that a provider reported, by outcome.", by: "outcome")
+        fetches = counters.counters(
+            "cloakroom_provider_fetches_total", help: "Fetches of the metadata and keys of a provider, by outcome.",
+            by: "document", "outcome")
+        gauges = MetricScope(registry, labels)
+        up = gauges.gauge("cloakroom_provider_up", help: "Whether the metadata and keys of a provider can be used.")
+        keys = gauges.gauge("cloakroom_provider_keys", help: "Keys of a provider that can verify tokens.")
+        keysAge = gauges.gauge(
             "cloakroom_provider_keys_age_seconds",
-            help: "Time since the keys of a provider were fetched; 0 before the first fetch.", labels: labels)
+            help: "Time since the keys of a provider were fetched; 0 before the first fetch.")
     }
 
     /// Counts a redirect to the provider.
@@ -61,7 +43,7 @@ public struct IdentityMetrics: Sendable {
 
     /// Counts a fetch of metadata or keys.
     public func recordFetch(_ document: ProviderDocument, _ outcome: ProviderFetchOutcome) {
-        fetches[FetchKey(document: document, outcome: outcome)]?.increment()
+        fetches[document]?[outcome]?.increment()
     }
 
     /// Sets the gauges.
@@ -74,9 +56,7 @@ public struct IdentityMetrics: Sendable {
 
     /// Removes the gauges of an identity that is no longer configured; otherwise a provider that was down would be
     /// reported as down forever.
-    public func unregister() {
-        for gauge in [up, keys, keysAge] { registry.remove(gauge) }
-    }
+    public func unregister() { gauges.close() }
 }
 
 /// The result of a logout that a provider reported: the label `outcome`.
@@ -117,12 +97,10 @@ public final class IdentityMetricsTable: Sendable {
 
     init(registry: PrometheusRegistry) {
         self.registry = registry
-        durations = GatewayMetrics.handles("outcome") {
-            registry.histogram(
-                "cloakroom_login_duration_seconds",
-                help: "Duration of the callback of a login, without the time that the user needs, by outcome.",
-                labels: $0)
-        }
+        durations = MetricScope(registry).histograms(
+            "cloakroom_login_duration_seconds",
+            help: "Duration of the callback of a login, without the time that the user needs, by outcome.",
+            by: "outcome")
     }
 
     /// The metrics of one identity, created at the first call.

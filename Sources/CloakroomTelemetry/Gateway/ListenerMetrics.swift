@@ -14,26 +14,19 @@ public final class ListenerMetrics: Sendable {
     private let lag: HistogramHandle
 
     init(registry: PrometheusRegistry) {
-        open = registry.gauge("cloakroom_connections", help: "Open connections of clients.")
-        byState = GatewayMetrics.handles("state") {
-            registry.gauge("cloakroom_connections_by_state", help: "Client connections, by state.", labels: $0)
-        }
-        limit = registry.gauge(
-            "cloakroom_connections_limit", help: "Client connections at which accepting is paused.")
-        pausedListeners = registry.gauge(
+        let scope = MetricScope(registry)
+        open = scope.gauge("cloakroom_connections", help: "Open connections of clients.")
+        byState = scope.gauges("cloakroom_connections_by_state", help: "Client connections, by state.", by: "state")
+        limit = scope.gauge("cloakroom_connections_limit", help: "Client connections at which accepting is paused.")
+        pausedListeners = scope.gauge(
             "cloakroom_accept_paused_listeners", help: "Listeners that do not accept connections now.")
-        pauses = GatewayMetrics.handles("reason") {
-            registry.counter("cloakroom_accept_pauses_total", help: "Pauses of accepting, by reason.", labels: $0)
-        }
-        func handshake(_ outcome: String, _ version: String) -> CounterHandle {
-            registry.counter(
-                "cloakroom_tls_handshakes_total", help: "TLS handshakes with clients, by outcome and version.",
-                labels: [("outcome", outcome), ("version", version)])
-        }
-        handshakes = [.tls12: handshake("success", "1.2"), .tls13: handshake("success", "1.3")]
-        failedHandshakes = Dictionary(
-            uniqueKeysWithValues: TLSHandshakeFailure.allCases.map { ($0, handshake($0.rawValue, "")) })
-        lag = registry.histogram(
+        pauses = scope.counters("cloakroom_accept_pauses_total", help: "Pauses of accepting, by reason.", by: "reason")
+        let (name, help) = (
+            "cloakroom_tls_handshakes_total", "TLS handshakes with clients, by outcome and version."
+        )
+        handshakes = scope.counters(name, help: help, by: "version", [("outcome", "success")])
+        failedHandshakes = scope.counters(name, help: help, by: "outcome", [("version", "")])
+        lag = scope.histogram(
             "cloakroom_event_loop_lag_seconds",
             help: "Delay of the timer of an event loop: how long an event waits for its loop.")
     }

@@ -7,53 +7,68 @@ public import CloakroomCore
 public struct UpstreamMetrics: Sendable {
     /// The name of the upstream.
     public let upstream: String
+    /// Connections in use by an exchange; pools change it by differences, as the next two.
+    public let activeConnections: GaugeHandle
+    /// Connections idle in a pool.
+    public let idleConnections: GaugeHandle
+    /// Requests waiting for a connection.
+    public let pendingRequests: GaugeHandle
+    /// Requests sent again with another access token.
+    public let replays: CounterHandle
+    /// `nil` for an upstream with HTTP/1.1 only.
+    public let http2: UpstreamHTTP2Metrics?
     private let registry: PrometheusRegistry
+    private let scope: MetricScope
     private let panic: GaugeHandle
     private let retryBudget: GaugeHandle
     private let queueTime: HistogramHandle
     private let permits: [UpstreamPermitKind: GaugeHandle]
     private let rejections: [UpstreamRejectionCause: CounterHandle]
-    private let retries: [RetryKey: CounterHandle]
+    private let retries: [RetryReason: [UpstreamRetryOutcome: CounterHandle]]
+    private let removedFields: [RemovalReason: CounterHandle]
 
-    private struct RetryKey: Hashable {
-        let reason: RetryReason
-        let outcome: UpstreamRetryOutcome
+    private enum RemovalReason: String, CaseIterable {
+        case injectedName = "injected_name"
+        case injectedValue = "injected_value"
+        case siteData = "clear_site_data"
     }
 
-    init(registry: PrometheusRegistry, upstream: String) {
+    init(registry: PrometheusRegistry, upstream: String, hasHTTP2: Bool) {
         self.registry = registry
         self.upstream = upstream
-        let labels = [("upstream", upstream)]
-        panic = registry.gauge(
+        let scope = MetricScope(registry, [("upstream", upstream)])
+        self.scope = scope
+        func connections(_ state: String) -> GaugeHandle {
+            scope.gauge("cloakroom_upstream_connections", help: "Upstream connections, by state.", [("state", state)])
+        }
+        activeConnections = connections("active")
+        idleConnections = connections("idle")
+        pendingRequests = scope.gauge(
+            "cloakroom_upstream_pending_requests", help: "Requests waiting for an upstream connection.")
+        panic = scope.gauge(
             "cloakroom_upstream_panic",
-            help: "Whether unusable targets of an upstream are used because none is usable.", labels: labels)
-        retryBudget = registry.gauge(
-            "cloakroom_upstream_retry_budget", help: "Retries that the budget of an upstream permits at once.",
-            labels: labels)
-        queueTime = registry.histogram(
-            "cloakroom_upstream_queue_seconds", help: "Time that requests waited for an upstream connection.",
-            labels: labels)
-        permits = GatewayMetrics.handles("kind") {
-            registry.gauge(
-                "cloakroom_upstream_permits",
-                help: "Permits for connections that event loops share, of an upstream: in use, and available.",
-                labels: labels + $0)
-        }
-        rejections = GatewayMetrics.handles("cause") {
-            registry.counter(
-                "cloakroom_upstream_rejected_total",
-                help: "Requests rejected because no connection to an upstream was available, by cause.",
-                labels: labels + $0)
-        }
-        var retries: [RetryKey: CounterHandle] = [:]
-        for reason in RetryReason.allCases {
-            for outcome in UpstreamRetryOutcome.allCases {
-                retries[RetryKey(reason: reason, outcome: outcome)] = registry.counter(
-                    GatewayMetrics.retriesName, help: GatewayMetrics.retriesHelp,
-                    labels: labels + [("reason", reason.rawValue), ("outcome", outcome.rawValue)])
-            }
-        }
-        self.retries = retries
+            help: "Whether unusable targets of an upstream are used because none is usable.")
+        retryBudget = scope.gauge(
+            "cloakroom_upstream_retry_budget", help: "Retries that the budget of an upstream permits at once.")
+        queueTime = scope.histogram(
+            "cloakroom_upstream_queue_seconds", help: "Time that requests waited for an upstream connection.")
+        permits = scope.gauges(
+            "cloakroom_upstream_permits",
+            help: "Permits for connections that event loops share, of an upstream: in use, and available.", by: "kind")
+        rejections = scope.counters(
+            "cloakroom_upstream_rejected_total",
+            help: "Requests rejected because no connection to an upstream was available, by cause.", by: "cause")
+        let (name, help) = (
+            "cloakroom_upstream_retries_total",
+            "Failed requests that were sent again to an upstream, or were not, by reason and outcome."
+        )
+        retries = scope.counters(name, help: help, by: "reason", "outcome")
+        replays = scope.counter(
+            name, help: help, [("reason", "rejected_token"), ("outcome", UpstreamRetryOutcome.sent.rawValue)])
+        removedFields = scope.counters(
+            "cloakroom_response_fields_removed_total",
+            help: "Fields removed from upstream responses because of their content, by reason.", by: "reason")
+        http2 = hasHTTP2 ? UpstreamHTTP2Metrics(scope) : nil
     }
 
     /// The counters of one target.
@@ -76,23 +91,9 @@ public struct UpstreamMetrics: Sendable {
         UpstreamDNSMetrics(registry: registry, upstream: upstream, target: target, interval: interval)
     }
 
-    /// The metrics of HTTP/2 connections to the upstream. Not created for an upstream with HTTP/1.1 only.
-    public func http2() -> UpstreamHTTP2Metrics {
-        UpstreamHTTP2Metrics(registry: registry, upstream: upstream)
-    }
-
     /// Removes the series of an upstream that is no longer configured and has no request in flight, except those of its
     /// targets.
-    /// - Parameter others: Further handles of the upstream.
-    public func unregister(and others: [AnyObject]) {
-        for handle in others { registry.remove(handle) }
-        registry.remove(panic)
-        registry.remove(retryBudget)
-        registry.remove(queueTime)
-        for handle in permits.values { registry.remove(handle) }
-        for handle in rejections.values { registry.remove(handle) }
-        for handle in retries.values { registry.remove(handle) }
-    }
+    public func unregister() { scope.close() }
 
     /// Sets whether unusable targets are used.
     public func setPanic(_ isPanic: Bool) { panic.set(isPanic ? 1 : 0) }
@@ -111,7 +112,14 @@ public struct UpstreamMetrics: Sendable {
 
     /// Counts a failed request that was sent again, or was not although ``RetryReason`` applied.
     public func countRetry(_ reason: RetryReason, outcome: UpstreamRetryOutcome) {
-        retries[RetryKey(reason: reason, outcome: outcome)]?.increment()
+        retries[reason]?[outcome]?.increment()
+    }
+
+    /// Counts fields removed from a response.
+    public func count(_ removed: RemovedResponseFields) {
+        removedFields[.injectedName]?.increment(by: Int64(removed.injectedNames))
+        removedFields[.injectedValue]?.increment(by: Int64(removed.injectedValues))
+        removedFields[.siteData]?.increment(by: Int64(removed.siteData))
     }
 }
 

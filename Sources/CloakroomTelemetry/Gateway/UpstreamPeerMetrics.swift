@@ -6,26 +6,20 @@ import Synchronization
 /// A host name with several addresses is one target with several peers. A target without a resolved address has the empty
 /// label `peer`.
 public struct UpstreamPeerMetrics: Sendable {
-    private let registry: PrometheusRegistry
+    private let scope: MetricScope
     private let inFlight: GaugeHandle
     private let estimate: FloatingPointGaugeHandle
-    private let conditions: [TargetCondition: GaugeHandle]
+    private let conditions: StateGauges<TargetCondition>
 
     init(registry: PrometheusRegistry, upstream: String, target: String, peer: String) {
-        self.registry = registry
-        let labels = [("upstream", upstream), ("target", target), ("peer", peer)]
-        inFlight = registry.gauge(
-            "cloakroom_upstream_in_flight", help: "Requests in flight to a target.", labels: labels)
-        estimate = registry.floatingPointGauge(
+        scope = MetricScope(registry, [("upstream", upstream), ("target", target), ("peer", peer)])
+        inFlight = scope.gauge("cloakroom_upstream_in_flight", help: "Requests in flight to a target.")
+        estimate = scope.floatingPointGauge(
             "cloakroom_upstream_estimate_seconds",
-            help: "Estimated time to the response head of a target; 0 if unknown.", labels: labels)
-        conditions = GatewayMetrics.handles("state") {
-            registry.gauge(
-                "cloakroom_upstream_state", help: "The state of a target: 1 for its current one, 0 for the others.",
-                labels: labels + $0)
-        }
-        // Handles that already exist keep their state.
-        if conditions.values.allSatisfy({ $0.value == 0 }) { set(.up) }
+            help: "Estimated time to the response head of a target; 0 if unknown.")
+        conditions = StateGauges(
+            scope, "cloakroom_upstream_state", help: "The state of a target: 1 for its current one, 0 for the others.")
+        if conditions.current == nil { set(.up) }
     }
 
     /// Sets the requests in flight and the estimate. Called at a tick, not per request.
@@ -35,20 +29,12 @@ public struct UpstreamPeerMetrics: Sendable {
         estimate.set(Double(estimateMicroseconds) / 1_000_000)
     }
 
-    /// Sets the state. The gauges are not updated atomically, so calls for one peer must be serialized. A concurrent
-    /// scrape may see two states at 1, but never none.
-    public func set(_ condition: TargetCondition) {
-        conditions[condition]?.set(1)
-        for (other, handle) in conditions where other != condition { handle.set(0) }
-    }
+    /// Sets the state; see ``StateGauges/set(_:)``.
+    public func set(_ condition: TargetCondition) { conditions.set(condition) }
 
     /// Removes the series: of an address that is no longer used, of a target that is no longer configured, or of a host
     /// name whose addresses are exposed from now on.
-    public func unregister() {
-        registry.remove(inFlight)
-        registry.remove(estimate)
-        for handle in conditions.values { registry.remove(handle) }
-    }
+    public func unregister() { scope.close() }
 }
 
 /// Limits the number of exposed resolved addresses of the process to ``maxPeers``: DNS chooses them.

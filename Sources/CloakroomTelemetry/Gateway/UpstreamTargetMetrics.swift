@@ -3,27 +3,19 @@ public import CloakroomCore
 /// The counters of one target of an upstream. Its peers share them, so that a change of DNS starts no new counters; the
 /// gauges are those of ``UpstreamPeerMetrics``.
 public struct UpstreamTargetMetrics: Sendable {
-    private let registry: PrometheusRegistry
+    private let scope: MetricScope
     private let ejections: [EjectionReason: CounterHandle]
     private let checks: [UpstreamCheckOutcome: CounterHandle]
     private let connects: [UpstreamConnectOutcome: CounterHandle]
 
     init(registry: PrometheusRegistry, upstream: String, target: String) {
-        self.registry = registry
-        let labels = [("upstream", upstream), ("target", target)]
-        ejections = GatewayMetrics.handles("reason") {
-            registry.counter(
-                "cloakroom_upstream_ejections_total", help: "Ejections of a target, by reason.", labels: labels + $0)
-        }
-        checks = GatewayMetrics.handles("outcome") {
-            registry.counter(
-                "cloakroom_upstream_checks_total", help: "Health checks of a target, by outcome.", labels: labels + $0)
-        }
-        connects = GatewayMetrics.handles("outcome") {
-            registry.counter(
-                "cloakroom_upstream_connects_total", help: "Connection attempts to a target, by outcome.",
-                labels: labels + $0)
-        }
+        scope = MetricScope(registry, [("upstream", upstream), ("target", target)])
+        ejections = scope.counters(
+            "cloakroom_upstream_ejections_total", help: "Ejections of a target, by reason.", by: "reason")
+        checks = scope.counters(
+            "cloakroom_upstream_checks_total", help: "Health checks of a target, by outcome.", by: "outcome")
+        connects = scope.counters(
+            "cloakroom_upstream_connects_total", help: "Connection attempts to a target, by outcome.", by: "outcome")
     }
 
     /// Counts an ejection.
@@ -36,11 +28,7 @@ public struct UpstreamTargetMetrics: Sendable {
     public func countConnect(_ outcome: UpstreamConnectOutcome) { connects[outcome]?.increment() }
 
     /// Removes the series of a target that is no longer configured and has no request in flight.
-    public func unregister() {
-        for handle in ejections.values { registry.remove(handle) }
-        for handle in checks.values { registry.remove(handle) }
-        for handle in connects.values { registry.remove(handle) }
-    }
+    public func unregister() { scope.close() }
 }
 
 /// The result of a health check: the label `outcome`.
@@ -71,38 +59,32 @@ public enum UpstreamConnectOutcome: String, Sendable, CaseIterable {
 
 /// The metrics of the resolution of one host name.
 public struct UpstreamDNSMetrics: Sendable {
-    private let registry: PrometheusRegistry
+    private let scope: MetricScope
     private let age: FloatingPointGaugeHandle
-    private let interval: FloatingPointGaugeHandle
 
     init(registry: PrometheusRegistry, upstream: String, target: String, interval: Duration) {
-        self.registry = registry
-        let labels = [("upstream", upstream), ("target", target)]
-        age = registry.floatingPointGauge(
+        scope = MetricScope(registry, [("upstream", upstream), ("target", target)])
+        age = scope.floatingPointGauge(
             "cloakroom_upstream_dns_age_seconds",
-            help: "Time since the host name of a target was last resolved successfully.", labels: labels)
-        self.interval = registry.floatingPointGauge(
-            "cloakroom_upstream_dns_interval_seconds",
-            help: "Configured time between two DNS queries for a target.", labels: labels)
-        self.interval.set(interval / .seconds(1))
+            help: "Time since the host name of a target was last resolved successfully.")
+        scope.floatingPointGauge(
+            "cloakroom_upstream_dns_interval_seconds", help: "Configured time between two DNS queries for a target."
+        ).set(interval / .seconds(1))
     }
 
     /// Sets the time since the last successful query.
     public func setAge(nanoseconds: UInt64) { age.set(Double(nanoseconds) / 1e9) }
 
     /// Removes the series of a target that is no longer configured.
-    public func unregister() {
-        registry.remove(age)
-        registry.remove(interval)
-    }
+    public func unregister() { scope.close() }
 }
 
 /// The metrics of HTTP/2 connections to one upstream.
 public struct UpstreamHTTP2Metrics: Sendable {
-    private let registry: PrometheusRegistry
     private let streams: GaugeHandle
     private let goAways: CounterHandle
-    private let resets: [ResetKey: CounterHandle]
+    /// By error code.
+    private let resets: [[Side: CounterHandle]]
 
     /// The side that reset a stream: the label `by`.
     public enum Side: String, Sendable, CaseIterable {
@@ -112,27 +94,16 @@ public struct UpstreamHTTP2Metrics: Sendable {
         case target
     }
 
-    private struct ResetKey: Hashable {
-        let code: Int
-        let side: Side
-    }
-
-    init(registry: PrometheusRegistry, upstream: String) {
-        self.registry = registry
-        let labels = [("upstream", upstream)]
-        streams = registry.gauge(
-            "cloakroom_upstream_http2_streams", help: "Open HTTP/2 streams to an upstream.", labels: labels)
-        goAways = registry.counter(
-            "cloakroom_upstream_http2_goaways_total", help: "GOAWAY frames received from an upstream.", labels: labels)
-        var resets: [ResetKey: CounterHandle] = [:]
-        for (code, name) in Self.codes.enumerated() {
-            for side in Side.allCases {
-                resets[ResetKey(code: code, side: side)] = registry.counter(
-                    "cloakroom_upstream_http2_resets_total", help: "Reset HTTP/2 streams to an upstream, by code.",
-                    labels: labels + [("code", name), ("by", side.rawValue)])
-            }
+    /// - Parameter scope: The one of the upstream, which removes the series.
+    init(_ scope: MetricScope) {
+        streams = scope.gauge("cloakroom_upstream_http2_streams", help: "Open HTTP/2 streams to an upstream.")
+        goAways = scope.counter(
+            "cloakroom_upstream_http2_goaways_total", help: "GOAWAY frames received from an upstream.")
+        resets = Self.codes.map { code in
+            scope.counters(
+                "cloakroom_upstream_http2_resets_total", help: "Reset HTTP/2 streams to an upstream, by code.",
+                by: "by", [("code", code)])
         }
-        self.resets = resets
     }
 
     /// The names of the error codes of RFC 9113 §7, by their number, and a name for all others.
@@ -148,17 +119,9 @@ public struct UpstreamHTTP2Metrics: Sendable {
     /// Counts a received GOAWAY.
     public func countGoAway() { goAways.increment() }
 
-    /// Removes the series of an upstream that is no longer configured.
-    public func unregister() {
-        registry.remove(streams)
-        registry.remove(goAways)
-        for handle in resets.values { registry.remove(handle) }
-    }
-
     /// Counts a reset stream.
     /// - Parameter code: The error code of RFC 9113 §7; unknown ones are counted as `_OTHER`.
     public func countReset(code: UInt32, by side: Side) {
-        let known = min(Int(code), Self.codes.count - 1)
-        resets[ResetKey(code: known, side: side)]?.increment()
+        resets[min(Int(code), resets.count - 1)][side]?.increment()
     }
 }

@@ -45,10 +45,14 @@ struct LineBuffer: ~Copyable {
     /// Appends the bytes as one block; the pointer is not retained.
     @inline(__always)
     mutating func append(_ other: UnsafeBufferPointer<UInt8>) {
-        guard let source = other.baseAddress else { return }
         makeRoom(other.count)
-        (start + count).initialize(from: source, count: other.count)
+        Self.copy(other, to: start + count)
         count += other.count
+    }
+
+    @inline(__always)
+    private static func copy(_ source: UnsafeBufferPointer<UInt8>, to room: UnsafeMutablePointer<UInt8>) {
+        if let first = source.baseAddress { room.initialize(from: first, count: source.count) }
     }
 
     /// Ensures capacity for this many more bytes.
@@ -72,6 +76,19 @@ struct LineBuffer: ~Copyable {
     mutating func append(_ text: StaticString) {
         // Copies the memory of the constant as one block; `StaticString` has no other access.
         text.withUTF8Buffer { append($0) }
+    }
+
+    /// Appends three constants at once: their memory is not read again between the copies.
+    @inline(__always)
+    mutating func append(_ before: StaticString, _ name: StaticString, _ after: StaticString) {
+        let nameStart = before.utf8CodeUnitCount
+        let afterStart = nameStart + name.utf8CodeUnitCount
+        makeRoom(afterStart + after.utf8CodeUnitCount)
+        let room = start + count
+        before.withUTF8Buffer { Self.copy($0, to: room) }
+        name.withUTF8Buffer { Self.copy($0, to: room + nameStart) }
+        after.withUTF8Buffer { Self.copy($0, to: room + afterStart) }
+        count += afterStart + after.utf8CodeUnitCount
     }
 
     /// Text that needs no escaping.

@@ -17,8 +17,8 @@ public final class PrometheusRegistry: Sendable {
         var collectors: [@Sendable () -> Void] = []
     }
 
-    static let droppedName = "cloakroom_telemetry_dropped_total"
-    static let droppedHelp = "Dropped telemetry, by signal."
+    private static let droppedName = "cloakroom_telemetry_dropped_total"
+    private static let droppedHelp = "Dropped telemetry, by signal."
 
     /// The durations of requests for the status page; not exposed to scrapers.
     let latencies = RouteLatencies()
@@ -54,9 +54,12 @@ public final class PrometheusRegistry: Sendable {
     /// An integer counter. The suffix `_total` is added to the name if absent.
     public func counter(_ name: String, help: String, labels: [(String, String)] = []) -> CounterHandle {
         let made = CounterHandle()
-        let found = register(name, help: help, kind: .counter, labels: labels, .counter(made))
-        if case .counter(let handle) = found { return handle }
-        return made
+        return register(name, help: help, kind: .counter, labels: labels, .counter(made)) ?? made
+    }
+
+    /// The counter of dropped telemetry of one signal.
+    func dropped(signal: String) -> CounterHandle {
+        counter(Self.droppedName, help: Self.droppedHelp, labels: [("signal", signal)])
     }
 
     /// A floating-point counter. The suffix `_total` is added to the name if absent.
@@ -64,17 +67,13 @@ public final class PrometheusRegistry: Sendable {
         _ name: String, help: String, labels: [(String, String)] = []
     ) -> FloatingPointCounterHandle {
         let made = FloatingPointCounterHandle()
-        let found = register(name, help: help, kind: .counter, labels: labels, .floatingPointCounter(made))
-        if case .floatingPointCounter(let handle) = found { return handle }
-        return made
+        return register(name, help: help, kind: .counter, labels: labels, .floatingPointCounter(made)) ?? made
     }
 
     /// An integer gauge.
     public func gauge(_ name: String, help: String, labels: [(String, String)] = []) -> GaugeHandle {
         let made = GaugeHandle()
-        let found = register(name, help: help, kind: .gauge, labels: labels, .gauge(made))
-        if case .gauge(let handle) = found { return handle }
-        return made
+        return register(name, help: help, kind: .gauge, labels: labels, .gauge(made)) ?? made
     }
 
     /// A floating-point gauge.
@@ -82,9 +81,7 @@ public final class PrometheusRegistry: Sendable {
         _ name: String, help: String, labels: [(String, String)] = []
     ) -> FloatingPointGaugeHandle {
         let made = FloatingPointGaugeHandle()
-        let found = register(name, help: help, kind: .gauge, labels: labels, .floatingPointGauge(made))
-        if case .floatingPointGauge(let handle) = found { return handle }
-        return made
+        return register(name, help: help, kind: .gauge, labels: labels, .floatingPointGauge(made)) ?? made
     }
 
     /// A histogram of durations, exposed in seconds. The name should end in `_seconds`.
@@ -96,9 +93,7 @@ public final class PrometheusRegistry: Sendable {
         _ name: String, help: String, labels: [(String, String)], buckets: HistogramBuckets
     ) -> HistogramHandle {
         let made = HistogramHandle(buckets: buckets)
-        let found = register(name, help: help, kind: .histogram, labels: labels, .histogram(made))
-        if case .histogram(let handle) = found { return handle }
-        return made
+        return register(name, help: help, kind: .histogram, labels: labels, .histogram(made)) ?? made
     }
 
     /// Registers a callback that runs before every scrape, for values that are read rather than recorded. It must be
@@ -109,9 +104,9 @@ public final class PrometheusRegistry: Sendable {
 
     /// The handle for this name and these labels; inserts `made` if there is none. `nil` if the series cannot be
     /// exposed.
-    private func register(
+    private func register<Handle: AnyObject>(
         _ rawName: String, help: String, kind: MetricKind, labels: [(String, String)], _ made: SeriesHandle
-    ) -> SeriesHandle? {
+    ) -> Handle? {
         let name = MetricName.family(rawName, kind)
         let labels = LabelSet(labels, kind: kind)
         // The counter of dropped series must not itself be dropped.
@@ -127,7 +122,7 @@ public final class PrometheusRegistry: Sendable {
             return state.families[name]?.series(for: labels, kind: kind, orInsert: made, limit: limit)
         }
         if found == nil { dropped.increment() }
-        return found
+        return found?.object as? Handle
     }
 
     /// Removes the series of a handle from the exposition, for an object that no longer exists. The handle keeps

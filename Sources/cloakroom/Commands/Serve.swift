@@ -74,7 +74,7 @@ struct Serve: AsyncParsableCommand {
         guard errors.isEmpty else { throw try CommandFailure.exit(errors) }
         let telemetry = GatewayTelemetry(settings: TelemetrySettings(configuration))
         let now = Timestamp.now
-        telemetry.metrics.recordStart(now: now)
+        telemetry.metrics.config.recordStart(now: now)
         let state = ReloadState(sources, running: running, now: now)
         // Must precede the start of the listeners: from this call on SIGHUP no longer ends the process.
         let requests = ReloadRequests()

@@ -179,7 +179,7 @@ final class Gateway: Sendable, Unprintable {
 
     /// Records the outcome of a configuration reload in the metrics and the audit log.
     func noteReload(_ outcome: ReloadOutcome) {
-        telemetry.metrics.recordReload(isSuccess: outcome.isSuccess, now: outcome.time)
+        telemetry.metrics.config.recordReload(isSuccess: outcome.isSuccess, now: outcome.time)
         parts.observer.audit.configReloaded(hash: outcome.hash, problems: outcome.problems)
         noteWarnings(outcome.warnings)
     }

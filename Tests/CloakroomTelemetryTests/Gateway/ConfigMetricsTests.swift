@@ -15,7 +15,7 @@ struct ConfigMetricsTests {
     @Test("A start is a success that is not a reload")
     func start() {
         let metrics = GatewayMetrics(registry: PrometheusRegistry())
-        metrics.recordStart(now: Self.start)
+        metrics.config.recordStart(now: Self.start)
         #expect(
             lines(metrics) == [
                 "cloakroom_config_last_reload_success_timestamp_seconds 1700000000.25",
@@ -28,8 +28,8 @@ struct ConfigMetricsTests {
     @Test("A failed reload is reported and keeps the time of the last success; a later success clears it")
     func reloads() {
         let metrics = GatewayMetrics(registry: PrometheusRegistry())
-        metrics.recordStart(now: Self.start)
-        metrics.recordReload(isSuccess: false, now: Self.start + .seconds(60))
+        metrics.config.recordStart(now: Self.start)
+        metrics.config.recordReload(isSuccess: false, now: Self.start + .seconds(60))
         #expect(
             lines(metrics) == [
                 "cloakroom_config_last_reload_success_timestamp_seconds 1700000000.25",
@@ -37,7 +37,7 @@ struct ConfigMetricsTests {
                 #"cloakroom_config_reloads_total{outcome="failure"} 1"#,
                 #"cloakroom_config_reloads_total{outcome="success"} 0"#,
             ])
-        metrics.recordReload(isSuccess: true, now: Self.start + .seconds(120))
+        metrics.config.recordReload(isSuccess: true, now: Self.start + .seconds(120))
         #expect(
             lines(metrics) == [
                 "cloakroom_config_last_reload_success_timestamp_seconds 1700000120.25",

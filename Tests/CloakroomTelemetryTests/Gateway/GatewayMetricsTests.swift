@@ -39,9 +39,10 @@ struct GatewayMetricsTests {
         metrics.recordSessionCreated()
         metrics.recordSessionEnded(.revoked, count: 3)
         metrics.sessionsActive().set(17)
-        metrics.upstreamConnections(upstream: "api", state: .idle).add(2)
-        metrics.upstreamPendingRequests(upstream: "api").add(1)
-        metrics.upstreamRetries(upstream: "api", reason: "reset").increment()
+        let upstream = metrics.upstream("api")
+        upstream.idleConnections.add(2)
+        upstream.pendingRequests.add(1)
+        upstream.countRetry(.reset, outcome: .sent)
         metrics.rejections(reason: "bad_host").increment()
         metrics.recordRefresh(.leaseTimeout, durationNanoseconds: 2_000_000_000)
         let store = metrics.sessionStore(

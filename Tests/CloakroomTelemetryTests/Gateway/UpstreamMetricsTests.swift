@@ -7,7 +7,7 @@ import Testing
 struct UpstreamMetricsTests {
     private let registry = PrometheusRegistry()
     private var metrics: GatewayMetrics { GatewayMetrics(registry: registry) }
-    private var upstream: UpstreamMetrics { metrics.upstream("api") }
+    private var upstream: UpstreamMetrics { metrics.upstream("api", hasHTTP2: true) }
 
     private func lines(_ family: String) -> [String] {
         String(decoding: registry.exposition(), as: UTF8.self).split(separator: "\n").map(String.init).filter {
@@ -25,9 +25,9 @@ struct UpstreamMetricsTests {
         let upstream = upstream
         _ = upstream.target("http://a:80")
         _ = upstream.peer(nil, of: "http://a:80")
-        _ = upstream.http2()
-        #expect(lines("cloakroom_upstream_retries_total").count == 24)
+        #expect(lines("cloakroom_upstream_retries_total").count == 25)
         #expect(lines("cloakroom_upstream_rejected_total").count == 4)
+        #expect(lines("cloakroom_response_fields_removed_total").count == 3)
         #expect(lines("cloakroom_upstream_permits").count == UpstreamPermitKind.allCases.count)
         #expect(lines("cloakroom_upstream_ejections_total").count == EjectionReason.allCases.count)
         #expect(lines("cloakroom_upstream_checks_total").count == 4)
@@ -58,13 +58,18 @@ struct UpstreamMetricsTests {
         target.countEjection(.consecutive)
         target.countCheck(.timeout)
         target.countConnect(.tls)
-        let http2 = upstream.http2()
-        http2.addStreams(5)
-        http2.addStreams(-2)
-        http2.countGoAway()
-        http2.countReset(code: 8, by: .gateway)
-        http2.countReset(code: .max, by: .target)
-        http2.countReset(code: 14, by: .target)
+        upstream.activeConnections.add(4)
+        upstream.replays.increment()
+        var removed = RemovedResponseFields()
+        removed.injectedValues = 2
+        upstream.count(removed)
+        let http2 = upstream.http2
+        http2?.addStreams(5)
+        http2?.addStreams(-2)
+        http2?.countGoAway()
+        http2?.countReset(code: 8, by: .gateway)
+        http2?.countReset(code: .max, by: .target)
+        http2?.countReset(code: 14, by: .target)
         let dns = upstream.dns(target: "http://a:80", interval: .milliseconds(1_500))
         dns.setAge(nanoseconds: 2_500_000_000)
         _ = metrics.clientLimits.slowClient(.download, .pressure, now: 0)
@@ -77,6 +82,9 @@ struct UpstreamMetricsTests {
             #"cloakroom_upstream_rejected_total{cause="congested",upstream="api"} 1"#,
             #"cloakroom_upstream_retries_total{outcome="sent",reason="reset",upstream="api"} 1"#,
             #"cloakroom_upstream_retries_total{outcome="no_budget",reason="status",upstream="api"} 1"#,
+            #"cloakroom_upstream_retries_total{outcome="sent",reason="rejected_token",upstream="api"} 1"#,
+            #"cloakroom_upstream_connections{state="active",upstream="api"} 4"#,
+            #"cloakroom_response_fields_removed_total{reason="injected_value",upstream="api"} 2"#,
             #"cloakroom_upstream_in_flight{peer="10.0.0.1:80",target="http://a:80",upstream="api"} 3"#,
             #"cloakroom_upstream_estimate_seconds{peer="10.0.0.1:80",target="http://a:80",upstream="api"} 0.0015"#,
             #"cloakroom_upstream_ejections_total{reason="consecutive",target="http://a:80",upstream="api"} 1"#,
@@ -138,14 +146,12 @@ struct UpstreamMetricsTests {
     @Test("An upstream that is withdrawn leaves no series, and others keep theirs")
     func upstreams() {
         let upstream = upstream
-        let http2 = upstream.http2()
-        let connections = metrics.upstreamConnections(upstream: "api", state: .idle)
         _ = metrics.upstream("other")
-        upstream.unregister(and: [connections])
-        http2.unregister()
+        upstream.unregister()
         let text = String(decoding: registry.exposition(), as: UTF8.self)
         #expect(!text.contains(#"upstream="api""#), "\(text)")
         #expect(text.contains(#"cloakroom_upstream_panic{upstream="other"} 0"#))
+        #expect(!text.contains("cloakroom_upstream_http2"), "only for an upstream with HTTP/2")
     }
 
     @Test("At most 256 peers are exposed, and a withdrawn one makes room")

@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomTelemetry
 
 /// The pool's side of HTTP/2 connections: one of them serves several requests at a time.
 extension UpstreamPool: UpstreamHTTP2Owner {
@@ -49,7 +50,7 @@ extension UpstreamPool: UpstreamHTTP2Owner {
         if isClosed { updateGauges() }
     }
 
-    func count(_ removed: RemovedResponseFields) { upstream.count(removed) }
+    func count(_ removed: RemovedResponseFields) { upstream.metrics.count(removed) }
 
     /// Serves waiters with further streams of a connection, or otherwise, until none can be served.
     func serveFurther(after link: UpstreamLink) {

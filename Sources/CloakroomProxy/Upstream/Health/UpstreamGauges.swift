@@ -55,7 +55,7 @@ struct UpstreamGauges {
         withdrawPeers(of: upstream, except: [])
         for metrics in counters.removeValue(forKey: name)?.values ?? [:].values { metrics.unregister() }
         for metrics in names.removeValue(forKey: name)?.values ?? [:].values { metrics.unregister() }
-        upstream.unregister()
+        upstream.metrics.unregister()
     }
 
     private static func set(
