@@ -262,7 +262,7 @@ let package = Package(
             name: "GatewayTests",
             dependencies: [
                 "cloakroom", "CloakroomConfig", "CloakroomCore", "CloakroomIdentity", "CloakroomTelemetry",
-                "TestSupport",
+                "TestSupport", nioCore, nioEmbedded, nioPosix,
             ],
             swiftSettings: settings),
         // The built program as a process, with real sockets, servers, browsers and other clients.

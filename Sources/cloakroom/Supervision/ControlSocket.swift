@@ -117,7 +117,7 @@ struct ControlRequest {
 }
 
 /// Reads the request of one connection, responds, and closes it. A connection without a request is closed after a timeout.
-private final class ControlConnectionHandler: ChannelInboundHandler {
+final class ControlConnectionHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
     private static let requestTimeout = TimeAmount.seconds(2)

@@ -133,6 +133,19 @@ struct CallbackControllerTests {
         #expect(gateway.store.count == 1)
     }
 
+    @Test("Identity rule 4: nor as long as its login is valid, if the clock of the first replica was a minute behind")
+    func clocksDiffer() async throws {
+        let gateway = try LoginEndpoints(login: LoginConfiguration(timeout: .seconds(60)))
+        var browser = LoginBrowser(gateway)
+        _ = await browser.login()
+        let kept = browser.loginCookies
+        let query = try browser.returned()
+        #expect(await browser.callback(query, at: LoginFixture.now - .seconds(59)).status == 303)
+        for cookie in kept { browser.set(cookie) }
+        #expect(await browser.callback(query, at: LoginFixture.now + .seconds(60)).status == 400)
+        #expect(gateway.lastLogin?.reason == "used")
+    }
+
     @Test("Identity rule 4: the callback of another browser is rejected: no user is signed in as an attacker")
     func callbackOfAnotherBrowserIsRefused() async throws {
         let gateway = try LoginEndpoints()

@@ -1,6 +1,7 @@
 import CloakroomCore
 import Foundation
 import NIOCore
+import NIOEmbedded
 import NIOPosix
 import TestSupport
 import Testing
@@ -194,13 +195,47 @@ struct ControlSocketTests {
         try await serving(outcome()) { path in
             let wrong = try await Self.exchange("restart\n", with: path)
             #expect(wrong == "")
-            // Sends nothing: the connection is closed after the timeout.
             let silent = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
                 .connect(unixDomainSocketPath: path).get()
             let response = try await ControlSocketClient.reload(path, timeout: .seconds(20))
             #expect(response.reloaded)
-            try await silent.closeFuture.get()
+            try await silent.close()
         }
+    }
+
+    @Test(
+        "Rule 74: a connection has 2 s for its request, and after it as long as the reload takes",
+        arguments: ["", "reload", "reload\n"])
+    func time(request: String) async throws {
+        let gate = Gate()
+        let channel = try await NIOAsyncTestingChannel { channel in
+            try channel.pipeline.syncOperations.addHandler(
+                ControlConnectionHandler {
+                    await gate.passed()
+                    return nil
+                })
+        }
+        try await channel.connect(to: SocketAddress(unixDomainSocketPath: "/control.sock")).get()
+        try await channel.writeInbound(ByteBuffer(string: request))
+        await channel.testingEventLoop.advanceTime(by: .seconds(2))
+        try #require(channel.isActive == (request == "reload\n"))
+        gate.open()
+        try await channel.closeFuture.get()
+        let response = try await channel.readOutbound(as: ByteBuffer.self)
+        #expect((response != nil) == (request == "reload\n"))
+    }
+
+    @Test("A reload that takes longer than the timeout is an error, with what to do")
+    func noResponse() async throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "silent.sock")
+        let listener = try await ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
+            .bind(unixDomainSocketPath: path).get()
+        let error = await #expect(throws: ControlSocketError.self) {
+            try await ControlSocketClient.reload(path, timeout: .zero)
+        }
+        #expect(error?.description.contains("did not respond within 0 s (see its log, or write a longer ") == true)
+        try await listener.close()
     }
 
     @Test("Without a gateway the error names the path")

@@ -37,8 +37,6 @@ struct HTTP1ConnectionState {
         /// An unneeded body was discarded completely: wait for the next request.
         case nextRequest
         case linger
-        /// An unneeded body exceeds the limit.
-        case close
     }
 
     enum ResponseCompletedAction: Equatable {
@@ -66,7 +64,7 @@ struct HTTP1ConnectionState {
     }
 
     /// Maximum size in bytes of an unneeded body that is read to keep the connection. Reading it costs less than a new
-    /// connection.
+    /// connection. It has a known length, so its framing ends it.
     static let discardLimit = 65_536
 
     /// Maximum size in bytes of buffered input during an exchange, before reading stops.
@@ -85,7 +83,6 @@ struct HTTP1ConnectionState {
     /// request may be partly received.
     private var closesAfterResponse = false
     private var requestCount = 0
-    private var drainedBytes = 0
     /// In a tunnel: whether the client's end of input has yet to be reported.
     private var isInputClosed = false
     /// In a tunnel: whether the client has ended its input.
@@ -176,9 +173,7 @@ struct HTTP1ConnectionState {
     private mutating func drainBody() -> Step {
         do throws(WireError) {
             switch try decoder.next(&input) {
-            case .data(let bytes):
-                drainedBytes += bytes.readableBytes
-                return drainedBytes > Self.discardLimit ? .close : .discarded
+            case .data: return .discarded
             case .needMoreData: return .wait
             case .end:
                 guard keepsAlive else { return .linger }
@@ -274,7 +269,6 @@ struct HTTP1ConnectionState {
     mutating func responseCompleted(isDraining: Bool) -> ResponseCompletedAction {
         guard phase != .closed else { return .alreadyClosed }
         guard keepsAlive, !isDraining else { return .linger }
-        drainedBytes = 0
         guard phase == .body || phase == .drainingBody else {
             phase = .head
             return .next

@@ -199,7 +199,6 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         case .discarded: break
         case .nextRequest: waitForRequest()
         case .linger: linger()
-        case .close: closeNow()
         }
         return true
     }

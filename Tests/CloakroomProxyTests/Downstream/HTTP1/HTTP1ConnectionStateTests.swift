@@ -251,6 +251,7 @@ struct HTTP1ConnectionStateTests {
         #expect(connection.state.linger() == .closeOutput)
         connection.receive(Self.get)
         #expect(connection.step() == .wait)
+        #expect(connection.state.inputStorage == 0)
         #expect(connection.state.isResponseIncomplete(isActive: false))
         connection.state.responseSent()
         #expect(!connection.state.isResponseIncomplete(isActive: true))

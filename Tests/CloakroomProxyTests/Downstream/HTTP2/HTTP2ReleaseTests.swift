@@ -81,6 +81,26 @@ struct HTTP2ReleaseTests {
         #expect(handler.deadline == handler.context.now + HTTP2DownstreamHandler.announcementTime)
         handler.deadlineExpired(now: handler.deadline)
         #expect(handler.phase == .draining)
+        // What the client still sends is read: a reset could overtake the last response.
+        channel.embeddedEventLoop.run()
+        #expect(handler.phase == .lingering && channel.isActive)
+        _ = try channel.finish(acceptAlreadyClosed: true)
+    }
+
+    @Test("Rule 77: a request body that follows its response, which waits for a window, is not kept")
+    func bodyAfterResponse() throws {
+        let (channel, handler) = try Self.connect()
+        var bytes =
+            HTTP2WireFrame.preface + HTTP2WireFrame.settings([.initialWindow(0)]).bytes
+            + HTTP2WireFrame.headers(1, .post("/nowhere"), ends: false).bytes
+        for _ in 0..<3 {
+            channel.pipeline.fireChannelRead(ByteBuffer(bytes: bytes))
+            channel.pipeline.fireChannelReadComplete()
+            let stream = try #require(handler.streams.compactMap { $0 }.first)
+            #expect(stream.exchange?.isActive == false)
+            #expect(stream.pendingBody.storageCapacity == 0)
+            bytes = HTTP2WireFrame.data(1, "abc").bytes
+        }
         _ = try channel.finish(acceptAlreadyClosed: true)
     }
 

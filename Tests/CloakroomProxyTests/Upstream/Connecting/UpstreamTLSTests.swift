@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomProxy
 import CloakroomTLS
+import Foundation
 import NIOCore
 import NIOSSL
 import TestSupport
@@ -225,5 +226,18 @@ struct UpstreamTLSTests {
             }
             #expect(error?.description.hasPrefix(beginning) == true, "\(error?.description ?? "")")
         }
+    }
+
+    @Test("With the gateway's certificate all others of its file are sent, so that an upstream needs only the root")
+    func clientCertificateChain() throws {
+        let directory = try CertificateFixture()
+        let pair = try directory.client("gateway")
+        let files = [pair.certificateFile, directory.authorityFile]
+        try directory.write(files.map { try String(contentsOfFile: $0, encoding: .utf8) }.joined(), to: "chain.crt")
+        let configuration = try UpstreamTLS.configuration(
+            UpstreamTLSConfiguration(
+                clientCertificate: .init(certificateFile: directory.path + "/chain.crt", keyFile: pair.keyFile)))
+        let chain = try files.flatMap { try NIOSSLCertificate.fromPEMFile($0) }
+        #expect(configuration.certificateChain == chain.map { .certificate($0) })
     }
 }

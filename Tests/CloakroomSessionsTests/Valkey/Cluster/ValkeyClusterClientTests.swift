@@ -135,10 +135,16 @@ struct ValkeyClusterClientTests {
             #expect(node.count(of: "GET") == 3)
             for _ in 0..<100 { node.reply(to: "GET", error) }
             let start = ContinuousClock.now
-            let reply = await cluster.get("c")
-            #expect(reply == .failure(.rejected(RESPError(line: String(error.dropFirst())))))
+            let rejection = RESPError(line: String(error.dropFirst()))
+            #expect(await cluster.get("c") == .failure(.rejected(rejection)))
             #expect(ContinuousClock.now - start < .seconds(15))
             #expect(node.count(of: "GET") <= 3 + RedirectedCommands.maximumAttempts)
+            let before = node.count(of: "GET")
+            let late = await RedirectedCommands(timeout: .zero).complete(
+                [ValkeyCommand("GET", key: "c")],
+                [RoutedReply(reply: .failure(.rejected(rejection)), sender: node.address)], isDurable: false,
+                using: cluster.client)
+            #expect(late == [.failure(.rejected(rejection))] && node.count(of: "GET") == before)
         }
     }
 
