@@ -1,6 +1,4 @@
 public import CloakroomCore
-import Hummingbird
-import Logging
 import Synchronization
 
 /// The requests that the admin listener serves, of those that reach it.
@@ -78,7 +76,7 @@ final class AdminPageLimit: Sendable {
 
     /// Runs `body` unless too many pages are being created.
     /// - Returns: `nil` if there are too many.
-    func run(_ body: () async -> Response) async -> Response? {
+    func run(_ body: () async -> AdminResponse) async -> AdminResponse? {
         let isAccepted = current.withLock { current in
             guard current < Self.pages else { return false }
             current += 1
