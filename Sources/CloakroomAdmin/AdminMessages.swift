@@ -1,6 +1,6 @@
 import CloakroomCore
 import CloakroomWire
-import Foundation
+import FoundationEssentials
 import NIOCore
 
 /// A complete request to the admin listener.

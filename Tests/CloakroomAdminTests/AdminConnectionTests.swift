@@ -35,19 +35,15 @@ struct AdminConnectionTests {
     @Test(
         "A malformed request gets 400, and ends the connection",
         arguments: [
-            "GET /live HTTP/1.1\nHost: localhost\n\n", "GET /live\r\n\r\n", "GET  /live HTTP/1.1\r\n\r\n",
-            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET /live HTTP/1.1\r\nHost : localhost\r\n\r\n",
-            "GET /live HTTP/1.1\r\nHost: localhost\r\n X: a\r\n\r\n",
-            "GET /live HTTP/1.1\r\nX: \u{0}\r\n\r\n", "GET live HTTP/1.1\r\n\r\n",
+            "GET /live HTTP/1.1\nHost: localhost\n\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+            "GET /live HTTP/1.1\r\nHost: localhost\r\n X: a\r\n\r\n", "GET live HTTP/1.1\r\n\r\n",
             "CONNECT localhost:1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
             "POST /live HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na",
-            "POST /live HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
             "POST /live HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-            "POST /live HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
             "POST /live HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-            "POST /live HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n",
             "POST /live HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\na",
             "POST /live HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n",
+            "GET /live HTTP/1.1\r\nConnection: \(String(repeating: "a,", count: 33))\r\n\r\n",
         ])
     func malformed(request: String) throws {
         let made = try EmbeddedConnection()
