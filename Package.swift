@@ -66,7 +66,6 @@ let asyncHTTPClient: Target.Dependency = .product(name: "AsyncHTTPClient", packa
 let configuration: Target.Dependency = .product(name: "Configuration", package: "swift-configuration")
 let yams: Target.Dependency = .product(name: "Yams", package: "Yams")
 let hummingbird: Target.Dependency = .product(name: "Hummingbird", package: "hummingbird")
-let hummingbirdCore: Target.Dependency = .product(name: "HummingbirdCore", package: "hummingbird")
 let deque: Target.Dependency = .product(name: "DequeModule", package: "swift-collections")
 let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
@@ -140,8 +139,7 @@ let package = Package(
         .target(
             name: "CloakroomAdmin",
             dependencies: [
-                "CloakroomCore", "CloakroomTelemetry", hummingbird, hummingbirdCore, httpTypes, lifecycle, log,
-                nioCore, nioHTTP1,
+                "CloakroomCore", "CloakroomTelemetry", "CloakroomWire", lifecycle, log, nioCore, nioPosix,
             ],
             // The status page.
             resources: [

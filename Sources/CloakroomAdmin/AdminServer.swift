@@ -1,9 +1,8 @@
 public import CloakroomCore
 public import CloakroomTelemetry
-import Hummingbird
-import HummingbirdCore
 public import Logging
 import NIOCore
+import NIOPosix
 public import ServiceLifecycle
 
 /// The admin listener: read-only `/live`, `/ready`, `/metrics` and the status page at `/` and `/status.json`, and `POST
@@ -49,46 +48,60 @@ public struct AdminServer: Service, Unprintable {
         }
         responder = AdminResponder(
             registry: registry, probes: probes, revocation: revocation, status: reporter, access: access,
-            rejections: revocation?.rejections ?? RejectionLog(), hasClientCertificate: tls?.hasClientCertificate,
-            now: now, logger: logger)
+            rejections: revocation?.rejections ?? RejectionLog(), now: now, logger: logger)
     }
 
     /// Serves until graceful shutdown.
     /// - Throws: ``AdminServerError`` if the address cannot be bound.
     public func run() async throws {
         let connections = AdminConnectionLimit()
-        let application = Application(
-            responder: responder,
-            server: HTTPServerBuilder { [responder, tls, logger] respond in
-                AdminChannel(
-                    base: HTTP1Channel(
-                        responder: respond,
-                        configuration: .init(
-                            // Longer than scrape intervals, so scrapers can keep their connection.
-                            idleTimeout: .seconds(90),
-                            httpDecoderConfiguration: .init(
-                                maxHeaderFieldSize: 8 << 10, maxHeaderListSize: 16 << 10, maxHeaderFieldCount: 100))),
-                    tls: tls, connections: connections
-                ) { reason, peer in
-                    responder.rejections.note(reason, peer: peer, now: responder.now(), logger: logger)
-                }
-            },
-            configuration: ApplicationConfiguration(address: .hostname(host, port: port)),
-            onServerRunning: { [onBound] channel in
-                await onBound(channel.localAddress?.port ?? 0)
-            },
-            // Log lines of the library are suppressed; the gateway logs relevant events itself.
-            logger: Logger(label: "admin") { _ in SwiftLogNoOpLogHandler() })
-        // Runs until the end of this function, which cancels it.
-        async let _: Void? = responder.status?.runSampling()
-        async let _: Void? = tls?.watch()
+        let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .serverChannelOption(.backlog, value: 256)
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .childChannelOption(.allowRemoteHalfClosure, value: true)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try add(to: channel, connections) }
+            }
+        let listener: any Channel
         do {
-            try await application.run()
+            listener = try await bootstrap.bind(host: host, port: port).get()
         } catch let error as IOError {
             throw AdminServerError(
                 finding: ListenFailure.finding(
                     error, address: HostAndPort(host: host, port: port), key: ["admin", "address"]))
         }
+        // They run until the end of this function, which cancels them.
+        async let _: Void? = responder.status?.runSampling()
+        async let _: Void? = tls?.watch()
+        await onBound(listener.localAddress?.port ?? 0)
+        await withTaskCancellationOrGracefulShutdownHandler {
+            // The system closes the socket on an unrecoverable error.
+            try? await listener.closeFuture.get()
+        } onCancelOrGracefulShutdown: {
+            listener.close(promise: nil)
+        }
+        await withTaskCancellationHandler {
+            await connections.drain()
+        } onCancel: {
+            connections.cut()
+        }
+    }
+
+    /// Adds the handlers of a connection.
+    private func add(to channel: any Channel, _ connections: AdminConnectionLimit) throws {
+        let peer = channel.remoteAddress?.ipAddress ?? ""
+        if let tls {
+            try channel.pipeline.syncOperations.addHandler(tls.makeHandler(), name: AdminTLS.handlerName)
+        }
+        let connection = AdminConnection(connections, peer: peer) { [responder, logger] reason in
+            responder.rejections.note(reason, peer: peer, now: responder.now(), logger: logger)
+        } respond: { [responder, tls] request in
+            let hasClientCertificate = tls?.hasClientCertificate(channel) ?? false
+            return channel.eventLoop.makeFutureWithTask {
+                await responder.respond(to: request, hasClientCertificate: hasClientCertificate)
+            }
+        }
+        try channel.pipeline.syncOperations.addHandler(connection)
     }
 }
 
@@ -99,18 +112,4 @@ public struct AdminServerError: ConfigFindingError, CustomStringConvertible {
 
     /// The address, the reason and the suggestion.
     public var description: String { finding?.sentence ?? "cannot start the admin listener" }
-}
-
-/// Connection data of a request.
-struct AdminRequestContext: RequestContext {
-    var coreContext: CoreRequestContextStorage
-    /// The operator's address, without port; empty if unknown.
-    let peer: String
-    let channel: any Channel
-
-    init(source: ApplicationRequestContextSource) {
-        coreContext = CoreRequestContextStorage(source: source)
-        channel = source.channel
-        peer = source.channel.remoteAddress?.ipAddress ?? ""
-    }
 }

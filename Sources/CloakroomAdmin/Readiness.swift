@@ -80,17 +80,9 @@ extension ReadinessReport: Encodable {
 }
 
 extension ReadinessCheck: Encodable {
-    private enum Key: String, CodingKey {
+    private enum CodingKeys: String, CodingKey {
         case name
-        case ready
+        case isReady = "ready"
         case detail
-    }
-
-    /// `{"name": …, "ready": …, "detail": …}`.
-    public func encode(to encoder: any Encoder) throws {
-        var container = encoder.container(keyedBy: Key.self)
-        try container.encode(name, forKey: .name)
-        try container.encode(isReady, forKey: .ready)
-        try container.encodeIfPresent(detail, forKey: .detail)
     }
 }

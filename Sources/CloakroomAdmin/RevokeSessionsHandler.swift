@@ -1,8 +1,7 @@
 public import CloakroomCore
 import CloakroomTelemetry
+import CloakroomWire
 import FoundationEssentials
-import HTTPTypes
-import Hummingbird
 import Logging
 
 /// `POST /sessions/revoke`: ends the sessions of a user, or one session.
@@ -44,38 +43,34 @@ public struct RevokeSessionsHandler: Sendable {
         Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
     }
 
-    func respond(_ request: Request, peer: String, logger: Logger) async -> Response {
-        guard !Self.isFromBrowser(request.headers) else {
-            rejections.note(.page, peer: peer, now: now(), logger: logger)
-            return AdminResponse.problem(
-                .crossSite, "Browser requests are not allowed: omit Origin and Sec-Fetch-Site.")
+    func respond(_ request: AdminRequest, logger: Logger) async -> AdminResponse {
+        guard !Self.isFromBrowser(request) else {
+            rejections.note(.page, peer: request.peer, now: now(), logger: logger)
+            return .problem(.crossSite, "Browser requests are not allowed: omit Origin and Sec-Fetch-Site.")
         }
-        if let rejection = tokens.rejectionOfAction(request.headers, peer: peer, logger: logger) { return rejection }
-        guard Self.isJSON(request.headers[.contentType]) else {
-            return AdminResponse.problem(.unsupportedMediaType, "Send Content-Type: application/json.")
+        if let rejection = tokens.rejectionOfAction(request, logger: logger) { return rejection }
+        guard Self.isJSON(request.values(.contentType)) else {
+            return .problem(.unsupportedMediaType, "Send Content-Type: application/json.")
         }
-        guard let body = try? await request.body.collect(upTo: Self.bodyLimit) else {
-            return AdminResponse.problem(
-                .contentTooLarge, "The body is larger than \(Self.bodyLimit) bytes, or incomplete.")
+        guard request.body.count <= Self.bodyLimit else {
+            return .problem(.contentTooLarge, "The body is larger than \(Self.bodyLimit) bytes.")
         }
         do {
-            let origin = AuditContext(peer: peer)
+            let origin = AuditContext(peer: request.peer)
             let ended =
-                switch try RevocationRequest(json: Array(body.readableBytesView)) {
+                switch try RevocationRequest(json: request.body) {
                 case .user(let text): try await revoke(text, from: origin)
                 case .account(let issuer, let subject):
                     try await sessions.revoke(
                         user: AccountName(issuer: issuer, subject: subject), from: origin, now: now())
                 case .session(let id): try await sessions.revoke(session: id, from: origin, now: now())
                 }
-            return AdminResponse.json(.ok, ["ended": ended])
+            return .json(200, ["ended": ended])
         } catch let error as RevocationRequest.InputError {
-            return AdminResponse.problem(error.isMalformed ? .badRequest : .invalidInput, error.detail)
+            return .problem(error.isMalformed ? .badRequest : .invalidInput, error.detail)
         } catch {
             logger.error("revocation failed: session store unreachable")
-            var response = AdminResponse.problem(.storeUnavailable, "The session store is unreachable. Try again.")
-            response.headers[.retryAfter] = "5"
-            return response
+            return .problem(.storeUnavailable, "The session store is unreachable. Try again.", ("Retry-After", "5"))
         }
     }
 
@@ -96,13 +91,12 @@ public struct RevokeSessionsHandler: Sendable {
 
     /// Browsers send `Origin` with every POST (Fetch standard, "append a request `Origin` header"). Operators' tools
     /// send neither field; `none` is a request initiated by the user.
-    private static func isFromBrowser(_ headers: HTTPFields) -> Bool {
-        guard let site = HTTPField.Name("Sec-Fetch-Site"), !headers.contains(.origin) else { return true }
-        return headers[values: site].contains { $0 != "none" }
+    private static func isFromBrowser(_ request: AdminRequest) -> Bool {
+        !request.values(.origin).isEmpty || request.values(.secFetchSite).contains { $0 != "none" }
     }
 
-    private static func isJSON(_ contentType: String?) -> Bool {
-        let type = (contentType ?? "").prefix { $0 != ";" }
+    private static func isJSON(_ contentTypes: [String]) -> Bool {
+        guard contentTypes.count == 1, let type = contentTypes.first?.prefix(while: { $0 != ";" }) else { return false }
         return type.filter { $0 != " " && $0 != "\t" }.lowercased() == "application/json"
     }
 }

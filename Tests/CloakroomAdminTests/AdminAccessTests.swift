@@ -259,84 +259,104 @@ struct AdminAccessTests {
 
 @Suite("Limits of a request to the admin listener")
 struct AdminRequestLimitsTests {
-    private func channel() throws -> EmbeddedChannel {
-        let channel = EmbeddedChannel()
-        try channel.pipeline.syncOperations.addHandler(AdminRequestLimits())
-        try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
-        return channel
-    }
-
-    @Test("Rule 77: at most 32 KiB of a request are passed on, in all splits")
-    func storage() throws {
-        try StorageProperty.check(PeerStream("X-A: a\r\n"), bound: AdminRequestLimits.requestSize) {
-            let channel = try channel()
-            var passedOn = 0
+    @Test(
+        "Rule 77: at most 32 KiB of requests are kept, in all splits",
+        arguments: [
+            ("GET /live HTTP/1.1\r\n", "X-A: \(String(repeating: "a", count: 300))\r\n"),
+            ("POST /live HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n", "X-A: a\r\n"),
+            ("", EmbeddedConnection.request),
+        ])
+    func storage(start: String, unit: String) throws {
+        // The capacity of a buffer is a power of two.
+        try StorageProperty.check(PeerStream(start: start, unit), bound: 2 * AdminConnection.requestSize) {
+            let made = try EmbeddedConnection()
             return { read in
-                guard channel.isActive else { return nil }
-                channel.pipeline.fireChannelRead(read)
-                while let bytes = try channel.readInbound(as: ByteBuffer.self) { passedOn += bytes.readableBytes }
-                return passedOn
+                guard made.channel.isActive else { return nil }
+                made.channel.pipeline.fireChannelRead(read)
+                return made.connection.inputStorage
             }
         }
     }
 
+    /// Whether the connection is open until the given time has passed, and then ends.
+    private func ends(_ made: EmbeddedConnection, after time: TimeAmount) -> Bool {
+        made.advance(time - .milliseconds(1))
+        guard made.isOpen else { return false }
+        made.advance(.milliseconds(1))
+        return !made.isOpen
+    }
+
     @Test("Rule 70: a connection without a request ends after 5 s")
     func silent() throws {
-        let channel = try channel()
-        channel.embeddedEventLoop.advanceTime(by: .milliseconds(4_999))
-        #expect(channel.isActive)
-        channel.embeddedEventLoop.advanceTime(by: .milliseconds(1))
-        #expect(!channel.isActive)
+        let made = try EmbeddedConnection()
+        #expect(ends(made, after: .seconds(5)))
     }
 
     @Test("Rule 70: a response that does not begin within 30 s of the request's head ends the connection")
     func late() throws {
-        let channel = try channel()
-        try channel.writeInbound(ByteBuffer(string: "GET"))
-        channel.triggerUserOutboundEvent(AdminRequestHeads.HeadReceived(), promise: nil)
-        channel.embeddedEventLoop.advanceTime(by: .milliseconds(29_999))
-        #expect(channel.isActive)
-        channel.embeddedEventLoop.advanceTime(by: .milliseconds(1))
-        #expect(!channel.isActive)
+        let made = try EmbeddedConnection()
+        try made.receive()
+        #expect(ends(made, after: .seconds(30)))
+    }
+
+    @Test("Rule 70: a request body that is not complete within 30 s of the head ends the connection")
+    func lateBody() throws {
+        let made = try EmbeddedConnection()
+        try made.receive("POST /live HTTP/1.1\r\nContent-Length: 100\r\n\r\n")
+        for _ in 0..<29 {
+            made.advance(.seconds(1))
+            try made.receive("x")
+        }
+        #expect(ends(made, after: .seconds(1)))
+        #expect(made.served.requests.isEmpty)
     }
 
     @Test("Rule 70: a request head that arrives byte by byte ends 5 s after its first byte, also a later one")
     func slow() throws {
-        let channel = try channel()
-        try channel.writeInbound(ByteBuffer(string: "GET"))
-        try channel.writeOutbound(ByteBuffer(string: "HTTP/1.1 200 OK"))
-        channel.embeddedEventLoop.advanceTime(by: .seconds(60))
-        #expect(channel.isActive)
-        for _ in 0..<4 {
-            try channel.writeInbound(ByteBuffer(string: "G"))
-            channel.embeddedEventLoop.advanceTime(by: .seconds(1))
+        let made = try EmbeddedConnection()
+        try made.receive()
+        made.respond()
+        made.advance(.seconds(60))
+        #expect(made.isOpen)
+        for byte in ["\r", "\n", "G", "E"] {
+            try made.receive(byte)
+            made.advance(.seconds(1))
         }
-        #expect(channel.isActive)
-        channel.embeddedEventLoop.advanceTime(by: .seconds(1))
-        #expect(!channel.isActive)
+        #expect(ends(made, after: .seconds(1)))
+    }
+
+    @Test("Rule 70: a connection without a further request ends after 90 s")
+    func idle() throws {
+        let made = try EmbeddedConnection()
+        try made.receive()
+        made.respond()
+        #expect(ends(made, after: .seconds(90)))
     }
 
     @Test("Rule 70: a response that is not read ends its connection after 30 s")
     func unread() throws {
-        let channel = try channel()
-        // Written but not flushed, as if the socket accepted nothing.
-        channel.write(ByteBuffer(string: "HTTP/1.1 200 OK"), promise: nil)
-        channel.embeddedEventLoop.advanceTime(by: .milliseconds(29_999))
-        #expect(channel.isActive)
-        channel.embeddedEventLoop.advanceTime(by: .milliseconds(1))
-        #expect(!channel.isActive)
+        let made = try EmbeddedConnection()
+        try made.receive()
+        made.respond(isTaken: false)
+        #expect(ends(made, after: .seconds(30)))
     }
 
     @Test("Rule 70: a request above 32 KiB ends its connection; requests of one connection are counted apart")
     func size() throws {
-        let channel = try channel()
-        for _ in 0..<3 {
-            try channel.writeInbound(ByteBuffer(repeating: 0x61, count: AdminRequestLimits.requestSize))
-            try channel.writeOutbound(ByteBuffer(string: "HTTP/1.1 200 OK"))
+        func request(_ size: Int) -> String {
+            let head = "POST /live HTTP/1.1\r\nHost: localhost\r\nContent-Length: 00000\r\n\r\n"
+            let count = size - head.utf8.count
+            return head.replacing("00000", with: "\(count)") + String(repeating: "a", count: count)
         }
-        #expect(channel.isActive)
-        try channel.writeInbound(ByteBuffer(repeating: 0x61, count: AdminRequestLimits.requestSize + 1))
-        #expect(!channel.isActive)
+        let made = try EmbeddedConnection()
+        for _ in 0..<3 {
+            try made.receive(request(AdminConnection.requestSize))
+            made.respond()
+        }
+        #expect(made.isOpen)
+        try made.receive(request(AdminConnection.requestSize + 1))
+        #expect(!made.isOpen)
+        #expect(made.served.requests.count == 3)
     }
 
     @Test("Rule 70: beyond 16 pages at the same time further ones are rejected, and an ended page makes room")

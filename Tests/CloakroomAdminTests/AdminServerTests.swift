@@ -98,6 +98,33 @@ struct AdminServerTests {
         }
     }
 
+    @Test("Shutdown ends idle connections at once, and the others after their response")
+    func shutdown() async throws {
+        let gate = Gate()
+        let probe = ReadinessProbe(name: "store") {
+            await gate.passed()
+            return ReadinessCheck(name: "store", isReady: true)
+        }
+        let (peers, sent) = AsyncStream.makeStream(of: RawPeer.self)
+        try await serving(PrometheusRegistry(), [probe]) { address in
+            let port = try #require(URL(string: address)?.port)
+            let idle = try await RawPeer.connect(port: port)
+            idle.send("GET /live HTTP/1.1\r\n\r\n")
+            #expect(try await idle.head().hasPrefix("HTTP/1.1 200"))
+            let busy = try await RawPeer.connect(port: port, allowsHalfClosure: false)
+            busy.send("GET /ready HTTP/1.1\r\n\r\n")
+            await gate.waitForArrival()
+            sent.yield(busy)
+            Task {
+                try await idle.closed()
+                gate.open()
+            }
+        }
+        let busy = try #require(await peers.first { _ in true })
+        let response = String(buffer: try await busy.rest())
+        #expect(response.contains("\r\nConnection: close\r\n") && response.contains(#""checks":["#))
+    }
+
     @Test("promtool reports no problem in /metrics of a gateway with traffic")
     func promtool() async throws {
         var settings = TelemetrySettings()

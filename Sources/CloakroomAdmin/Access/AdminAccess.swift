@@ -1,6 +1,4 @@
 public import CloakroomCore
-import Hummingbird
-import Logging
 import Synchronization
 
 /// The requests that the admin listener serves, of those that reach it.
@@ -38,28 +36,8 @@ struct AdminHostPolicy: Sendable {
     /// - Parameter authority: `nil` is a request without `Host`, which no browser sends.
     func allows(_ authority: String?) -> Bool {
         guard let authority else { return true }
-        guard let host = Self.host(of: authority) else { return false }
+        guard let host = (HostAndPort(authority) ?? HostAndPort(authority + ":0"))?.host else { return false }
         return names.contains(Self.normalized(host)) || IPAddress.bytes(of: host) != nil
-    }
-
-    /// The host without brackets and port; `nil` if the value has none.
-    private static func host(of authority: String) -> String? {
-        let host: Substring
-        let rest: Substring
-        if authority.hasPrefix("[") {
-            guard let end = authority.firstIndex(of: "]") else { return nil }
-            host = authority[authority.index(after: authority.startIndex)..<end]
-            rest = authority[authority.index(after: end)...]
-            guard host.contains(":") else { return nil }
-        } else {
-            let end = authority.firstIndex(of: ":") ?? authority.endIndex
-            host = authority[..<end]
-            rest = authority[end...]
-        }
-        guard !host.isEmpty, rest.isEmpty || rest.dropFirst().utf8.allSatisfy({ (0x30...0x39).contains($0) }),
-            rest.first ?? ":" == ":"
-        else { return nil }
-        return String(host)
     }
 
     /// Host names are compared without case and without the dot of the root (RFC 1034 §3.1).
@@ -78,7 +56,7 @@ final class AdminPageLimit: Sendable {
 
     /// Runs `body` unless too many pages are being created.
     /// - Returns: `nil` if there are too many.
-    func run(_ body: () async -> Response) async -> Response? {
+    func run(_ body: () async -> AdminResponse) async -> AdminResponse? {
         let isAccepted = current.withLock { current in
             guard current < Self.pages else { return false }
             current += 1

@@ -20,18 +20,24 @@ final class AdminConnectionLimit: Sendable {
     struct Connection {
         /// `nil` is an unknown address.
         fileprivate let key: ClientAddressKey?
-        fileprivate let end: @Sendable () -> Void
+        fileprivate let handler: NIOLoopBound<AdminConnection>
+        fileprivate let closed: EventLoopFuture<Void>
         /// The number of the last progress of all connections.
         fileprivate var progress: UInt64 = 0
         /// Whether the head of a request is complete, and the response has not begun.
         var isServed = false
-        /// The number of bytes written since the client had taken everything.
+        /// The number of bytes of the response, until the client has taken all of them.
         var output = 0
+
+        fileprivate func perform(_ action: @escaping @Sendable (AdminConnection) -> Void) {
+            handler.eventLoop.execute { action(handler.value) }
+        }
     }
 
     private struct State {
         var connections: [ObjectIdentifier: Connection] = [:]
         var progress: UInt64 = 0
+        var isDraining = false
 
         /// Removes the connection to close first.
         mutating func evict(where isCandidate: (ObjectIdentifier, Connection) -> Bool) -> Connection? {
@@ -46,11 +52,13 @@ final class AdminConnectionLimit: Sendable {
 
     /// Adds a connection, and closes another one if there are too many: at the total limit, one of the address with the
     /// most connections.
-    /// - Parameter end: Closes the connection; called on any thread.
+    /// - Parameter closed: The end of the connection.
     /// - Returns: Whether another one was closed.
-    func open(_ id: ObjectIdentifier, peer: String, end: @escaping @Sendable () -> Void) -> Bool {
+    func open(_ handler: NIOLoopBound<AdminConnection>, peer: String, closed: EventLoopFuture<Void>) -> Bool {
         let key = ClientAddressKey(peer)
-        let evicted: Connection? = state.withLock { state in
+        let id = ObjectIdentifier(handler.value)
+        var connection = Connection(key: key, handler: handler, closed: closed)
+        let (evicted, isDraining): (Connection?, Bool) = state.withLock { state in
             var counts: [ClientAddressKey?: Int] = [:]
             for connection in state.connections.values { counts[connection.key, default: 0] += 1 }
             var evicted: Connection?
@@ -61,10 +69,12 @@ final class AdminConnectionLimit: Sendable {
                 evicted = state.evict { counts[$1.key] == most }
             }
             state.progress += 1
-            state.connections[id] = Connection(key: key, end: end, progress: state.progress)
-            return evicted
+            connection.progress = state.progress
+            state.connections[id] = connection
+            return (evicted, state.isDraining)
         }
-        evicted?.end()
+        evicted?.perform { $0.cut() }
+        if isDraining { connection.perform { $0.finish() } }
         return evicted != nil
     }
 
@@ -84,78 +94,26 @@ final class AdminConnectionLimit: Sendable {
             }
             return evicted
         }
-        for connection in evicted { connection.end() }
+        for connection in evicted { connection.perform { $0.cut() } }
     }
 
     func close(_ id: ObjectIdentifier) {
         _ = state.withLock { $0.connections.removeValue(forKey: id) }
     }
-}
 
-/// A connection of ``AdminConnectionLimit``. The first handler of the pipeline: a connection that is closed for another
-/// one does not wait for the end of TLS.
-final class AdminConnectionHandler: ChannelDuplexHandler {
-    typealias InboundIn = ByteBuffer
-    typealias OutboundIn = ByteBuffer
-    typealias OutboundOut = ByteBuffer
-
-    /// Output is written in pieces of this size, each of which is progress when the client takes it.
-    private static let pieceSize = 64 << 10
-
-    private let limit: AdminConnectionLimit
-    private let peer: String
-    private let onEviction: () -> Void
-    private var context: ChannelHandlerContext?
-    private var pieces = 0
-    private var id: ObjectIdentifier { ObjectIdentifier(self) }
-
-    /// - Parameter onEviction: Called if another connection is closed for this one.
-    init(_ limit: AdminConnectionLimit, peer: String, onEviction: @escaping () -> Void) {
-        self.limit = limit
-        self.peer = peer
-        self.onEviction = onEviction
-    }
-
-    func handlerAdded(context: ChannelHandlerContext) {
-        self.context = context
-        let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
-        let hasEvicted = limit.open(id, peer: peer) {
-            bound.eventLoop.execute { bound.value.context?.close(promise: nil) }
+    /// Ends all connections, those that serve a request after its response, and waits for their end. Later ones end at
+    /// once.
+    func drain() async {
+        let connections = state.withLock { state in
+            state.isDraining = true
+            return state.connections.values
         }
-        if hasEvicted { onEviction() }
+        for connection in connections { connection.perform { $0.finish() } }
+        for connection in connections { try? await connection.closed.get() }
     }
 
-    func handlerRemoved(context: ChannelHandlerContext) {
-        self.context = nil
-        limit.close(id)
-    }
-
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        limit.update(id)
-        context.fireChannelRead(data)
-    }
-
-    func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
-        if event is AdminRequestHeads.HeadReceived { limit.update(id) { $0.isServed = true } }
-        context.triggerUserOutboundEvent(event, promise: promise)
-    }
-
-    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-        var output = Self.unwrapOutboundIn(data)
-        limit.update(id) { [size = output.readableBytes] connection in
-            connection.isServed = false
-            connection.output += size
-        }
-        repeat {
-            let piece = output.readSlice(length: min(output.readableBytes, Self.pieceSize)) ?? output
-            let written = (output.readableBytes == 0 ? promise : nil) ?? context.eventLoop.makePromise()
-            pieces += 1
-            written.futureResult.assumeIsolated().whenComplete { [self] _ in
-                pieces -= 1
-                // A part of a response keeps all of it in memory.
-                limit.update(id) { [isTaken = pieces == 0] in if isTaken { $0.output = 0 } }
-            }
-            context.write(Self.wrapOutboundOut(piece), promise: written)
-        } while output.readableBytes > 0
+    /// Closes all connections at once.
+    func cut() {
+        for connection in state.withLock({ $0.connections.values }) { connection.perform { $0.cut() } }
     }
 }

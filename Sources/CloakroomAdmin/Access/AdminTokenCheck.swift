@@ -1,7 +1,6 @@
 import CloakroomCore
+import CloakroomWire
 import FoundationEssentials
-import HTTPTypes
-import Hummingbird
 import Logging
 
 /// Compares the admin token of requests, and limits wrong ones. One value for all endpoints, so that wrong tokens count
@@ -22,65 +21,56 @@ struct AdminTokenCheck: Sendable {
     /// The check of a request that changes state: only `Authorization: Bearer`, which no browser sends by itself. A
     /// missing token counts as a wrong one.
     /// - Returns: The response that rejects the request; `nil` if the token is correct.
-    func rejectionOfAction(_ headers: HTTPFields, peer: String, logger: Logger) -> Response? {
-        let values = headers[values: .authorization]
-        return rejection(peer: peer, logger: logger, challenge: "Bearer", isRight: isBearer(values))
+    func rejectionOfAction(_ request: AdminRequest, logger: Logger) -> AdminResponse? {
+        rejection(of: request, Self.token(of: request, allowsBasic: false), challenge: "Bearer", logger: logger)
     }
 
     /// The check of a request that reads: `Authorization: Bearer`, or `Basic` with the token as the password, for which
     /// browsers ask the user. A request without credentials is no attempt, because browsers send one first.
     /// - Returns: The response that rejects the request; `nil` if the token is correct.
-    func rejectionOfPage(_ headers: HTTPFields, peer: String, logger: Logger) -> Response? {
+    func rejectionOfPage(_ request: AdminRequest, logger: Logger) -> AdminResponse? {
         let challenge = #"Basic realm="admin", charset="UTF-8""#
-        let values = headers[values: .authorization]
-        guard !values.isEmpty else { return Self.unauthorized(challenge) }
-        return rejection(
-            peer: peer, logger: logger, challenge: challenge, isRight: isBearer(values) || isBasic(values))
+        guard !request.values(.authorization).isEmpty else { return Self.unauthorized(challenge) }
+        return rejection(of: request, Self.token(of: request, allowsBasic: true), challenge: challenge, logger: logger)
     }
 
     private func rejection(
-        peer: String, logger: Logger, challenge: String, isRight: Bool
-    ) -> Response? {
-        switch throttle.attempt(from: peer, now: now(), isRight: isRight) {
+        of request: AdminRequest, _ given: [UInt8]?, challenge: String, logger: Logger
+    ) -> AdminResponse? {
+        // Constant time for tokens of the right length.
+        let isRight = !token.isEmpty && given.map { Secret(bytes: $0) == token } ?? false
+        switch throttle.attempt(from: request.peer, now: now(), isRight: isRight) {
         case .right: return nil
         case .throttled(let wait):
-            rejections.note(.throttled, peer: peer, now: now(), logger: logger)
+            rejections.note(.throttled, peer: request.peer, now: now(), logger: logger)
             let seconds = SignInThrottle.retryAfter(wait)
-            var response = AdminResponse.problem(.throttled, "Too many wrong tokens. Try again in \(seconds) s.")
-            response.headers[.retryAfter] = "\(seconds)"
-            return response
+            return .problem(
+                .throttled, "Too many wrong tokens. Try again in \(seconds) s.", ("Retry-After", "\(seconds)"))
         case .wrong:
-            rejections.note(.wrongToken, peer: peer, now: now(), logger: logger)
+            rejections.note(.wrongToken, peer: request.peer, now: now(), logger: logger)
             return Self.unauthorized(challenge)
         }
     }
 
-    private static func unauthorized(_ challenge: String) -> Response {
-        var response = AdminResponse.problem(.unauthorized, "Send Authorization: Bearer with the admin token.")
-        response.headers[.wwwAuthenticate] = challenge
-        return response
+    private static func unauthorized(_ challenge: String) -> AdminResponse {
+        .problem(
+            .unauthorized, "Send Authorization: Bearer with the admin token.", ("WWW-Authenticate", challenge))
     }
 
-    private func isBearer(_ values: [String]) -> Bool {
-        credentials(values, scheme: "bearer").map(isToken) ?? false
+    /// The token of the only `Authorization` field: that of `Bearer`, or with `allowsBasic` the password of `Basic`, whose
+    /// user is ignored (RFC 7617).
+    private static func token(of request: AdminRequest, allowsBasic: Bool) -> [UInt8]? {
+        let values = request.values(.authorization)
+        guard values.count == 1 else { return nil }
+        let words = values[0].utf8.split(separator: 0x20, maxSplits: 1)
+        guard words.count == 2 else { return nil }
+        let credentials = Array(words[1].drop { $0 == 0x20 })
+        switch String(decoding: words[0], as: UTF8.self).lowercased() {
+        case "bearer": return credentials
+        case "basic" where allowsBasic:
+            let pair = Data(base64Encoded: String(decoding: credentials, as: UTF8.self)) ?? Data()
+            return pair.firstIndex(of: UInt8(ascii: ":")).map { Array(pair[($0 + 1)...]) }
+        default: return nil
+        }
     }
-
-    /// RFC 7617: user and password in Base64; the user is ignored.
-    private func isBasic(_ values: [String]) -> Bool {
-        guard let encoded = credentials(values, scheme: "basic"),
-            let pair = Data(base64Encoded: String(decoding: encoded, as: UTF8.self)),
-            let colon = pair.firstIndex(of: UInt8(ascii: ":"))
-        else { return false }
-        return isToken(Array(pair[(colon + 1)...]))
-    }
-
-    private func credentials(_ values: [String], scheme: String) -> [UInt8]? {
-        guard values.count == 1, let value = values.first else { return nil }
-        let words = value.utf8.split(separator: 0x20, maxSplits: 1)
-        guard words.count == 2, String(decoding: words[0], as: UTF8.self).lowercased() == scheme else { return nil }
-        return Array(words[1].drop { $0 == 0x20 })
-    }
-
-    /// Constant time for tokens of the right length.
-    private func isToken(_ bytes: [UInt8]) -> Bool { !token.isEmpty && Secret(bytes: bytes) == token }
 }

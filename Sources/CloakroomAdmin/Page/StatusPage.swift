@@ -1,5 +1,3 @@
-import Hummingbird
-
 /// A file of the status page. The page is the same for every request: its scripts draw `/status.json`.
 ///
 /// Folder `Page/`: the files of the page, which are part of the program, and their responses.
@@ -10,9 +8,9 @@ enum StatusPage: String, CaseIterable {
     case parts = "/draw.js"
     case script = "/status.js"
 
-    var response: Response {
-        var response = AdminResponse.make(.ok, contentType, content)
-        if self == .page { response.headers[.contentSecurityPolicy] = Self.contentSecurityPolicy }
+    var response: AdminResponse {
+        var response = AdminResponse(status: 200, contentType: contentType, body: content)
+        if self == .page { response.contentSecurityPolicy = Self.contentSecurityPolicy }
         return response
     }
 

@@ -244,7 +244,7 @@ extension AdminTLS {
         self.init(
             makeHandler: { try tls.makeHandler() },
             hasClientCertificate: {
-                await AdminListenerTLS.hasClientCertificate($0, now: Timestamp.now.milliseconds / 1_000)
+                AdminListenerTLS.hasClientCertificate($0, now: Timestamp.now.milliseconds / 1_000)
             },
             watch: { await tls.watch(registry: telemetry.registry, logger: logger) })
     }

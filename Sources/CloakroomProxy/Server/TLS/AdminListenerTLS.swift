@@ -21,14 +21,11 @@ public struct AdminListenerTLS: Sendable {
     public func makeHandler() throws -> any ChannelHandler { try listener.makeHandler() }
 
     /// Whether the client of a connection presented a certificate, which the handshake has verified and which has not
-    /// expired since.
+    /// expired since. Must be called on the channel's event loop.
     /// - Parameter now: The time, in seconds since 1970.
-    public static func hasClientCertificate(_ channel: any Channel, now: Int64) async -> Bool {
-        let check = channel.eventLoop.submit {
-            let handler = try channel.pipeline.syncOperations.handler(type: NIOSSLServerHandler.self)
-            return handler.peerCertificate.map { !ClientCertificate.isExpired($0, at: now) } ?? false
-        }
-        return (try? await check.get()) ?? false
+    public static func hasClientCertificate(_ channel: any Channel, now: Int64) -> Bool {
+        let handler = try? channel.pipeline.syncOperations.handler(type: NIOSSLServerHandler.self)
+        return handler?.peerCertificate.map { !ClientCertificate.isExpired($0, at: now) } ?? false
     }
 
     /// Reloads changed files every 10 s until cancelled, for new connections.
