@@ -6,9 +6,10 @@
 
 /// On a busy machine the kernel may deliver what was sent over loopback with a delay.
 package enum LoopbackBarrier {
-    /// Returns when what this thread has sent over loopback before is delivered: sends a datagram to itself, which the
-    /// kernel handles in order, and waits for it for at most a second.
+    /// Returns when what this thread has sent over loopback before is delivered: waits until no CPU has packets in its
+    /// queue, then sends a datagram to itself, which the kernel handles in order. Waits for at most a second each.
     package static func pass() {
+        for _ in 0..<1_000 where hasQueuedPackets { usleep(1_000) }
         let descriptor = socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0)
         guard descriptor >= 0 else { return }
         defer { close(descriptor) }
@@ -24,6 +25,21 @@ package enum LoopbackBarrier {
             else { return }
             var byte: UInt8 = 0
             if sendto(descriptor, &byte, 1, 0, pointer, length) == 1 { recv(descriptor, &byte, 1, 0) }
+        }
+    }
+
+    /// Whether packets wait in the queue of a CPU: the last two numbers of its line. A thread that has moved to another
+    /// CPU since it sent them would overtake them.
+    private static var hasQueuedPackets: Bool {
+        let descriptor = open("/proc/net/softnet_stat", O_RDONLY)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        let bytes = [UInt8](unsafeUninitializedCapacity: 65_536) { buffer, count in
+            count = max(0, read(descriptor, buffer.baseAddress, buffer.count))
+        }
+        return bytes.split(separator: UInt8(ascii: "\n")).contains { line in
+            let numbers = line.split(separator: UInt8(ascii: " "))
+            return numbers.count >= 15 && numbers[13...14].contains { $0.contains { $0 != UInt8(ascii: "0") } }
         }
     }
 }

@@ -233,7 +233,8 @@ struct UpstreamTLSTests {
         let directory = try CertificateFixture()
         let pair = try directory.client("gateway")
         let files = [pair.certificateFile, directory.authorityFile]
-        try directory.write(files.map { try String(contentsOfFile: $0, encoding: .utf8) }.joined(), to: "chain.crt")
+        let texts = try files.map { try String(contentsOfFile: $0, encoding: .utf8) }
+        try directory.write(texts.joined(separator: "\n"), to: "chain.crt")
         let configuration = try UpstreamTLS.configuration(
             UpstreamTLSConfiguration(
                 clientCertificate: .init(certificateFile: directory.path + "/chain.crt", keyFile: pair.keyFile)))
