@@ -89,7 +89,7 @@ package final class ExchangedTokens: TokenExchanging, Unprintable {
                 wait.end()
                 outcome = result.outcome
                 // The exchange of a request with earlier tokens does not serve this one.
-                if case .token = outcome, result.version < session.version { continue }
+                if case .active = outcome, result.version < session.version { continue }
                 return outcome
             }
         }
@@ -132,9 +132,9 @@ extension ExchangedTokens {
         let now = clock()
         return shard(of: key).state.withLock { shard in
             if let entry = shard.entries[key] {
-                if let token = entry.usableToken(for: session, now: now) { return .outcome(.token(token)) }
+                if let token = entry.usableToken(for: session, now: now) { return .outcome(.active(token)) }
                 if let flight = entry.flight { return .flight(flight, isJoined: true) }
-                if let outcome = entry.backoff.result(at: now) { return .outcome(ExchangeOutcome(outcome)) }
+                if let problem = entry.backoff.result(at: now) { return .outcome(.failed(problem)) }
             }
             shard.makeRoom(now: now)
             let flight = Task {
@@ -152,19 +152,12 @@ extension ExchangedTokens {
         shard(of: key).state.withLock { shard in
             shard.entries[key]?.flight = nil
             switch result.outcome {
-            case .token:
+            case .active:
                 shard.entries[key]?.backoff = RefreshBackoff()
                 guard let token = result.token else { return }
                 shard.entries[key]?.token = Entry.Token(token, version: result.version)
-            case .unavailable(let status, let retryAfter):
-                shard.entries[key]?.backoff.note(
-                    .unavailable(status: status, retryAfter: retryAfter), spread: key.session.word2, now: now)
-            case .misconfigured(let retryAfter):
-                shard.entries[key]?.backoff.note(
-                    .misconfigured(retryAfter: retryAfter), spread: key.session.word2, now: now)
-            case .storeUnavailable(let retryAfter):
-                shard.entries[key]?.backoff.note(
-                    .storeUnavailable(retryAfter: retryAfter), spread: key.session.word2, now: now)
+            case .failed(let problem):
+                shard.entries[key]?.backoff.note(problem, spread: key.session.word2, now: now)
             case .ended:
                 shard.entries[key] = nil
             }
@@ -204,13 +197,11 @@ extension ExchangedTokens {
                 return failure(error, refreshed)
             }
         case .ended(let reason): return (Result(outcome: .ended(reason), version: session.version), .ended)
-        case .unavailable(let status, let retryAfter):
-            let outcome = ExchangeOutcome.unavailable(status: status, retryAfter: retryAfter)
-            return (Result(outcome: outcome, version: session.version), .transient)
-        case .misconfigured(let retryAfter):
-            return (Result(outcome: .misconfigured(retryAfter: retryAfter), version: session.version), .misconfigured)
-        case .storeUnavailable(let retryAfter):
-            return (Result(outcome: .storeUnavailable(retryAfter: retryAfter), version: session.version), .transient)
+        case .failed(let problem):
+            return (
+                Result(outcome: .failed(problem), version: session.version),
+                problem.code == .identityMisconfigured ? .misconfigured : .transient
+            )
         }
     }
 
@@ -218,7 +209,7 @@ extension ExchangedTokens {
         _ session: Session, _ upstream: Int, _ traceparent: String?
     ) async throws(ProviderError) -> Result {
         let token = try await exchange(session, upstream, traceparent)
-        return Result(outcome: .token(token.authorization), version: session.version, token: token)
+        return Result(outcome: .active(token.authorization), version: session.version, token: token)
     }
 
     /// Whether another access token may be accepted.
@@ -326,19 +317,5 @@ extension ExchangedTokens {
 
     private func shard(of key: Key) -> Shard {
         shards[Int(truncatingIfNeeded: key.session.word3 & 15)]
-    }
-}
-
-extension ExchangeOutcome {
-    /// The outcome of a request during a back-off. A back-off is never ``RefreshOutcome/active(_:)``.
-    fileprivate init(_ outcome: RefreshOutcome) {
-        self =
-            switch outcome {
-            case .unavailable(let status, let retryAfter): .unavailable(status: status, retryAfter: retryAfter)
-            case .misconfigured(let retryAfter): .misconfigured(retryAfter: retryAfter)
-            case .storeUnavailable(let retryAfter): .storeUnavailable(retryAfter: retryAfter)
-            case .ended(let reason): .ended(reason)
-            case .active: .unavailable(status: 502, retryAfter: 1)
-            }
     }
 }

@@ -100,7 +100,7 @@ struct TokenExchangeTests {
                         await tokens.exchange(session, ticket: ticket, upstream: 1, traceparent: nil)
                     }
                 }
-                for await outcome in group { #expect(outcome == .token(Secret("Bearer canary-exchanged"))) }
+                for await outcome in group { #expect(outcome == .active(Secret("Bearer canary-exchanged"))) }
             }
             #expect(fixture.tokenRequests.count == 1)
             #expect(tokens.cached(session, upstream: 1, now: fixture.now) == Secret("Bearer canary-exchanged"))

@@ -111,7 +111,7 @@ struct ExchangedTokensTests {
         let session = session()
         #expect(cached(session) == nil)
         let outcome = await exchange(session)
-        guard case .token(let token) = outcome else {
+        guard case .active(let token) = outcome else {
             Issue.record("no token")
             return
         }
@@ -133,7 +133,7 @@ struct ExchangedTokensTests {
             for round in 0..<400 {
                 let (session, upstream) = (sessions[round % 8], round / 8 % 3)
                 group.addTask {
-                    guard case .token(let token) = await exchange(session, upstream) else {
+                    guard case .active(let token) = await exchange(session, upstream) else {
                         Issue.record("no token")
                         return
                     }
@@ -187,7 +187,7 @@ struct ExchangedTokensTests {
         _ = await exchange(old)
         let new = refreshed(old)
         #expect(cached(new) == nil)
-        guard case .token(let token) = await exchange(new) else {
+        guard case .active(let token) = await exchange(new) else {
             Issue.record("no token")
             return
         }
@@ -229,7 +229,7 @@ struct ExchangedTokensTests {
         _ = await exchange(session, 1)
         var rejected: [Secret] = []
         for seconds in 0..<12 {
-            guard case .token(let token) = await exchange(session) else {
+            guard case .active(let token) = await exchange(session) else {
                 Issue.record("no token")
                 return
             }
@@ -258,7 +258,7 @@ struct ExchangedTokensTests {
         let session = session()
         scripted.fail(kind)
         scripted.refresh(with: .active(refreshed(session)))
-        guard case .token(let token) = await exchange(session) else {
+        guard case .active(let token) = await exchange(session) else {
             Issue.record("no token")
             return
         }
@@ -295,7 +295,7 @@ struct ExchangedTokensTests {
         let session = session()
         scripted.fail(.misconfigured(reason))
         for _ in 0..<3 {
-            guard case .misconfigured = await exchange(session) else {
+            guard case .failed(let problem) = await exchange(session), problem.code == .identityMisconfigured else {
                 Issue.record("another outcome")
                 return
             }
@@ -343,7 +343,7 @@ struct ExchangedTokensTests {
             let before = scripted.exchanges.count
             _ = await exchange(session)
             for _ in 0..<10 {
-                guard case .unavailable(502, _) = await exchange(session) else {
+                guard case .failed(let problem) = await exchange(session), problem.status == 502 else {
                     Issue.record("no failure during the back-off")
                     return
                 }
@@ -351,7 +351,7 @@ struct ExchangedTokensTests {
             #expect(scripted.exchanges.count == before + 1)
             scripted.advance(by: .seconds(delay))
         }
-        guard case .token = await exchange(session) else {
+        guard case .active = await exchange(session) else {
             Issue.record("no token after the back-off")
             return
         }
@@ -362,7 +362,7 @@ struct ExchangedTokensTests {
         let session = session()
         scripted.fail(.unavailable)
         _ = await exchange(session, 0)
-        guard case .token = await exchange(session, 1) else {
+        guard case .active = await exchange(session, 1) else {
             Issue.record("no token for the other upstream")
             return
         }
