@@ -12,7 +12,7 @@ import Synchronization
 package final class ExchangedTokens: TokenExchanging, Unprintable {
     /// Exchanges a session's access token: ``OpenIDProvider/exchange(_:for:traceparent:)``.
     package typealias Exchange =
-        @Sendable (_ session: Session, _ upstream: Int, _ traceparent: String?) async throws(ProviderError) ->
+        @Sendable (_ session: Session, _ upstream: Int, _ traceparent: String?) async throws(TokenClientError) ->
         ExchangedToken
 
     /// The maximum time that a token without a known lifetime is kept.
@@ -56,9 +56,9 @@ package final class ExchangedTokens: TokenExchanging, Unprintable {
     ) {
         let providers = Dictionary(providers.map { ($0.source, $0) }, uniquingKeysWith: { first, _ in first })
         self.init(refresher: refresher, observer: observer, clock: clock) {
-            (session, upstream, traceparent) throws(ProviderError) in
+            (session, upstream, traceparent) throws(TokenClientError) in
             guard let provider = providers[session.source] else {
-                throw ProviderError(.misconfigured(.requestRejected), in: .exchange)
+                throw TokenClientError(.misconfigured(.requestRejected), in: .exchange)
             }
             return try await provider.exchange(session, for: upstream, traceparent: traceparent)
         }
@@ -181,8 +181,8 @@ extension ExchangedTokens {
     private func exchangeOrRefresh(
         _ session: Session, ticket: SessionTicket, upstream: Int, traceparent: String?
     ) async -> (Result, AccountEvent.ExchangeResult) {
-        let rejection: ProviderError
-        do throws(ProviderError) {
+        let rejection: TokenClientError
+        do throws(TokenClientError) {
             return (try await exchanged(session, upstream, traceparent), .success)
         } catch {
             rejection = error
@@ -191,7 +191,7 @@ extension ExchangedTokens {
         switch await refresher.refresh(session, ticket: ticket, cause: .rejected, traceparent: traceparent) {
         case .active(let refreshed):
             guard refreshed.version > session.version else { return failure(rejection, session) }
-            do throws(ProviderError) {
+            do throws(TokenClientError) {
                 return (try await exchanged(refreshed, upstream, traceparent), .success)
             } catch {
                 return failure(error, refreshed)
@@ -207,7 +207,7 @@ extension ExchangedTokens {
 
     private func exchanged(
         _ session: Session, _ upstream: Int, _ traceparent: String?
-    ) async throws(ProviderError) -> Result {
+    ) async throws(TokenClientError) -> Result {
         let token = try await exchange(session, upstream, traceparent)
         return Result(outcome: .active(token.authorization), version: session.version, token: token)
     }
@@ -216,25 +216,20 @@ extension ExchangedTokens {
     ///
     /// For an invalid token providers respond with `invalid_request`, as RFC 8693 §2.2.2 requires, or with one of the two
     /// other codes. `invalid_request` may have other causes, so it refreshes no tokens that were issued a moment ago.
-    private func suggestsRefresh(_ error: ProviderError, _ session: Session) -> Bool {
+    private func suggestsRefresh(_ error: TokenClientError, _ session: Session) -> Bool {
         switch error.kind {
-        case .rejected("invalid_grant"), .rejected("invalid_token"): true
+        case .denied("invalid_grant"), .denied("invalid_token"): true
         case .misconfigured(.invalidRequest):
             clock() - session.tokens.issuedAt >= RefreshSchedule.minimumInterval
         default: false
         }
     }
 
-    private func failure(_ error: ProviderError, _ session: Session) -> (Result, AccountEvent.ExchangeResult) {
-        let unavailable = Result(outcome: .unavailable(status: 502, retryAfter: 1), version: session.version)
-        switch error.kind {
-        case .misconfigured(let reason):
-            observer.accountEvent(
-                .identityMisconfigured(reason, in: .exchange, of: session.provenance?.identity), from: AuditContext())
-            return (Result(outcome: .misconfigured(retryAfter: 1), version: session.version), .misconfigured)
-        case .rejected: return (unavailable, .rejected)
-        case .unavailable, .failed: return (unavailable, .transient)
-        }
+    private func failure(_ error: TokenClientError, _ session: Session) -> (Result, AccountEvent.ExchangeResult) {
+        observer.note(error, of: session.provenance?.identity)
+        return (
+            Result(outcome: .failed(error.kind.tokenProblem), version: session.version), error.kind.effects.exchange
+        )
     }
 }
 
