@@ -65,66 +65,6 @@ public struct SignInResult: Sendable, Equatable {
     }
 }
 
-/// Why an identity call failed.
-public struct TokenClientError: Error, Sendable, Equatable {
-    /// The kind of failure.
-    public enum Kind: Sendable, Hashable {
-        /// The upstream rejected the credential: the password, or the refresh token.
-        case rejected
-        /// The upstream could not be reached (502).
-        case unreachable
-        /// The upstream did not respond in time (504).
-        case timedOut
-        /// The upstream returned an invalid response (502).
-        case invalidResponse
-        /// The upstream requested a later attempt: status 408, 425 or 429 (502).
-        case busy
-        /// The upstream rejected the gateway's own request, regardless of its credential (502).
-        case misconfigured(IdentityMisconfiguration)
-    }
-
-    /// The identity call that failed.
-    public enum Operation: String, Sendable, Hashable, CaseIterable {
-        /// The exchange of credentials for tokens.
-        case signIn = "sign_in"
-        /// Fetching the metadata of a provider.
-        case discovery
-        /// Fetching the keys of a provider.
-        case keys
-        /// A pushed authorization request.
-        case push
-        /// The exchange of an authorization code for tokens.
-        case code
-        /// The exchange of an access token for one of another audience (RFC 8693).
-        case exchange
-        /// The exchange of a refresh token for new tokens.
-        case refresh = "renew"
-        /// Fetching the user.
-        case user
-        /// The revocation of tokens.
-        case revoke
-    }
-
-    /// The kind of failure.
-    public let kind: Kind
-    /// The identity call that failed.
-    public let call: Operation
-    /// Whether the upstream certainly did not check the credential: the connection failed, or the status was 5xx. If a
-    /// call was sent without a response, the credential may have been checked.
-    public let isUnjudged: Bool
-
-    /// Tokens that were issued for another user, which nothing must use; `nil` if there are none.
-    public let foreign: TokenSet?
-
-    /// Creates an error.
-    public init(_ kind: Kind, in call: Operation, isUnjudged: Bool = false, foreign: TokenSet? = nil) {
-        self.kind = kind
-        self.call = call
-        self.foreign = foreign
-        self.isUnjudged = isUnjudged
-    }
-}
-
 /// An account or session event, for metrics and the audit log. Contains no secret.
 public enum AccountEvent: Sendable, Equatable {
     /// The outcome of a sign-in.
@@ -252,97 +192,14 @@ public protocol AccountObserver: Sendable {
     func accountEvent(_ event: AccountEvent, from origin: AuditContext)
 }
 
-/// Why an identity upstream rejects the gateway's own request, regardless of its credential. An operator has to correct
-/// the configuration of the gateway or of the upstream.
-public enum IdentityMisconfiguration: String, Sendable, Hashable, CaseIterable {
-    /// OAuth `invalid_client`: the client id or secret is wrong (RFC 6749 §5.2).
-    case invalidClient = "invalid_client"
-    /// OAuth `unauthorized_client`: the client may not use this grant.
-    case unauthorizedClient = "unauthorized_client"
-    /// OAuth `unsupported_grant_type`.
-    case unsupportedGrantType = "unsupported_grant_type"
-    /// OAuth `invalid_scope`.
-    case invalidScope = "invalid_scope"
-    /// OAuth `invalid_request`: a parameter is missing, unknown or malformed.
-    case invalidRequest = "invalid_request"
-    /// Status 404: the path of the call is probably wrong.
-    case notFound = "not_found"
-    /// Status 403: the API token is probably wrong.
-    case forbidden
-    /// Another 4xx status that is not among the call's `rejectedStatuses`.
-    case requestRejected = "request_refused"
-
-    /// Maps an OAuth error code; `nil` for codes with another meaning, and for unknown ones.
-    public init?(oauthCode code: String) {
-        switch Self(rawValue: code) {
-        case .invalidClient, .unauthorizedClient, .unsupportedGrantType, .invalidScope, .invalidRequest:
-            self.init(rawValue: code)
-        case .notFound, .forbidden, .requestRejected, nil: return nil
-        }
-    }
-
-    /// The first thing that an operator should check: keys of an upstream, or of an identity for the calls that only
-    /// providers receive.
-    public func hint(in call: TokenClientError.Operation) -> StaticString {
-        switch call {
-        case .signIn, .revoke: upstreamHint
-        case .refresh: refreshHint
-        case .user, .discovery, .keys, .push, .code, .exchange: providerHint(in: call)
-        }
-    }
-
-    private var upstreamHint: StaticString {
-        switch self {
-        case .invalidClient: "the client's name or secret is wrong"
-        case .unauthorizedClient: "the upstream does not allow this grant for the client"
-        case .unsupportedGrantType: "the upstream does not support this grant"
-        case .invalidScope: "the upstream does not support the scope"
-        case .invalidRequest: "the upstream expects another request format"
-        case .notFound: "the path of the call is probably wrong"
-        case .forbidden: "the API token is probably wrong"
-        case .requestRejected: "check method, path and credentials of the call, and its rejectedStatuses"
-        }
-    }
-
-    /// Upstreams and providers receive refreshes.
-    private var refreshHint: StaticString {
-        switch self {
-        case .forbidden: "the API token of the upstream is wrong, or a firewall of the provider rejects the call"
-        case .requestRejected:
-            """
-            upstream: check method, path and credentials of refresh, and its rejectedStatuses; \
-            identity: check client.authentication; if the response is that to an invalid refresh token, see endsOn
-            """
-        case .invalidRequest:
-            """
-            the server expects another request format; if it responds so to an invalid refresh token, \
-            add invalid_request to endsOn
-            """
-        default: upstreamHint
-        }
-    }
-
-    private func providerHint(in call: TokenClientError.Operation) -> StaticString {
-        switch self {
-        case .invalidClient:
-            """
-            check client.id, client.authentication and the secret of the identity; \
-            for private_key_jwt the key and client.assertionAudience
-            """
-        case .unauthorizedClient: "allow this grant for the client at the provider"
-        case .unsupportedGrantType: "the provider does not support this grant, or not for this client"
-        case .invalidScope where call == .exchange: "check scope of exchange"
-        case .invalidScope: "check scopes of the identity"
-        case .invalidRequest where call == .exchange: "check audience, resource and scope of exchange"
-        case .notFound where call == .push: "the provider has no endpoint for pushed requests: write pushed: auto"
-        case .notFound where call == .user: "the provider has no userinfo endpoint: write user: idToken"
-        case .notFound: "the metadata of the provider name a wrong endpoint"
-        case .forbidden: "a firewall of the provider probably rejects the call"
-        case .invalidRequest, .requestRejected:
-            """
-            check client.authentication, client.assertionAudience and pushed of the identity, \
-            and its redirect URI at the provider
-            """
+extension AccountObserver {
+    /// Reports a failed call if an operator has to correct the configuration.
+    /// - Parameter identity: `nil` for the upstream that signs users in.
+    package func note(
+        _ error: TokenClientError, of identity: String?, from origin: AuditContext = AuditContext()
+    ) {
+        if case .misconfigured(let reason) = error.kind {
+            accountEvent(.identityMisconfigured(reason, in: error.call, of: identity), from: origin)
         }
     }
 }

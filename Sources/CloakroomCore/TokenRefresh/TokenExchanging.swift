@@ -22,20 +22,8 @@ public protocol TokenExchanging: Sendable {
     func drop(_ token: Secret, of session: Session, upstream: Int) -> Bool
 }
 
-/// The result of a token exchange that a request triggered.
-public enum ExchangeOutcome: Sendable, Equatable {
-    /// The value of the `Authorization` field for the upstream.
-    case token(Secret)
-    /// The session has ended.
-    case ended(UnauthorizedReason)
-    /// The provider could not exchange the token now; the session continues. `status` is 502, 503 or 504. Seconds.
-    case unavailable(status: Int, retryAfter: Int)
-    /// The provider rejected the gateway's own request: an operator has to correct the configuration. The session
-    /// continues.
-    case misconfigured(retryAfter: Int)
-    /// The store cannot be reached; the session continues.
-    case storeUnavailable(retryAfter: Int)
-}
+/// The result of a token exchange: the value of the `Authorization` field for the upstream.
+public typealias ExchangeOutcome = TokenOutcome<Secret>
 
 /// No tokens can be exchanged: for configurations without exchanges.
 public struct NoTokenExchange: TokenExchanging {

@@ -24,20 +24,35 @@ public enum RefreshTrigger: Sendable, Hashable {
     case rejected
 }
 
-/// The result of a token refresh that a request triggered.
-public enum RefreshOutcome: Sendable {
-    /// The session with usable tokens.
-    case active(Session)
+/// The result of a token refresh or exchange that a request triggered.
+public enum TokenOutcome<Value: Sendable>: Sendable {
+    /// What the request needs: the session with usable tokens, or the value of the `Authorization` field.
+    case active(Value)
     /// The session has ended: the upstream rejected the refresh token, or the session was ended in the meantime.
     case ended(UnauthorizedReason)
-    /// The upstream could not refresh the tokens now; the session continues. `status` is 502, 503 or 504.
-    case unavailable(status: Int, retryAfter: Int)
-    /// The upstream rejected the gateway's own request: an operator has to correct the configuration. The session
-    /// continues.
-    case misconfigured(retryAfter: Int)
-    /// The store cannot be reached; the session continues.
-    case storeUnavailable(retryAfter: Int)
+    /// There are no usable tokens now; the session continues. The problem has the seconds until the next attempt.
+    case failed(Problem)
+
+    /// The upstream or the provider could not issue tokens now. `status` is 502, 503 or 504.
+    public static func unavailable(status: Int, retryAfter: Int) -> Self {
+        .failed(Problem(.unreachable, status: status, retryAfter: retryAfter))
+    }
+
+    /// The gateway's own request was rejected: an operator has to correct the configuration.
+    public static func misconfigured(retryAfter: Int) -> Self {
+        .failed(Problem(.identityMisconfigured, retryAfter: retryAfter))
+    }
+
+    /// The store cannot be reached.
+    public static func storeUnavailable(retryAfter: Int) -> Self {
+        .failed(Problem(.storeUnavailable, retryAfter: retryAfter))
+    }
 }
+
+extension TokenOutcome: Equatable where Value: Equatable {}
+
+/// The result of a token refresh.
+public typealias RefreshOutcome = TokenOutcome<Session>
 
 /// When the tokens of a session have to be refreshed: computed once, when the upstream issues them.
 ///

@@ -79,10 +79,8 @@ extension AccountController {
                 await attempt?.release(now: request.now + (ContinuousClock.now - start.time))
             }
             attempt?.failed()
-            if case .misconfigured(let reason) = error.kind {
-                observer.accountEvent(.identityMisconfigured(reason, in: error.call, of: nil), from: request.origin)
-            }
-            note(outcome(of: error), accountHash: accountHash, since: start, request)
+            observer.note(error, of: nil, from: request.origin)
+            note(error.kind.effects.signIn, accountHash: accountHash, since: start, request)
             return .rejected(upstreamFailure(error))
         }
     }
@@ -110,27 +108,11 @@ extension AccountController {
     }
 
     private func upstreamFailure(_ error: TokenClientError) -> AccountResponse {
-        switch error.kind {
-        case .rejected:
-            AccountResponse(
-                Problem(
-                    .unauthorized,
-                    detail: accounts.messages[.unauthorized]
-                        ?? "The \(accounts.name.kind == .email ? "email" : "name")/password combination is invalid.",
-                    reason: .invalidCredentials))
-        case .unreachable, .busy: problem(.unreachable, status: 502)
-        case .timedOut: problem(.unreachable, status: 504)
-        case .invalidResponse: problem(.invalidResponse)
-        case .misconfigured: problem(.identityMisconfigured)
+        var problem = error.kind.effects.problem
+        if error.kind == .rejected {
+            problem.detail = "The \(accounts.name.kind == .email ? "email" : "name")/password combination is invalid."
         }
-    }
-
-    private func outcome(of error: TokenClientError) -> AccountEvent.SignInOutcome {
-        switch error.kind {
-        case .rejected: .rejected
-        case .misconfigured: .misconfigured
-        case .unreachable, .busy, .timedOut, .invalidResponse: .upstreamError
-        }
+        return AccountResponse(worded(problem))
     }
 
     private func note(

@@ -23,16 +23,6 @@ public struct IdentityCallObservation: Sendable, Unprintable {
         public var isWhole = false
     }
 
-    /// Why there is no usable response.
-    public enum Failure: Sendable, Equatable {
-        /// Connecting failed, or the connection was lost.
-        case unreachable
-        /// The time limit passed.
-        case timedOut
-        /// The response is not valid HTTP, or too large.
-        case invalidResponse
-    }
-
     /// The method.
     public let method: String
     /// The URL, without user and password.
@@ -43,8 +33,9 @@ public struct IdentityCallObservation: Sendable, Unprintable {
     public let bodyType: String?
     /// The response; `nil` if no head was received.
     public internal(set) var response: Response?
-    /// The failure; `nil` if the response was read as the call requires.
-    public internal(set) var failure: Failure?
+    /// The failure; `nil` if the response was read as the call requires. `failed` is a response that is not valid HTTP, or
+    /// too large.
+    public internal(set) var failure: TokenClientError.Kind?
     /// The time from the begin of the attempt to its end, including connecting.
     public internal(set) var duration = Duration.zero
 }
@@ -107,13 +98,7 @@ final class ObservedAttempt: Sendable {
     }
 
     /// The attempt failed.
-    func end(_ error: any Error) {
-        let failure: IdentityCallObservation.Failure =
-            switch Task.isCancelled ? .timedOut : IdentityTransportError(error).kind {
-            case .unreachable: .unreachable
-            case .timedOut: .timedOut
-            case .invalidResponse: .invalidResponse
-            }
+    func end(_ failure: TokenClientError.Kind) {
         observation.withLock { $0.failure = failure }
         report()
     }

@@ -9,7 +9,7 @@ import NIOSSL
 import Synchronization
 
 /// Sends calls to an upstream's targets within a time limit and reduces every failure to a kind of
-/// ``IdentityTransportError``.
+/// ``TokenClientError``.
 ///
 /// The underlying errors are dropped here: errors of HTTP libraries may hold the values of header fields, and nothing
 /// derived from a password or a token may be passed on.
@@ -84,24 +84,21 @@ struct IdentityTransport: Sendable {
         return configuration
     }
 
-    /// Sends a call and reads the response.
+    /// Sends a call and reads the response. Reports a call without one.
     /// - Parameter timeout: Covers the whole call: every attempted target, the head and the last byte of the body.
-    func send(_ call: IdentityRequest, timeout: Duration) async throws(IdentityTransportError) -> Response {
+    /// - Throws: Of kind `unreachable`, `timedOut` or `invalidResponse`.
+    func send(_ call: IdentityRequest, timeout: Duration) async throws(TokenClientError) -> Response {
         let startedAt = Self.now
         defer { IdentityCallTime.current?.add(nanoseconds: Self.now &- startedAt) }
-        var response = try await sendWithinLimit(call, timeout: timeout)
-        response.nanoseconds = Self.now &- startedAt
-        return response
-    }
-
-    private func sendWithinLimit(
-        _ call: IdentityRequest, timeout: Duration
-    ) async throws(IdentityTransportError) -> Response {
         do {
             // The client's own deadline covers only the head; a body may arrive slowly.
-            return try await TimeLimit.run(timeout) { try await sendWithFailover(call, timeout: timeout) }
+            var response = try await TimeLimit.run(timeout) { try await sendWithFailover(call, timeout: timeout) }
+            response.nanoseconds = Self.now &- startedAt
+            return response
         } catch {
-            throw IdentityTransportError(error)
+            let error = TokenClientError(error, in: call.operation)
+            reportFailure(of: call, nil, error.kind, since: startedAt)
+            throw error
         }
     }
 
@@ -109,7 +106,8 @@ struct IdentityTransport: Sendable {
     /// that closed the connection later may have processed the call. The failure is reported, so that neither requests
     /// nor other calls try the target until its back-off ends.
     private func sendWithFailover(_ call: IdentityRequest, timeout: Duration) async throws -> Response {
-        var failure = IdentityTransportError(.unreachable, isUnsent: true)
+        var kind = TokenClientError.Kind.unreachable
+        var isUnsent = true
         var attempts = 0
         for index in order(of: call) {
             let target = targets[index]
@@ -129,8 +127,8 @@ struct IdentityTransport: Sendable {
                 if let cause = Self.connectFailure(error) {
                     selector.record(index, cause, error, now: Self.now)
                     selector.ended(index, state, .connectFailed, startedAt: startedAt, now: Self.now)
-                    failure.kind = cause == .timedOut ? .timedOut : .unreachable
-                    failure.isUnsent = failure.isUnsent && isFirstAttempt
+                    kind = cause == .timedOut ? .timedOut : .unreachable
+                    isUnsent = isUnsent && isFirstAttempt
                     continue
                 }
                 guard Self.isTimeOver(error) else {
@@ -147,11 +145,11 @@ struct IdentityTransport: Sendable {
                 } else {
                     selector.ended(index, state, .cancelled, startedAt: startedAt, now: Self.now)
                 }
-                throw IdentityTransportError(
-                    .timedOut, isUnsent: isConnecting && failure.isUnsent && isFirstAttempt)
+                throw TokenClientError(
+                    .timedOut, in: call.operation, isUnjudged: isConnecting && isUnsent && isFirstAttempt)
             }
         }
-        throw failure
+        throw TokenClientError(kind, in: call.operation, isUnjudged: isUnsent)
     }
 
     /// The targets in the order in which they are tried.
@@ -218,9 +216,9 @@ struct IdentityTransport: Sendable {
             report(call, to: target, status: response.status, since: startedAt)
             return response
         } catch {
-            observed?.end(error)
             // Only the time limit cancels a call.
-            let failure = Task.isCancelled ? .timedOut : IdentityTransportError(error).kind
+            let failure = Task.isCancelled ? .timedOut : TokenClientError.Kind(transport: error)
+            observed?.end(failure)
             span?.end(failure: failure)
             report(call, to: target, failure: failure, since: startedAt)
             throw error
@@ -229,20 +227,24 @@ struct IdentityTransport: Sendable {
 
     private func report(
         _ call: IdentityRequest, to target: IdentityTarget, status: Int? = nil,
-        failure: IdentityTransportError.Kind? = nil, since startedAt: UInt64
+        failure: TokenClientError.Kind? = nil, since startedAt: UInt64
     ) {
         observer?.identityCallAttempted(
             IdentityCallAttempt(
                 call: call.operation, source: source, method: call.configuration.method,
                 serverAddress: target.serverAddress, serverPort: target.serverPort, status: status,
-                errorType: failure?.label, nanoseconds: Self.now &- startedAt))
+                errorType: failure?.effects.errorType, nanoseconds: Self.now &- startedAt))
     }
 
-    /// Reports that a call had no usable result.
-    /// - Parameter response: `nil` without one.
+    /// Reports that a call had no usable result, unless the server rejected the credential of a user.
+    /// - Parameters:
+    ///   - response: `nil` without one.
+    ///   - defect: `nil` for the word of the kind.
     func reportFailure(
-        of call: IdentityRequest, _ response: Response?, _ defect: IdentityCallFailure.Defect, since startedAt: UInt64
+        of call: IdentityRequest, _ response: Response?, _ kind: TokenClientError.Kind,
+        _ defect: IdentityCallFailure.Defect? = nil, since startedAt: UInt64 = Self.now
     ) {
+        guard let defect = defect ?? kind.effects.word.map({ IdentityCallFailure.Defect($0) }) else { return }
         observer?.identityCallFailed(
             IdentityCallFailure(
                 call: call.operation, source: source, method: call.configuration.method,

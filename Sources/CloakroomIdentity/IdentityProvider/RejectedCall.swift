@@ -52,6 +52,31 @@ enum RejectedCall {
         }
     }
 
+    /// The kind of failure of a provider's unsuccessful response (RFC 6749 §5.2). Codes that do not concern the gateway's
+    /// configuration are `denied`.
+    static func kind(ofProvider response: IdentityTransport.Response) -> TokenClientError.Kind {
+        if (400...499).contains(response.status), let code = code(response.body),
+            IdentityMisconfiguration(oauthCode: code) == nil
+        {
+            return .denied(printable(code))
+        }
+        return kind(
+            status: response.status, body: response.body, isWhole: response.isWhole,
+            rules: Rules(isTokenEndpoint: true, codes: []))
+    }
+
+    /// An error code of OAuth consists of these characters in practice; anything else is no code but a text of the
+    /// provider.
+    private static func printable(_ code: String) -> String {
+        let isCode = code.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"): true
+            default: false
+            }
+        }
+        return isCode && !code.isEmpty ? code : "other"
+    }
+
     /// The kind of failure of a 2xx response without the configured sign of success.
     static func kind(unsuccessful body: [UInt8], rules: Rules) -> TokenClientError.Kind {
         if let code = code(body, at: rules.codePath) {

@@ -81,7 +81,7 @@ public final class UpstreamTokenClient: TokenClient {
         guard
             let tokens = TokenResponse.read(
                 response.body, configuration: configuration, now: now, onInvalidLifetime: noteInvalidLifetime)
-        else { throw unusable(response, configuration, call: .signIn) }
+        else { throw unusable(response, configuration, "signIn", call: .signIn) }
         let document = try await firstUser(credentials, tokens: tokens, traceparent: traceparent)
         let name = credentials.account
         let account = UserIdentity.account(in: document, upstream) ?? name
@@ -116,7 +116,7 @@ public final class UpstreamTokenClient: TokenClient {
         guard
             var refreshed = TokenResponse.read(
                 response.body, configuration: configuration, now: now, onInvalidLifetime: noteInvalidLifetime)
-        else { throw unusable(response, configuration, call: .refresh) }
+        else { throw unusable(response, configuration, "refresh", call: .refresh) }
         refreshed.refreshToken = refreshed.refreshToken ?? refreshToken
         return refreshed
     }
@@ -194,21 +194,19 @@ public final class UpstreamTokenClient: TokenClient {
         )
         // The token was issued just before: a rejection contradicts the upstream's own response.
         guard response.status != 401 else {
-            report(response, configuration, call: .user, IdentityCallFailure.Defect("access_token_rejected"))
-            throw TokenClientError(.invalidResponse, in: .user)
+            throw failure(of: response, configuration, call: .user, .invalidResponse, Defect("access_token_rejected"))
         }
         try check(response, configuration, call: .user)
         guard let document = UserDocument.read(response.body, excluding: [tokens] + (previous.map { [$0] } ?? []))
         else {
-            report(response, configuration, call: .user, UserDocument.defect(of: response.body))
-            throw TokenClientError(.invalidResponse, in: .user)
+            throw failure(
+                of: response, configuration, call: .user, .invalidResponse, UserDocument.defect(of: response.body))
         }
         let found = UserIdentity.account(in: document, upstream)
         if let account, account != found {
-            report(
-                response, configuration, call: .user,
-                IdentityCallFailure.Defect(found == nil ? "user_id_missing" : "other_user"))
-            throw TokenClientError(found == nil ? .invalidResponse : .rejected, in: .user)
+            throw found == nil
+                ? failure(of: response, configuration, call: .user, .invalidResponse, Defect("user_id_missing"))
+                : failure(of: response, configuration, call: .user, .rejected, Defect("other_user"))
         }
         return document
     }
@@ -222,41 +220,34 @@ public final class UpstreamTokenClient: TokenClient {
             traceparent: traceparent,
             isIdempotent: call != .refresh, readsErrors: call == .signIn || call == .refresh,
             isFollowUp: call == .user || call == .revoke)
-        let startedAt = IdentityTransport.now
-        do {
-            return try await transport.send(identityCall, timeout: timeout)
-        } catch {
-            let failure = error.asTokenClientError(in: call)
-            if let reason = failure.kind.failureReason {
-                transport.reportFailure(
-                    of: identityCall, nil, IdentityCallFailure.Defect(reason), since: startedAt)
-            }
-            throw failure
-        }
+        return try await transport.send(identityCall, timeout: timeout)
     }
 
+    private typealias Defect = IdentityCallFailure.Defect
+
     /// Reports a response that cannot be used.
-    private func report(
-        _ response: IdentityTransport.Response, _ configuration: IdentityEndpointConfiguration,
-        call: TokenClientError.Operation, _ defect: IdentityCallFailure.Defect
-    ) {
+    /// - Parameter defect: `nil` for the word of the kind.
+    private func failure(
+        of response: IdentityTransport.Response, _ configuration: IdentityEndpointConfiguration,
+        call: TokenClientError.Operation, _ kind: TokenClientError.Kind = .invalidResponse, _ defect: Defect? = nil
+    ) -> TokenClientError {
         // Only for the report: it is not sent.
         let sent = IdentityRequest(
             operation: call, configuration: configuration, credentials: RequestCredentials(), apiToken: nil,
             traceparent: nil)
-        transport.reportFailure(of: sent, response, defect, since: IdentityTransport.now)
+        transport.reportFailure(of: sent, response, kind, defect)
+        return TokenClientError(kind, in: call, isUnjudged: response.status >= 500)
     }
 
     /// Reports a success whose tokens cannot be read.
+    /// - Parameter section: The section of the configuration: `signIn` or `refresh`.
     private func unusable(
-        _ response: IdentityTransport.Response, _ configuration: IdentityEndpointConfiguration,
+        _ response: IdentityTransport.Response, _ configuration: IdentityEndpointConfiguration, _ section: String,
         call: TokenClientError.Operation
     ) -> TokenClientError {
-        let section = call == .signIn ? "signIn" : "refresh"
-        report(
-            response, configuration, call: call,
+        failure(
+            of: response, configuration, call: call, .invalidResponse,
             TokenResponse.defect(of: response.body, configuration: configuration, section: section))
-        return TokenClientError(.invalidResponse, in: call)
     }
 
     private func check(
@@ -264,25 +255,17 @@ public final class UpstreamTokenClient: TokenClient {
         call: TokenClientError.Operation
     ) throws(TokenClientError) {
         let rules = RejectedCall.Rules(configuration, of: call)
-        if response.isSuccess {
-            guard configuration.success.accepts(status: response.status) else {
-                report(response, configuration, call: call, IdentityCallFailure.Defect("unexpected_status"))
-                throw TokenClientError(.invalidResponse, in: call)
-            }
-            guard configuration.success.accepts(body: response.body) else {
-                let kind = RejectedCall.kind(unsuccessful: response.body, rules: rules)
-                if let reason = kind.failureReason {
-                    report(response, configuration, call: call, IdentityCallFailure.Defect(reason))
-                }
-                throw TokenClientError(kind, in: call)
-            }
-            return
+        guard response.isSuccess else {
+            let kind = RejectedCall.kind(
+                status: response.status, body: response.body, isWhole: response.isWhole, rules: rules)
+            throw failure(of: response, configuration, call: call, kind)
         }
-        let kind = RejectedCall.kind(
-            status: response.status, body: response.body, isWhole: response.isWhole, rules: rules)
-        if let reason = kind.failureReason {
-            report(response, configuration, call: call, IdentityCallFailure.Defect(reason))
+        guard configuration.success.accepts(status: response.status) else {
+            throw failure(of: response, configuration, call: call, .invalidResponse, Defect("unexpected_status"))
         }
-        throw TokenClientError(kind, in: call, isUnjudged: response.status >= 500)
+        guard configuration.success.accepts(body: response.body) else {
+            let kind = RejectedCall.kind(unsuccessful: response.body, rules: rules)
+            throw failure(of: response, configuration, call: call, kind)
+        }
     }
 }

@@ -16,13 +16,11 @@ struct BackChannelController: Sendable {
             let token = FormURLEncodedBody.read(request.body.bytes)?["logout_token"], !token.isEmpty
         else { return rejected("malformed_request", at: provider, request) }
         let logout: LogoutToken
-        do throws(LogoutTokenError) {
+        do throws(TokenClientError) {
             logout = try await provider.verifyLogoutToken(Array(token.utf8), now: request.wallTime)
         } catch {
-            switch error {
-            case .rejected(let rejection): return rejected(rejection.rawValue, at: provider, request)
-            case .unavailable: return failed(.identityUnavailable, "keys_unavailable", at: provider, request)
-            }
+            if case .failed(let defect) = error.kind { return rejected(defect.name, at: provider, request) }
+            return failed(.identityUnavailable, "keys_unavailable", at: provider, request)
         }
         do throws(SessionStoreError) {
             try await end(logout, at: provider, request)

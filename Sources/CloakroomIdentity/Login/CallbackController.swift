@@ -74,7 +74,7 @@ struct CallbackController: Sendable {
         _ query: CallbackQuery, _ login: PendingLogin, at provider: any LoginProvider
     ) async throws(LoginFailure) -> Accepted {
         // After a start: only the metadata specify whether `iss` is required.
-        do throws(ProviderError) { try await provider.prepare() } catch {
+        do throws(TokenClientError) { try await provider.prepare() } catch {
             throw LoginFailure(.notReady, retryAfter: AccountController.retryAfter)
         }
         let code = try CallbackCheck.code(
@@ -119,7 +119,7 @@ struct CallbackController: Sendable {
         _ accepted: Accepted, _ attempt: LoginAttempt, _ counted: SignInAttempt?
     ) async throws(LoginFailure) -> ProviderSignIn {
         let request = attempt.request
-        do throws(ProviderError) {
+        do throws(TokenClientError) {
             let signIn = try await accepted.provider.redeem(
                 code: accepted.code, login: accepted.login, redirectURI: logins.redirectURI(of: accepted.provider),
                 needsAuthenticationTime: accepted.requirement.maxAge != nil, traceparent: request.traceparent,
@@ -127,12 +127,8 @@ struct CallbackController: Sendable {
             await counted?.succeeded(now: request.now + attempt.elapsed)
             return signIn
         } catch {
-            switch error.kind {
-            case .rejected: break
-            // Users do not wait because of the provider or the configuration.
-            case .unavailable, .failed, .misconfigured:
-                await counted?.release(now: request.now + attempt.elapsed)
-            }
+            // Only a rejected code counts: users do not wait because of the provider or the configuration.
+            if error.kind.effects.word != nil { await counted?.release(now: request.now + attempt.elapsed) }
             throw account.failure(of: error, at: accepted.provider, request)
         }
     }

@@ -31,8 +31,8 @@ struct LoginAttempt: Sendable {
     func failed(
         _ failure: LoginFailure, at provider: (any LoginProvider)?, cookies: [String] = []
     ) -> AccountResponse {
-        if let provider { note(failure.outcome, failure.logged, nil, provider) }
-        let problem = Problem(failure.code, retryAfter: failure.retryAfter)
+        if let provider { note(failure.effects.outcome, failure.logged, nil, provider) }
+        let problem = Problem(failure.effects.code, retryAfter: failure.retryAfter)
         return logins.response(account.worded(problem), to: request, cookies: cookies)
     }
 
@@ -53,12 +53,9 @@ struct LoginAttempt: Sendable {
 extension AccountController {
     /// The failure of a call to a provider. Reports a configuration that does not match it.
     func failure(
-        of error: ProviderError, at provider: any LoginProvider, _ request: AccountRequest
+        of error: TokenClientError, at provider: any LoginProvider, _ request: AccountRequest
     ) -> LoginFailure {
-        if case .misconfigured(let reason) = error.kind {
-            observer.accountEvent(
-                .identityMisconfigured(reason, in: error.call, of: provider.configuration.name), from: request.origin)
-        }
+        observer.note(error, of: provider.configuration.name, from: request.origin)
         return LoginFailure(error)
     }
 }

@@ -140,7 +140,7 @@ struct LoginController: Sendable {
             throw LoginFailure(.misconfigured, detail: "login_too_long")
         }
         let url: String
-        do throws(ProviderError) {
+        do throws(TokenClientError) {
             url = try await provider.authorizationURL(
                 secrets, redirectURI: logins.redirectURI(of: provider),
                 stepUp: stepUp.map { .init(acr: $0.requirement.acr, maxAge: $0.requirement.maxAge) },

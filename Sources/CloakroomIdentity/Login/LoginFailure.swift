@@ -68,13 +68,14 @@ package struct LoginFailure: Error, Sendable, Equatable {
     }
 
     /// The failure of a call to the provider.
-    package init(_ error: ProviderError) {
+    package init(_ error: TokenClientError) {
         switch error.kind {
-        case .unavailable:
+        case .unreachable, .timedOut, .busy:
             self.init(
                 .unavailable, detail: "\(error.call.rawValue)_unavailable", retryAfter: AccountController.retryAfter)
-        case .failed(let reason): self.init(.invalidResponse, detail: reason.name)
-        case .rejected(let code): self.init(.providerError, providerCode: code)
+        case .failed(let defect): self.init(.invalidResponse, detail: defect.name)
+        case .denied(let code): self.init(.providerError, providerCode: code)
+        case .rejected: self.init(.providerError)
         case .misconfigured(let reason): self.init(.misconfigured, detail: reason.rawValue)
         }
     }
@@ -113,35 +114,21 @@ package struct LoginFailure: Error, Sendable, Equatable {
     /// follows the rules does not send. Errors that the provider states have other causes.
     var countsAsAttempt: Bool { [.otherIdentity, .issuerMismatch].contains(reason) }
 
-    /// The response.
-    package var code: ProblemCode {
+    /// The response, and the outcome for metrics.
+    package var effects: (code: ProblemCode, outcome: AccountEvent.LoginOutcome) {
         switch reason {
-        case .malformedCallback: .badRequest
-        case .noPendingLogin, .used: .loginExpired
-        case .otherIdentity, .issuerMismatch, .issuerMissing, .providerError, .invalidResponse: .loginFailed
-        case .denied, .loggedOut: .loginRefused
-        case .unavailable, .declined, .notReady: .identityUnavailable
-        case .stepUp, .otherUser: .stepUpFailed
-        case .misconfigured: .identityMisconfigured
-        case .throttled: .throttled
-        case .storeUnavailable: .storeUnavailable
-        case .storeFull: .overloaded
-        }
-    }
-
-    /// The outcome for metrics.
-    package var outcome: AccountEvent.LoginOutcome {
-        switch reason {
-        case .malformedCallback: .invalid
-        case .noPendingLogin, .used: .expired
-        case .otherIdentity, .issuerMismatch, .issuerMissing, .providerError, .invalidResponse: .failed
-        case .denied, .declined: .denied
-        case .loggedOut: .loggedOut
-        case .unavailable, .notReady: .unavailable
-        case .stepUp, .otherUser: .stepUpFailed
-        case .misconfigured: .misconfigured
-        case .throttled: .throttled
-        case .storeUnavailable, .storeFull: .storeError
+        case .malformedCallback: (.badRequest, .invalid)
+        case .noPendingLogin, .used: (.loginExpired, .expired)
+        case .otherIdentity, .issuerMismatch, .issuerMissing, .providerError, .invalidResponse: (.loginFailed, .failed)
+        case .denied: (.loginRefused, .denied)
+        case .loggedOut: (.loginRefused, .loggedOut)
+        case .unavailable, .notReady: (.identityUnavailable, .unavailable)
+        case .declined: (.identityUnavailable, .denied)
+        case .stepUp, .otherUser: (.stepUpFailed, .stepUpFailed)
+        case .misconfigured: (.identityMisconfigured, .misconfigured)
+        case .throttled: (.throttled, .throttled)
+        case .storeUnavailable: (.storeUnavailable, .storeError)
+        case .storeFull: (.overloaded, .storeError)
         }
     }
 

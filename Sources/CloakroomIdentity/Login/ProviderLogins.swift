@@ -5,21 +5,21 @@ package protocol LoginProvider: Sendable {
     /// The identity.
     var configuration: IdentityConfiguration { get }
     /// See ``OpenIDProvider/prepare()``.
-    func prepare() async throws(ProviderError)
+    func prepare() async throws(TokenClientError)
     /// Whether authorization responses have `iss` (RFC 9207 §3).
     var announcesIssuer: Bool { get }
     /// See ``OpenIDProvider/authorizationURL(_:redirectURI:stepUp:address:traceparent:)``.
     func authorizationURL(
         _ secrets: LoginSecrets, redirectURI: String, stepUp: AuthorizationRequest.StepUp?, address: String,
         traceparent: String?
-    ) async throws(ProviderError) -> String
+    ) async throws(TokenClientError) -> String
     /// See ``OpenIDProvider/redeem(code:login:redirectURI:needsAuthenticationTime:traceparent:now:)``.
     func redeem(
         code: Secret, login: PendingLogin, redirectURI: String, needsAuthenticationTime: Bool, traceparent: String?,
         now: Timestamp
-    ) async throws(ProviderError) -> ProviderSignIn
+    ) async throws(TokenClientError) -> ProviderSignIn
     /// See ``OpenIDProvider/verifyLogoutToken(_:now:)``.
-    func verifyLogoutToken(_ token: [UInt8], now: Timestamp) async throws(LogoutTokenError) -> LogoutToken
+    func verifyLogoutToken(_ token: [UInt8], now: Timestamp) async throws(TokenClientError) -> LogoutToken
     /// See ``OpenIDProvider/endSessionURL(_:)``.
     func endSessionURL(_ provenance: SessionProvenance) -> String?
 }

@@ -14,7 +14,7 @@ enum KeptClaims {
     /// - Throws: `claimsTooLarge`, or `invalidResponse` for claims that contain a token.
     static func select(
         from claims: [JSONMemberName: JSONValue], _ kept: IdentityConfiguration.KeptClaims, without tokens: TokenSet
-    ) throws(ProviderError.Reason) -> [UInt8] {
+    ) throws(ResponseDefect) -> [UInt8] {
         var members: [String] = []
         var names: Set<JSONMemberName> = []
         for text in kept.claims {

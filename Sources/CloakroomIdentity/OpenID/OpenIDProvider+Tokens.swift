@@ -24,15 +24,15 @@ extension OpenIDProvider {
     ///   - login: The login of the callback, which is marked as used.
     ///   - redirectURI: As in the authorization request.
     ///   - needsAuthenticationTime: Whether the request contained `max_age`.
-    /// - Throws: ``ProviderError``.
+    /// - Throws: ``TokenClientError``.
     package func redeem(
         code: Secret, login: PendingLogin, redirectURI: String, needsAuthenticationTime: Bool, traceparent: String?,
         now: Timestamp
-    ) async throws(ProviderError) -> ProviderSignIn {
+    ) async throws(TokenClientError) -> ProviderSignIn {
         let deadline = ContinuousClock.now + timeout + Self.completionTime
         let metadata = try await metadata(for: .code, until: deadline)
         // Without keys the code would be spent for nothing.
-        guard await keys.prepare(until: deadline) else { throw ProviderError(.unavailable, in: .code) }
+        guard await keys.prepare(until: deadline) else { throw TokenClientError(.unreachable, in: .code) }
         let form = CodeExchange.form(code: code, login: login, redirectURI: redirectURI)
         let response = try await post(
             form.bytes, to: metadata.tokenEndpoint, isSingle: true, call: .code, traceparent: traceparent,
@@ -40,7 +40,7 @@ extension OpenIDProvider {
         guard let issued = IssuedTokens(response.body, now: now, onInvalidLifetime: noteInvalidLifetime) else {
             throw failure(.invalidResponse, in: .code)
         }
-        guard let text = issued.idToken else { throw failure(.noIDToken, in: .code) }
+        guard let text = issued.idToken else { throw failure(.failed(.noIDToken), in: .code) }
         let idToken = try await verify(text, in: .code, until: deadline) { (rules, token) throws(TokenRejection) in
             try rules.check(
                 token,
@@ -91,8 +91,7 @@ extension OpenIDProvider {
         let response = try await sendRefresh(
             refreshToken, to: endpoint, traceparent: traceparent, time: deadline - .now)
         guard let issued = IssuedTokens(response.body, now: now, onInvalidLifetime: noteInvalidLifetime) else {
-            report(.rejected(.invalidResponse, in: .refresh))
-            throw TokenClientError(.invalidResponse, in: .refresh)
+            throw failure(.invalidResponse, in: .refresh)
         }
         var tokens = issued.tokens
         tokens.refreshToken = tokens.refreshToken ?? refreshToken
@@ -111,17 +110,13 @@ extension OpenIDProvider {
         guard configuration.userSource == .userInfo, var provenance = session.provenance,
             let endpoint = discovery.metadata?.userInfoEndpoint
         else { return nil }
-        do throws(ProviderError) {
+        do throws(TokenClientError) {
             let user = try await userInfo(
                 endpoint, session.tokens, subject: provenance.subject, traceparent: traceparent,
                 time: min(timeout, Self.userTimeout))
             provenance.claims = select(from: user, without: session.tokens, previous, in: .user)
         } catch {
-            switch error.kind {
-            case .unavailable: throw TokenClientError(.unreachable, in: .user)
-            case .failed(.otherSubject): throw TokenClientError(.rejected, in: .user)
-            case .failed, .rejected, .misconfigured: throw TokenClientError(.invalidResponse, in: .user)
-            }
+            throw error.kind == .failed(.otherSubject) ? TokenClientError(.rejected, in: .user) : error
         }
         return SessionUpdate(provenance: provenance)
     }
@@ -140,28 +135,20 @@ extension OpenIDProvider {
             (name: "token", value: String(decoding: token.bytes, as: UTF8.self)),
             (name: "token_type_hint", value: tokens.refreshToken == nil ? "access_token" : "refresh_token"),
         ])
-        do {
-            _ = try await post(
-                Array(form.utf8), to: endpoint, call: .revoke, traceparent: traceparent,
-                time: min(timeout, Self.revokeTimeout))
-        } catch {
-            switch error.kind {
-            case .unavailable: throw TokenClientError(.unreachable, in: .revoke)
-            case .misconfigured(let reason): throw TokenClientError(.misconfigured(reason), in: .revoke)
-            case .failed, .rejected: throw TokenClientError(.invalidResponse, in: .revoke)
-            }
-        }
+        _ = try await post(
+            Array(form.utf8), to: endpoint, call: .revoke, traceparent: traceparent,
+            time: min(timeout, Self.revokeTimeout))
     }
 
     /// Exchanges a session's access token for one of an upstream (RFC 8693 §2.1). A refresh token in the response is
     /// discarded.
     /// - Parameter upstream: The index of an upstream in ``IdentityConfiguration/exchanges``.
-    /// - Throws: ``ProviderError``; `rejected` if the provider rejects the access token or the target.
+    /// - Throws: ``TokenClientError``; `denied` if the provider rejects the access token or the target.
     package func exchange(
         _ session: Session, for upstream: Int, traceparent: String?
-    ) async throws(ProviderError) -> ExchangedToken {
+    ) async throws(TokenClientError) -> ExchangedToken {
         guard let exchange = configuration.exchanges.first(where: { $0.upstream == upstream }) else {
-            throw ProviderError(.misconfigured(.requestRejected), in: .exchange)
+            throw TokenClientError(.misconfigured(.requestRejected), in: .exchange)
         }
         let metadata = try await metadata(for: .exchange)
         var parameters = [
@@ -180,7 +167,9 @@ extension OpenIDProvider {
         guard let issued = IssuedTokens(response.body, now: now, onInvalidLifetime: noteInvalidLifetime) else {
             throw failure(.invalidResponse, in: .exchange)
         }
-        guard issued.issuedTokenType == Self.accessTokenType else { throw failure(.otherTokenType, in: .exchange) }
+        guard issued.issuedTokenType == Self.accessTokenType else {
+            throw failure(.failed(.otherTokenType), in: .exchange)
+        }
         return ExchangedToken(
             authorization: issued.tokens.authorization, expiresAt: issued.tokens.accessTokenExpiresAt, issuedAt: now)
     }
@@ -195,20 +184,17 @@ extension OpenIDProvider {
     private func verify(
         _ token: Secret, in call: TokenClientError.Operation, until deadline: ContinuousClock.Instant,
         _ check: (IDTokenRules, VerifiedToken) throws(TokenRejection) -> IDToken
-    ) async throws(ProviderError) -> IDToken {
+    ) async throws(TokenClientError) -> IDToken {
         let verified: VerifiedToken
         do {
             verified = try await keys.verify(token.bytes, from: .tokenEndpoint, until: deadline)
         } catch {
-            switch error {
-            case .rejected(let rejection): throw failure(.token(rejection), in: call)
-            case .unavailable: throw ProviderError(.unavailable, in: call)
-            }
+            throw failure(error.kind, in: call)
         }
         do throws(TokenRejection) {
             return try check(IDTokenRules(identity), verified)
         } catch {
-            throw failure(.token(error), in: call)
+            throw failure(.failed(.token(error)), in: call)
         }
     }
 
@@ -216,34 +202,34 @@ extension OpenIDProvider {
     private func claims(
         _ idToken: IDToken, _ tokens: TokenSet, _ metadata: ProviderMetadata, traceparent: String?,
         until deadline: ContinuousClock.Instant
-    ) async throws(ProviderError) -> [UInt8] {
+    ) async throws(TokenClientError) -> [UInt8] {
         var claims = idToken.claims
         if configuration.userSource == .userInfo {
             guard let endpoint = metadata.userInfoEndpoint else {
-                throw ProviderError(.misconfigured(.notFound), in: .user)
+                throw TokenClientError(.misconfigured(.notFound), in: .user)
             }
             claims = try await userInfo(
                 endpoint, tokens, subject: idToken.subject, traceparent: traceparent,
                 time: min(timeout, deadline - .now))
         }
-        do throws(ProviderError.Reason) {
+        do throws(ResponseDefect) {
             return try KeptClaims.select(from: claims, configuration.keep, without: tokens)
         } catch {
-            throw failure(error, in: configuration.userSource == .userInfo ? .user : .code)
+            throw failure(.failed(error), in: configuration.userSource == .userInfo ? .user : .code)
         }
     }
 
     /// The user's data (OpenID Connect Core §5.3). Signed or encrypted responses are not supported.
     private func userInfo(
         _ endpoint: EndpointURL, _ tokens: TokenSet, subject: String, traceparent: String?, time: Duration
-    ) async throws(ProviderError) -> [JSONMemberName: JSONValue] {
+    ) async throws(TokenClientError) -> [JSONMemberName: JSONValue] {
         let response: IdentityTransport.Response
         do {
             response = try await send(
                 "GET", endpoint, .accessToken(tokens), call: .user, traceparent: traceparent, time: time)
         } catch {
             // The token was issued just before: a rejection contradicts the provider's own response.
-            guard error.kind != .unavailable else { throw error }
+            guard error.kind != .unreachable else { throw error }
             throw failure(.invalidResponse, in: .user)
         }
         guard response.status == 200, case .object(let claims)? = JSONValue(document: response.body) else {
@@ -251,7 +237,7 @@ extension OpenIDProvider {
         }
         // Without this comparison the data could be those of another user (§5.3.2).
         guard case .string(let found)? = claims["sub"], found.utf8.elementsEqual(subject.utf8) else {
-            throw failure(.otherSubject, in: .user)
+            throw failure(.failed(.otherSubject), in: .user)
         }
         return claims
     }
@@ -262,9 +248,9 @@ extension OpenIDProvider {
         from claims: [JSONMemberName: JSONValue], without tokens: TokenSet, _ others: TokenSet?,
         in call: TokenClientError.Operation
     ) -> [UInt8] {
-        do throws(ProviderError.Reason) {
+        do throws(ResponseDefect) {
             let document = try KeptClaims.select(from: claims, configuration.keep, without: tokens)
-            if let others, UserDocument.contains(others, in: document) { throw ProviderError.Reason.invalidResponse }
+            if let others, UserDocument.contains(others, in: document) { throw ResponseDefect.invalidResponse }
             return document
         } catch {
             report(.rejected(error, in: call))
@@ -281,14 +267,9 @@ extension OpenIDProvider {
             (name: "grant_type", value: "refresh_token"),
             (name: "refresh_token", value: String(decoding: token.bytes, as: UTF8.self)),
         ])
-        let response: IdentityTransport.Response
-        do {
-            response = try await transport.send(
-                "POST", endpoint, credentials(Array(form.utf8), namesClient: false), call: .refresh,
-                isSingle: true, traceparent: traceparent, timeout: time)
-        } catch {
-            throw error.asTokenClientError(in: .refresh)
-        }
+        let response = try await transport.send(
+            "POST", endpoint, credentials(Array(form.utf8), namesClient: false), call: .refresh, isSingle: true,
+            traceparent: traceparent, timeout: time)
         guard !response.isSuccess else { return response }
         let rules = RejectedCall.Rules(
             IdentityEndpointConfiguration(path: "/", credentials: .oauth, endsOn: Set(configuration.endsOn)),
@@ -317,13 +298,14 @@ extension OpenIDProvider {
                     now: clock())
             }
         } catch {
+            switch error.kind {
             // Without its key, nothing in the token counts, as if the provider had sent none. The other tokens count: the
             // previous refresh token is spent, so that discarding its successor would end the session.
-            if error.isWithoutKey { return provenance }
-            if error.kind == .failed(.token(.otherSubject)) {
-                throw TokenClientError(.rejected, in: .refresh, foreign: tokens)
+            case .unreachable: return provenance
+            case .failed(.token(let rejection)) where rejection.suggestsOtherKeys: return provenance
+            case .failed(.token(.otherSubject)): throw TokenClientError(.rejected, in: .refresh, foreign: tokens)
+            default: throw TokenClientError(.invalidResponse, in: .refresh)
             }
-            throw TokenClientError(.invalidResponse, in: .refresh)
         }
         var updated = provenance
         updated.acr = idToken.contextClass ?? provenance.acr

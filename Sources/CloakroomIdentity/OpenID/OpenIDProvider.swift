@@ -99,10 +99,10 @@ package final class OpenIDProvider: TokenClient, Unprintable {
 
     /// Waits until there are metadata and keys, for one fetch at most. To be called before a code is spent, and before
     /// ``announcesIssuer`` is used. Any client with a login cookie can cause the wait.
-    /// - Throws: ``ProviderError``: the provider is unavailable, or too many clients wait.
-    package func prepare() async throws(ProviderError) {
+    /// - Throws: ``TokenClientError``: the provider is unavailable, or too many clients wait.
+    package func prepare() async throws(TokenClientError) {
         _ = try await metadata(for: .discovery, isAnonymous: true)
-        guard await keys.prepare(isAnonymous: true) else { throw ProviderError(.unavailable, in: .keys) }
+        guard await keys.prepare(isAnonymous: true) else { throw TokenClientError(.unreachable, in: .keys) }
     }
 
     /// Whether authorization responses have `iss` (RFC 9207 §3). `false` before the first metadata.
@@ -112,23 +112,23 @@ package final class OpenIDProvider: TokenClient, Unprintable {
 
     /// The URL that the browser is sent to. Pushes the request as configured (RFC 9126 §2).
     /// - Parameter address: The address of the client.
-    /// - Throws: ``ProviderError``.
+    /// - Throws: ``TokenClientError``.
     package func authorizationURL(
         _ secrets: LoginSecrets, redirectURI: String, stepUp: AuthorizationRequest.StepUp?, address: String,
         traceparent: String?
-    ) async throws(ProviderError) -> String {
+    ) async throws(TokenClientError) -> String {
         let metadata = try await metadata(for: .push, isAnonymous: true)
         let request = AuthorizationRequest(
             secrets, clientID: configuration.client.id, redirectURI: redirectURI, scopes: configuration.scopes,
             extra: configuration.parameters.map { ($0.name, $0.value) }, stepUp: stepUp)
         guard metadata.pushes(configuration), let endpoint = metadata.pushedRequestEndpoint else {
-            guard configuration.pushed != .always else { throw ProviderError(.misconfigured(.notFound), in: .push) }
+            guard configuration.pushed != .always else { throw TokenClientError(.misconfigured(.notFound), in: .push) }
             return request.url(at: metadata.authorizationEndpoint)
         }
         let client = ClientAddressKey(address)
-        guard await pushes.enter(client) else { throw ProviderError(.unavailable, in: .push) }
+        guard await pushes.enter(client) else { throw TokenClientError(.unreachable, in: .push) }
         let response: IdentityTransport.Response
-        do throws(ProviderError) {
+        do throws(TokenClientError) {
             response = try await post(
                 request.form, to: endpoint, namesClient: true, call: .push, traceparent: traceparent)
         } catch {
@@ -141,14 +141,14 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     }
 
     /// Verifies a token that was posted to the back-channel endpoint (OpenID Connect Back-Channel Logout §2.6).
-    /// - Throws: ``LogoutTokenError``: `rejected` is 400, `unavailable` is 503.
-    package func verifyLogoutToken(_ token: [UInt8], now: Timestamp) async throws(LogoutTokenError) -> LogoutToken {
+    /// - Throws: ``TokenClientError``: `failed` is 400, `unreachable` is 503.
+    package func verifyLogoutToken(_ token: [UInt8], now: Timestamp) async throws(TokenClientError) -> LogoutToken {
         let verified = try await keys.verify(token, from: .backChannel)
         do throws(TokenRejection) {
             return try LogoutTokenRules(identity, maximumAge: configuration.backChannel.maximumAge)
                 .check(verified, now: now)
         } catch {
-            throw .rejected(error)
+            throw TokenClientError(.failed(.token(error)), in: .keys)
         }
     }
 
@@ -177,19 +177,16 @@ extension IdentityConfiguration {
     }
 }
 
-/// Why a logout token has no effect.
-package typealias LogoutTokenError = ProviderKeys.Failure
-
 // MARK: - Calls
 
 extension OpenIDProvider {
     /// The metadata. Waits for the first ones, for one fetch at most; see ``ProviderKeys/prepare(until:isAnonymous:)``.
     func metadata(
         for call: TokenClientError.Operation, until deadline: ContinuousClock.Instant? = nil, isAnonymous: Bool = false
-    ) async throws(ProviderError) -> ProviderMetadata {
+    ) async throws(TokenClientError) -> ProviderMetadata {
         if let metadata = discovery.metadata { return metadata }
         _ = await keys.prepare(until: deadline, isAnonymous: isAnonymous)
-        guard let metadata = discovery.metadata else { throw ProviderError(.unavailable, in: call) }
+        guard let metadata = discovery.metadata else { throw TokenClientError(.unreachable, in: call) }
         return metadata
     }
 
@@ -201,7 +198,7 @@ extension OpenIDProvider {
     func post(
         _ form: [UInt8], to endpoint: EndpointURL, namesClient: Bool = false, isSingle: Bool = false,
         call: TokenClientError.Operation, traceparent: String?, time: Duration? = nil
-    ) async throws(ProviderError) -> IdentityTransport.Response {
+    ) async throws(TokenClientError) -> IdentityTransport.Response {
         try await send(
             "POST", endpoint, credentials(form, namesClient: namesClient), isSingle: isSingle, call: call,
             traceparent: traceparent, time: time)
@@ -211,17 +208,16 @@ extension OpenIDProvider {
     func send(
         _ method: String, _ endpoint: EndpointURL, _ credentials: RequestCredentials, isSingle: Bool = false,
         call: TokenClientError.Operation, traceparent: String?, time: Duration? = nil
-    ) async throws(ProviderError) -> IdentityTransport.Response {
+    ) async throws(TokenClientError) -> IdentityTransport.Response {
         let response: IdentityTransport.Response
         do {
             response = try await transport.send(
                 method, endpoint, credentials, call: call, isSingle: isSingle, traceparent: traceparent,
                 timeout: time ?? timeout)
         } catch {
-            if error.kind == .invalidResponse { throw failure(.invalidResponse, in: call) }
-            throw ProviderError(.unavailable, in: call)
+            throw failure(error.kind, in: call)
         }
-        guard response.isSuccess else { throw rejection(response, of: call) }
+        guard response.isSuccess else { throw failure(RejectedCall.kind(ofProvider: response), in: call) }
         return response
     }
 
@@ -230,41 +226,15 @@ extension OpenIDProvider {
         if !hasInvalidLifetime.exchange(true, ordering: .relaxed) { report(.invalidLifetime) }
     }
 
-    /// Reports a rejected response.
-    func failure(_ reason: ProviderError.Reason, in call: TokenClientError.Operation) -> ProviderError {
-        report(.rejected(reason, in: call))
-        return ProviderError(.failed(reason), in: call)
-    }
-
-    /// The error of an unsuccessful response (RFC 6749 §5.2).
-    private func rejection(
-        _ response: IdentityTransport.Response, of call: TokenClientError.Operation
-    ) -> ProviderError {
-        let isClientError = (400...499).contains(response.status)
-        if isClientError, let code = RejectedCall.code(response.body), IdentityMisconfiguration(oauthCode: code) == nil
-        {
-            return ProviderError(.rejected(Self.printable(code)), in: call)
+    /// The error of a call. A rejected response is reported. However a provider is unavailable, the same follows:
+    /// `unreachable`.
+    func failure(_ kind: TokenClientError.Kind, in call: TokenClientError.Operation) -> TokenClientError {
+        switch kind {
+        case .failed(let defect): report(.rejected(defect, in: call))
+        case .unreachable, .timedOut, .busy: return TokenClientError(.unreachable, in: call)
+        case .rejected, .denied, .misconfigured: break
         }
-        let rules = RejectedCall.Rules(isTokenEndpoint: true, codes: [])
-        switch RejectedCall.kind(
-            status: response.status, body: response.body, isWhole: response.isWhole, rules: rules)
-        {
-        case .misconfigured(let reason): return ProviderError(.misconfigured(reason), in: call)
-        case .unreachable, .timedOut, .busy: return ProviderError(.unavailable, in: call)
-        case .invalidResponse, .rejected: return failure(.invalidResponse, in: call)
-        }
-    }
-
-    /// An error code of OAuth consists of these characters in practice; anything else is no code but a text of the
-    /// provider.
-    private static func printable(_ code: String) -> String {
-        let isCode = code.utf8.allSatisfy { byte in
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"): true
-            default: false
-            }
-        }
-        return isCode && !code.isEmpty ? code : "other"
+        return TokenClientError(kind, in: call)
     }
 
     /// A form with the authentication of the client (OpenID Connect Core §9).

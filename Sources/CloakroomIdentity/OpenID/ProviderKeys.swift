@@ -43,15 +43,6 @@ package actor ProviderKeys {
         case failed
     }
 
-    /// Why a token could not be verified.
-    package enum Failure: Error, Sendable, Equatable {
-        /// The token is rejected.
-        case rejected(TokenRejection)
-        /// There are no keys that may be used: the provider has been unreachable since the start or for too long. The
-        /// token may be valid (503).
-        case unavailable
-    }
-
     private let algorithms: Set<SignatureAlgorithm>
     private let fetch: @Sendable () async throws -> Response
     private let now: @Sendable () -> UInt64
@@ -155,42 +146,44 @@ package actor ProviderKeys {
 
     /// Verifies the signature of a token, after a fetch if its key is unknown and the schedule permits one.
     /// - Parameter deadline: When the wait for a fetch ends at the latest; `nil` for the end of the fetch.
-    /// - Throws: ``Failure``.
+    /// - Throws: `failed` if the token is rejected. `unreachable` if there are no keys that may be used: the provider has
+    ///   been unreachable since the start or for too long, and the token may be valid.
     package func verify(
         _ bytes: [UInt8], from source: KeySetSchedule.Source, until deadline: ContinuousClock.Instant? = nil
-    ) async throws(Failure) -> VerifiedToken {
-        let token: UnverifiedToken
+    ) async throws(TokenClientError) -> VerifiedToken {
         do throws(TokenRejection) {
-            token = try UnverifiedToken(parsing: bytes, algorithms: algorithms)
+            // No key can verify a token that cannot be parsed: it causes no fetch.
+            let token = try UnverifiedToken(parsing: bytes, algorithms: algorithms)
+            if let verified = try await verified(token, from: source, until: deadline) { return verified }
         } catch {
-            // No key can verify such a token: it causes no fetch.
-            throw .rejected(error)
+            throw TokenClientError(.failed(.token(error)), in: .keys)
         }
+        throw TokenClientError(.unreachable, in: .keys)
+    }
+
+    /// - Returns: `nil` if there are no keys that may be used.
+    private func verified(
+        _ token: UnverifiedToken, from source: KeySetSchedule.Source, until deadline: ContinuousClock.Instant?
+    ) async throws(TokenRejection) -> VerifiedToken? {
         // At most: wait for a fetch of another token, and then for an own one.
         for _ in 0..<2 {
-            let rejection: TokenRejection?
+            var rejection: TokenRejection?
             do throws(TokenRejection) {
                 if let verified = try verified(token) { return verified }
-                rejection = nil
             } catch {
-                guard error.suggestsOtherKeys else { throw .rejected(error) }
+                guard error.suggestsOtherKeys else { throw error }
                 rejection = error
             }
             switch schedule.keyMissing(for: source, now: now()) {
             case .fetch: beginFetch()
             case .wait: break
             case .reject:
-                if let rejection { throw .rejected(rejection) }
-                throw .unavailable
+                if let rejection { throw rejection }
+                return nil
             }
-            guard await waitForFetch(until: deadline, isAnonymous: source == .backChannel) else { throw .unavailable }
+            guard await waitForFetch(until: deadline, isAnonymous: source == .backChannel) else { return nil }
         }
-        do throws(TokenRejection) {
-            if let verified = try verified(token) { return verified }
-        } catch {
-            throw .rejected(error)
-        }
-        throw .unavailable
+        return try verified(token)
     }
 
     /// - Returns: `nil` if there are no keys that may be used.

@@ -49,40 +49,20 @@ final class ProviderTransport: Sendable {
     func send(
         _ method: String, _ endpoint: EndpointURL, _ credentials: RequestCredentials = RequestCredentials(),
         call operation: TokenClientError.Operation, isSingle: Bool = false, traceparent: String?, timeout: Duration
-    ) async throws(IdentityTransportError) -> IdentityTransport.Response {
-        guard let transport = transport(to: endpoint.origin) else { throw IdentityTransportError(.unreachable) }
+    ) async throws(TokenClientError) -> IdentityTransport.Response {
+        guard let transport = transport(to: endpoint.origin) else {
+            throw TokenClientError(.unreachable, in: operation)
+        }
         let path = endpoint.target.hasPrefix("/") ? endpoint.target : "/" + endpoint.target
         let call = IdentityRequest(
             operation: operation,
             configuration: IdentityEndpointConfiguration(method: method, path: path, credentials: .oauth),
             credentials: credentials, apiToken: nil, traceparent: traceparent, isIdempotent: !isSingle,
             readsErrors: true)
-        let startedAt = IdentityTransport.now
-        let response: IdentityTransport.Response
-        do throws(IdentityTransportError) {
-            response = try await transport.send(call, timeout: timeout)
-        } catch {
-            let reason = error.asTokenClientError(in: operation).kind.failureReason ?? ""
-            transport.reportFailure(of: call, nil, IdentityCallFailure.Defect(reason), since: startedAt)
-            throw error
-        }
-        if !response.isSuccess { report(response, to: call, by: transport, since: startedAt) }
+        let response = try await transport.send(call, timeout: timeout)
+        // Not if it may be caused by the user: a code or a token that has expired.
+        if !response.isSuccess { transport.reportFailure(of: call, response, RejectedCall.kind(ofProvider: response)) }
         return response
-    }
-
-    /// Reports an unsuccessful response, unless it may be caused by the user: a code or a token that has expired.
-    private func report(
-        _ response: IdentityTransport.Response, to call: IdentityRequest, by transport: IdentityTransport,
-        since startedAt: UInt64
-    ) {
-        let code = RejectedCall.code(response.body)
-        guard code == nil || code.flatMap(IdentityMisconfiguration.init(oauthCode:)) != nil else { return }
-        var rules = RejectedCall.Rules()
-        rules.isTokenEndpoint = true
-        let kind = RejectedCall.kind(
-            status: response.status, body: response.body, isWhole: response.isWhole, rules: rules)
-        guard let reason = kind.failureReason else { return }
-        transport.reportFailure(of: call, response, IdentityCallFailure.Defect(reason), since: startedAt)
     }
 
     /// Keeps the clients of these origins only. Others are closed with a later call of this method, because their last

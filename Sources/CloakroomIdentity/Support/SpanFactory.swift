@@ -67,8 +67,8 @@ struct HTTPClientSpan: Sendable {
     }
 
     /// Ends the span of a call that failed before a response.
-    func end(failure: IdentityTransportError.Kind) {
-        fail(failure.label)
+    func end(failure: TokenClientError.Kind) {
+        fail(failure.effects.errorType)
         span.end()
     }
 
@@ -80,17 +80,6 @@ struct HTTPClientSpan: Sendable {
     private struct FieldInjector: Injector {
         func inject(_ value: String, forKey key: String, into headers: inout HTTPHeaders) {
             headers.replaceOrAdd(name: key, value: value)
-        }
-    }
-}
-
-extension IdentityTransportError.Kind {
-    /// The same `error.type` values that exchanges use.
-    var label: String {
-        switch self {
-        case .unreachable: "upstream_unreachable"
-        case .timedOut: "upstream_timeout"
-        case .invalidResponse: "upstream_invalid_response"
         }
     }
 }

@@ -12,7 +12,7 @@ import Synchronization
 package final class ExchangedTokens: TokenExchanging, Unprintable {
     /// Exchanges a session's access token: ``OpenIDProvider/exchange(_:for:traceparent:)``.
     package typealias Exchange =
-        @Sendable (_ session: Session, _ upstream: Int, _ traceparent: String?) async throws(ProviderError) ->
+        @Sendable (_ session: Session, _ upstream: Int, _ traceparent: String?) async throws(TokenClientError) ->
         ExchangedToken
 
     /// The maximum time that a token without a known lifetime is kept.
@@ -56,9 +56,9 @@ package final class ExchangedTokens: TokenExchanging, Unprintable {
     ) {
         let providers = Dictionary(providers.map { ($0.source, $0) }, uniquingKeysWith: { first, _ in first })
         self.init(refresher: refresher, observer: observer, clock: clock) {
-            (session, upstream, traceparent) throws(ProviderError) in
+            (session, upstream, traceparent) throws(TokenClientError) in
             guard let provider = providers[session.source] else {
-                throw ProviderError(.misconfigured(.requestRejected), in: .exchange)
+                throw TokenClientError(.misconfigured(.requestRejected), in: .exchange)
             }
             return try await provider.exchange(session, for: upstream, traceparent: traceparent)
         }
@@ -89,7 +89,7 @@ package final class ExchangedTokens: TokenExchanging, Unprintable {
                 wait.end()
                 outcome = result.outcome
                 // The exchange of a request with earlier tokens does not serve this one.
-                if case .token = outcome, result.version < session.version { continue }
+                if case .active = outcome, result.version < session.version { continue }
                 return outcome
             }
         }
@@ -132,9 +132,9 @@ extension ExchangedTokens {
         let now = clock()
         return shard(of: key).state.withLock { shard in
             if let entry = shard.entries[key] {
-                if let token = entry.usableToken(for: session, now: now) { return .outcome(.token(token)) }
+                if let token = entry.usableToken(for: session, now: now) { return .outcome(.active(token)) }
                 if let flight = entry.flight { return .flight(flight, isJoined: true) }
-                if let outcome = entry.backoff.result(at: now) { return .outcome(ExchangeOutcome(outcome)) }
+                if let problem = entry.backoff.result(at: now) { return .outcome(.failed(problem)) }
             }
             shard.makeRoom(now: now)
             let flight = Task {
@@ -152,19 +152,12 @@ extension ExchangedTokens {
         shard(of: key).state.withLock { shard in
             shard.entries[key]?.flight = nil
             switch result.outcome {
-            case .token:
+            case .active:
                 shard.entries[key]?.backoff = RefreshBackoff()
                 guard let token = result.token else { return }
                 shard.entries[key]?.token = Entry.Token(token, version: result.version)
-            case .unavailable(let status, let retryAfter):
-                shard.entries[key]?.backoff.note(
-                    .unavailable(status: status, retryAfter: retryAfter), spread: key.session.word2, now: now)
-            case .misconfigured(let retryAfter):
-                shard.entries[key]?.backoff.note(
-                    .misconfigured(retryAfter: retryAfter), spread: key.session.word2, now: now)
-            case .storeUnavailable(let retryAfter):
-                shard.entries[key]?.backoff.note(
-                    .storeUnavailable(retryAfter: retryAfter), spread: key.session.word2, now: now)
+            case .failed(let problem):
+                shard.entries[key]?.backoff.note(problem, spread: key.session.word2, now: now)
             case .ended:
                 shard.entries[key] = nil
             }
@@ -188,8 +181,8 @@ extension ExchangedTokens {
     private func exchangeOrRefresh(
         _ session: Session, ticket: SessionTicket, upstream: Int, traceparent: String?
     ) async -> (Result, AccountEvent.ExchangeResult) {
-        let rejection: ProviderError
-        do throws(ProviderError) {
+        let rejection: TokenClientError
+        do throws(TokenClientError) {
             return (try await exchanged(session, upstream, traceparent), .success)
         } catch {
             rejection = error
@@ -198,52 +191,45 @@ extension ExchangedTokens {
         switch await refresher.refresh(session, ticket: ticket, cause: .rejected, traceparent: traceparent) {
         case .active(let refreshed):
             guard refreshed.version > session.version else { return failure(rejection, session) }
-            do throws(ProviderError) {
+            do throws(TokenClientError) {
                 return (try await exchanged(refreshed, upstream, traceparent), .success)
             } catch {
                 return failure(error, refreshed)
             }
         case .ended(let reason): return (Result(outcome: .ended(reason), version: session.version), .ended)
-        case .unavailable(let status, let retryAfter):
-            let outcome = ExchangeOutcome.unavailable(status: status, retryAfter: retryAfter)
-            return (Result(outcome: outcome, version: session.version), .transient)
-        case .misconfigured(let retryAfter):
-            return (Result(outcome: .misconfigured(retryAfter: retryAfter), version: session.version), .misconfigured)
-        case .storeUnavailable(let retryAfter):
-            return (Result(outcome: .storeUnavailable(retryAfter: retryAfter), version: session.version), .transient)
+        case .failed(let problem):
+            return (
+                Result(outcome: .failed(problem), version: session.version),
+                problem.code == .identityMisconfigured ? .misconfigured : .transient
+            )
         }
     }
 
     private func exchanged(
         _ session: Session, _ upstream: Int, _ traceparent: String?
-    ) async throws(ProviderError) -> Result {
+    ) async throws(TokenClientError) -> Result {
         let token = try await exchange(session, upstream, traceparent)
-        return Result(outcome: .token(token.authorization), version: session.version, token: token)
+        return Result(outcome: .active(token.authorization), version: session.version, token: token)
     }
 
     /// Whether another access token may be accepted.
     ///
     /// For an invalid token providers respond with `invalid_request`, as RFC 8693 §2.2.2 requires, or with one of the two
     /// other codes. `invalid_request` may have other causes, so it refreshes no tokens that were issued a moment ago.
-    private func suggestsRefresh(_ error: ProviderError, _ session: Session) -> Bool {
+    private func suggestsRefresh(_ error: TokenClientError, _ session: Session) -> Bool {
         switch error.kind {
-        case .rejected("invalid_grant"), .rejected("invalid_token"): true
+        case .denied("invalid_grant"), .denied("invalid_token"): true
         case .misconfigured(.invalidRequest):
             clock() - session.tokens.issuedAt >= RefreshSchedule.minimumInterval
         default: false
         }
     }
 
-    private func failure(_ error: ProviderError, _ session: Session) -> (Result, AccountEvent.ExchangeResult) {
-        let unavailable = Result(outcome: .unavailable(status: 502, retryAfter: 1), version: session.version)
-        switch error.kind {
-        case .misconfigured(let reason):
-            observer.accountEvent(
-                .identityMisconfigured(reason, in: .exchange, of: session.provenance?.identity), from: AuditContext())
-            return (Result(outcome: .misconfigured(retryAfter: 1), version: session.version), .misconfigured)
-        case .rejected: return (unavailable, .rejected)
-        case .unavailable, .failed: return (unavailable, .transient)
-        }
+    private func failure(_ error: TokenClientError, _ session: Session) -> (Result, AccountEvent.ExchangeResult) {
+        observer.note(error, of: session.provenance?.identity)
+        return (
+            Result(outcome: .failed(error.kind.tokenProblem), version: session.version), error.kind.effects.exchange
+        )
     }
 }
 
@@ -326,19 +312,5 @@ extension ExchangedTokens {
 
     private func shard(of key: Key) -> Shard {
         shards[Int(truncatingIfNeeded: key.session.word3 & 15)]
-    }
-}
-
-extension ExchangeOutcome {
-    /// The outcome of a request during a back-off. A back-off is never ``RefreshOutcome/active(_:)``.
-    fileprivate init(_ outcome: RefreshOutcome) {
-        self =
-            switch outcome {
-            case .unavailable(let status, let retryAfter): .unavailable(status: status, retryAfter: retryAfter)
-            case .misconfigured(let retryAfter): .misconfigured(retryAfter: retryAfter)
-            case .storeUnavailable(let retryAfter): .storeUnavailable(retryAfter: retryAfter)
-            case .ended(let reason): .ended(reason)
-            case .active: .unavailable(status: 502, retryAfter: 1)
-            }
     }
 }

@@ -131,7 +131,7 @@ struct RefreshCoordinator {
     private func admissionRejection(_ session: Session, cause: RefreshTrigger, now: Timestamp) -> RefreshOutcome? {
         if let entry = entries[session.key] {
             if cause == .rejected, isWithinRetryInterval(session, entry, now: now) { return .active(session) }
-            if let response = entry.backoff.result(at: now) { return response }
+            if let problem = entry.backoff.result(at: now) { return .failed(problem) }
         }
         return isStopping || inFlightCount >= bounds.concurrentRefreshes ? Self.busy : nil
     }
@@ -142,7 +142,7 @@ struct RefreshCoordinator {
         switch outcome {
         case .active(let refreshed): refreshed.isRefresh(of: session) ? outcome : nil
         case .ended: outcome
-        case .unavailable, .misconfigured, .storeUnavailable: nil
+        case .failed: nil
         }
     }
 
@@ -196,16 +196,17 @@ struct RefreshCoordinator {
         guard let activeRefresh = entries[id.session]?.activeRefresh, activeRefresh.id == id else {
             return ([], outcome)
         }
-        if isTransient {
+        if isTransient, case .failed(let problem) = outcome {
             // Each session uses its own bits, and different bits in each refresh.
             let spread = id.session.word2 >> (8 * (id.number & 7))
-            entries[id.session]?.backoff.note(outcome, spread: spread, now: now)
+            entries[id.session]?.backoff.note(problem, spread: spread, now: now)
         } else {
             entries[id.session]?.backoff = RefreshBackoff()
         }
         if isRefreshed, activeRefresh.cause == .rejected { entries[id.session]?.rejectionRefreshedAt = now }
         entries[id.session]?.activeRefresh?.outcome = outcome
-        return (takeWaiters(of: id.session), entries[id.session]?.backoff.result(at: now) ?? outcome)
+        let failure = entries[id.session]?.backoff.result(at: now)
+        return (takeWaiters(of: id.session), failure.map { .failed($0) } ?? outcome)
     }
 
     /// Removes a refresh after its remaining work.
@@ -283,34 +284,25 @@ struct RefreshBackoff: Sendable {
     private(set) var failures = 0
     /// The end of the back-off.
     private(set) var until = Timestamp(milliseconds: .min)
-    /// The outcome for requests during the back-off, without the remaining time.
-    private(set) var outcome = RefreshOutcome.unavailable(status: 503, retryAfter: 1)
+    /// The last failure.
+    private var failure: Problem?
 
     /// Records a failure.
     /// - Parameter spread: Any bits, of which the low eight shorten the back-off by up to a quarter, so that sessions
     ///   which failed together do not retry together.
-    mutating func note(_ failure: RefreshOutcome, spread: UInt64, now: Timestamp) {
-        if case .storeUnavailable = failure {
-            failures = 1
-        } else {
-            failures = isExpired(at: now) ? 1 : failures + 1
-        }
+    mutating func note(_ failure: Problem, spread: UInt64, now: Timestamp) {
+        failures = failure.code == .storeUnavailable || isExpired(at: now) ? 1 : failures + 1
         until = now + Self.backoff.delay(afterFailures: failures, random: spread << 56)
-        outcome = failure
+        self.failure = failure
     }
 
-    /// The outcome for a request during the back-off; `nil` after its end.
+    /// The last failure with the remaining time, for a request during the back-off; `nil` after its end.
     ///
     /// If the clock jumps back, the back-off ends: it is never longer than ``maxDelay``.
-    func result(at now: Timestamp) -> RefreshOutcome? {
-        guard now < until, until - now <= Self.maxDelay else { return nil }
-        let seconds = Int(max(1, ((until - now).wholeMilliseconds + 999) / 1_000))
-        return switch outcome {
-        case .unavailable(let status, _): .unavailable(status: status, retryAfter: seconds)
-        case .misconfigured: .misconfigured(retryAfter: seconds)
-        case .storeUnavailable: .storeUnavailable(retryAfter: seconds)
-        case .active, .ended: outcome
-        }
+    func result(at now: Timestamp) -> Problem? {
+        guard var problem = failure, now < until, until - now <= Self.maxDelay else { return nil }
+        problem.retryAfter = Int(max(1, ((until - now).wholeMilliseconds + 999) / 1_000))
+        return problem
     }
 
     /// Whether the next failure counts as the first one again.

@@ -59,8 +59,8 @@ private struct RefreshTask: Sendable {
             group.cancelAll()
             return end
         }
-        span?.setOutcome(outcome: result.name, isError: result.isFailure)
-        handleResult(result, of: session)
+        let event = complete(with: result, of: session)
+        span?.setOutcome(outcome: event?.rawValue ?? "session_ended", isError: event?.isFailure ?? false)
         if let lease { await store.release(lease, of: key) }
         // After the waiting requests have their responses.
         if let unused = unusedTokens(after: result, foreign: foreign, of: session) {
@@ -191,56 +191,41 @@ private struct RefreshTask: Sendable {
 
     // MARK: - Outcome
 
-    private func handleResult(_ result: TokenRefreshStateMachine.Result, of session: Session) {
-        switch result {
-        case .refreshed(let session): complete(.active(session), .success)
-        case .coalesced(let session): complete(.active(session), .coalesced)
-        case .rejected: complete(.ended(.refreshRejected), .rejected)
-        // The session ended for a reason that has an event of its own.
-        case .ended(let reason, _): complete(.ended(reason), nil)
-        case .unavailable(.misconfigured(let reason)):
-            refresher.observer.accountEvent(
-                .identityMisconfigured(reason, in: .refresh, of: session.provenance?.identity), from: AuditContext())
-            complete(.misconfigured(retryAfter: 1), .misconfigured)
-        case .unavailable(.timedOut): complete(.unavailable(status: 504, retryAfter: 1), .transient)
-        case .unavailable: complete(.unavailable(status: 502, retryAfter: 1), .transient)
-        case .storeUnavailable:
-            complete(.storeUnavailable(retryAfter: TokenRefresher.retryAfterStore), .transient)
-        case .leaseTimeout: complete(RefreshCoordinator.busy, .leaseTimeout)
-        }
-    }
-
+    /// - Returns: `nil` if the session ended for a reason that has an event of its own.
     private func complete(
-        _ outcome: RefreshOutcome, _ event: AccountEvent.RefreshResult?
-    ) {
+        with result: TokenRefreshStateMachine.Result, of session: Session
+    ) -> AccountEvent.RefreshResult? {
+        if case .unavailable(let kind) = result {
+            refresher.observer.note(TokenClientError(kind, in: .refresh), of: session.provenance?.identity)
+        }
+        let (outcome, event) = result.effects
         if let event { refresher.note(event, key.id, since: startedAt) }
         let now = refresher.clock()
         let (waiters, response) = refresher.register.withLock {
             $0.complete(id, outcome, isTransient: event?.isTransient ?? false, isRefreshed: event == .success, now: now)
         }
         for waiter in waiters { waiter.resume(returning: .completed(response)) }
+        return event
     }
 }
 
 extension TokenRefreshStateMachine.Result {
-    /// The name in spans.
-    fileprivate var name: String {
+    /// The outcome for the requests that wait, and the event.
+    fileprivate var effects: (RefreshOutcome, AccountEvent.RefreshResult?) {
         switch self {
-        case .refreshed: "success"
-        case .coalesced: "coalesced"
-        case .rejected: "rejected"
-        case .ended: "session_ended"
-        case .unavailable(.misconfigured): "misconfigured"
-        case .unavailable, .storeUnavailable: "transient"
-        case .leaseTimeout: "lease_timeout"
+        case .refreshed(let session): (.active(session), .success)
+        case .coalesced(let session): (.active(session), .coalesced)
+        case .rejected: (.ended(.refreshRejected), .rejected)
+        case .ended(let reason, _): (.ended(reason), nil)
+        case .unavailable(.misconfigured): (.misconfigured(retryAfter: 1), .misconfigured)
+        case .unavailable(let kind): (.failed(kind.tokenProblem), .transient)
+        case .storeUnavailable: (.storeUnavailable(retryAfter: TokenRefresher.retryAfterStore), .transient)
+        case .leaseTimeout: (RefreshCoordinator.busy, .leaseTimeout)
         }
     }
+}
 
+extension AccountEvent.RefreshResult {
     /// Whether a required service failed. A rejection is a valid response.
-    fileprivate var isFailure: Bool {
-        switch self {
-        case .refreshed, .coalesced, .rejected, .ended: false
-        case .unavailable, .storeUnavailable, .leaseTimeout: true
-        }
-    }
+    fileprivate var isFailure: Bool { isTransient || self == .leaseTimeout }
 }

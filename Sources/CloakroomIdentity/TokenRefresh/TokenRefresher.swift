@@ -70,7 +70,7 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
         }
         let outcome = await startRefresh(session, with: client, ticket: ticket, cause: cause, traceparent: traceparent)
         switch outcome {
-        case .unavailable, .misconfigured, .storeUnavailable:
+        case .failed:
             guard cause == .expired, let end = session.tokens.accessTokenExpiresAt, clock() < end else {
                 return outcome
             }

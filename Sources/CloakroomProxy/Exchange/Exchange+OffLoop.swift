@@ -251,17 +251,11 @@ extension Exchange {
                 telemetry.decided(.unauthenticated)
                 respond(snapshot.config.routes[index].unauthorized[reason], moreFieldLines: lines, now: now)
             }
-        case .unavailable(let status, let retryAfter):
-            telemetry.failed(status == 504 ? .upstreamTimeout : .upstreamUnreachable)
+        case .failed(let problem):
+            telemetry.failed(Self.label(of: problem))
             let route = snapshot.config.routes[index]
-            respond(route.problem(.unreachable, status: status, retryAfter: retryAfter), now: now)
-        case .misconfigured(let retryAfter):
-            telemetry.failed(.internalError)
-            let route = snapshot.config.routes[index]
-            respond(route.problem(.identityMisconfigured, retryAfter: retryAfter), now: now)
-        case .storeUnavailable(let retryAfter):
-            telemetry.failed(.storeUnavailable)
-            respond(snapshot.config.routes[index].problem(.storeUnavailable, retryAfter: retryAfter), now: now)
+            respond(
+                route.problem(problem.code, status: problem.status, retryAfter: problem.retryAfter), now: now)
         }
     }
 
@@ -293,11 +287,9 @@ extension Exchange {
         let now = context.updateTime()
         let failure: RefreshOutcome
         switch outcome {
-        case .token(let token): return permitted(pending.permit(with: token), isReplay: isReplay, now: now)
+        case .active(let token): return permitted(pending.permit(with: token), isReplay: isReplay, now: now)
         case .ended(let reason): failure = .ended(reason)
-        case .unavailable(let status, let retryAfter): failure = .unavailable(status: status, retryAfter: retryAfter)
-        case .misconfigured(let retryAfter): failure = .misconfigured(retryAfter: retryAfter)
-        case .storeUnavailable(let retryAfter): failure = .storeUnavailable(retryAfter: retryAfter)
+        case .failed(let problem): failure = .failed(problem)
         }
         refreshCompleted(failure, route: pending.route, isReplay: isReplay, now: now)
     }

@@ -96,7 +96,7 @@ final class ProviderMonitor: Sendable, Unprintable {
                 .keys, .failed, "the keys cannot be fetched",
                 "check the address, certificate and status of jwks_uri of the metadata from this machine")
         case .rejected(let reason, let call):
-            let hint = "\(Self.hint(reason))"
+            let hint = "\(reason.hint)"
             audit.providerResponseRejected(identity: name, call: call, reason: reason.name, hint: hint, now: now())
             note("a response was rejected (\(call.rawValue)): \(reason.name)", hint)
         case .invalidLifetime: audit.tokenLifetimeInvalid(upstream: name)
@@ -153,18 +153,6 @@ final class ProviderMonitor: Sendable, Unprintable {
             ("\(member) of the metadata is no https URL", "configure the provider's public address as an https URL")
         case .type(let member):
             ("\(member) of the metadata has another type", "check that the server is an OpenID Provider")
-        }
-    }
-
-    private static func hint(_ reason: ProviderError.Reason) -> StaticString {
-        switch reason {
-        case .invalidResponse: "the provider's response is no JSON object with the required members; see its own log"
-        case .noIDToken: "scopes must contain openid, and the client must be an OpenID Connect client at the provider"
-        case .token(let rejection): rejection.hint
-        case .otherSubject: "the userinfo endpoint returned another user than the ID token"
-        case .claimsTooLarge: "keep fewer claims, or raise keep.bytes"
-        case .otherTokenType:
-            "the exchange must issue a Bearer access token; check audience and the client's permissions"
         }
     }
 }

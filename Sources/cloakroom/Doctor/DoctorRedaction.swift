@@ -141,8 +141,8 @@ struct DoctorRedaction {
             switch observation.failure {
             case .unreachable: "the connection could not be established, or was lost"
             case .timedOut: "the time limit passed (timeouts.identity, timeouts.connect)"
-            case .invalidResponse: "the response is not valid HTTP, or larger than 65536 bytes"
-            case nil: nil
+            case .failed: "the response is not valid HTTP, or larger than 65536 bytes"
+            case .rejected, .denied, .busy, .misconfigured, nil: nil
             }
         return DoctorStep.Call(
             method: observation.method, url: url(observation.url), fields: observation.fieldNames,

@@ -54,7 +54,7 @@ struct SignInAdvice {
             let call: TokenClientError.Operation = error.call == .refresh ? .refresh : .signIn
             step.fail("the upstream rejects the request: \(reason.hint(in: call))")
             addChanges(reason, section, to: &step)
-        case .invalidResponse: invalidResponse(error.call, call, section, in: &step)
+        case .failed, .denied: invalidResponse(error.call, call, section, in: &step)
         }
     }
 

@@ -195,13 +195,13 @@ struct BackChannelControllerTests {
     func rejected() async throws {
         let gateway = try LoginEndpoints()
         let ticket = try await session(gateway)
-        gateway.provider.logout(.failure(.rejected(.nonceInLogoutToken)))
+        gateway.provider.logout(.failure(TokenClientError(.failed(.token(.nonceInLogoutToken)), in: .keys)))
         let response = await gateway.postLogout("logout_token=canary.token.x")
         #expect(response.status == 400)
         #expect(response.json == #"{"error":"invalid_request"}"#)
         #expect(
             gateway.observer.all.last == .providerLogoutFailed(identity: "company", reason: "nonce_in_logout_token"))
-        gateway.provider.logout(.failure(.unavailable))
+        gateway.provider.logout(.failure(TokenClientError(.unreachable, in: .keys)))
         #expect(await gateway.postLogout().problem == Problem(.identityUnavailable, retryAfter: 5))
         #expect(await isActive(gateway, [ticket]) == [true])
         #expect(!"\(gateway.observer.all)".contains("canary"))

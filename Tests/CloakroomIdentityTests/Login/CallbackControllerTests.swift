@@ -307,7 +307,7 @@ struct CallbackControllerTests {
         _ = try await attacker.signIn()
         let planted = try #require(attacker.ticket)
         var victim = attacker
-        gateway.provider.failRedeem(ProviderError(.rejected("invalid_grant"), in: .code))
+        gateway.provider.failRedeem(TokenClientError(.denied("invalid_grant"), in: .code))
         #expect(try await victim.signIn().status == 502)
         #expect(victim.ticket == planted)
         #expect(await gateway.whoAmI(planted).status == 200)

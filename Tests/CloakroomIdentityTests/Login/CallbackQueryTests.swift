@@ -111,7 +111,7 @@ struct CallbackCheckTests {
             ] {
                 let failure = try failure("\(outcome)&iss=\(issuer)", login: login, expecting: expected)
                 #expect(failure?.reason == .issuerMismatch)
-                #expect(failure?.code == .loginFailed)
+                #expect(failure?.effects.code == .loginFailed)
             }
             var announcing = expected
             announcing.announcesIssuer = true
@@ -134,8 +134,8 @@ struct CallbackCheckTests {
         for outcome in ["code=a", "error=access_denied"] {
             let failure = try failure(outcome, login: nil, expecting: expected)
             #expect(failure?.reason == .noPendingLogin)
-            #expect(failure?.code == .loginExpired)
-            #expect(failure?.code.status == 400)
+            #expect(failure?.effects.code == .loginExpired)
+            #expect(failure?.effects.code.status == 400)
         }
     }
 
@@ -150,8 +150,8 @@ struct CallbackCheckTests {
         ])
     func errors(code: String, problem: ProblemCode, status: Int) throws {
         let failure = try failure("error=\(code)", login: login, expecting: expected)
-        #expect(failure?.code == problem)
-        #expect(failure?.code.status == status)
+        #expect(failure?.effects.code == problem)
+        #expect(failure?.effects.code.status == status)
         #expect(failure?.providerCode == code)
     }
 }

@@ -61,15 +61,15 @@ struct FailedCallbackTests {
     @Test(
         "Identity rule 10: failures of the code exchange have a status each, and remove the cookie",
         arguments: [
-            (ProviderError.Kind.unavailable, 503, "code_unavailable"),
-            (.rejected("invalid_grant"), 502, "invalid_grant"),
-            (.rejected("canary-text"), 502, "provider_error"), (.failed(.token(.wrongNonce)), 502, "wrong_nonce"),
+            (TokenClientError.Kind.unreachable, 503, "code_unavailable"),
+            (.denied("invalid_grant"), 502, "invalid_grant"),
+            (.denied("canary-text"), 502, "provider_error"), (.failed(.token(.wrongNonce)), 502, "wrong_nonce"),
             (.failed(.claimsTooLarge), 502, "claims_too_large"),
             (.misconfigured(.invalidClient), 502, "invalid_client"),
         ])
-    func redemptionFails(kind: ProviderError.Kind, status: Int, reason: String) async throws {
+    func redemptionFails(kind: TokenClientError.Kind, status: Int, reason: String) async throws {
         let gateway = try LoginEndpoints()
-        gateway.provider.failRedeem(ProviderError(kind, in: .code))
+        gateway.provider.failRedeem(TokenClientError(kind, in: .code))
         var browser = LoginBrowser(gateway)
         let response = try await browser.signIn()
         #expect(response.status == status)
@@ -194,7 +194,7 @@ struct FailedCallbackTests {
     @Test("Identity rule 10: failures are counted by address, with those of passwords; then no code is spent")
     func throttled() async throws {
         let gateway = try LoginEndpoints()
-        gateway.provider.failRedeem(ProviderError(.rejected("invalid_grant"), in: .code))
+        gateway.provider.failRedeem(TokenClientError(.denied("invalid_grant"), in: .code))
         var browser = LoginBrowser(gateway)
         for _ in 0..<29 { #expect(try await browser.signIn().status == 502) }
         // Two logins are in progress when the limit is reached.
@@ -217,7 +217,7 @@ struct FailedCallbackTests {
     @Test("Identity rule 10: failures with passwords count for logins too, and the reverse")
     func sharedCount() async throws {
         let gateway = try LoginEndpoints()
-        gateway.provider.failRedeem(ProviderError(.rejected("invalid_grant"), in: .code))
+        gateway.provider.failRedeem(TokenClientError(.denied("invalid_grant"), in: .code))
         var browser = LoginBrowser(gateway)
         func enter(_ name: Int) async -> Int {
             let body = Secret(#"{"email":"jo\#(name)@example.com","password":"canary-password"}"#)
@@ -236,13 +236,13 @@ struct FailedCallbackTests {
     @Test(
         "Faults of the provider and callbacks without a login do not count as failures, and a success counts once",
         arguments: [
-            (ProviderError.Kind.unavailable, 503), (.failed(.token(.wrongNonce)), 502),
+            (TokenClientError.Kind.unreachable, 503), (.failed(.token(.wrongNonce)), 502),
             (.misconfigured(.invalidClient), 502),
         ])
-    func notCounted(kind: ProviderError.Kind, status: Int) async throws {
+    func notCounted(kind: TokenClientError.Kind, status: Int) async throws {
         let gateway = try LoginEndpoints()
         var browser = LoginBrowser(gateway)
-        gateway.provider.failRedeem(ProviderError(kind, in: .code))
+        gateway.provider.failRedeem(TokenClientError(kind, in: .code))
         for _ in 0..<40 { #expect(try await browser.signIn().status == status) }
         gateway.provider.failRedeem(nil)
         for _ in 0..<40 {

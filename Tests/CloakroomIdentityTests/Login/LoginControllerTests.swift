@@ -144,15 +144,15 @@ struct LoginControllerTests {
     @Test(
         "Identity rule 10: a failure of the provider has a page, no cookie, and an event",
         arguments: [
-            (ProviderError.Kind.unavailable, 503, "push_unavailable"),
+            (TokenClientError.Kind.unreachable, 503, "push_unavailable"),
             (.failed(.invalidResponse), 502, "invalid_response"),
-            (.rejected("invalid_scope"), 502, "invalid_scope"),
-            (.rejected("canary-provider-text"), 502, "provider_error"),
+            (.denied("invalid_scope"), 502, "invalid_scope"),
+            (.denied("canary-provider-text"), 502, "provider_error"),
             (.misconfigured(.invalidClient), 502, "invalid_client"),
         ])
-    func providerFails(kind: ProviderError.Kind, status: Int, reason: String) async throws {
+    func providerFails(kind: TokenClientError.Kind, status: Int, reason: String) async throws {
         let gateway = try LoginEndpoints()
-        gateway.provider.failLogin(ProviderError(kind, in: .push))
+        gateway.provider.failLogin(TokenClientError(kind, in: .push))
         var browser = LoginBrowser(gateway)
         let response = await browser.login("returnTo=%2Fepisodes")
         #expect(response.status == status)

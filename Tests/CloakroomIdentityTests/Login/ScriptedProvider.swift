@@ -19,13 +19,13 @@ final class ScriptedProvider: LoginProvider {
         var stepUps: [AuthorizationRequest.StepUp?] = []
         var redemptions: [Redemption] = []
         var tokens: [[UInt8]] = []
-        var loginError: ProviderError?
+        var loginError: TokenClientError?
         var isReady = true
-        var redeemError: ProviderError?
+        var redeemError: TokenClientError?
         var stated: SessionProvenance
         var endsBy: Timestamp?
         var onRedeem: (@Sendable () async -> Void)?
-        var logout: Result<LogoutToken, LogoutTokenError> = .failure(.unavailable)
+        var logout: Result<LogoutToken, TokenClientError> = .failure(TokenClientError(.unreachable, in: .keys))
         var announcesIssuer = false
         var endSessionURL: String?
     }
@@ -58,15 +58,15 @@ final class ScriptedProvider: LoginProvider {
 
     // MARK: - What it responds
 
-    func failLogin(_ error: ProviderError?) { state.withLock { $0.loginError = error } }
+    func failLogin(_ error: TokenClientError?) { state.withLock { $0.loginError = error } }
     func becomeReady(_ isReady: Bool) { state.withLock { $0.isReady = isReady } }
-    func failRedeem(_ error: ProviderError?) { state.withLock { $0.redeemError = error } }
+    func failRedeem(_ error: TokenClientError?) { state.withLock { $0.redeemError = error } }
     func onRedeem(_ body: (@Sendable () async -> Void)?) { state.withLock { $0.onRedeem = body } }
     func end(by time: Timestamp?) { state.withLock { $0.endsBy = time } }
     func announceIssuer() { state.withLock { $0.announcesIssuer = true } }
     func endSession(at url: String?) { state.withLock { $0.endSessionURL = url } }
     func state(_ change: (inout SessionProvenance) -> Void) { state.withLock { change(&$0.stated) } }
-    func logout(_ result: Result<LogoutToken, LogoutTokenError>) { state.withLock { $0.logout = result } }
+    func logout(_ result: Result<LogoutToken, TokenClientError>) { state.withLock { $0.logout = result } }
 
     /// Accepts every logout token as one about the given sessions.
     func logout(_ target: LogoutToken.Target, id: String = "jti-1", at time: Timestamp = LoginFixture.now) {
@@ -81,8 +81,8 @@ final class ScriptedProvider: LoginProvider {
 
     // MARK: - LoginProvider
 
-    func prepare() async throws(ProviderError) {
-        if !state.withLock({ $0.isReady }) { throw ProviderError(.unavailable, in: .discovery) }
+    func prepare() async throws(TokenClientError) {
+        if !state.withLock({ $0.isReady }) { throw TokenClientError(.unreachable, in: .discovery) }
     }
 
     var announcesIssuer: Bool { state.withLock { $0.announcesIssuer } }
@@ -90,7 +90,7 @@ final class ScriptedProvider: LoginProvider {
     func authorizationURL(
         _ secrets: LoginSecrets, redirectURI: String, stepUp: AuthorizationRequest.StepUp?, address: String,
         traceparent: String?
-    ) async throws(ProviderError) -> String {
+    ) async throws(TokenClientError) -> String {
         let error = state.withLock { state in
             state.secrets.append(secrets)
             state.stepUps.append(stepUp)
@@ -103,7 +103,7 @@ final class ScriptedProvider: LoginProvider {
     func redeem(
         code: Secret, login: PendingLogin, redirectURI: String, needsAuthenticationTime: Bool, traceparent: String?,
         now: Timestamp
-    ) async throws(ProviderError) -> ProviderSignIn {
+    ) async throws(TokenClientError) -> ProviderSignIn {
         let (error, stated, endsBy, onRedeem, number) = state.withLock { state in
             state.redemptions.append(
                 Redemption(
@@ -120,7 +120,7 @@ final class ScriptedProvider: LoginProvider {
             provenance: stated, user: UserProfile(json: Array("{}".utf8), account: stated.account), endsBy: endsBy)
     }
 
-    func verifyLogoutToken(_ token: [UInt8], now: Timestamp) async throws(LogoutTokenError) -> LogoutToken {
+    func verifyLogoutToken(_ token: [UInt8], now: Timestamp) async throws(TokenClientError) -> LogoutToken {
         try state.withLock { state in
             state.tokens.append(token)
             return state.logout

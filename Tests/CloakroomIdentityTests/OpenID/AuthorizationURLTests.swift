@@ -86,7 +86,7 @@ struct AuthorizationURLTests {
             #expect(fixture.requests("POST /par").isEmpty)
         }
         try await ProviderFixture.run(change: { $0.pushed = .always }) { fixture in
-            await #expect(throws: ProviderError(.misconfigured(.notFound), in: .push)) {
+            await #expect(throws: TokenClientError(.misconfigured(.notFound), in: .push)) {
                 try await fixture.authorizationURL()
             }
         }
@@ -97,21 +97,21 @@ struct AuthorizationURLTests {
         arguments: [
             (ScriptedServer.json(#"{"error":"invalid_client"}"#, status: "401 No"), .misconfigured(.invalidClient)),
             (ScriptedServer.json(#"{"error":"invalid_request"}"#, status: "400 Bad"), .misconfigured(.invalidRequest)),
-            (ScriptedServer.json(#"{"error":"unknown_code"}"#, status: "400 Bad"), .rejected("unknown_code")),
-            (ScriptedServer.json(#"{"error":"Call 555-1"}"#, status: "400 Bad"), .rejected("other")),
+            (ScriptedServer.json(#"{"error":"unknown_code"}"#, status: "400 Bad"), .denied("unknown_code")),
+            (ScriptedServer.json(#"{"error":"Call 555-1"}"#, status: "400 Bad"), .denied("other")),
             (ScriptedServer.json("", status: "413 Too Large"), .misconfigured(.requestRejected)),
-            (ScriptedServer.json("", status: "429 Slow"), .unavailable),
-            (ScriptedServer.json("", status: "503 Away"), .unavailable),
+            (ScriptedServer.json("", status: "429 Slow"), .unreachable),
+            (ScriptedServer.json("", status: "503 Away"), .unreachable),
             (ScriptedServer.json("{}", status: "201 Created"), .failed(.invalidResponse)),
             (ScriptedServer.json(#"{"request_uri":"a b","expires_in":60}"#), .failed(.invalidResponse)),
             ("HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n", .failed(.invalidResponse)),
-            ("garbage\r\n\r\n", .failed(.invalidResponse)), ("", .unavailable),
-        ] as [(String, ProviderError.Kind)])
-    func failedPush(response: String, kind: ProviderError.Kind) async throws {
+            ("garbage\r\n\r\n", .failed(.invalidResponse)), ("", .unreachable),
+        ] as [(String, TokenClientError.Kind)])
+    func failedPush(response: String, kind: TokenClientError.Kind) async throws {
         try await ProviderFixture.run(metadata: [Self.pushEndpoint]) { server, _ in
             server.respond(to: "POST /par", with: response)
         } body: { fixture in
-            await #expect(throws: ProviderError(kind, in: .push)) { try await fixture.authorizationURL() }
+            await #expect(throws: TokenClientError(kind, in: .push)) { try await fixture.authorizationURL() }
         }
     }
 }

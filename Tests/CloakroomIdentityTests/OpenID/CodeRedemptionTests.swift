@@ -91,7 +91,7 @@ struct CodeRedemptionTests {
         try await ProviderFixture.run { fixture in
             fixture.server.handle("POST /token", [act, .bytesThenClose(ProviderFixture.tokens())])
             let before = fixture.server.connectionCount
-            await #expect(throws: ProviderError.self) { try await fixture.redeem() }
+            await #expect(throws: TokenClientError.self) { try await fixture.redeem() }
             #expect(fixture.tokenRequests.count == 1)
             #expect(fixture.server.connectionCount == before + 1)
         }
@@ -106,7 +106,7 @@ struct CodeRedemptionTests {
             try await ProviderFixture.run(timeout: .milliseconds(400)) { fixture in
                 fixture.server.handle("POST /token", [act])
                 let start = ContinuousClock.now
-                await #expect(throws: ProviderError(.unavailable, in: .code)) { try await fixture.redeem() }
+                await #expect(throws: TokenClientError(.unreachable, in: .code)) { try await fixture.redeem() }
                 #expect(ContinuousClock.now - start < .seconds(5))
                 #expect(fixture.tokenRequests.count == 1)
             }
@@ -116,7 +116,7 @@ struct CodeRedemptionTests {
     @Test(
         "A response without tokens is an error by its status and its code",
         arguments: [
-            (ScriptedServer.json(#"{"error":"invalid_grant"}"#, status: "400 Bad"), .rejected("invalid_grant")),
+            (ScriptedServer.json(#"{"error":"invalid_grant"}"#, status: "400 Bad"), .denied("invalid_grant")),
             (ScriptedServer.json(#"{"error":"invalid_client"}"#, status: "401 No"), .misconfigured(.invalidClient)),
             (
                 ScriptedServer.json(#"{"error":"unauthorized_client"}"#, status: "400 Bad"),
@@ -125,8 +125,8 @@ struct CodeRedemptionTests {
             (ScriptedServer.json("", status: "400 Bad"), .misconfigured(.requestRejected)),
             (ScriptedServer.json("", status: "403 No"), .misconfigured(.forbidden)),
             (ScriptedServer.json("", status: "404 No"), .misconfigured(.notFound)),
-            (ScriptedServer.json("", status: "429 Slow"), .unavailable),
-            (ScriptedServer.json("", status: "500 Error"), .unavailable),
+            (ScriptedServer.json("", status: "429 Slow"), .unreachable),
+            (ScriptedServer.json("", status: "500 Error"), .unreachable),
             (
                 "HTTP/1.1 307 Moved\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n",
                 .failed(.invalidResponse)
@@ -141,10 +141,10 @@ struct CodeRedemptionTests {
             (ProviderFixture.tokens([("id_token", "5")]), .failed(.invalidResponse)),
             (ProviderFixture.tokens(), .failed(.noIDToken)),
             (ProviderFixture.tokens([("id_token", #""a.b""#)]), .failed(.token(.notCompact))),
-        ] as [(String, ProviderError.Kind)])
-    func rejected(response: String, kind: ProviderError.Kind) async throws {
+        ] as [(String, TokenClientError.Kind)])
+    func rejected(response: String, kind: TokenClientError.Kind) async throws {
         try await ProviderFixture.run { fixture in
-            #expect(await fixture.rejection(of: response) == ProviderError(kind, in: .code))
+            #expect(await fixture.rejection(of: response) == TokenClientError(kind, in: .code))
             #expect(fixture.tokenRequests.count == 1)
             #expect(fixture.requests("POST /elsewhere").isEmpty)
         }
@@ -164,7 +164,7 @@ struct CodeRedemptionTests {
     func wrongClaims(name: String, value: String?, rejection: TokenRejection) async throws {
         try await ProviderFixture.run { fixture in
             let response = ProviderFixture.tokens([("id_token", try fixture.idToken([(name, value)]))])
-            #expect(await fixture.rejection(of: response) == ProviderError(.failed(.token(rejection)), in: .code))
+            #expect(await fixture.rejection(of: response) == TokenClientError(.failed(.token(rejection)), in: .code))
             #expect(fixture.events.contains(.rejected(.token(rejection), in: .code)))
         }
     }
@@ -223,7 +223,7 @@ struct CodeRedemptionTests {
             let large = try fixture.idToken([("name", "\"\(String(repeating: "a", count: 10))\"")])
             #expect(
                 await fixture.rejection(of: ProviderFixture.tokens([("id_token", large)]))
-                    == ProviderError(.failed(.claimsTooLarge), in: .code))
+                    == TokenClientError(.failed(.claimsTooLarge), in: .code))
         }
     }
 
@@ -261,14 +261,14 @@ struct CodeRedemptionTests {
             (ScriptedServer.json("a.b.c"), .failed(.invalidResponse)),
             (ScriptedServer.json("", status: "401 No"), .failed(.invalidResponse)),
             (ScriptedServer.json(#"{"error":"invalid_token"}"#, status: "401 No"), .failed(.invalidResponse)),
-            (ScriptedServer.json("", status: "503 Away"), .unavailable),
-        ] as [(String, ProviderError.Kind)])
-    func rejectedUserInfo(response: String, kind: ProviderError.Kind) async throws {
+            (ScriptedServer.json("", status: "503 Away"), .unreachable),
+        ] as [(String, TokenClientError.Kind)])
+    func rejectedUserInfo(response: String, kind: TokenClientError.Kind) async throws {
         try await ProviderFixture.run(change: { $0.userSource = .userInfo }) { fixture in
             fixture.server.respond(to: "GET /userinfo", with: response)
             let tokens = ProviderFixture.tokens([("id_token", try fixture.idToken())])
             let rejection = await fixture.rejection(of: tokens)
-            #expect(rejection == ProviderError(kind, in: .user))
+            #expect(rejection == TokenClientError(kind, in: .user))
         }
     }
 }

@@ -10,8 +10,8 @@ import Testing
 /// Rules 6 and 14 of the design of identities, with a server.
 @Suite("Metadata and keys of a provider", .timeLimit(.minutes(3)))
 struct ProviderDiscoveryTests {
-    private func error(_ fixture: ProviderFixture) async -> ProviderError? {
-        do throws(ProviderError) {
+    private func error(_ fixture: ProviderFixture) async -> TokenClientError? {
+        do throws(TokenClientError) {
             _ = try await fixture.authorizationURL()
             return nil
         } catch {
@@ -33,7 +33,7 @@ struct ProviderDiscoveryTests {
     func metadataOfAnotherIssuerIsRefused() async throws {
         for other in [#""ISSUER/""#, #""https://id.example.com""#, #""Http://127.0.0.1""#] {
             try await ProviderFixture.run(metadata: [("issuer", other)], isReady: false) { fixture in
-                #expect(await error(fixture) == ProviderError(.unavailable, in: .push))
+                #expect(await error(fixture) == TokenClientError(.unreachable, in: .push))
                 #expect(fixture.events.contains(.metadataRejected(.issuer)))
                 #expect(fixture.requests("GET /jwks").isEmpty)
                 #expect(await fixture.provider.status() == ProviderStatus(hasMetadata: false, keys: .none))
@@ -74,7 +74,7 @@ struct ProviderDiscoveryTests {
             server.respond(to: ProviderFixture.discovery, with: response)
             server.respond(to: "GET /elsewhere", with: ScriptedServer.json(#"{"issuer":"x"}"#))
         } body: { fixture in
-            #expect(await error(fixture) == ProviderError(.unavailable, in: .push))
+            #expect(await error(fixture) == TokenClientError(.unreachable, in: .push))
             #expect(!fixture.events.contains(.metadata([])))
             #expect(fixture.requests("GET /elsewhere").isEmpty)
             #expect(fixture.requests("GET /jwks").isEmpty)
@@ -89,7 +89,7 @@ struct ProviderDiscoveryTests {
                 [isSilent ? .silence : .bytes("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")])
         } body: { fixture in
             let start = ContinuousClock.now
-            #expect(await error(fixture) == ProviderError(.unavailable, in: .push))
+            #expect(await error(fixture) == TokenClientError(.unreachable, in: .push))
             #expect(ContinuousClock.now - start < .seconds(5))
             #expect(fixture.events.contains(.metadataUnavailable))
         }
@@ -117,7 +117,7 @@ struct ProviderDiscoveryTests {
             try await eventually("both first fetches") { fixture.events.count >= 2 }
             let before = fixture.server.requests.count
             let start = ContinuousClock.now
-            for _ in 0..<100 { #expect(await error(fixture) == ProviderError(.unavailable, in: .push)) }
+            for _ in 0..<100 { #expect(await error(fixture) == TokenClientError(.unreachable, in: .push)) }
             #expect(ContinuousClock.now - start < .seconds(5))
             // Only the fetches in the background, each with its retry.
             #expect(fixture.server.requests.count - before <= 8)
@@ -178,7 +178,7 @@ struct ProviderDiscoveryTests {
                 other.respond(
                     to: "POST /token?tenant=1",
                     with: ScriptedServer.json(#"{"error":"invalid_grant"}"#, status: "400 Bad"))
-                #expect(await fixture.rejection(of: "")?.kind == .rejected("invalid_grant"))
+                #expect(await fixture.rejection(of: "")?.kind == .denied("invalid_grant"))
                 #expect(fixture.tokenRequests.isEmpty)
                 #expect(other.requests.last?.field("Host") == "127.0.0.1:\(port)")
             }
@@ -222,7 +222,7 @@ struct ProviderDiscoveryTests {
         try await ProviderFixture.run { fixture in
             for number in 0..<50 {
                 let forged = try ScriptedKey(.es256, id: "forged-\(number)").token("{}")
-                await #expect(throws: LogoutTokenError.rejected(.unknownKey)) {
+                await #expect(throws: TokenClientError(.failed(.token(.unknownKey)), in: .keys)) {
                     try await fixture.provider.verifyLogoutToken(forged, now: fixture.now)
                 }
             }
@@ -251,7 +251,9 @@ struct ProviderDiscoveryTests {
         try await ProviderFixture.run(isReady: false) { server, _ in
             server.handle(ProviderFixture.discovery, [.close])
         } body: { fixture in
-            await #expect(throws: ProviderError(.unavailable, in: .discovery)) { try await fixture.provider.prepare() }
+            await #expect(throws: TokenClientError(.unreachable, in: .discovery)) {
+                try await fixture.provider.prepare()
+            }
         }
     }
 
@@ -260,9 +262,9 @@ struct ProviderDiscoveryTests {
         try await ProviderFixture.run(isReady: false) { server, _ in
             server.respond(to: "GET /jwks", with: ScriptedServer.json("{}", status: "503 Unavailable"))
         } body: { fixture in
-            #expect(await fixture.rejection(of: ProviderFixture.tokens())?.kind == .unavailable)
+            #expect(await fixture.rejection(of: ProviderFixture.tokens())?.kind == .unreachable)
             #expect(fixture.tokenRequests.isEmpty)
-            await #expect(throws: LogoutTokenError.unavailable) {
+            await #expect(throws: TokenClientError(.unreachable, in: .keys)) {
                 try await fixture.provider.verifyLogoutToken(try fixture.key.token("{}"), now: fixture.now)
             }
         }

@@ -53,12 +53,12 @@ struct ProviderKeysTests {
 
     private func failure(
         _ keys: ProviderKeys, _ token: [UInt8], from source: KeySetSchedule.Source = .tokenEndpoint
-    ) async -> ProviderKeys.Failure? {
-        do throws(ProviderKeys.Failure) {
+    ) async -> TokenClientError.Kind? {
+        do throws(TokenClientError) {
             _ = try await keys.verify(token, from: source)
             return nil
         } catch {
-            return error
+            return error.kind
         }
     }
 
@@ -82,7 +82,7 @@ struct ProviderKeysTests {
         provider.serve([try new.jwk()])
         provider.advance(seconds: 31)
         #expect(await failure(keys, try new.token("{}")) == nil)
-        #expect(await failure(keys, try old.token("{}")) == .rejected(.unknownKey))
+        #expect(await failure(keys, try old.token("{}")) == .failed(.token(.unknownKey)))
         #expect(provider.fetches == 2)
     }
 
@@ -96,7 +96,7 @@ struct ProviderKeysTests {
         provider.advance(seconds: 31)
         for number in 0..<100 {
             let forged = ScriptedKey(old, algorithm: .es256, id: "forged-\(number)")
-            #expect(await failure(keys, try forged.token("{}"), from: .backChannel) == .rejected(.unknownKey))
+            #expect(await failure(keys, try forged.token("{}"), from: .backChannel) == .failed(.token(.unknownKey)))
         }
         #expect(provider.fetches == 2)
         provider.serve([try new.jwk()])
@@ -119,7 +119,7 @@ struct ProviderKeysTests {
         let provider = ScriptedProvider([try key.jwk()])
         let keys = provider.keys()
         provider.hold(true)
-        await withTaskGroup(of: ProviderKeys.Failure?.self) { group in
+        await withTaskGroup(of: TokenClientError.Kind?.self) { group in
             for _ in 0..<50 { group.addTask { await failure(keys, token) } }
             while provider.fetches == 0 { await Task.yield() }
             provider.hold(false)
@@ -150,9 +150,9 @@ struct ProviderKeysTests {
         let key = try ScriptedKey(.es256)
         let provider = ScriptedProvider(nil)
         let keys = provider.keys()
-        #expect(await failure(keys, try key.token("{}")) == .unavailable)
+        #expect(await failure(keys, try key.token("{}")) == .unreachable)
         provider.serve([try key.jwk()])
-        #expect(await failure(keys, try key.token("{}")) == .unavailable)
+        #expect(await failure(keys, try key.token("{}")) == .unreachable)
         provider.advance(seconds: 30)
         #expect(await failure(keys, try key.token("{}")) == nil)
         #expect(provider.outcomes == [.failed, .replaced(usable: 1, skipped: 0)])
@@ -167,7 +167,7 @@ struct ProviderKeysTests {
         provider.serve(document: Array("<html>".utf8))
         provider.advance(seconds: 31)
         let other = ScriptedKey(key, algorithm: .es256, id: "other")
-        #expect(await failure(keys, try other.token("{}")) == .rejected(.unknownKey))
+        #expect(await failure(keys, try other.token("{}")) == .failed(.token(.unknownKey)))
         #expect(provider.outcomes.last == .invalid(.notJSON))
         #expect(await failure(keys, try key.token("{}")) == nil)
     }
@@ -183,7 +183,7 @@ struct ProviderKeysTests {
         #expect(await failure(keys, try key.token("{}")) == nil)
         #expect(await keys.usability == .stale)
         provider.advance(seconds: 1)
-        #expect(await failure(keys, try key.token("{}")) == .unavailable)
+        #expect(await failure(keys, try key.token("{}")) == .unreachable)
     }
 
     @Test("Keys are fetched in the background until the task is cancelled")
@@ -235,7 +235,7 @@ struct ProviderKeysTests {
         #expect(await failure(keys, try key.token("{}")) == nil)
         #expect(provider.fetches == 1)
         provider.advance(seconds: 3_600 + 86_400)
-        #expect(await failure(keys, try key.token("{}")) == .unavailable)
+        #expect(await failure(keys, try key.token("{}")) == .unreachable)
     }
 
     @Test("Calls that any client can cause wait in a limited number; others wait too, or fail at once")
@@ -251,7 +251,7 @@ struct ProviderKeysTests {
             }
             while await keys.anonymousWaits < ProviderKeys.maxAnonymousWaits { await Task.yield() }
             #expect(await !keys.prepare(isAnonymous: true))
-            #expect(await failure(keys, token, from: .backChannel) == .unavailable)
+            #expect(await failure(keys, token, from: .backChannel) == .unreachable)
             // A refresh of a user waits.
             group.addTask { await keys.prepare() }
             provider.hold(false)
@@ -270,7 +270,7 @@ struct ProviderKeysTests {
         provider.hold(true)
         let start = ContinuousClock.now
         #expect(await !keys.prepare(until: start + .milliseconds(50)))
-        await #expect(throws: ProviderKeys.Failure.unavailable) {
+        await #expect(throws: TokenClientError(.unreachable, in: .keys)) {
             try await keys.verify(token, from: .tokenEndpoint, until: start + .milliseconds(100))
         }
         #expect(ContinuousClock.now - start < .seconds(30))

@@ -36,7 +36,10 @@ struct ProviderLogoutTests {
         arguments: [
             (ScriptedServer.json("", status: "503 Away"), .unreachable),
             (ScriptedServer.json(#"{"error":"invalid_client"}"#, status: "401 No"), .misconfigured(.invalidClient)),
-            (ScriptedServer.json(#"{"error":"unsupported_token_type"}"#, status: "400 Bad"), .invalidResponse),
+            (
+                ScriptedServer.json(#"{"error":"unsupported_token_type"}"#, status: "400 Bad"),
+                .denied("unsupported_token_type")
+            ),
         ] as [(String, TokenClientError.Kind)])
     func notRevoked(response: String, kind: TokenClientError.Kind) async throws {
         try await ProviderFixture.run { fixture in
@@ -136,10 +139,10 @@ struct ProviderLogoutTests {
             #expect(verified.target == .session(id: "s-1", subject: "jo"))
             #expect(verified.issuer == fixture.issuer)
             let idToken = try fixture.key.token(String(decoding: fixture.claims().payload, as: UTF8.self))
-            await #expect(throws: LogoutTokenError.rejected(.invalidEvents)) {
+            await #expect(throws: TokenClientError(.failed(.token(.invalidEvents)), in: .keys)) {
                 try await fixture.provider.verifyLogoutToken(idToken, now: fixture.now)
             }
-            await #expect(throws: LogoutTokenError.rejected(.issuedTooEarly)) {
+            await #expect(throws: TokenClientError(.failed(.token(.issuedTooEarly)), in: .keys)) {
                 try await fixture.provider.verifyLogoutToken(token, now: fixture.now + .seconds(121))
             }
         }
@@ -148,7 +151,7 @@ struct ProviderLogoutTests {
     @Test("Garbage at the back-channel causes no call", arguments: ["", "a", "a.b.c", "....", "a.b.c.d.e"])
     func garbage(text: String) async throws {
         try await ProviderFixture.run { fixture in
-            await #expect(throws: LogoutTokenError.self) {
+            await #expect(throws: TokenClientError.self) {
                 try await fixture.provider.verifyLogoutToken(Array(text.utf8), now: fixture.now)
             }
             #expect(fixture.server.requests.count == 2)

@@ -21,7 +21,7 @@ struct TokenExchangeTests {
             [("access_token", #""canary-exchanged""#), ("issued_token_type", "\"\(type)\"")] + changes)
     }
 
-    private func exchange(_ fixture: ProviderFixture, for upstream: Int = 1) async throws(ProviderError)
+    private func exchange(_ fixture: ProviderFixture, for upstream: Int = 1) async throws(TokenClientError)
         -> ExchangedToken
     {
         try await fixture.provider.exchange(fixture.session(), for: upstream, traceparent: nil)
@@ -52,7 +52,7 @@ struct TokenExchangeTests {
     @Test("An upstream without an exchange causes no call")
     func unknown() async throws {
         try await ProviderFixture.run(change: Self.configure) { fixture in
-            await #expect(throws: ProviderError(.misconfigured(.requestRejected), in: .exchange)) {
+            await #expect(throws: TokenClientError(.misconfigured(.requestRejected), in: .exchange)) {
                 try await exchange(fixture, for: 0)
             }
             #expect(fixture.tokenRequests.isEmpty)
@@ -69,18 +69,18 @@ struct TokenExchangeTests {
             ),
             (response([("token_type", #""N_A""#)]), .failed(.invalidResponse)),
             (response([("access_token", nil)]), .failed(.invalidResponse)),
-            (ScriptedServer.json(#"{"error":"invalid_grant"}"#, status: "400 Bad"), .rejected("invalid_grant")),
-            (ScriptedServer.json(#"{"error":"invalid_target"}"#, status: "400 Bad"), .rejected("invalid_target")),
+            (ScriptedServer.json(#"{"error":"invalid_grant"}"#, status: "400 Bad"), .denied("invalid_grant")),
+            (ScriptedServer.json(#"{"error":"invalid_target"}"#, status: "400 Bad"), .denied("invalid_target")),
             (
                 ScriptedServer.json(#"{"error":"invalid_request"}"#, status: "400 Bad"),
                 .misconfigured(.invalidRequest)
             ),
-            (ScriptedServer.json("", status: "503 Away"), .unavailable),
-        ] as [(String, ProviderError.Kind)])
-    func rejected(response: String, kind: ProviderError.Kind) async throws {
+            (ScriptedServer.json("", status: "503 Away"), .unreachable),
+        ] as [(String, TokenClientError.Kind)])
+    func rejected(response: String, kind: TokenClientError.Kind) async throws {
         try await ProviderFixture.run(change: Self.configure) { fixture in
             fixture.server.respond(to: "POST /token", with: response)
-            await #expect(throws: ProviderError(kind, in: .exchange)) { try await exchange(fixture) }
+            await #expect(throws: TokenClientError(kind, in: .exchange)) { try await exchange(fixture) }
         }
     }
 
@@ -100,7 +100,7 @@ struct TokenExchangeTests {
                         await tokens.exchange(session, ticket: ticket, upstream: 1, traceparent: nil)
                     }
                 }
-                for await outcome in group { #expect(outcome == .token(Secret("Bearer canary-exchanged"))) }
+                for await outcome in group { #expect(outcome == .active(Secret("Bearer canary-exchanged"))) }
             }
             #expect(fixture.tokenRequests.count == 1)
             #expect(tokens.cached(session, upstream: 1, now: fixture.now) == Secret("Bearer canary-exchanged"))

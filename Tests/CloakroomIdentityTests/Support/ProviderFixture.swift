@@ -147,16 +147,16 @@ struct ProviderFixture: Sendable {
         PendingLogin(secrets, identity: "company", issuer: issuer, returnTarget: "/", startedAt: Self.start)
     }
 
-    func redeem(needsAuthenticationTime: Bool = false) async throws(ProviderError) -> ProviderSignIn {
+    func redeem(needsAuthenticationTime: Bool = false) async throws(TokenClientError) -> ProviderSignIn {
         try await provider.redeem(
             code: Secret("canary-code"), login: login, redirectURI: Self.redirectURI,
             needsAuthenticationTime: needsAuthenticationTime, traceparent: nil, now: now)
     }
 
     /// Redeems a code for a response of the token endpoint, and returns the error.
-    func rejection(of response: String, needsAuthenticationTime: Bool = false) async -> ProviderError? {
+    func rejection(of response: String, needsAuthenticationTime: Bool = false) async -> TokenClientError? {
         server.respond(to: "POST /token", with: response)
-        do throws(ProviderError) {
+        do throws(TokenClientError) {
             _ = try await redeem(needsAuthenticationTime: needsAuthenticationTime)
             return nil
         } catch {
@@ -166,7 +166,7 @@ struct ProviderFixture: Sendable {
 
     func authorizationURL(
         stepUp: AuthorizationRequest.StepUp? = nil, from address: String = "192.0.2.1"
-    ) async throws(ProviderError) -> String {
+    ) async throws(TokenClientError) -> String {
         try await provider.authorizationURL(
             secrets, redirectURI: Self.redirectURI, stepUp: stepUp, address: address, traceparent: nil)
     }

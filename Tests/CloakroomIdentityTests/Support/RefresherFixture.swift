@@ -59,10 +59,12 @@ extension RefreshOutcome {
     var session: Session? { if case .active(let session) = self { session } else { nil } }
     var endReason: UnauthorizedReason? { if case .ended(let reason) = self { reason } else { nil } }
     /// Status and seconds.
-    var unavailable: [Int]? {
-        if case .unavailable(let status, let retryAfter) = self { [status, retryAfter] } else { nil }
+    var unavailable: [Int]? { problem(.unreachable).map { [$0.status, $0.retryAfter ?? 0] } }
+    /// The seconds of ``TokenOutcome/misconfigured(retryAfter:)``.
+    var misconfigured: Int? { problem(.identityMisconfigured)?.retryAfter }
+    var storeRetryAfter: Int? { problem(.storeUnavailable)?.retryAfter }
+
+    private func problem(_ code: ProblemCode) -> Problem? {
+        if case .failed(let problem) = self, problem.code == code { problem } else { nil }
     }
-    /// The seconds of ``RefreshOutcome/misconfigured(retryAfter:)``.
-    var misconfigured: Int? { if case .misconfigured(let retryAfter) = self { retryAfter } else { nil } }
-    var storeRetryAfter: Int? { if case .storeUnavailable(let retryAfter) = self { retryAfter } else { nil } }
 }

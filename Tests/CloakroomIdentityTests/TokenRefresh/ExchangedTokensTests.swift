@@ -12,7 +12,7 @@ struct ExchangedTokensTests {
         private struct State {
             var now = Upstreams.now
             var exchanges: [String] = []
-            var failures: [ProviderError.Kind] = []
+            var failures: [TokenClientError.Kind] = []
             var life: Duration? = .seconds(300)
             var isHeld = false
             var refreshes: [RefreshTrigger] = []
@@ -27,12 +27,12 @@ struct ExchangedTokensTests {
         var refreshes: [RefreshTrigger] { state.withLock { $0.refreshes } }
 
         func advance(by duration: Duration) { state.withLock { $0.now = $0.now + duration } }
-        func fail(_ kinds: ProviderError.Kind...) { state.withLock { $0.failures += kinds } }
+        func fail(_ kinds: TokenClientError.Kind...) { state.withLock { $0.failures += kinds } }
         func giveLife(_ life: Duration?) { state.withLock { $0.life = life } }
         func hold(_ isHeld: Bool) { state.withLock { $0.isHeld = isHeld } }
         func refresh(with outcome: RefreshOutcome) { state.withLock { $0.refresh = outcome } }
 
-        func exchange(_ session: Session, _ upstream: Int) async throws(ProviderError) -> ExchangedToken {
+        func exchange(_ session: Session, _ upstream: Int) async throws(TokenClientError) -> ExchangedToken {
             let number = state.withLock { state in
                 state.exchanges.append(
                     "\(upstream) \(String(decoding: session.tokens.accessToken.bytes, as: UTF8.self))")
@@ -40,7 +40,7 @@ struct ExchangedTokensTests {
             }
             while state.withLock({ $0.isHeld }) { await Task.yield() }
             let failure = state.withLock { $0.failures.isEmpty ? nil : $0.failures.removeFirst() }
-            if let failure { throw ProviderError(failure, in: .exchange) }
+            if let failure { throw TokenClientError(failure, in: .exchange) }
             return state.withLock { state in
                 ExchangedToken(
                     authorization: Secret("Bearer \(upstream)-\(session.id)-\(number)"),
@@ -73,7 +73,7 @@ struct ExchangedTokensTests {
         ExchangedTokens(
             refresher: scripted, observer: observer, clock: { scripted.now }, maxEntries: maxEntries,
             maxWaiters: maxWaiters
-        ) { (session, upstream, _) throws(ProviderError) in try await scripted.exchange(session, upstream) }
+        ) { (session, upstream, _) throws(TokenClientError) in try await scripted.exchange(session, upstream) }
     }
 
     private static let ticket: SessionTicket = {
@@ -111,7 +111,7 @@ struct ExchangedTokensTests {
         let session = session()
         #expect(cached(session) == nil)
         let outcome = await exchange(session)
-        guard case .token(let token) = outcome else {
+        guard case .active(let token) = outcome else {
             Issue.record("no token")
             return
         }
@@ -133,7 +133,7 @@ struct ExchangedTokensTests {
             for round in 0..<400 {
                 let (session, upstream) = (sessions[round % 8], round / 8 % 3)
                 group.addTask {
-                    guard case .token(let token) = await exchange(session, upstream) else {
+                    guard case .active(let token) = await exchange(session, upstream) else {
                         Issue.record("no token")
                         return
                     }
@@ -187,7 +187,7 @@ struct ExchangedTokensTests {
         _ = await exchange(old)
         let new = refreshed(old)
         #expect(cached(new) == nil)
-        guard case .token(let token) = await exchange(new) else {
+        guard case .active(let token) = await exchange(new) else {
             Issue.record("no token")
             return
         }
@@ -229,7 +229,7 @@ struct ExchangedTokensTests {
         _ = await exchange(session, 1)
         var rejected: [Secret] = []
         for seconds in 0..<12 {
-            guard case .token(let token) = await exchange(session) else {
+            guard case .active(let token) = await exchange(session) else {
                 Issue.record("no token")
                 return
             }
@@ -252,13 +252,13 @@ struct ExchangedTokensTests {
     @Test(
         "A rejected access token is refreshed once, and the new one is exchanged",
         arguments: [
-            .rejected("invalid_grant"), .rejected("invalid_token"), .misconfigured(.invalidRequest),
-        ] as [ProviderError.Kind])
-    func refreshes(kind: ProviderError.Kind) async {
+            .denied("invalid_grant"), .denied("invalid_token"), .misconfigured(.invalidRequest),
+        ] as [TokenClientError.Kind])
+    func refreshes(kind: TokenClientError.Kind) async {
         let session = session()
         scripted.fail(kind)
         scripted.refresh(with: .active(refreshed(session)))
-        guard case .token(let token) = await exchange(session) else {
+        guard case .active(let token) = await exchange(session) else {
             Issue.record("no token")
             return
         }
@@ -270,7 +270,7 @@ struct ExchangedTokensTests {
     @Test("A second rejection is 502, without another refresh")
     func rejectedTwice() async {
         let session = session()
-        scripted.fail(.rejected("invalid_grant"), .rejected("invalid_grant"))
+        scripted.fail(.denied("invalid_grant"), .denied("invalid_grant"))
         scripted.refresh(with: .active(refreshed(session)))
         #expect(await exchange(session) == .unavailable(status: 502, retryAfter: 1))
         #expect(scripted.refreshes.count == 1)
@@ -280,9 +280,9 @@ struct ExchangedTokensTests {
     @Test(
         "Other failures refresh nothing and are 502",
         arguments: [
-            .unavailable, .failed(.otherTokenType), .rejected("invalid_target"),
-        ] as [ProviderError.Kind])
-    func otherFailures(kind: ProviderError.Kind) async {
+            .unreachable, .failed(.otherTokenType), .denied("invalid_target"),
+        ] as [TokenClientError.Kind])
+    func otherFailures(kind: TokenClientError.Kind) async {
         scripted.fail(kind)
         #expect(await exchange(session()) == .unavailable(status: 502, retryAfter: 1))
         #expect(scripted.refreshes.isEmpty)
@@ -295,7 +295,7 @@ struct ExchangedTokensTests {
         let session = session()
         scripted.fail(.misconfigured(reason))
         for _ in 0..<3 {
-            guard case .misconfigured = await exchange(session) else {
+            guard case .failed(let problem) = await exchange(session), problem.code == .identityMisconfigured else {
                 Issue.record("another outcome")
                 return
             }
@@ -329,7 +329,7 @@ struct ExchangedTokensTests {
                 (.misconfigured(retryAfter: 3), .misconfigured(retryAfter: 3)),
             ] as [(RefreshOutcome, ExchangeOutcome)]).enumerated()
         {
-            scripted.fail(.rejected("invalid_grant"))
+            scripted.fail(.denied("invalid_grant"))
             scripted.refresh(with: outcome)
             #expect(await exchange(session(UInt64(number + 1))) == expected)
         }
@@ -339,11 +339,11 @@ struct ExchangedTokensTests {
     func backOff() async {
         let session = session()
         for delay in [1, 2, 4] {
-            scripted.fail(.unavailable)
+            scripted.fail(.unreachable)
             let before = scripted.exchanges.count
             _ = await exchange(session)
             for _ in 0..<10 {
-                guard case .unavailable(502, _) = await exchange(session) else {
+                guard case .failed(let problem) = await exchange(session), problem.status == 502 else {
                     Issue.record("no failure during the back-off")
                     return
                 }
@@ -351,7 +351,7 @@ struct ExchangedTokensTests {
             #expect(scripted.exchanges.count == before + 1)
             scripted.advance(by: .seconds(delay))
         }
-        guard case .token = await exchange(session) else {
+        guard case .active = await exchange(session) else {
             Issue.record("no token after the back-off")
             return
         }
@@ -360,9 +360,9 @@ struct ExchangedTokensTests {
     @Test("Another upstream of the same session is not affected by a failure")
     func independent() async {
         let session = session()
-        scripted.fail(.unavailable)
+        scripted.fail(.unreachable)
         _ = await exchange(session, 0)
-        guard case .token = await exchange(session, 1) else {
+        guard case .active = await exchange(session, 1) else {
             Issue.record("no token for the other upstream")
             return
         }
@@ -371,7 +371,7 @@ struct ExchangedTokensTests {
     @Test("Each exchange is one event")
     func events() async {
         let session = session()
-        scripted.fail(.rejected("invalid_target"))
+        scripted.fail(.denied("invalid_target"))
         _ = await exchange(session, 3)
         _ = await exchange(session, 4)
         let results = observer.all.compactMap { event -> String? in

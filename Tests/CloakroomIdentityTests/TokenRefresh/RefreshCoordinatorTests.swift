@@ -76,7 +76,7 @@ struct RefreshCoordinatorTests {
 @Suite("The back-off after a failed refresh")
 struct RefreshBackoffTests {
     private let now = Upstreams.now
-    private let failure = RefreshOutcome.unavailable(status: 502, retryAfter: 1)
+    private let failure = Problem(.unreachable)
 
     @Test("is jittered downwards by at most a quarter", arguments: [0, 1, 128, 255] as [UInt64])
     func jitter(spread: UInt64) throws {
@@ -96,25 +96,25 @@ struct RefreshBackoffTests {
         var coolOff = RefreshBackoff()
         #expect(coolOff.result(at: now) == nil)
         for _ in 0..<3 { coolOff.note(failure, spread: 0, now: now) }
-        #expect(coolOff.result(at: now)?.unavailable == [502, 4])
-        #expect(coolOff.result(at: now + .milliseconds(2_999))?.unavailable == [502, 2])
-        #expect(coolOff.result(at: now + .milliseconds(3_999))?.unavailable == [502, 1])
+        #expect(coolOff.result(at: now) == Problem(.unreachable, retryAfter: 4))
+        #expect(coolOff.result(at: now + .milliseconds(2_999)) == Problem(.unreachable, retryAfter: 2))
+        #expect(coolOff.result(at: now + .milliseconds(3_999)) == Problem(.unreachable, retryAfter: 1))
         #expect(coolOff.result(at: now + .seconds(4)) == nil)
     }
 
     @Test("keeps the kind of the failure")
     func kind() {
         var coolOff = RefreshBackoff()
-        coolOff.note(.misconfigured(retryAfter: 1), spread: 0, now: now)
-        coolOff.note(.misconfigured(retryAfter: 1), spread: 0, now: now)
-        #expect(coolOff.result(at: now)?.misconfigured == 2)
+        coolOff.note(Problem(.identityMisconfigured), spread: 0, now: now)
+        coolOff.note(Problem(.identityMisconfigured), spread: 0, now: now)
+        #expect(coolOff.result(at: now) == Problem(.identityMisconfigured, retryAfter: 2))
     }
 
     @Test("does not grow with store failures, which have their own retries")
     func store() {
         var coolOff = RefreshBackoff()
-        for _ in 0..<5 { coolOff.note(.storeUnavailable(retryAfter: 1), spread: 0, now: now) }
-        #expect(coolOff.result(at: now)?.storeRetryAfter == 1)
+        for _ in 0..<5 { coolOff.note(Problem(.storeUnavailable), spread: 0, now: now) }
+        #expect(coolOff.result(at: now) == Problem(.storeUnavailable, retryAfter: 1))
         #expect(coolOff.until == now + .seconds(1))
     }
 

@@ -16,7 +16,8 @@ struct LoginSpansTests {
             var browser = LoginBrowser(gateway)
             return try await browser.signIn()
         }
-        for error in [ProviderError(.rejected("invalid_grant"), in: .code), ProviderError(.unavailable, in: .code)] {
+        for error in [TokenClientError(.denied("invalid_grant"), in: .code), TokenClientError(.unreachable, in: .code)]
+        {
             gateway.provider.failRedeem(error)
             _ = try await spans.request {
                 var browser = LoginBrowser(gateway)

@@ -122,7 +122,7 @@ struct TokenExchangeTests {
         let made = Company.session(accessEnds: Timestamp(seconds: 4_000_000_000))
         let tokens = TokenSet(authorization: Secret("Bearer fresh"), obtainedAt: Timestamp(seconds: 1))
         let fresh = made.1.refreshed(with: SessionUpdate(tokens: tokens))
-        let exchanger = FakeExchanger { session in .token(Secret("Bearer exchanged-\(session.version)")) }
+        let exchanger = FakeExchanger { session in .active(Secret("Bearer exchanged-\(session.version)")) }
         let refresher = FakeRefresher { _, _ in .active(fresh) }
         let setup = Self.setup(
             made, exchanger: exchanger, refresher: refresher, scripts: [.request, .send(Self.rejected)],
@@ -144,7 +144,7 @@ struct TokenExchangeTests {
     func exchangedAgain(hasRefreshToken: Bool) async throws {
         // With a refresh token, but a refresh a moment ago.
         let made = Company.session(accessEnds: hasRefreshToken ? Timestamp(milliseconds: .max / 2) : nil)
-        let exchanger = FakeExchanger { _ in .token(Secret("Bearer new")) }
+        let exchanger = FakeExchanger { _ in .active(Secret("Bearer new")) }
         exchanger.cache("old")
         let refresher = FakeRefresher { _, _ in .ended(.refreshRejected) }
         refresher.isUseless.store(hasRefreshToken, ordering: .relaxed)
@@ -193,7 +193,7 @@ struct TokenExchangeTests {
         let exchanger = FakeExchanger { _ in
             asked.open()
             await gate.passed()
-            return .token(Secret("Bearer exchanged"))
+            return .active(Secret("Bearer exchanged"))
         }
         try await Self.setup(made, exchanger: exchanger, scripts: [.request, .send(Reply.ok)]).run { gateway in
             let client = try await gateway.client()

@@ -65,7 +65,7 @@ final class FakeExchanger: TokenExchanging {
     private let state = Mutex<(calls: [Call], cached: Secret?, dropped: [Secret])>(([], nil, []))
 
     init(
-        _ outcome: @escaping @Sendable (Session) async -> ExchangeOutcome = { _ in .token(Secret("Bearer exchanged")) }
+        _ outcome: @escaping @Sendable (Session) async -> ExchangeOutcome = { _ in .active(Secret("Bearer exchanged")) }
     ) {
         self.outcome = outcome
     }

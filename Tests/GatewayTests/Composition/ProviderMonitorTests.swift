@@ -93,11 +93,11 @@ struct ProviderMonitorTests {
     @Test(
         "A rejected response has a constant reason and a hint",
         arguments: [
-            (ProviderError.Reason.token(.wrongNonce), "wrong_nonce"), (.noIDToken, "no_id_token"),
+            (ResponseDefect.token(.wrongNonce), "wrong_nonce"), (.noIDToken, "no_id_token"),
             (.claimsTooLarge, "claims_too_large"), (.otherSubject, "other_subject"),
             (.invalidResponse, "invalid_response"), (.otherTokenType, "other_token_type"),
         ])
-    func rejections(reason: ProviderError.Reason, name: String) {
+    func rejections(reason: ResponseDefect, name: String) {
         monitor.record(.rejected(reason, in: .code))
         #expect(log.all.map { $0["reason"] } == [name])
         #expect(log.all.allSatisfy { $0["hint"]?.isEmpty == false && $0["event"] == "provider_response_rejected" })

@@ -2,7 +2,7 @@
 ///
 /// The raw value is for logs and metrics; it is never sent to a client. A rejected token changes nothing: no session is
 /// created, refreshed or ended.
-package enum TokenRejection: String, Error, Sendable, Hashable, CaseIterable {
+public enum TokenRejection: String, Error, Sendable, Hashable, CaseIterable {
     // The form (RFC 7515 §3.1, §5.2).
     case tooLong = "too_long"
     case notCompact = "not_compact"
@@ -55,8 +55,8 @@ package enum TokenRejection: String, Error, Sendable, Hashable, CaseIterable {
     case invalidTokenID = "invalid_jti"
 
     /// Whether newer keys of the provider might verify the token: then the key set is fetched, within the limits of
-    /// ``KeySetSchedule``, and the token is checked once more.
-    package var suggestsOtherKeys: Bool {
+    /// `KeySetSchedule`, and the token is checked once more.
+    public var suggestsOtherKeys: Bool {
         switch self {
         case .unknownKey, .ambiguousKey, .invalidSignatureWithoutKeyID: true
         default: false
@@ -64,7 +64,7 @@ package enum TokenRejection: String, Error, Sendable, Hashable, CaseIterable {
     }
 
     /// The first thing that an operator should check.
-    package var hint: StaticString {
+    public var hint: StaticString {
         switch self {
         case .tooLong: "the token exceeds 16 KiB; request fewer scopes or claims at the provider"
         case .notCompact, .invalidEncoding, .invalidHeader, .invalidPayload:
