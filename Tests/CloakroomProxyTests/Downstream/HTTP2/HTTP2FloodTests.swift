@@ -30,8 +30,7 @@ struct HTTP2FloodTests {
             },
         ])
     func flood(_ flood: Flood) async throws {
-        try await GatewaySetup([.head], Self.serves).http2().run { gateway in
-            let client = try await gateway.http2(.init(acknowledgesSettings: false))
+        try await GatewaySetup([.head], Self.serves).runHTTP2(.init(acknowledgesSettings: false)) { gateway, client in
             try await client.settle()
             client.send(flood.before)
             try await client.settle()
@@ -51,8 +50,7 @@ struct HTTP2FloodTests {
 
     @Test("Rule 56: 100,000 window updates that open nothing do not delay others", arguments: [0, 1] as [UInt32])
     func harmless(stream: UInt32) async throws {
-        try await GatewaySetup([.head], Self.serves).http2().run { gateway in
-            let client = try await gateway.http2(.init(acknowledgesSettings: false))
+        try await GatewaySetup([.head], Self.serves).runHTTP2(.init(acknowledgesSettings: false)) { gateway, client in
             client.send(Self.open)
             try await client.settle()
             for round in 0..<1_000 where !client.isClosed {
@@ -68,8 +66,7 @@ struct HTTP2FloodTests {
 
     @Test("Rule 56, CVE-2024-27316: a header block that never ends, ends its connection", arguments: [0, 16_000])
     func continuations(count: Int) async throws {
-        try await GatewaySetup(Self.serves).http2().run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup.serving.runHTTP2 { gateway, client in
             // Prevents an acknowledgement of settings between the frames.
             try await client.settle()
             client.send(.headers(1, block: HTTP2Fields.get().block, isWhole: false))
@@ -89,8 +86,7 @@ struct HTTP2FloodTests {
 
     @Test("Rule 56: 100,000 cookie crumbs of one request are rejected, and do not delay others")
     func crumbs() async throws {
-        try await GatewaySetup(Self.serves).http2().run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup.serving.runHTTP2 { gateway, client in
             try await client.settle()
             // `cookie: a=b` in the table, then references to it.
             client.send(.headers(1, block: HTTP2Fields.get().block + [0x60, 3, 0x61, 0x3d, 0x62]))
@@ -108,8 +104,7 @@ struct HTTP2FloodTests {
 
     @Test("Rule 56, RFC 7541 §7.3: repeated HPACK bombs get 431 or the end of the connection, and are not expanded")
     func bombs() async throws {
-        try await GatewaySetup(Self.serves).http2().run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup.serving.runHTTP2 { gateway, client in
             let value = Array(repeating: UInt8(0x61), count: 3_900)
             let remembered = [0x40, 1, 0x78] + HTTP2Fields.integer(value.count, prefix: 7) + value
             client.send(.headers(1, block: HTTP2Fields.get().block + remembered))
@@ -134,8 +129,8 @@ struct HTTP2FloodTests {
     func unreadHeads() async throws {
         let fields = (0..<15).map { "X-Large-\($0): \(String(repeating: "a", count: 1_000))\r\n" }.joined()
         let reply = "HTTP/1.1 200 OK\r\n\(fields)Content-Length: 0\r\n\r\n"
-        try await GatewaySetup([.request, .send(reply), .again]).http2().run { gateway in
-            let client = try await gateway.http2(.init(receiveBuffer: 16_384))
+        try await GatewaySetup.replying(reply).runHTTP2(.init(receiveBuffer: 16_384)) {
+            gateway, client in
             try await client.settle()
             try await client.setReading(false)
             // In all 240 MB of heads, which no window holds back.
@@ -152,8 +147,9 @@ struct HTTP2FloodTests {
 
     @Test("Rule 56, CVE-2019-9517: 100 responses behind a window of 1 byte are reset in time, and others are served")
     func windowOfOne() async throws {
-        try await GatewaySetup(Self.serves).http2 { $0.timeouts.bodyIdle = .milliseconds(300) }.run { gateway in
-            let client = try await gateway.http2(.init(settings: [.initialWindow(1)], sendsWindowUpdates: false))
+        try await GatewaySetup.serving.configuration { $0.timeouts.bodyIdle = .milliseconds(300) }.runHTTP2(
+            .init(settings: [.initialWindow(1)], sendsWindowUpdates: false)
+        ) { gateway, client in
             let ids = Array(stride(from: UInt32(1), to: 200, by: 2))
             client.send(ids.map { .headers($0, .get()) })
             try await eventually("heads") { ids.allSatisfy { client.stream($0).status == 200 } }
@@ -171,12 +167,11 @@ struct HTTP2FloodTests {
 
     @Test("Fifty bodies that the upstream does not read are buffered within limits, and end")
     func hoardedBodies() async throws {
-        try await GatewaySetup([.head, .reading(false)]).http2 {
+        try await GatewaySetup([.head, .reading(false)]).configuration {
             $0.timeouts.bodyIdle = .milliseconds(500)
             $0.timeouts.responseHead = .milliseconds(500)
         }
-        .run { gateway in
-            let client = try await gateway.http2()
+        .runHTTP2 { gateway, client async throws in
             let ids = Array(stride(from: UInt32(1), to: 100, by: 2))
             client.send(ids.map { .headers($0, .post(), ends: false) })
             for id in ids {

@@ -43,8 +43,9 @@ struct HTTP2FlowControlTests {
 
     @Test("A small response does not wait for a large one")
     func fairness() async throws {
-        try await GatewaySetup(Self.streams(megabytes: 64), Self.serves).http2().run { gateway in
-            let client = try await gateway.http2(.init(settings: [.initialWindow(1 << 20)], keepsBodies: false))
+        try await GatewaySetup(Self.streams(megabytes: 64), Self.serves).runHTTP2(
+            .init(settings: [.initialWindow(1 << 20)], keepsBodies: false)
+        ) { gateway, client in
             client.send(.headers(1, .get()))
             try await eventually("the first bytes") { client.stream(1).bodyCount > 0 }
             client.send(.headers(3, .get()))
@@ -92,19 +93,20 @@ struct HTTP2FlowControlTests {
 
     @Test("A client that reads slowly but steadily receives the complete body")
     func slowReader() async throws {
-        try await GatewaySetup(Self.responses(200_000)).steppedTime().http2 { $0.timeouts.bodyIdle = .seconds(15) }
-            .run { gateway in
-                let client = try await gateway.http2(.init(settings: [.initialWindow(0)], sendsWindowUpdates: false))
-                client.send(.windowUpdate(0, 1 << 20), .headers(1, .get()))
-                try await eventually("the response head") { client.stream(1).status == 200 }
-                for _ in 0..<20 {
-                    try await gateway.advance(.seconds(2))
-                    client.send(.windowUpdate(1, 10_000))
-                }
-                let response = try await client.response(1)
-                #expect(response.reset == nil)
-                #expect(response.bodyCount == 200_000)
+        try await GatewaySetup(Self.responses(200_000)).steppedTime().configuration {
+            $0.timeouts.bodyIdle = .seconds(15)
+        }
+        .runHTTP2(.init(settings: [.initialWindow(0)], sendsWindowUpdates: false)) { gateway, client in
+            client.send(.windowUpdate(0, 1 << 20), .headers(1, .get()))
+            try await eventually("the response head") { client.stream(1).status == 200 }
+            for _ in 0..<20 {
+                try await gateway.advance(.seconds(2))
+                client.send(.windowUpdate(1, 10_000))
             }
+            let response = try await client.response(1)
+            #expect(response.reset == nil)
+            #expect(response.bodyCount == 200_000)
+        }
     }
 
     @Test("§5.2.1: a body for an upstream that does not read stays in the client and blocks no other stream")
@@ -114,12 +116,11 @@ struct HTTP2FlowControlTests {
         let deaf: [ScriptedUpstream.Step] = [
             .head, .reading(false), .wait(gate), .reading(true), .body(total), .send(Reply.ok), .again,
         ]
-        try await GatewaySetup(deaf, Self.serves).http2 {
+        try await GatewaySetup(deaf, Self.serves).configuration {
             $0.limits.body = total
             $0.limits.requestBuffer = 0
         }
-        .run { gateway in
-            let client = try await gateway.http2()
+        .runHTTP2 { gateway, client in
             client.send(.headers(1, .post("/public/a", ("content-length", "\(total)")), ends: false))
             _ = try await gateway.upstream.request()
             let upload = Task { try await client.upload(1, total) }
@@ -135,8 +136,9 @@ struct HTTP2FlowControlTests {
 
     @Test("§6.9: the window of a discarded body is returned at once, even if the response waits for a window")
     func discardedBody() async throws {
-        try await GatewaySetup(Self.serves).http2 { $0.limits.body = 1_000 }.run { gateway in
-            let client = try await gateway.http2(.init(settings: [.initialWindow(0)], sendsWindowUpdates: false))
+        try await GatewaySetup.serving.configuration { $0.limits.body = 1_000 }.runHTTP2(
+            .init(settings: [.initialWindow(0)], sendsWindowUpdates: false)
+        ) { gateway, client in
             client.send(.headers(1, .post("/public/a", ("content-length", "100000")), ends: false))
             try await eventually("the response head") { client.stream(1).status == 413 }
             let piece = Array(repeating: UInt8(0x61), count: 16_384)

@@ -16,8 +16,7 @@ struct HTTP2FrameRuleTests {
             (.windowUpdate(0, 0x7fff_ffff), .flowControlError),
         ])
     func connectionError(_ frame: HTTP2WireFrame, _ code: HTTP2ErrorCode) async throws {
-        try await GatewaySetup([.head]).http2().run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup([.head]).runHTTP2 { gateway, client in
             try await client.settle()
             client.send(frame)
             #expect(try await client.error() == code)
@@ -33,8 +32,7 @@ struct HTTP2FrameRuleTests {
             (HTTP2WireFrame.windowUpdate(1, 0), HTTP2ErrorCode.protocolError), (.data(1, "a"), .streamClosed),
         ])
     func streamError(_ frame: HTTP2WireFrame, _ code: HTTP2ErrorCode) async throws {
-        try await GatewaySetup([.request], [.request, .send(Reply.ok), .again]).http2().run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup([.request], [.request, .send(Reply.ok), .again]).runHTTP2 { gateway, client in
             client.send(.headers(1, .get()))
             _ = try await gateway.upstream.request()
             client.send(frame)
@@ -48,8 +46,9 @@ struct HTTP2FrameRuleTests {
 
     @Test("Frames that arrive byte by byte are parsed as the same frames")
     func byteByByte() async throws {
-        try await GatewaySetup([.head, .body(5), .send(Reply.ok), .again]).http2().run { gateway in
-            let client = try await gateway.http2(.init(acknowledgesSettings: false, introducesItself: false))
+        try await GatewaySetup([.head, .body(5), .send(Reply.ok), .again]).runHTTP2(
+            .init(acknowledgesSettings: false, introducesItself: false)
+        ) { gateway, client in
             let bytes =
                 HTTP2WireFrame.preface + HTTP2WireFrame.settings([.initialWindow(100)]).bytes
                 + HTTP2WireFrame.headers(1, .post("/public/a", ("content-length", "5")), ends: false).bytes

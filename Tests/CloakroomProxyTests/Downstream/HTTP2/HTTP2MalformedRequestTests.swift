@@ -26,8 +26,7 @@ struct HTTP2MalformedRequestTests {
         let gate = Gate()
         let waits: [ScriptedUpstream.Step] = [.request, .wait(gate), .send(Reply.ok), .again]
         let serves: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again]
-        try await GatewaySetup(waits, serves).http2().run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup(waits, serves).runHTTP2 { gateway, client in
             client.send(.headers(1, .get("/public/1")))
             _ = try await gateway.upstream.request()
             var fields = HTTP2Fields.get()
@@ -50,9 +49,9 @@ struct HTTP2MalformedRequestTests {
         "RFC 9113 §8.1, §8.2: trailers that break a rule, or do not end the stream, are a stream error",
         arguments: [(":path", "/public/b", true), ("x", "a\r\n\r\nGET / HTTP/1.1", true), ("x", "y", false)])
     func trailers(name: String, value: String, ends: Bool) async throws {
-        try await GatewaySetup([.head], [.request, .send(Reply.ok), .again]).http2 { $0.limits.requestBuffer = 0 }.run {
-            gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup([.head], [.request, .send(Reply.ok), .again]).configuration {
+            $0.limits.requestBuffer = 0
+        }.runHTTP2 { gateway, client in
             client.send(.headers(1, .post(), ends: false), .data(1, "hello"))
             _ = try await gateway.upstream.request()
             client.send(.headers(1, HTTP2Fields([(name, value)]), ends: ends))

@@ -31,8 +31,7 @@ struct Provocation: Sendable, CustomTestStringConvertible {
     /// Provokes the resets of ten requests at a time, until the connection ends.
     func run() async throws {
         // The upstream never responds, so each forwarded request takes a connection of its own.
-        try await GatewaySetup([.head]).http2().run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup([.head]).runHTTP2 { gateway, client in
             try await eventually("settings") { !client.settings.isEmpty }
             var stream: UInt32 = 1
             while !client.isClosed, stream < 800 {
@@ -106,8 +105,7 @@ struct HTTP2ProvokedResetTests {
         "Rule 56, CVE-2023-44487: HEADERS and RST_STREAM in one write never reach the upstream",
         arguments: [true, false])
     func cancelledAtOnce(hasBody: Bool) async throws {
-        try await GatewaySetup([.request, .send(Reply.ok), .again]).http2().run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup.serving.runHTTP2 { gateway, client async throws in
             #expect(try await client.exchange(1, .get()).text == "ok")
             let frames = (0..<20).flatMap { index -> [HTTP2WireFrame] in
                 let id = UInt32(2 * index + 3)
@@ -126,8 +124,7 @@ struct HTTP2ProvokedResetTests {
     @Test(
         "Rule 56, CVE-2023-44487: a connection that resets its own streams ends before 2,000", arguments: [true, false])
     func rapid(isForwarded: Bool) async throws {
-        try await GatewaySetup([.request]).http2().run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup([.request]).runHTTP2 { gateway, client in
             try await client.settle()
             var stream: UInt32 = 1
             let fields = HTTP2Fields.get(isForwarded ? "/public/a" : "/nowhere")
@@ -146,8 +143,8 @@ struct HTTP2ProvokedResetTests {
 
     @Test("Rule 56: a declared body that never comes does not occupy the upstream beyond the body timeout")
     func missingBody() async throws {
-        try await GatewaySetup([.head]).http2 { $0.timeouts.bodyIdle = .milliseconds(300) }.run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup([.head]).configuration { $0.timeouts.bodyIdle = .milliseconds(300) }.runHTTP2 {
+            gateway, client in
             let ids = Array(stride(from: UInt32(1), to: 40, by: 2))
             client.send(ids.map { .headers($0, Self.five, ends: false) })
             for id in ids { #expect(try await client.response(id).status == 408) }
