@@ -122,47 +122,6 @@ struct SplitInputTests {
         }
     }
 
-    @Test("Mutations of the session neither crash nor depend on the cuts")
-    func mutations() {
-        var generator = SeededGenerator(seed: 4)
-        let session = Self.session()
-        for round in 0..<2_000 {
-            var bytes = session
-            for _ in 0..<Int.random(in: 1...4, using: &generator) {
-                let place = Int.random(in: 24..<bytes.count, using: &generator)
-                switch Int.random(in: 0..<4, using: &generator) {
-                case 0: bytes[place] ^= 1 << UInt8.random(in: 0..<8, using: &generator)
-                case 1: bytes[place] = UInt8.random(in: 0...255, using: &generator)
-                case 2: bytes.remove(at: place)
-                default: bytes.insert(UInt8.random(in: 0...9, using: &generator), at: place)
-                }
-            }
-            let ends = (0..<6).map { _ in Int.random(in: bytes.indices, using: &generator) }.sorted()
-            let whole = Self.run(bytes, ends: [])
-            let cut = Self.run(bytes, ends: ends)
-            if let difference = Self.difference(cut, whole) {
-                Issue.record("round \(round): \(difference) when cut at \(ends)")
-                return
-            }
-        }
-    }
-
-    @Test("Random bytes neither crash nor are they accepted")
-    func randomBytes() {
-        var generator = SeededGenerator(seed: 5)
-        for round in 0..<2_000 {
-            var bytes = (0..<Int.random(in: 0...200, using: &generator)).map { _ in
-                UInt8.random(in: 0...255, using: &generator)
-            }
-            if round.isMultiple(of: 2) {
-                bytes = TestFrame.preface + TestFrame.settings().bytes + bytes
-            }
-            let test = Self.connection()
-            _ = test.send(bytes)
-            #expect(TestFrame.parse(Array(test.connection.output.readableBytesView)).rest == 0)
-        }
-    }
-
     @Test("An incomplete frame stays in the input, a complete one does not")
     func rest() {
         let test = TestConnection()

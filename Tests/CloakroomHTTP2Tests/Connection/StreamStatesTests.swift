@@ -31,7 +31,8 @@ struct StreamStatesTests {
     }
 
     enum Frame: CaseIterable {
-        case data, lastData, headers, trailers, priority, reset, windowUpdate, continuation, pushPromise, unknown
+        case data, lastData, emptyEnd, headers, trailers, priority, reset, windowUpdate, continuation, pushPromise,
+            unknown
     }
 
     enum Result: Equatable {
@@ -62,9 +63,7 @@ struct StreamStatesTests {
         case (.halfClosed, _): .stream(.streamClosed)
         case (_, .reset), (_, .windowUpdate): .ignored
         case (.resetByGateway, _), (.answeredEarly, _), (.refused, _), (.malformed, _): .ignored
-        case (.resetByClient, .data), (.resetByClient, .lastData), (.ended, .data), (.ended, .lastData),
-            (.skipped, .data), (.skipped, .lastData), (.forgotten, .data), (.forgotten, .lastData):
-            .lateReset(.streamClosed)
+        case (_, .data), (_, .lastData), (_, .emptyEnd): .lateReset(.streamClosed)
         case (.resetByClient, _), (.ended, _): .connection(.streamClosed)
         case (.skipped, _), (.forgotten, _): .connection(.protocolError)
         }
@@ -101,6 +100,7 @@ struct StreamStatesTests {
         switch frame {
         case .data: .data(id, "a")
         case .lastData: .data(id, "a", end: true)
+        case .emptyEnd: .data(id, [], end: true)
         case .headers: test.headers(id)
         case .trailers: test.headers(id, [("x-sum", "1")], end: true)
         case .priority: .priority(id)

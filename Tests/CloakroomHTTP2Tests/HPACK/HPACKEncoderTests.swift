@@ -180,6 +180,56 @@ struct HPACKEncoderTests {
         }
     }
 
+    /// A response with 20 fields whose values no other response has.
+    private static func unique(_ number: Int) -> String {
+        "200 OK\r\n" + (0..<20).map { "X-Unique-\($0): value-\(number)-\($0)\r\n" }.joined()
+    }
+
+    @Test(
+        "Rule 54: the encoder uses at most 4,096 bytes, whatever size the client allows",
+        arguments: [4_097, 65_536, 1 << 20, Int(UInt32.max)])
+    func cap(_ size: Int) throws {
+        // The client's decoder has exactly 4,096 bytes, and fails on an update beyond.
+        let encoder = TestEncoder()
+        encoder.setTableLimit(size)
+        for number in 0..<300 {
+            for _ in 0..<3 {
+                #expect(try encoder.send(Self.unique(number)).last == "x-unique-19=value-\(number)-19")
+                #expect(encoder.tableSize <= 4_096)
+            }
+        }
+    }
+
+    @Test("Rule 54: the cost of a response does not grow with the number of distinct fields sent before")
+    func cost() throws {
+        let encoder = TestEncoder()
+        encoder.setTableLimit(.max)
+        var durations: [Duration] = []
+        for batch in 0..<30 {
+            let start = ContinuousClock.now
+            for index in 0..<100 { _ = try encoder.send(Self.unique(100 * batch + index)) }
+            durations.append(.now - start)
+        }
+        let early = durations.dropFirst().prefix(8).min() ?? .seconds(1)
+        let late = durations.suffix(8).min() ?? .zero
+        // A linear search of the fields sent before would take tens of times as long.
+        #expect(late < early * 5, "100 responses took \(early), later \(late)")
+    }
+
+    @Test("Rule 54: 1,000 changes of the table size between two responses cost no more than two updates")
+    func sizeChanges() throws {
+        let encoder = TestEncoder()
+        for _ in 0..<5 {
+            for number in 0..<1_000 {
+                encoder.setTableLimit(number % 2 == 0 ? 0 : Int.random(in: 1...Int(UInt32.max)))
+            }
+            #expect(try encoder.send(Self.lines) == Self.fields)
+            // To 0 in one byte, and to the last size in at most three; then the status follows.
+            #expect(encoder.block.first == 0x20)
+            #expect((encoder.block.firstIndex(of: 0x88) ?? .max) <= 4)
+        }
+    }
+
     @Test("Memory: nothing at first, bounded after many lines, little after compaction, which loses no entry")
     func memory() throws {
         let encoder = TestEncoder()

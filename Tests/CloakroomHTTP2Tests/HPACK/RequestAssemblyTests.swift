@@ -48,6 +48,29 @@ struct RequestAssemblyTests {
         #expect(request.block == RequestBlock())
     }
 
+    @Test("Has the fields that parsing the same head as HTTP/1.1 has")
+    func equalsParsed() throws {
+        let fields = [("x-a", ""), ("accept", "a, b"), ("cookie", "c=d"), ("x", "\u{ef} \u{fb01}")]
+        var head = RequestHead()
+        let result = try TestDecoder().decode(
+            BlockWriter(Self.pseudo + fields).bytes, limits: HeadLimits(), into: &head)
+        #expect(result == .request(RequestBlock()))
+        var parser = HeadParser(limits: HeadLimits())
+        var parsed = RequestHead()
+        var text = ByteBuffer(string: "GET /p?q HTTP/1.1\r\nhost: a.test\r\n")
+        text.writeString(fields.map { "\($0.0): \($0.1)\r\n" }.joined() + "\r\n")
+        #expect(try parser.parse(&text, into: &parsed))
+        #expect(head.text == parsed.text)
+        #expect(head.fields.map(\.name) == parsed.fields.map(\.name))
+        #expect(head.minorVersion == parsed.minorVersion)
+        // The fields after the host are adjacent lines up to the empty line, as consumers expect.
+        let last = try #require(head.fields.last)
+        #expect(last.valueRange.end + 4 == head.bytes.readableBytes)
+        for (field, next) in zip(head.fields.dropFirst(), head.fields.dropFirst(2)) {
+            #expect(field.valueRange.end + 2 == Int(next.nameStart))
+        }
+    }
+
     @Test("Fields that policy uses are known, whether they are literals or indices")
     func knownFields() throws {
         let decoder = TestDecoder()
@@ -149,7 +172,8 @@ struct RequestAssemblyTests {
             Request.fields + [(":status", "200")], Request.fields + [(":x", "y")], Request.fields + [(":", "")],
             Request.fields + [("x", "y"), (":protocol", "websocket")],
             Array(Request.fields.dropLast()) + [("x", "y"), (":authority", "a")],
-            [(":Method", "GET")] + Request.fields.dropFirst(),
+            [(":Method", "GET")] + Request.fields.dropFirst(), [], [("host", "a.test")],
+            Request.fields + [(":scheme", "https")],
         ])
     func pseudoFields(fields: [(String, String)]) throws {
         #expect(try Self.result(fields) == .malformed)
@@ -161,6 +185,10 @@ struct RequestAssemblyTests {
             (":method", "", false), (":method", "G ET", false), (":method", String(repeating: "A", count: 33), false),
             (":method", String(repeating: "A", count: 32), true), (":method", "M-SEARCH", true),
             (":scheme", "ftp", false),
+            (":scheme", "", false), (":authority", "a\r\nx: y", false), (":method", "GET\r\n", false),
+            (":method", "G\0", false),
+            (":method", "GÉT", false), (":method", "(", false), (":path", "/\r\n", false),
+            (":path", "/a HTTP/1.1\r\nx: y", false), (":path", "http://b/a", false), (":path", "/\0", false),
             (":scheme", "HTTPS", false), (":scheme", "http", true), (":path", "", false), (":path", "a", false),
             (":path", "*", false), (":path", "/a b", false), (":path", "/\u{7f}", false), (":path", "/\t", false),
             (":path", "/é", true), (":authority", "", true), (":authority", " a", false),
@@ -181,7 +209,8 @@ struct RequestAssemblyTests {
         "RFC 9113 §8.2: names and values that make a request malformed",
         arguments: [
             ("", "a"), ("A", "b"), ("aB", "c"), ("a b", "c"), ("a:", "b"), ("a\u{7f}", "b"), ("é", "b"),
-            ("a\r\nb", "c"),
+            ("a\r\nb", "c"), ("cookie", "a=b\r\nx: y"), ("a\r\n", "b"), ("a\0", "b"),
+            ("a", "b\rc"), ("a", "b\nc"), ("a", "\r\n"), ("te", "trailers "), ("te", "Trailers, gzip"),
             ("a", "\r"), ("a", "\n"), ("a", "b\r\nc: d"), ("a", "\u{0}"), ("a", "b\u{7f}c"), ("a", " b"), ("a", "b "),
             ("a", "\tb"), ("a", "b\t"), ("a", " "), ("connection", "close"), ("keep-alive", "1"),
             ("proxy-connection", "a"), ("transfer-encoding", "chunked"), ("upgrade", "a"), ("http2-settings", "a"),
@@ -191,6 +220,13 @@ struct RequestAssemblyTests {
     func malformed(name: String, value: String) throws {
         #expect(try Self.result(Request.fields + [(name, value)]) == .malformed)
         #expect(try Self.result(Request.fields + [(name, value), ("x", "y")]) == .malformed)
+    }
+
+    @Test(
+        "RFC 9113 §8.2.1: each of several cookie fields is a valid value",
+        arguments: [" a", "a ", "\ta", "a\t", "a\rb", "a\nb", "a\0", "a\u{7f}", "\r\n", " "])
+    func cookieValue(_ value: String) throws {
+        #expect(try Self.result(Self.pseudo + [("cookie", "a"), ("cookie", value)]) == .malformed)
     }
 
     @Test(
@@ -212,7 +248,7 @@ struct RequestAssemblyTests {
         #expect(head.bytes.getBytes(at: value.start, length: value.count) == [0x61, 0xff, 0x80, 0x62])
     }
 
-    @Test("Exceeded limits differ from malformed requests; a request that is both is malformed")
+    @Test("Rule 15, RFC 9110 §15.5: exceeded limits differ from malformed heads, and many small cookies count as one")
     func limits() throws {
         let long = String(repeating: "a", count: 100)
         var target = Self.pseudo
@@ -227,12 +263,14 @@ struct RequestAssemblyTests {
         #expect(try Self.result(large) == .tooLarge(.headTooLarge))
         #expect(
             try Self.result(Self.pseudo + (0..<30).map { ("cookie", "c\($0)=\(long)") }) == .tooLarge(.headTooLarge))
+        #expect(try Self.decode(Self.pseudo + (0..<10).map { ("cookie", "c\($0)=a") }).fields.count == 2)
         // Fields after the target, whose name is not known when it is dropped.
         let early = [(":path", "/" + String(repeating: long, count: 20)), (":method", "GET"), (":scheme", "https")]
         #expect(try Self.result(early + [(":authority", "a")]) == .tooLarge(.targetTooLong))
         let both = [("x", String(repeating: long, count: 11)), ("connection", "close")]
         for fields in [Self.pseudo + both, Self.pseudo + both.reversed()] {
             let decoder = TestDecoder()
+            // A request that is both is malformed.
             #expect(try decoder.result(BlockWriter(fields, .inserted).bytes) == .malformed)
         }
     }

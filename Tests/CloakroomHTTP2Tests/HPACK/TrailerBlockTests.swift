@@ -31,6 +31,7 @@ struct TrailerBlockTests {
         arguments: [
             (":path", "/"), (":status", "200"), ("connection", "close"), ("te", "trailers"), ("upgrade", "a"),
             ("transfer-encoding", "chunked"), ("X", "y"), ("a", "b\r\nc: d"), ("a", " b"), ("", "a"),
+            ("a", "b\r\n\r\nGET / HTTP/1.1"), ("a: 1\r\nb", "1"), ("a:b", "1"), ("a", "b\0c"),
         ])
     func malformed(name: String, value: String) throws {
         #expect(try Self.decode([("x", "y"), (name, value)]) == .malformed)

@@ -1,5 +1,4 @@
 import CloakroomCore
-import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 import NIOEmbedded
@@ -11,36 +10,14 @@ import Testing
 
 @Suite("Storage of connections, for reads of every size")
 struct ConnectionStorageTests {
-    /// Closes a channel without a socket at the end.
-    private final class ChannelOwner {
-        let channel = EmbeddedChannel()
-
-        func connect(_ config: ConfigSnapshot) throws -> DownstreamConnectionInfo {
-            let context = LoopContext(eventLoop: channel.embeddedEventLoop, config: config, loopCount: 1)
-            try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
-            return DownstreamConnectionInfo(channel: channel, context: context, isTLS: false)
-        }
-
-        deinit { _ = try? channel.finish(acceptAlreadyClosed: true) }
-    }
-
-    private static func config() throws -> ConfigSnapshot {
-        var settings = TelemetrySettings()
-        settings.isAccessLogEnabled = false
-        let configuration = GatewayConfiguration(
-            listeners: [], upstreams: [], routes: [], accounts: AccountsConfiguration(upstream: nil))
-        return try ConfigSnapshot(
-            configuration: configuration, sessions: FakeSessions(), refresher: FakeRefresher(),
-            accountEndpoints: FakeEndpoints(), telemetry: GatewayTelemetry(settings: settings), tracer: nil)
-    }
-
     @Test("Rule 77: until the protocol is known a connection keeps the preface of HTTP/2 at most, in all splits")
     func negotiation() throws {
-        let config = try Self.config()
+        let config = try GatewaySetup().makeConfig()
         let stream = PeerStream(start: Array(HTTP2WireFrame.preface.prefix(20))) { _ in HTTP2WireFrame.preface }
         try StorageProperty.check(stream, bound: 64, reads: 40) {
-            let owner = ChannelOwner()
-            let handler = ProtocolNegotiationHandler(try owner.connect(config), allowsHTTP2: true)
+            let owner = try EmbeddedConnection(config)
+            try owner.connect()
+            let handler = ProtocolNegotiationHandler(owner.info, allowsHTTP2: true)
             try owner.channel.pipeline.syncOperations.addHandler(handler)
             return { [owner] read in
                 owner.channel.pipeline.fireChannelRead(read)
@@ -52,7 +29,7 @@ struct ConnectionStorageTests {
     @Test("Rule 77: an HTTP/2 connection keeps storage for an unread frame, in all splits")
     func http2() throws {
         let start = HTTP2WireFrame.preface + HTTP2WireFrame.settings().bytes
-        let config = try Self.config()
+        let config = try GatewaySetup().makeConfig()
         // Field lines of 1,000 bytes that are not added to the table, after those of GET /nowhere.
         var block: [UInt8] = [0x82, 0x86, 0x04, 8] + Array("/nowhere".utf8) + [0x01, 1, 0x61]
         for _ in 0..<10 { block += [0x00, 1, 0x78, 97] + [UInt8](repeating: 0x61, count: 97) }
@@ -60,10 +37,9 @@ struct ConnectionStorageTests {
             HTTP2WireFrame(type: 1, flags: 5, stream: UInt32(2 * index + 1), payload: block).bytes
         }
         try StorageProperty.check(stream) {
-            let owner = ChannelOwner()
+            let owner = try EmbeddedConnection(config)
             let channel = owner.channel
-            try DownstreamPipeline.addHTTP2(try owner.connect(config))
-            let handler = try channel.pipeline.syncOperations.handler(type: HTTP2DownstreamHandler.self)
+            let handler = try owner.http2()
             return { [owner] read in
                 try owner.channel.writeInbound(read)
                 channel.embeddedEventLoop.run()
@@ -76,9 +52,8 @@ struct ConnectionStorageTests {
 
     @Test("Rule 77: objects that an HTTP/2 connection keeps for further requests keep no large heads")
     func recycledHeads() throws {
-        let owner = ChannelOwner()
-        try DownstreamPipeline.addHTTP2(try owner.connect(try Self.config()))
-        let handler = try owner.channel.pipeline.syncOperations.handler(type: HTTP2DownstreamHandler.self)
+        let owner = try EmbeddedConnection()
+        let handler = try owner.http2()
         // A field line of 3,000 bytes that is inserted into the table, and then used four times by each request.
         let start: [UInt8] = [0x82, 0x86, 0x04, 8] + Array("/nowhere".utf8) + [0x01, 1, 0x61]
         let insertion: [UInt8] = [0x40, 1, 0x78, 0x7f, 0xb9, 0x16] + [UInt8](repeating: 0x61, count: 3_000)
@@ -174,7 +149,7 @@ struct ConnectionStorageTests {
         let pair = try files.server("server", names: ["localhost"])
         let tls = try TLSListener(
             ListenerTLSConfiguration(certificateFile: pair.certificateFile, keyFile: pair.keyFile), allowsHTTP2: false)
-        let config = try Self.config()
+        let config = try GatewaySetup().makeConfig()
         let stream = PeerStream("GET /nowhere HTTP/1.1\r\nHost: a\r\nX: \(String(repeating: "a", count: 960))\r\n\r\n")
         // The flushes before the first check, and session tickets.
         try StorageProperty.check(stream, bound: (TLSOutput.uncheckedFlushes + 2) * 16_384, reads: 100) {
@@ -191,7 +166,7 @@ struct ConnectionStorageTests {
     @Test("Rule 80: the connections on which the most bytes wait end first")
     func largestFirst() throws {
         let loop = EmbeddedEventLoop()
-        let context = LoopContext(eventLoop: loop, config: try Self.config(), loopCount: 1)
+        let context = LoopContext(eventLoop: loop, config: try GatewaySetup().makeConfig(), loopCount: 1)
         context.start()
         defer { context.stop() }
         var ended: [Int] = []
@@ -211,9 +186,10 @@ struct ConnectionStorageTests {
 
     @Test("Rule 77: a health check keeps at most its limit and one read of a response, and nothing after its result")
     func healthCheck() throws {
+        let config = try GatewaySetup().makeConfig()
         let interim = "HTTP/1.1 103 Early Hints\r\nLink: \(String(repeating: "a", count: 1_000))\r\n\r\n"
         try StorageProperty.check(PeerStream(interim), bound: 4 * (HealthCheck.readLimit + 65_536)) {
-            let owner = ChannelOwner()
+            let owner = try EmbeddedConnection(config)
             let channel = owner.channel
             let done = channel.embeddedEventLoop.makePromise(of: HealthCheck.Outcome.self)
             let handler = HealthCheck.Handler(request: Array("GET / HTTP/1.1\r\n\r\n".utf8), done: done)

@@ -4,54 +4,47 @@ import Testing
 
 @Suite("Reuse of upstream connections (RFC 9112 §9.3)", .serialized)
 struct ConnectionReuseTests {
-    @Test("Two requests of two clients use one upstream connection")
-    func reuse() async throws {
-        try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
-            let first = try await gateway.client().exchange(Ask.get("/public/1"))
-            let second = try await gateway.client().exchange(Ask.get("/public/2"))
-            #expect(first.text == "ok")
-            #expect(second.text == "ok")
-            #expect(gateway.upstream.connections.count == 1)
-            #expect(gateway.upstream.requests.map(\.line) == ["GET /public/1 HTTP/1.1", "GET /public/2 HTTP/1.1"])
-        }
+    private static let closing = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
+    private static let keepAliveOf10 = "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok"
+
+    /// Requests of two clients to an upstream that serves several requests on each connection.
+    private static func reused(_ name: String, _ response: String) -> Scenario {
+        Scenario(
+            name, on: .replying(response), .each([Ask.get("/public/1"), Ask.get("/public/2")], 200, text: "ok"),
+            .run { #expect($0.upstream.connections.count == 1) },
+            sent: ["GET /public/1 HTTP/1.1", "GET /public/2 HTTP/1.1"])
+    }
+
+    /// A request, a response after which the connection is not usable, and another request.
+    private static func notReused(_ response: String, _ status: Int = 200, text: String = "ok") -> Scenario {
+        Scenario(
+            "not after \(response.debugDescription)",
+            on: GatewaySetup([.request, .send(response)], [.request, .send(Reply.ok)]),
+            .ask(Ask.get(), status, text: text), .ok(),
+            .run {
+                #expect($0.upstream.connections.count == 2)
+                try await $0.upstream.closed()
+            })
     }
 
     @Test(
-        "A connection that the upstream will not keep open is not reused (RFC 9112 §9.6)",
+        "A connection is used for further requests unless the upstream will not keep it open (RFC 9112 §9.6)",
         arguments: [
-            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
-            "HTTP/1.1 200 OK\r\nConnection: Keep-Alive, Close\r\nContent-Length: 2\r\n\r\nok",
-            "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            reused("Two requests of two clients use one upstream connection", Reply.ok),
+            reused("An HTTP/1.0 connection is reused if the response has Connection: keep-alive", keepAliveOf10),
+            notReused(closing),
+            notReused("HTTP/1.1 200 OK\r\nConnection: Keep-Alive, Close\r\nContent-Length: 2\r\n\r\nok"),
+            notReused("HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok"),
             // Extra bytes after a response are never parsed as the next one.
-            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
-            "HTTP/1.1 204 No Content\r\n\r\nx",
+            notReused(Reply.ok + "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"),
+            notReused(Reply.noContent + "x", 204, text: ""),
         ])
-    func notReused(response: String) async throws {
-        try await GatewaySetup([.request, .send(response)], [.request, .send(Reply.ok)]).run { gateway in
-            let client = try await gateway.client()
-            #expect(try await client.exchange(Ask.get()).text != "evil")
-            #expect(try await client.exchange(Ask.get()).text == "ok")
-            #expect(gateway.upstream.connections.count == 2)
-            try await gateway.upstream.closed()
-        }
-    }
-
-    @Test("An HTTP/1.0 connection is reused if the response has Connection: keep-alive (RFC 9112 §9.3)")
-    func keepAliveOf10() async throws {
-        let response = "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok"
-        try await GatewaySetup([.request, .send(response), .again]).run { gateway in
-            let client = try await gateway.client()
-            #expect(try await client.exchange(Ask.get()).version == "HTTP/1.1")
-            #expect(try await client.exchange(Ask.get()).text == "ok")
-            #expect(gateway.upstream.connections.count == 1)
-        }
-    }
+    func reuse(row: Scenario) async throws { try await row.run() }
 
     @Test("An idle connection is closed one second before the Keep-Alive timeout of the upstream (RFC 2068 §19.7.1.1)")
     func keepAliveTimeout() async throws {
         let response = "HTTP/1.1 200 OK\r\nKeep-Alive: timeout=5\r\nContent-Length: 2\r\n\r\nok"
-        try await GatewaySetup([.request, .send(response), .again]).steppedTime().run { gateway in
-            let client = try await gateway.client()
+        try await GatewaySetup.replying(response).steppedTime().run { gateway, client in
             #expect(try await client.exchange(Ask.get()).text == "ok")
             try await gateway.advance(.milliseconds(3_900))
             #expect(gateway.upstream.connections.first?.isClosed == false)
@@ -66,8 +59,7 @@ struct ConnectionReuseTests {
         try await GatewaySetup(
             [.request, .send(Reply.ok), .wait(gate), .send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")],
             [.request, .send(Reply.ok)]
-        ).run { gateway in
-            let client = try await gateway.client()
+        ).run { gateway, client in
             #expect(try await client.exchange(Ask.get()).text == "ok")
             gate.open()
             try await gateway.upstream.closed()
@@ -78,7 +70,7 @@ struct ConnectionReuseTests {
 
     @Test("An idle connection is closed after its idle timeout")
     func idleTimeout() async throws {
-        try await GatewaySetup([.request, .send(Reply.ok), .again])
+        try await GatewaySetup.serving
             .configuration {
                 $0.upstreams[0].pool.idleTimeout = .milliseconds(100)
                 $0.timeouts.bodyIdle = .milliseconds(500)
@@ -93,72 +85,51 @@ struct ConnectionReuseTests {
 
     private static let stale: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .request, .close]
 
-    @Test(
-        "If a reused connection closes before the first response byte, an idempotent request is sent again (RFC 9110 §9.2.2)",
-        arguments: ["GET", "HEAD", "DELETE", "OPTIONS"])
-    func retried(method: String) async throws {
-        try await GatewaySetup(Self.stale, [.request, .send(Reply.ok)]).run { gateway in
-            let client = try await gateway.client()
-            #expect(try await client.exchange(Ask.get()).text == "ok")
-            let response = try await client.exchange(
-                "\(method) /public/a HTTP/1.1\r\nHost: a\r\n\r\n", isToHead: method == "HEAD")
-            #expect(response.status == 200)
-            #expect(gateway.upstream.connections.count == 2)
-            #expect(gateway.upstream.connections[1].requests.map(\.line) == ["\(method) /public/a HTTP/1.1"])
-            try await gateway.metric(
-                "cloakroom_upstream_retries_total{outcome=\"sent\",reason=\"stale\",upstream=\"api\"} 1")
-        }
+    private static func ask(_ method: String, _ fields: String = "") -> String {
+        "\(method) /public/a HTTP/1.1\r\nHost: a\r\n\(fields)\r\n"
     }
 
-    @Test("It is sent once more, and not twice")
-    func retriedOnce() async throws {
-        try await GatewaySetup(Self.stale, [.request, .close]).run { gateway in
-            let client = try await gateway.client()
-            #expect(try await client.exchange(Ask.get()).text == "ok")
-            let response = try await client.exchange(Ask.get())
-            #expect(response.status == 502)
-            #expect(response.code == "failed_request")
-            #expect(gateway.upstream.requests.count == 3)
-        }
+    /// A request that is sent again, after one that made the connection a reused one.
+    private static func retried(_ method: String) -> Scenario {
+        Scenario(
+            "\(method) on a reused connection that closes before the first response byte",
+            on: GatewaySetup(stale, [.request, .send(Reply.ok)]), .ok(), .ask(ask(method), 200),
+            .run {
+                let connections = $0.upstream.connections
+                #expect(connections.count == 2)
+                #expect(connections.last?.requests.map(\.line) == ["\(method) /public/a HTTP/1.1"])
+            }, metrics: ["cloakroom_upstream_retries_total{outcome=\"sent\",reason=\"stale\",upstream=\"api\"} 1"])
     }
 
-    @Test(
-        "The first request on a new connection is sent once more if its method permits it",
-        arguments: [("GET", 2), ("HEAD", 2), ("OPTIONS", 2), ("DELETE", 1), ("PUT", 1)])
-    func freshIsReset(method: String, sends: Int) async throws {
-        try await GatewaySetup([.request, .close]).run { gateway in
-            let response = try await gateway.client().exchange(
-                "\(method) /public/a HTTP/1.1\r\nHost: a\r\n\r\n", isToHead: method == "HEAD")
-            #expect(response.status == 502)
-            #expect(gateway.upstream.requests.count == sends)
-        }
+    /// A request that is not sent again, after one that made the connection a reused one.
+    private static func notRetried(_ name: String, _ request: String, _ script: [ScriptedUpstream.Step] = stale)
+        -> Scenario
+    {
+        Scenario(
+            name, on: GatewaySetup(script, [.request, .send(Reply.ok)]), .ok(), .ask(request, 502),
+            .run { #expect($0.upstream.connections.count == 1) }, sent: ["…", "…"])
+    }
+
+    /// The first request on a new connection that is closed.
+    private static func fresh(_ method: String, sends count: Int) -> Scenario {
+        Scenario(
+            "\(method) on a new connection is sent \(count) times", on: GatewaySetup([.request, .close]),
+            .ask(ask(method), 502), sent: Array(repeating: "…", count: count))
     }
 
     @Test(
-        "A request that is not idempotent is never sent twice",
+        "A request is sent once more if its method and the state of its connection permit it (RFC 9110 §9.2.2)",
         arguments: [
-            "POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n",
-            "POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc",
+            retried("GET"), retried("HEAD"), retried("DELETE"), retried("OPTIONS"),
+            Scenario(
+                "It is sent once more, and not twice", on: GatewaySetup(stale, [.request, .close]), .ok(),
+                .ask(Ask.get(), 502, "failed_request"), sent: ["…", "…", "…"]),
+            fresh("GET", sends: 2), fresh("HEAD", sends: 2), fresh("OPTIONS", sends: 2), fresh("DELETE", sends: 1),
+            fresh("PUT", sends: 1), notRetried("POST", ask("POST", "Content-Length: 0\r\n")),
+            notRetried("POST with a body", ask("POST", "Content-Length: 3\r\n") + "abc"),
+            notRetried(
+                "Nothing is sent again after the first response byte", Ask.get(),
+                [.request, .send(Reply.ok), .request, .send("H"), .close]),
         ])
-    func notRetried(request: String) async throws {
-        try await GatewaySetup(Self.stale, [.request, .send(Reply.ok)]).run { gateway in
-            let client = try await gateway.client()
-            #expect(try await client.exchange(Ask.get()).text == "ok")
-            #expect(try await client.exchange(request).status == 502)
-            #expect(gateway.upstream.connections.count == 1)
-            #expect(gateway.upstream.requests.count == 2)
-        }
-    }
-
-    @Test("Nothing is sent again after the first response byte (RFC 9110 §9.2.2)")
-    func notRetriedAfterAByte() async throws {
-        try await GatewaySetup(
-            [.request, .send(Reply.ok), .request, .send("H"), .close], [.request, .send(Reply.ok)]
-        ).run { gateway in
-            let client = try await gateway.client()
-            #expect(try await client.exchange(Ask.get()).text == "ok")
-            #expect(try await client.exchange(Ask.get()).status == 502)
-            #expect(gateway.upstream.connections.count == 1)
-        }
-    }
+    func retry(row: Scenario) async throws { try await row.run() }
 }

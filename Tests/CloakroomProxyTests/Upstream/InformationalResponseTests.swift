@@ -8,8 +8,8 @@ struct InformationalResponseTests {
 
     @Test("Rule 78: the gateway asks for the body itself; the upstream gets no Expect, and the request with its body")
     func `continue`() async throws {
-        try await GatewaySetup([.request, .send("HTTP/1.1 100 Continue\r\n\r\n" + Reply.ok), .again]).run { gateway in
-            let client = try await gateway.client()
+        try await GatewaySetup([.request, .send("HTTP/1.1 100 Continue\r\n\r\n" + Reply.ok), .again]).run {
+            gateway, client async throws in
             client.send(Self.expecting + "Content-Length: 5\r\n\r\n")
             #expect(try await client.response().status == 100)
             await gateway.settle()
@@ -26,8 +26,7 @@ struct InformationalResponseTests {
     @Test("Rule 78: in HTTP/2 the gateway asks for the body once")
     func continueInHTTP2() async throws {
         let unsolicited = "HTTP/1.1 100 Continue\r\n\r\n"
-        try await GatewaySetup([.request, .send(unsolicited + Reply.ok)]).http2().run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup([.request, .send(unsolicited + Reply.ok)]).runHTTP2 { gateway, client in
             let fields = HTTP2Fields.post("/public/a", ("content-length", "5"), ("expect", "100-continue"))
             client.send(.headers(1, fields, ends: false))
             try await eventually("100") { client.stream(1).interim == ["100"] }
@@ -44,8 +43,7 @@ struct InformationalResponseTests {
     func earlyHints() async throws {
         let hints = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\nConnection: close\r\n\r\n"
         let unknown = "HTTP/1.1 199 Whatever\r\n\r\n"
-        try await GatewaySetup([.request, .send(hints + unknown + hints + Reply.ok), .again]).run { gateway in
-            let client = try await gateway.client()
+        try await GatewaySetup([.request, .send(hints + unknown + hints + Reply.ok), .again]).run { gateway, client in
             let first = try await client.exchange(Ask.get())
             #expect(first.status == 103)
             #expect(first["Link"] == "</a.css>; rel=preload")
@@ -58,37 +56,20 @@ struct InformationalResponseTests {
         }
     }
 
-    @Test("They are not forwarded to HTTP/1.0 clients (RFC 9110 §15.2)")
-    func notTo10() async throws {
-        let hints = "HTTP/1.1 103 Early Hints\r\n\r\n"
-        try await GatewaySetup([.request, .send(hints + Reply.ok)]).run { gateway in
-            let response = try await gateway.client().exchange("GET /public/a HTTP/1.0\r\n\r\n")
-            #expect(response.status == 200)
-            #expect(response.text == "ok")
-        }
-    }
+    private static let upgrade = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
 
-    @Test("An unsolicited 101 (Switching Protocols) is 502 (RFC 9110 §15.2.2)")
-    func switchingProtocols() async throws {
-        let response = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
-        try await GatewaySetup([.request, .send(response)], [.request, .send(Reply.ok)]).run { gateway in
-            let client = try await gateway.client()
-            let response = try await client.exchange(
-                Ask.get("/public/a", "Connection: Upgrade", "Upgrade: websocket"))
-            #expect(response.status == 502)
-            #expect(response.code == "failed_request")
-            #expect(gateway.upstream.requests[0].values("Upgrade").isEmpty)
-            try await gateway.upstream.closed()
-            #expect(try await client.exchange(Ask.get()).text == "ok")
-        }
-    }
-
-    @Test("An interim response that declares a body is malformed")
-    func interimWithBothLengths() async throws {
-        let hints = "HTTP/1.1 103 Early Hints\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
-        try await GatewaySetup([.request, .send(hints + Reply.ok)]).run { gateway in
-            let response = try await gateway.client().exchange(Ask.get())
-            #expect(response.status == 502)
-        }
-    }
+    @Test(
+        "Those that do not reach the client",
+        arguments: [
+            Scenario(
+                "They are not forwarded to HTTP/1.0 clients (RFC 9110 §15.2)",
+                on: GatewaySetup([.request, .send("HTTP/1.1 103 Early Hints\r\n\r\n" + Reply.ok)]),
+                .ok("GET /public/a HTTP/1.0\r\n\r\n")),
+            Scenario(
+                "An unsolicited 101 (Switching Protocols) is 502 (RFC 9110 §15.2.2)",
+                on: GatewaySetup([.request, .send(upgrade)], [.request, .send(Reply.ok)]),
+                .ask(Ask.get("/public/a", "Connection: Upgrade", "Upgrade: websocket"), 502, "failed_request"),
+                .run { try await $0.upstream.closed() }, .ok(), sent: [.init("…", has: ["Upgrade"]), "…"]),
+        ])
+    func dropped(row: Scenario) async throws { try await row.run() }
 }

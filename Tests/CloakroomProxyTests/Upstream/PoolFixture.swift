@@ -1,4 +1,5 @@
 import CloakroomCore
+import Testing
 
 @testable import CloakroomProxy
 
@@ -76,18 +77,16 @@ final class PoolFixture {
     }
 
     /// Requests a connection, and establishes it.
-    func establish(_ waiter: Int, _ target: Int = 0, streams: Int = 1) -> PooledTestConnection? {
-        guard case .waitAndConnect(_, let id) = lease(waiter, target) else { return nil }
-        let connection = connection(id, to: target)
-        guard machine.connected(connection, streams: streams) == .handOver(connection, to: waiter) else { return nil }
+    func establish(_ waiter: Int, _ target: Int = 0, streams: Int = 1) throws -> PooledTestConnection {
+        let connection = connection(try #require(lease(waiter, target).attempt), to: target)
+        try #require(machine.connected(connection, streams: streams) == .handOver(connection, to: waiter))
         return connection
     }
 
     /// Establishes a connection that becomes idle.
-    func establishIdle(_ target: Int = 0) -> PooledTestConnection? {
-        guard let connection = establish(-1, target), machine.released(connection) == .keep(connection) else {
-            return nil
-        }
+    func establishIdle(_ target: Int = 0) throws -> PooledTestConnection {
+        let connection = try establish(-1, target)
+        try #require(machine.released(connection) == .keep(connection))
         return connection
     }
 

@@ -37,8 +37,7 @@ struct UnreadInterimTests {
 
     @Test("In HTTP/2 they are dropped too and do not accumulate; the final response arrives")
     func http2() async throws {
-        try await Self.setup.http2().run { gateway in
-            let client = try await gateway.http2(.init(receiveBuffer: 65_536, reads: false))
+        try await Self.setup.runHTTP2(.init(receiveBuffer: 65_536, reads: false)) { gateway, client in
             client.send(.headers(1, .get()))
             try await eventually("the last hint") { gateway.upstream.connections.first?.sent ?? 0 >= Self.total }
             try await client.channel.setOption(.autoRead, value: true).get()

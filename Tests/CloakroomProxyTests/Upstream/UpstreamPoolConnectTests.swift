@@ -8,7 +8,7 @@ struct UpstreamPoolConnectTests {
     @Test("A lost connection is replaced if a request waits, with the same permit")
     func replaced() throws {
         let pool = PoolFixture(max: 1)
-        let connection = try #require(pool.establish(1))
+        let connection = try pool.establish(1)
         #expect(pool.lease(2).waits)
         let attempt = try #require(pool.machine.gone(connection).attempt)
         #expect(pool.machine.connectionCount == 1)
@@ -120,7 +120,7 @@ struct UpstreamPoolConnectTests {
     @Test("At the limit of requests in flight requests wait though connections are idle, in order")
     func held() throws {
         let pool = PoolFixture(pending: 3)
-        let connection = try #require(pool.establishIdle())
+        let connection = try pool.establishIdle()
         #expect(pool.machine.hold(1, now: 0).waits)
         #expect(pool.machine.isHeld)
         #expect(pool.lease(2).waits)
@@ -143,7 +143,7 @@ struct UpstreamPoolConnectTests {
     @Test("An attempt that is abandoned fails no request and returns its permit")
     func abandoned() throws {
         let pool = PoolFixture(max: 1)
-        let connection = try #require(pool.establish(1))
+        let connection = try pool.establish(1)
         #expect(pool.lease(2).waits)
         let attempt = try #require(pool.machine.gone(connection).attempt)
         #expect(pool.machine.abandon(attempt) == .nothing)

@@ -8,7 +8,7 @@ struct UpstreamPoolPermitTests {
     /// Two loops with 4 permits: one guaranteed to each, two common ones, which the first loop uses.
     private static func twoLoops() throws -> (PoolFixture, PoolFixture, [PooledTestConnection]) {
         let pool = PoolFixture(max: 4, pending: 40, loops: 2)
-        let connections = try (1...3).map { try #require(pool.establish($0)) }
+        let connections = try (1...3).map { try pool.establish($0) }
         return (pool, pool.other(1), connections)
     }
 
@@ -24,7 +24,7 @@ struct UpstreamPoolPermitTests {
     func starved() throws {
         let (pool, other, connections) = try Self.twoLoops()
         for index in [1, 0, 2] { #expect(pool.machine.released(connections[index]) == .keep(connections[index])) }
-        _ = try #require(other.establish(1))
+        _ = try other.establish(1)
         guard case .wait(_, asksOthers: true) = other.lease(2), case .wait(_, asksOthers: false) = other.lease(3) else {
             Issue.record("must ask once")
             return
@@ -45,7 +45,7 @@ struct UpstreamPoolPermitTests {
     @Test("A loop that waits again asks again, even if it is still registered for a request that has left")
     func asksAgain() throws {
         let (pool, other, connections) = try Self.twoLoops()
-        _ = try #require(other.establish(1))
+        _ = try other.establish(1)
         let action = other.lease(2)
         other.machine.cancel(try #require(action.waiter))
         let next = other.lease(3)
@@ -57,7 +57,7 @@ struct UpstreamPoolPermitTests {
     @Test("A loop that was asked while no connection was idle gives up the next one")
     func owed() throws {
         let (pool, other, connections) = try Self.twoLoops()
-        _ = try #require(other.establish(1))
+        _ = try other.establish(1)
         #expect(other.lease(2).waits)
         #expect(pool.machine.starved() == .nothing)
         #expect(pool.lease(9).waits)
@@ -75,9 +75,9 @@ struct UpstreamPoolPermitTests {
         let pool = PoolFixture(max: 6, pending: 60, loops: 3)
         let second = pool.other(1)
         let third = pool.other(2)
-        let connections = try (1...4).map { try #require(pool.establish($0)) }
-        let own = try #require(second.establish(1))
-        _ = try #require(third.establish(1))
+        let connections = try (1...4).map { try pool.establish($0) }
+        let own = try second.establish(1)
+        _ = try third.establish(1)
         #expect(second.lease(2).waits)
         #expect(third.lease(2).waits)
         #expect(third.connections.holders == [0])
@@ -94,7 +94,7 @@ struct UpstreamPoolPermitTests {
     @Test("A permit that a closed connection returns wakes a loop that waits")
     func woken() throws {
         let (pool, other, connections) = try Self.twoLoops()
-        _ = try #require(other.establish(1))
+        _ = try other.establish(1)
         #expect(other.lease(2).waits)
         #expect(pool.machine.gone(connections[0]) == .wake(loop: 1))
         #expect(other.machine.permitAvailable().attempt != nil)
@@ -106,9 +106,9 @@ struct UpstreamPoolPermitTests {
     func idleFirst() throws {
         let pool = PoolFixture(max: 4, pending: 40, loops: 2)
         let other = pool.other(1)
-        let idle = try #require(pool.establishIdle(1))
+        let idle = try pool.establishIdle(1)
         pool.targets.unusable = [1]
-        let connections = try (1...3).map { try #require(other.establish($0)) }
+        let connections = try (1...3).map { try other.establish($0) }
         #expect(other.lease(4).waits)
         #expect(other.machine.gone(connections[0]).attempt != nil)
         #expect(other.machine.gone(connections[1]) == .nothing)
@@ -122,7 +122,7 @@ struct UpstreamPoolPermitTests {
         let pool = PoolFixture(max: 3, pending: 30, loops: 3)
         let second = pool.other(1)
         let third = pool.other(2)
-        let connections = try (1...3).map { try #require(pool.establish($0)) }
+        let connections = try (1...3).map { try pool.establish($0) }
         let waiter = try #require(second.lease(1).waiter)
         #expect(third.lease(1).waits)
         #expect(pool.machine.gone(connections[0]) == .wake(loop: 1))
@@ -134,10 +134,10 @@ struct UpstreamPoolPermitTests {
     @Test("Connections to a target that vanished are closed: idle ones at once, leased ones when they are released")
     func vanished() throws {
         let pool = PoolFixture(max: 6)
-        let idle = try #require(pool.establishIdle(0))
-        let kept = try #require(pool.establishIdle(1))
+        let idle = try pool.establishIdle(0)
+        let kept = try pool.establishIdle(1)
         #expect(pool.lease(1, 0) == .use(idle))
-        let leased = try #require(pool.establish(2, 0))
+        let leased = try pool.establish(2, 0)
         #expect(pool.machine.released(idle) == .keep(idle))
         let attempt = try #require(pool.lease(3, 0, isFresh: true).attempt)
         // The target at index 1 moves to index 0, and a new one comes.
@@ -161,9 +161,9 @@ struct UpstreamPoolPermitTests {
     @Test("A slot of a vanished target is used again only after its last connection has ended")
     func slots() throws {
         let pool = PoolFixture(max: 8, targets: 1)
-        let leased = try #require(pool.establish(1, 0))
+        let leased = try pool.establish(1, 0)
         #expect(pool.machine.targetsChanged([-1]) == ClosedConnections())
-        let second = try #require(pool.establish(2, 0))
+        let second = try pool.establish(2, 0)
         #expect(pool.machine.released(second) == .keep(second))
         #expect(pool.lease(3, 0) == .use(second))
         #expect(pool.machine.released(leased) == .close(leased, .nothing))
@@ -177,7 +177,7 @@ struct UpstreamPoolPermitTests {
         "Two new targets with the same previous index, and previous indices that do not exist, get no connection of it")
     func wrongIndices() throws {
         let pool = PoolFixture(max: 8, targets: 1)
-        let idle = try #require(pool.establishIdle(0))
+        let idle = try pool.establishIdle(0)
         #expect(pool.machine.targetsChanged([7, 0, 0, -5]) == ClosedConnections())
         for target in [0, 2, 3] { #expect(pool.lease(target, target).attempt != nil) }
         #expect(pool.lease(9, 1) == .use(idle))
@@ -187,7 +187,7 @@ struct UpstreamPoolPermitTests {
     func vanishedWakes() throws {
         let (pool, other, connections) = try Self.twoLoops()
         for connection in connections { #expect(pool.machine.released(connection) == .keep(connection)) }
-        _ = try #require(other.establish(1))
+        _ = try other.establish(1)
         #expect(other.lease(2).waits)
         let closed = pool.machine.targetsChanged([-1])
         #expect(closed.connections.count == 3)

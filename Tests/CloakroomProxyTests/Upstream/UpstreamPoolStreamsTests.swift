@@ -8,7 +8,7 @@ struct UpstreamPoolStreamsTests {
     @Test("One connection serves as many requests at once as it has streams, then another is opened")
     func streams() throws {
         let pool = PoolFixture(max: 2, streams: 3)
-        let connection = try #require(pool.establish(1, streams: 3))
+        let connection = try pool.establish(1, streams: 3)
         #expect(pool.lease(2) == .use(connection))
         #expect(pool.lease(3) == .use(connection))
         #expect(pool.machine.leasedCount == 3)
@@ -55,7 +55,7 @@ struct UpstreamPoolStreamsTests {
     @Test("A connection with fewer streams than expected is followed by idle connections to other targets")
     func fewerButIdle() throws {
         let pool = PoolFixture(max: 2, streams: 100)
-        let idle = try #require(pool.establish(0, 1, streams: 100))
+        let idle = try pool.establish(0, 1, streams: 100)
         let attempt = try #require(pool.lease(1, 0).attempt)
         #expect(pool.lease(2, 0).waits)
         #expect(pool.machine.released(idle) == .handOver(idle, to: 1))
@@ -72,7 +72,7 @@ struct UpstreamPoolStreamsTests {
     @Test("A connection with fewer streams than expected is followed by one with the permit of an idle connection")
     func fewerButUnusable() throws {
         let pool = PoolFixture(max: 2, streams: 100)
-        let idle = try #require(pool.establishIdle(1))
+        let idle = try pool.establishIdle(1)
         pool.targets.unusable = [1]
         let attempt = try #require(pool.lease(1, 0, isFresh: true).attempt)
         let connection = pool.connection(attempt)
@@ -104,7 +104,7 @@ struct UpstreamPoolStreamsTests {
     @Test("More streams serve requests that wait, fewer streams end no lease")
     func room() throws {
         let pool = PoolFixture(max: 1)
-        let connection = try #require(pool.establish(1))
+        let connection = try pool.establish(1)
         for waiter in 2...5 { #expect(pool.lease(waiter).waits) }
         #expect(pool.machine.room(connection, leases: 1, further: 2) == .handOver(connection, to: 2))
         #expect(pool.machine.next(for: connection) == .handOver(connection, to: 3))
@@ -125,7 +125,7 @@ struct UpstreamPoolStreamsTests {
     @Test("More streams of a connection to an unusable target serve no request")
     func roomUnusable() throws {
         let pool = PoolFixture(max: 1)
-        let connection = try #require(pool.establish(1))
+        let connection = try pool.establish(1)
         #expect(pool.lease(2).waits)
         pool.targets.unusable = [0]
         #expect(pool.machine.room(connection, leases: 1, further: 3) == .nothing)
@@ -136,8 +136,8 @@ struct UpstreamPoolStreamsTests {
     @Test("An idle connection without room is kept, and closed as soon as a request needs its permit")
     func noRoom() throws {
         let pool = PoolFixture(max: 2)
-        let first = try #require(pool.establish(1, 0))
-        let second = try #require(pool.establish(2, 1))
+        let first = try pool.establish(1, 0)
+        let second = try pool.establish(2, 1)
         #expect(pool.machine.room(first, leases: 0, further: 0) == .keep(first))
         #expect(pool.machine.idleCount == 1)
         let action = pool.lease(3, 0)
@@ -152,7 +152,7 @@ struct UpstreamPoolStreamsTests {
     @Test("A connection reports further leases than the pool knows")
     func moreLeases() throws {
         let pool = PoolFixture(max: 1)
-        let connection = try #require(pool.establishIdle())
+        let connection = try pool.establishIdle()
         #expect(pool.machine.room(connection, leases: 2, further: 1) == .nothing)
         #expect(pool.machine.idleCount == 0)
         #expect(pool.machine.leasedCount == 2)
@@ -165,9 +165,9 @@ struct UpstreamPoolStreamsTests {
     @Test("After GOAWAY a connection serves no further request, is replaced if one waits, and closed when empty")
     func goAway() throws {
         let pool = PoolFixture(max: 2, streams: 2)
-        let connection = try #require(pool.establish(1, streams: 2))
+        let connection = try pool.establish(1, streams: 2)
         #expect(pool.lease(2) == .use(connection))
-        let other = try #require(pool.establish(3, streams: 2))
+        let other = try pool.establish(3, streams: 2)
         #expect(pool.lease(4) == .use(other))
         #expect(pool.lease(5).waits)
         #expect(pool.machine.gone(other).attempt != nil)
@@ -182,8 +182,8 @@ struct UpstreamPoolStreamsTests {
     func replacement() throws {
         let pool = PoolFixture(max: 2, pending: 40, loops: 2)
         let other = pool.other(1)
-        let connection = try #require(pool.establish(1))
-        let taken = try #require(other.establish(1))
+        let connection = try pool.establish(1)
+        let taken = try other.establish(1)
         #expect(pool.lease(2).waits)
         _ = other.machine.gone(taken)
         guard case .permit(.connect(let attempt)) = pool.machine.retire(connection) else {
@@ -198,7 +198,7 @@ struct UpstreamPoolStreamsTests {
     @Test("An HTTP/1.1 connection at the end of its lifetime is closed when it is released")
     func lifetime() throws {
         let pool = PoolFixture(max: 1)
-        let connection = try #require(pool.establish(1))
+        let connection = try pool.establish(1)
         #expect(pool.lease(2).waits)
         #expect(pool.machine.retire(connection) == .nothing)
         guard case .close(connection, .connect) = pool.machine.released(connection) else {
@@ -211,7 +211,7 @@ struct UpstreamPoolStreamsTests {
     @Test("An idle connection is closed after GOAWAY")
     func idleGoAway() throws {
         let pool = PoolFixture(max: 1)
-        let connection = try #require(pool.establishIdle())
+        let connection = try pool.establishIdle()
         #expect(pool.machine.retire(connection) == .close(connection, .nothing))
         #expect(pool.machine.connectionCount == 0)
     }
@@ -219,7 +219,7 @@ struct UpstreamPoolStreamsTests {
     @Test("When a connection is lost, all its leases have ended")
     func lost() throws {
         let pool = PoolFixture(max: 1, streams: 3)
-        let connection = try #require(pool.establish(1, streams: 3))
+        let connection = try pool.establish(1, streams: 3)
         #expect(pool.lease(2) == .use(connection))
         #expect(pool.machine.gone(connection) == .nothing)
         #expect(pool.machine.leasedCount == 0)
@@ -229,8 +229,8 @@ struct UpstreamPoolStreamsTests {
     @Test("Only a connection without streams is closed to replace it by one to another target")
     func busyStays() throws {
         let pool = PoolFixture(max: 2, streams: 2)
-        let idle = try #require(pool.establish(1, 0, streams: 2))
-        let busy = try #require(pool.establish(2, 1, streams: 2))
+        let idle = try pool.establish(1, 0, streams: 2)
+        let busy = try pool.establish(2, 1, streams: 2)
         #expect(pool.machine.released(idle) == .keep(idle))
         pool.targets.unusable = [0, 1]
         let action = pool.lease(3, 2)

@@ -25,6 +25,7 @@ enum RequestBodyCorpus {
         bad("RFC 9112 §6.3: a hexadecimal length", "Content-Length: 0x5", .contentLength),
         bad("RFC 9112 §6.3: a length with a fraction", "Content-Length: 5.0", .contentLength),
         bad("RFC 9112 §6.3: a length with a space in it", "Content-Length: 5 0", .contentLength),
+        bad("RFC 9112 §6.3: a length with a semicolon", "Content-Length: 5;", .contentLength),
         bad("RFC 9112 §6.3: an empty length", "Content-Length:", .contentLength),
         bad("RFC 9112 §6.3: a length in other digits", "Content-Length: ٥", .contentLength),
         bad("RFC 9112 §6.3: a length beyond 63 bits", "Content-Length: 9223372036854775808", .contentLength),
@@ -47,6 +48,9 @@ enum RequestBodyCorpus {
         bad("RFC 9112 §6.1: chunked twice", "Transfer-Encoding: chunked, chunked", .transferCoding),
         bad(
             "RFC 9112 §6.1: chunked in two fields", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+            .transferCoding),
+        bad(
+            "RFC 9112 §6.1: chunked, then identity", "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
             .transferCoding),
         bad("RFC 9112 §6.3: chunked not last", "Transfer-Encoding: chunked, gzip", .transferCoding),
         bad("RFC 9112 §6.1: an empty coding", "Transfer-Encoding:", .transferCoding),
@@ -78,6 +82,8 @@ enum RequestBodyCorpus {
             "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\nGET /2 HTTP/1.1\r\n\r\nx",
             post("{Transfer-Encoding=chunked} hi"), "GET /2 1.1 {}", leftover: "x"),
         badChunk("RFC 9112 §7.1: no size", "\r\n", .chunkSize),
+        badChunk("RFC 9112 §7.1: an extension without a size", ";a=b\r\n", .chunkSize),
+        badChunk("RFC 9112 §7.1: a tab before the size", "\t3\r\nabc\r\n", .chunkSize),
         badChunk("RFC 9112 §7.1: a signed size", "+3\r\nabc\r\n", .chunkSize),
         badChunk("RFC 9112 §7.1: a negative size", "-3\r\nabc\r\n", .chunkSize),
         badChunk("RFC 9112 §7.1: a prefix", "0x3\r\nabc\r\n", .chunkSize),

@@ -48,6 +48,7 @@ enum RequestHeadCorpus {
         .rejects("RFC 9112 §3: no target", "GET  HTTP/1.1\r\n\r\n", .requestLine),
         .rejects("RFC 9112 §3: no method", " / HTTP/1.1\r\n\r\n", .requestLine),
         .rejects("RFC 9112 §3: two spaces before the version", "GET /  HTTP/1.1\r\n\r\n", .requestLine),
+        .rejects("RFC 9112 §3: a space in the target", "GET /a b HTTP/1.1\r\n\r\n", .requestLine),
         .rejects("RFC 9112 §3: a tab for a space", "GET\t/ HTTP/1.1\r\n\r\n", .requestLine),
         .rejects("RFC 9112 §3: a tab after the target", "GET /\tHTTP/1.1\r\n\r\n", .requestLine),
         .rejects("RFC 9112 §3: a space after the version", "GET / HTTP/1.1 \r\n\r\n", .requestLine),

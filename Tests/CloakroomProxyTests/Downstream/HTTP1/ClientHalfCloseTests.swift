@@ -43,7 +43,7 @@ struct ClientHalfCloseTests {
 
     @Test("Between requests: the connection is closed (RFC 9112 §9.6)")
     func idle() async throws {
-        try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
+        try await GatewaySetup.serving.run { gateway in
             let client = try await RawPeer.connect(port: gateway.port)
             client.send(Ask.get())
             _ = try await client.head()

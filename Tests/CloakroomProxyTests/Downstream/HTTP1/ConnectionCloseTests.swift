@@ -9,42 +9,28 @@ import Testing
 
 @Suite("How a client's connection ends (RFC 9112 §9.6)")
 struct ConnectionCloseTests {
-    /// A client's connection without a socket. Writes complete only when the test allows it.
-    private final class Connection {
-        let channel = EmbeddedChannel()
+    /// A client's connection whose writes complete only when the test allows it.
+    private struct Connection {
         let wire = SlowWire()
-        let context: LoopContext
+        let config: ConfigSnapshot
         let handler: HTTP1DownstreamHandler
-        let telemetry: GatewayTelemetry
+        private let connection: EmbeddedConnection
 
         init() throws {
-            var settings = TelemetrySettings()
-            settings.isAccessLogEnabled = false
-            telemetry = GatewayTelemetry(settings: settings)
-            let configuration = GatewayConfiguration(
-                listeners: [], upstreams: [], routes: [], accounts: AccountsConfiguration(upstream: nil),
-                timeouts: TimeoutsConfiguration(bodyIdle: .seconds(600)))
-            let config = try ConfigSnapshot(
-                configuration: configuration, sessions: FakeSessions(), refresher: FakeRefresher(),
-                accountEndpoints: FakeEndpoints(),
-                telemetry: telemetry, tracer: nil)
-            context = LoopContext(eventLoop: channel.embeddedEventLoop, config: config, loopCount: 1)
-            handler = HTTP1DownstreamHandler(DownstreamConnectionInfo(channel: channel, context: context, isTLS: false))
-            try channel.pipeline.syncOperations.addHandlers([wire, handler])
-            try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+            config = try GatewaySetup().configuration { $0.timeouts.bodyIdle = .seconds(600) }.makeConfig()
+            connection = try EmbeddedConnection(config)
+            handler = try connection.http1(behind: wire)
         }
 
-        func receive(_ text: String) throws {
-            try channel.writeInbound(ByteBuffer(string: text))
-        }
+        var channel: EmbeddedChannel { connection.channel }
+        var context: LoopContext { connection.context }
+        func receive(_ text: String) throws { try connection.receive(text) }
 
         /// The delay until the handler's deadline is reported, in seconds.
         var secondsLeft: Double {
             let now = context.now
             return handler.deadline > now ? Double(handler.deadline - now) / 1e9 : 0
         }
-
-        deinit { telemetry.shutdown() }
     }
 
     /// Delays the close operations of a connection.
@@ -99,7 +85,7 @@ struct ConnectionCloseTests {
         try connection.receive("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         #expect(!connection.channel.isActive)
         #expect(connection.context.snapshot.activeCount == 0)
-        let metrics = String(decoding: connection.telemetry.registry.exposition(), as: UTF8.self)
+        let metrics = String(decoding: connection.config.telemetry.registry.exposition(), as: UTF8.self)
         #expect(metrics.contains("http_server_active_requests{http_request_method=\"GET\",url_scheme=\"http\"} 0\n"))
         let counts = metrics.split(separator: "\n").filter {
             $0.hasPrefix("http_server_request_duration_seconds_count")
@@ -218,7 +204,7 @@ struct DrainedConnectionTests {
 
     @Test("A client that retries requests lost on idle connections loses none (RFC 9110 §9.2.2)")
     func retrying() async throws {
-        try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
+        try await GatewaySetup.serving.run { gateway in
             try await withThrowingTaskGroup(of: Int.self) { group in
                 let started = Gate()
                 for _ in 0..<8 {

@@ -5,55 +5,35 @@ import Testing
 
 @Suite("Limits of a client connection", .serialized)
 struct LimitTests {
+    private static func text(_ count: Int) -> String { String(repeating: "a", count: count) }
+
     /// A request whose head has the given number of bytes.
-    private static func request(head count: Int) -> String {
-        let rest = Ask.get("/public/a", "X: ")
-        return Ask.get("/public/a", "X: " + String(repeating: "a", count: count - rest.utf8.count))
+    private static func head(_ count: Int) -> String {
+        Ask.get("/public/a", "X: " + text(count - Ask.get("/public/a", "X: ").utf8.count))
     }
 
-    @Test("A head of 16 KiB is accepted, and one byte more is 431 (RFC 6585 §5)")
-    func head() async throws {
-        try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
-            let client = try await gateway.client()
-            #expect(try await client.exchange(Self.request(head: 16_384)).text == "ok")
-            #expect(try await client.exchange(Self.request(head: 16_385)).status == 431)
-            try await client.closed()
-        }
+    private static func fields(_ count: Int) -> String {
+        "GET /public/a HTTP/1.1\r\nHost: a\r\n" + String(repeating: "X: b\r\n", count: count - 1) + "\r\n"
     }
 
-    @Test("100 fields are accepted, and one more is 431 (RFC 6585 §5)")
-    func fields() async throws {
-        func request(_ count: Int) -> String {
-            "GET /public/a HTTP/1.1\r\nHost: a\r\n" + String(repeating: "X: b\r\n", count: count - 1) + "\r\n"
-        }
-        try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
-            let client = try await gateway.client()
-            #expect(try await client.exchange(request(100)).text == "ok")
-            #expect(try await client.exchange(request(101)).status == 431)
-            try await client.closed()
-        }
-    }
+    private static func target(_ count: Int) -> String { Ask.get("/public/" + text(count - "/public/".utf8.count)) }
 
-    @Test("A target of 8 KiB is accepted, and one byte more is 414 (RFC 9110 §15.5.15)")
-    func target() async throws {
-        func request(_ count: Int) -> String {
-            Ask.get("/public/" + String(repeating: "a", count: count - "/public/".utf8.count))
-        }
-        try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
-            let client = try await gateway.client()
-            #expect(try await client.exchange(request(8_192)).text == "ok")
-            #expect(try await client.exchange(request(8_193)).status == 414)
-            try await client.closed()
-        }
-    }
+    @Test(
+        "A request of the limit is accepted; one more byte or field is rejected, and the connection ends",
+        arguments: [
+            WireExchange("16 KiB of a head (RFC 6585 §5)", head(16_384) + head(16_385), [.init(200, "ok"), 431]),
+            WireExchange("100 fields (RFC 6585 §5)", fields(100) + fields(101), [.init(200, "ok"), 431]),
+            WireExchange(
+                "8 KiB of a target (RFC 9110 §15.5.15)", target(8_192) + target(8_193), [.init(200, "ok"), 414]),
+        ])
+    func excess(row: WireExchange) async throws { try await row.run() }
 
     @Test(
         "After its maximum number of requests the connection is closed gracefully (RFC 9112 §9.6)", arguments: [1, 3])
     func requests(limit: Int) async throws {
-        try await GatewaySetup([.request, .send(Reply.ok), .again])
+        try await GatewaySetup.serving
             .configuration { $0.limits.requestsPerConnection = limit }
-            .run { gateway in
-                let client = try await gateway.client()
+            .run { gateway, client in
                 // One request more than the limit; local responses count like others.
                 client.send(Ask.get("/nowhere") + String(repeating: Ask.get(), count: limit))
                 for number in 1...limit {
@@ -100,8 +80,8 @@ struct LimitTests {
     @Test("Local and forwarded responses are sent in request order, bodies included (RFC 9112 §9.3.2)")
     func order() async throws {
         let endpoints = FakeEndpoints { request in AccountResponse(status: 200, content: .json(request.body.bytes)) }
-        try await GatewaySetup([.request, .send(Reply.ok), .again]).with(\.endpoints, endpoints).run { gateway in
-            let client = try await gateway.client()
+        try await GatewaySetup.serving.with(\.endpoints, endpoints).run {
+            gateway, client async throws in
             var requests = ""
             for number in 0..<100 {
                 requests += Ask.post("/auth", body: "\(number)") + Ask.get("/public/\(number)") + Ask.get("/nowhere")

@@ -1,5 +1,4 @@
 import CloakroomCore
-import CloakroomTelemetry
 import NIOCore
 import NIOEmbedded
 import Testing
@@ -8,45 +7,28 @@ import Testing
 
 @Suite("Memory of idle HTTP/1.1 connections")
 struct QuietConnectionTests {
-    /// A client's connection without a socket.
-    private final class Connection {
-        let channel = EmbeddedChannel()
-        let context: LoopContext
+    private struct Connection {
         let handler: HTTP1DownstreamHandler
-        private let telemetry: GatewayTelemetry
+        private let connection: EmbeddedConnection
 
-        init(timeouts: TimeoutsConfiguration = TimeoutsConfiguration()) throws {
-            var settings = TelemetrySettings()
-            settings.isAccessLogEnabled = false
-            telemetry = GatewayTelemetry(settings: settings)
-            let configuration = GatewayConfiguration(
-                listeners: [], upstreams: [], routes: [], accounts: AccountsConfiguration(upstream: nil),
-                timeouts: timeouts)
-            let config = try ConfigSnapshot(
-                configuration: configuration, sessions: FakeSessions(), refresher: FakeRefresher(),
-                accountEndpoints: FakeEndpoints(), telemetry: telemetry, tracer: nil)
-            context = LoopContext(eventLoop: channel.embeddedEventLoop, config: config, loopCount: 1)
-            handler = HTTP1DownstreamHandler(DownstreamConnectionInfo(channel: channel, context: context, isTLS: false))
-            try channel.pipeline.syncOperations.addHandler(handler)
-            try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+        init(_ adjust: @escaping @Sendable (inout TimeoutsConfiguration) -> Void = { _ in }) throws {
+            let setup = GatewaySetup().configuration { adjust(&$0.timeouts) }
+            connection = try EmbeddedConnection(setup.makeConfig())
+            handler = try connection.http1()
         }
 
+        var channel: EmbeddedChannel { connection.channel }
+        var context: LoopContext { connection.context }
+
         /// Sends a request and returns the start of the response.
-        func request(_ text: String = "GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n") throws -> Substring {
-            try channel.writeInbound(ByteBuffer(string: text))
-            var response = ""
-            while let bytes = try channel.readOutbound(as: ByteBuffer.self) { response += String(buffer: bytes) }
-            return response.prefix(12)
+        func request(_ text: String = "GET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n") throws -> String {
+            try connection.receive(text)
+            return String(String(buffer: try connection.sent()).prefix(12))
         }
 
         /// Reports the handler's deadline, as the event loop does.
         func expire() {
             handler.deadlineExpired(now: handler.deadline)
-        }
-
-        deinit {
-            _ = try? channel.finish(acceptAlreadyClosed: true)
-            telemetry.shutdown()
         }
     }
 
@@ -81,7 +63,7 @@ struct QuietConnectionTests {
 
     @Test("A quiet connection is closed by the keep-alive timeout since its last response, not later")
     func keepAlive() throws {
-        let connection = try Connection(timeouts: TimeoutsConfiguration(keepAlive: .seconds(10)))
+        let connection = try Connection { $0.keepAlive = .seconds(10) }
         #expect(try connection.request() == "HTTP/1.1 404")
         let responded = connection.context.now
         #expect(connection.handler.deadline == responded + HTTP1DownstreamHandler.quietTime)
@@ -93,7 +75,7 @@ struct QuietConnectionTests {
 
     @Test("With a keep-alive timeout below the quiet time the connection is closed at once")
     func shortKeepAlive() throws {
-        let connection = try Connection(timeouts: TimeoutsConfiguration(keepAlive: .seconds(1)))
+        let connection = try Connection { $0.keepAlive = .seconds(1) }
         #expect(try connection.request() == "HTTP/1.1 404")
         connection.expire()
         #expect(!connection.channel.isActive)
@@ -101,8 +83,10 @@ struct QuietConnectionTests {
 
     @Test("A head that begins before the quiet time has its own timeout, and its exchange is kept")
     func partialHead() throws {
-        let connection = try Connection(
-            timeouts: TimeoutsConfiguration(header: .seconds(5), keepAlive: .seconds(60)))
+        let connection = try Connection {
+            $0.header = .seconds(5)
+            $0.keepAlive = .seconds(60)
+        }
         #expect(try connection.request() == "HTTP/1.1 404")
         #expect(try connection.request("GET / HT") == "")
         let begun = connection.context.now
@@ -114,8 +98,10 @@ struct QuietConnectionTests {
 
     @Test("The keep-alive timeout limits a head that begins just before it")
     func lateHead() throws {
-        let connection = try Connection(
-            timeouts: TimeoutsConfiguration(header: .seconds(60), keepAlive: .seconds(10)))
+        let connection = try Connection {
+            $0.header = .seconds(60)
+            $0.keepAlive = .seconds(10)
+        }
         #expect(try connection.request() == "HTTP/1.1 404")
         let responded = connection.context.now
         #expect(try connection.request("GET / HT") == "")

@@ -1,5 +1,4 @@
 import CloakroomCore
-import CloakroomTelemetry
 import NIOCore
 import NIOEmbedded
 import NIOHTTP2
@@ -10,82 +9,42 @@ import Testing
 
 @Suite("A client that sends requests and does not read the responses", .serialized)
 struct SlowReaderTests {
-    /// A client's connection without a socket. The other end reads when the test allows it.
-    private final class Connection {
-        let channel = EmbeddedChannel()
-        let context: LoopContext
-        private let telemetry: GatewayTelemetry
-
-        init() throws {
-            var settings = TelemetrySettings()
-            settings.isAccessLogEnabled = false
-            telemetry = GatewayTelemetry(settings: settings)
-            let configuration = GatewayConfiguration(
-                listeners: [], upstreams: [], routes: [], accounts: AccountsConfiguration(upstream: nil))
-            let config = try ConfigSnapshot(
-                configuration: configuration, sessions: FakeSessions(), refresher: FakeRefresher(),
-                accountEndpoints: FakeEndpoints(),
-                telemetry: telemetry, tracer: nil)
-            context = LoopContext(eventLoop: channel.embeddedEventLoop, config: config, loopCount: 1)
-            try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
-        }
-
-        var client: DownstreamConnectionInfo {
-            DownstreamConnectionInfo(channel: channel, context: context, isTLS: false)
-        }
-
-        func setReads(_ reads: Bool) {
-            channel.isWritable = reads
-            channel.pipeline.fireChannelWritabilityChanged()
-        }
-
-        /// All bytes sent since the last call.
-        func sent() throws -> String {
-            var text = ""
-            while let bytes = try channel.readOutbound(as: ByteBuffer.self) { text += String(buffer: bytes) }
-            return text
-        }
-
-        deinit { telemetry.shutdown() }
+    /// Whether the other end reads.
+    private static func setReads(_ reads: Bool, _ channel: EmbeddedChannel) {
+        channel.isWritable = reads
+        channel.pipeline.fireChannelWritabilityChanged()
     }
 
     private static let request = "GET /nowhere HTTP/1.1\r\nHost: a.test\r\n\r\n"
 
     @Test("Pipelined requests wait for room for their responses, and only for a limited time (RFC 9112 §9.3.2)")
     func pipelined() throws {
-        let connection = try Connection()
-        let handler = HTTP1DownstreamHandler(connection.client)
-        try connection.channel.pipeline.syncOperations.addHandler(handler)
-        connection.setReads(false)
-        try connection.channel.writeInbound(ByteBuffer(string: String(repeating: Self.request, count: 3)))
-        #expect(try connection.sent().isEmpty)
-        connection.setReads(true)
-        #expect(try connection.sent().split(separator: "HTTP/1.1 404").count == 3)
-        connection.setReads(false)
+        let connection = try EmbeddedConnection()
+        let handler = try connection.http1()
+        Self.setReads(false, connection.channel)
+        try connection.receive(String(repeating: Self.request, count: 3))
+        #expect(try connection.sent().readableBytes == 0)
+        Self.setReads(true, connection.channel)
+        #expect(try String(buffer: connection.sent()).split(separator: "HTTP/1.1 404").count == 3)
+        Self.setReads(false, connection.channel)
         // Beyond the buffer limit nothing more is read.
-        try connection.channel.writeInbound(ByteBuffer(string: String(repeating: Self.request, count: 3_000)))
+        try connection.receive(String(repeating: Self.request, count: 3_000))
         #expect(handler.isPaused)
         let start = connection.context.now
         while connection.channel.isActive, handler.deadline < start + 60_000_000_000 {
             handler.deadlineExpired(now: handler.deadline)
         }
-        #expect(try connection.sent().isEmpty)
+        #expect(try connection.sent().readableBytes == 0)
         #expect(!connection.channel.isActive)
-    }
-
-    private static func outboundCount(_ channel: EmbeddedChannel) throws -> Int {
-        var count = 0
-        while let bytes = try channel.readOutbound(as: ByteBuffer.self) { count += bytes.readableBytes }
-        return count
     }
 
     @Test("In HTTP/2 the requests of a client that does not read wait, and are served when it reads (RFC 9113 §10.5)")
     func bodiless() throws {
-        let connection = try Connection()
-        try DownstreamPipeline.addHTTP2(connection.client)
+        let connection = try EmbeddedConnection()
+        _ = try connection.http2()
         try connection.channel.writeInbound(
             ByteBuffer(bytes: HTTP2WireFrame.preface + HTTP2WireFrame.settings().bytes))
-        connection.setReads(false)
+        Self.setReads(false, connection.channel)
         // Their responses need no window.
         for id in stride(from: UInt32(1), to: 101, by: 2) {
             let head = HTTP2Fields.request("HEAD", "/nowhere")
@@ -93,11 +52,11 @@ struct SlowReaderTests {
             connection.channel.embeddedEventLoop.run()
         }
         #expect(connection.channel.isActive)
-        let waiting = try Self.outboundCount(connection.channel)
+        let waiting = try connection.sent().readableBytes
         #expect(waiting < 2_000, "\(waiting)")
-        connection.setReads(true)
+        Self.setReads(true, connection.channel)
         connection.channel.embeddedEventLoop.run()
-        let all = try Self.outboundCount(connection.channel)
+        let all = try connection.sent().readableBytes
         #expect(all > 49 * 9, "\(all)")
     }
 }
@@ -135,8 +94,7 @@ struct BackpressureTests {
             .head, .reading(false), .wait(gate), .reading(true), .body(LargeBody.total), .send(Reply.ok),
         ])
         .configuration { $0.routes[0].bodyLimit = LargeBody.total }
-        .run { gateway in
-            let client = try await gateway.client()
+        .run { gateway, client in
             client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: \(LargeBody.total)\r\n\r\n")
             let upload = Task { try await client.stream(LargeBody.megabyte, times: LargeBody.total >> 20) }
             _ = try await gateway.upstream.request()

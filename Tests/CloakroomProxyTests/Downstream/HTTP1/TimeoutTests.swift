@@ -9,8 +9,7 @@ struct TimeoutTests {
         arguments: ["G", "GET /public/a HT", "GET /public/a HTTP/1.1\r\n", "GET /public/a HTTP/1.1\r\nHost: a\r\nX: "])
     func slowHead(start: String) async throws {
         try await GatewaySetup([.request]).steppedTime().configuration { $0.timeouts.header = .seconds(10) }.run {
-            gateway in
-            let client = try await gateway.client()
+            gateway, client in
             client.send(start)
             try await gateway.advance(.milliseconds(9_900))
             #expect(client.unread.isEmpty && !client.isClosed)
@@ -31,8 +30,7 @@ struct TimeoutTests {
             .request, .send("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\na"), .wait(gates[0]), .send("b"),
             .wait(gates[1]), .send("c"),
         ])
-        .steppedTime().configuration { $0.timeouts.bodyIdle = .seconds(10) }.run { gateway in
-            let client = try await gateway.client()
+        .steppedTime().configuration { $0.timeouts.bodyIdle = .seconds(10) }.run { gateway, client in
             client.send(Ask.get())
             for (gate, part) in zip(gates, ["a", "b"]) {
                 try await eventually("the part \(part)") { client.unread.hasSuffix(part) }
@@ -46,8 +44,7 @@ struct TimeoutTests {
     @Test("Bytes that arrive one by one do not extend the timeout")
     func trickle() async throws {
         try await GatewaySetup([.request]).steppedTime().configuration { $0.timeouts.header = .seconds(10) }.run {
-            gateway in
-            let client = try await gateway.client()
+            gateway, client in
             client.send("GET /public/a HTTP/1.1\r\nX: ")
             for _ in 0..<33 {
                 try await gateway.advance(.milliseconds(300))
@@ -65,8 +62,7 @@ struct TimeoutTests {
         try await GatewaySetup([.request, .send(Reply.ok)])
             .steppedTime()
             .configuration { $0.timeouts.header = .seconds(10) }
-            .run { gateway in
-                let client = try await gateway.client()
+            .run { gateway, client in
                 #expect(try await client.exchange(Ask.get()).text == "ok")
                 // Not counted from the connection's beginning.
                 try await gateway.advance(.seconds(9))
@@ -88,8 +84,7 @@ struct TimeoutTests {
                 $0.timeouts.bodyIdle = .seconds(15)
                 $0.limits.requestBuffer = 0
             }
-            .run { gateway in
-                let client = try await gateway.client()
+            .run { gateway, client in
                 client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf")
                 _ = try await gateway.upstream.request()
                 try await gateway.advance(.milliseconds(14_900))
@@ -105,8 +100,8 @@ struct TimeoutTests {
 
     @Test("A body for an account endpoint that stalls is 408")
     func ownBodyStalls() async throws {
-        try await GatewaySetup().steppedTime().configuration { $0.timeouts.bodyIdle = .seconds(15) }.run { gateway in
-            let client = try await gateway.client()
+        try await GatewaySetup().steppedTime().configuration { $0.timeouts.bodyIdle = .seconds(15) }.run {
+            gateway, client in
             client.send("POST /auth HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf")
             try await gateway.advance(.milliseconds(14_900))
             #expect(client.unread.isEmpty)
@@ -121,8 +116,7 @@ struct TimeoutTests {
         try await GatewaySetup([.request, .send(Reply.ok)])
             .steppedTime()
             .configuration { $0.timeouts.keepAlive = .seconds(60) }
-            .run { gateway in
-                let client = try await gateway.client()
+            .run { gateway, client in
                 if hasAsked { #expect(try await client.exchange(Ask.get()).text == "ok") }
                 try await gateway.advance(.seconds(59), inStepsOf: .seconds(1))
                 #expect(!client.isClosed)

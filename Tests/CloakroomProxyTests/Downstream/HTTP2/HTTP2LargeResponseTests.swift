@@ -6,49 +6,48 @@ import Testing
 
 /// A response head or trailer section that is larger than one frame when it is encoded.
 struct LargeSection: Sendable, CustomTestStringConvertible {
-    var testDescription: String
+    let testDescription: String
     /// The response as the upstream sends it.
-    var reply: String
+    let reply: String
     /// The fields that the client decodes: their number, and the number of bytes of their values.
-    var fieldCount: Int
-    var valueBytes: Int
+    let fieldCount: Int
+    let valueBytes: Int
 
-    /// - Parameter lines: Field lines without line ends.
+    /// - Parameters:
+    ///   - lines: Field lines without line ends.
+    ///   - reply: Returns a response with the lines.
+    private init(_ name: String, _ lines: [String], reply: (String) -> String) {
+        testDescription = name
+        self.reply = reply(lines.map { "\($0)\r\n" }.joined())
+        fieldCount = lines.count
+        valueBytes = lines.reduce(0) { $0 + $1.split(separator: ": ", maxSplits: 1)[1].utf8.count }
+    }
+
     static func head(_ name: String, _ lines: [String]) -> LargeSection {
-        let fields = lines.map { "\($0)\r\n" }.joined()
-        return LargeSection(
-            testDescription: name, reply: "HTTP/1.1 200 OK\r\nX-User: mallory\r\n\(fields)Content-Length: 2\r\n\r\nok",
-            fieldCount: lines.count, valueBytes: bytes(lines))
+        LargeSection(name, lines) { "HTTP/1.1 200 OK\r\nX-User: mallory\r\n\($0)Content-Length: 2\r\n\r\nok" }
     }
 
     static func hint(_ name: String, _ lines: [String]) -> LargeSection {
-        let fields = lines.map { "\($0)\r\n" }.joined()
-        return LargeSection(
-            testDescription: name, reply: "HTTP/1.1 103 Early Hints\r\nX-User: mallory\r\n\(fields)\r\n\(Reply.ok)",
-            fieldCount: lines.count, valueBytes: bytes(lines))
+        LargeSection(name, lines) { "HTTP/1.1 103 Early Hints\r\nX-User: mallory\r\n\($0)\r\n\(Reply.ok)" }
     }
 
     static func trailers(_ name: String, _ lines: [String]) -> LargeSection {
-        let fields = lines.map { "\($0)\r\n" }.joined()
-        return LargeSection(
-            testDescription: name,
-            reply: "HTTP/1.1 200 OK\r\nX-User: mallory\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n"
-                + "X-User: trudy\r\n\(fields)\r\n",
-            fieldCount: lines.count, valueBytes: bytes(lines))
-    }
-
-    private static func bytes(_ lines: [String]) -> Int {
-        lines.reduce(0) { $0 + $1.split(separator: ": ", maxSplits: 1)[1].utf8.count }
+        LargeSection(name, lines) {
+            "HTTP/1.1 200 OK\r\nX-User: mallory\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n"
+                + "X-User: trudy\r\n\($0)\r\n"
+        }
     }
 }
 
 @Suite("Response heads above one HTTP/2 frame (RFC 9113 §6.10)", .serialized)
 struct HTTP2LargeResponseTests {
-    private static let alice =
-        "HTTP/1.1 200 OK\r\nX-User: alice\r\nCache-Control: public\r\nContent-Length: 2\r\n\r\nok"
-    private static let bob = "HTTP/1.1 200 OK\r\nX-User: bob\r\nCache-Control: no-store\r\nContent-Length: 2\r\n\r\nok"
-    private static let carol =
-        "HTTP/1.1 200 OK\r\nX-User: carol\r\nCache-Control: private\r\nContent-Length: 2\r\n\r\nok"
+    private static let alice = user("alice", "public")
+    private static let bob = user("bob", "no-store")
+    private static let carol = user("carol", "private")
+
+    private static func user(_ name: String, _ control: String) -> String {
+        "HTTP/1.1 200 OK\r\nX-User: \(name)\r\nCache-Control: \(control)\r\nContent-Length: 2\r\n\r\nok"
+    }
 
     /// Bytes whose Huffman code has 19 bits, more than twice their length (RFC 7541 Appendix B).
     private static func backslashes(_ count: Int) -> String { String(repeating: "\\", count: count) }
@@ -89,8 +88,7 @@ struct HTTP2LargeResponseTests {
         arguments: sections)
     func continuation(_ section: LargeSection) async throws {
         let replies = [Self.alice, section.reply, Self.bob, Self.alice, Self.carol]
-        try await Self.setup(replies).run { gateway in
-            let client = try await gateway.http2()
+        try await Self.setup(replies).runHTTP2 { gateway, client in
             #expect(try await client.exchange(1, .get())["x-user"] == "alice")
             let large = try await client.exchange(3, .get())
             #expect(large.reset == nil)
@@ -113,8 +111,9 @@ struct HTTP2LargeResponseTests {
     @Test("Rule 53, RFC 9113 §6.5.2: a client that permits larger frames gets the same fields")
     func largerFrames() async throws {
         let section = Self.sections[1]
-        try await Self.setup([Self.alice, section.reply, Self.bob]).run { gateway in
-            let client = try await gateway.http2(.init(settings: [HTTP2WireSetting(id: 5, value: 1 << 20)]))
+        try await Self.setup([Self.alice, section.reply, Self.bob]).runHTTP2(
+            .init(settings: [HTTP2WireSetting(id: 5, value: 1 << 20)])
+        ) { gateway, client async throws in
             #expect(try await client.exchange(1, .get())["x-user"] == "alice")
             #expect(try await client.exchange(3, .get())["x-field-399"]?.hasSuffix("v399") == true)
             #expect(try await client.exchange(5, .get())["x-user"] == "bob")
@@ -130,8 +129,7 @@ struct HTTP2LargeResponseTests {
         let scripts: [ScriptedUpstream.Step] = values.flatMap {
             [.request, .send("HTTP/1.1 200 OK\r\n\($0)Content-Length: 2\r\n\r\nok")]
         }
-        try await GatewaySetup(scripts).http2 { $0.limits.head = 65_535 }.run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup(scripts).configuration { $0.limits.head = 65_535 }.runHTTP2 { gateway, client in
             let ids = (0..<20).map { UInt32(2 * $0 + 1) }
             for batch in [ids.prefix(10), ids.suffix(10)] {
                 // Each of the upstream's connections sends the first responses of the same script.
@@ -154,8 +152,7 @@ struct HTTP2LargeResponseTests {
         try await GatewaySetup(
             [.request, .send(Self.alice), .request, .send(large)], replies.flatMap { [.request, .send($0)] }
         )
-        .http2().run { gateway in
-            let client = try await gateway.http2()
+        .runHTTP2 { gateway, client in
             #expect(try await client.exchange(1, .get())["x-user"] == "alice")
             let rejected = try await client.exchange(3, .get())
             #expect(rejected.status == 502)
@@ -177,8 +174,7 @@ struct HTTP2LargeResponseTests {
             [.request, .send(Self.alice), .request, .wait(gate), .send(section.reply), .close],
             [.request, .send(Self.bob), .request, .send(Self.alice)]
         )
-        .http2 { $0.limits.head = 65_535 }.run { gateway in
-            let client = try await gateway.http2()
+        .configuration { $0.limits.head = 65_535 }.runHTTP2 { gateway, client in
             #expect(try await client.exchange(1, .get())["x-user"] == "alice")
             client.send(.headers(3, .get()))
             _ = try await gateway.upstream.request(1)

@@ -7,8 +7,6 @@ import Testing
 
 @Suite("The lifecycle of an HTTP/2 connection", .serialized)
 struct HTTP2LifecycleTests {
-    private static let serves: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again]
-
     /// Begins a drain, and waits until a connection has noticed it.
     private static func drain(_ gateway: RunningGateway, _ client: HTTP2Client) async throws {
         await gateway.beginDrain()
@@ -19,8 +17,8 @@ struct HTTP2LifecycleTests {
 
     @Test("RFC 9113 §3.4, §6.5.2: the server sends its settings: streams, field sizes, windows, extended CONNECT")
     func settings() async throws {
-        try await GatewaySetup(Self.serves).http2 { $0.limits.streamsPerConnection = 77 }.run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup.serving.configuration { $0.limits.streamsPerConnection = 77 }.runHTTP2 {
+            gateway, client in
             try await eventually("settings") { !client.settings.isEmpty }
             #expect(client.settings[3] == 77)
             #expect(client.settings[4] ?? 0 >= 65_535)
@@ -32,14 +30,13 @@ struct HTTP2LifecycleTests {
 
     @Test("RFC 9113 §3.3: a listener without TLS supports HTTP/1.1, and HTTP/2 only if it is configured")
     func otherProtocols() async throws {
-        try await GatewaySetup(Self.serves).http2().run { gateway in
+        try await GatewaySetup.serving.http2().run { gateway in
             #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
             #expect(try await gateway.http2().exchange(1, .get()).text == "ok")
             let post = try await gateway.client()
             #expect(try await post.exchange(Ask.post(body: "a")).text == "ok")
         }
-        try await GatewaySetup(Self.serves).run { gateway in
-            let client = try await gateway.client()
+        try await GatewaySetup.serving.run { gateway, client in
             let response = try await client.exchange(String(decoding: HTTP2WireFrame.preface, as: UTF8.self))
             #expect(response.status == 505 || response.status == 400)
             try await client.closed()
@@ -50,7 +47,7 @@ struct HTTP2LifecycleTests {
         "RFC 9113 §3.4: a connection without a request within the timeout is closed",
         arguments: [0, 10, 24, 33])
     func slowPreface(count: Int) async throws {
-        try await GatewaySetup(Self.serves).steppedTime().http2 {
+        try await GatewaySetup.serving.steppedTime().http2 {
             $0.timeouts.header = .seconds(10)
             $0.timeouts.keepAlive = .seconds(20)
         }
@@ -68,57 +65,12 @@ struct HTTP2LifecycleTests {
         }
     }
 
-    @Test("RFC 9113 §3.4: the preface must be followed by SETTINGS")
-    func noSettings() async throws {
-        try await GatewaySetup(Self.serves).http2().run { gateway in
-            let client = try await gateway.http2(.init(introducesItself: false))
-            client.send(bytes: HTTP2WireFrame.preface + HTTP2WireFrame.headers(1, .get()).bytes)
-            #expect(try await client.error() == .protocolError)
-            try await client.closed()
-            #expect(gateway.upstream.requests.isEmpty)
-        }
-    }
-
-    @Test("A header block that is not complete within the timeout ends the connection")
-    func slowHeaders() async throws {
-        try await GatewaySetup(Self.serves).http2 {
-            $0.timeouts.header = .milliseconds(200)
-            $0.timeouts.keepAlive = .milliseconds(400)
-        }
-        .run { gateway in
-            let client = try await gateway.http2()
-            client.send(.headers(1, block: HTTP2Fields.get().block, isWhole: false))
-            try await client.closed()
-            #expect(gateway.upstream.requests.isEmpty)
-        }
-    }
-
     // MARK: - Limits
-
-    @Test("RFC 9113 §5.1.2: a stream beyond the limit is rejected, and those within it are served")
-    func streamLimit() async throws {
-        let gate = Gate()
-        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again])
-            .http2 { $0.limits.streamsPerConnection = 3 }.run { gateway in
-                let client = try await gateway.http2()
-                try await client.settle()
-                client.send([1, 3, 5].map { .headers($0, .get()) })
-                try await eventually("three requests") { gateway.upstream.requests.count == 3 }
-                client.send(.headers(7, .get()))
-                try await eventually("a rejection") { client.isClosed || client.stream(7).reset != nil }
-                // swift-nio-http2 makes it a connection error.
-                let code = client.stream(7).reset ?? client.goAways.last?.code
-                #expect(code == .refusedStream || code == .protocolError)
-                #expect(gateway.upstream.requests.count == 3)
-                gate.open()
-                #expect(try await gateway.serves())
-            }
-    }
 
     @Test("After the last allowed request the client gets GOAWAY and the response, and the connection is closed")
     func requestLimit() async throws {
-        try await GatewaySetup(Self.serves).http2 { $0.limits.requestsPerConnection = 3 }.run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup.serving.configuration { $0.limits.requestsPerConnection = 3 }.runHTTP2 {
+            gateway, client in
             for id in [1, 3, 5] as [UInt32] { #expect(try await client.exchange(id, .get()).text == "ok") }
             try await client.closed()
             #expect(client.goAways == [.announcement, HTTP2GoAway(last: 5, code: .noError)])
@@ -129,8 +81,7 @@ struct HTTP2LifecycleTests {
 
     @Test("RFC 9113 §6.8: an idle connection is closed with GOAWAY")
     func idle() async throws {
-        try await GatewaySetup(Self.serves).steppedTime().http2().run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup.serving.steppedTime().runHTTP2 { gateway, client in
             #expect(try await client.exchange(1, .get()).text == "ok")
             try await gateway.advance(.milliseconds(59_900), inStepsOf: .seconds(10))
             #expect(client.goAways.isEmpty)
@@ -144,8 +95,7 @@ struct HTTP2LifecycleTests {
     func notIdle() async throws {
         let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again])
-            .steppedTime().http2 { $0.timeouts.keepAlive = .seconds(15) }.run { gateway in
-                let client = try await gateway.http2()
+            .steppedTime().configuration { $0.timeouts.keepAlive = .seconds(15) }.runHTTP2 { gateway, client in
                 client.send(.headers(1, .get()))
                 let other = try await gateway.http2()
                 #expect(try await other.exchange(1, .get("/nowhere")).status == 404)
@@ -160,8 +110,7 @@ struct HTTP2LifecycleTests {
     @Test("RFC 9113 §6.8: a drain sends GOAWAY first; open streams finish, then the connection is closed")
     func drain() async throws {
         let gate = Gate()
-        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).http2().run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).runHTTP2 { gateway, client in
             client.send(.headers(1, .get()), .headers(3, .get()))
             try await eventually("two requests") { gateway.upstream.requests.count == 2 }
             try await Self.drain(gateway, client)
@@ -178,8 +127,8 @@ struct HTTP2LifecycleTests {
     @Test("RFC 9113 §6.8: a request that crosses the first GOAWAY is served or safe to repeat; earlier ones continue")
     func crossing() async throws {
         let gate = Gate()
-        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).http2().run { gateway in
-            let client = try await gateway.http2(.init(respondsToPings: false))
+        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).runHTTP2(.init(respondsToPings: false))
+        { gateway, client in
             client.send(.headers(1, .get()))
             _ = try await gateway.upstream.request()
             try await Self.drain(gateway, client)
@@ -202,8 +151,7 @@ struct HTTP2LifecycleTests {
     @Test("RFC 9113 §6.8: a request after the final GOAWAY is ignored or rejected; earlier ones continue")
     func tooLate() async throws {
         let gate = Gate()
-        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).http2().run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).runHTTP2 { gateway, client in
             client.send(.headers(1, .get()))
             _ = try await gateway.upstream.request()
             try await Self.drain(gateway, client)
@@ -226,8 +174,8 @@ struct HTTP2LifecycleTests {
 
     @Test("RFC 9113 §5.4.1: a client that breaks the rules during a drain is disconnected at once")
     func errorWhileDraining() async throws {
-        try await GatewaySetup([.request]).http2 { $0.timeouts.drain = .seconds(600) }.run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup([.request]).configuration { $0.timeouts.drain = .seconds(600) }.runHTTP2 {
+            gateway, client in
             client.send(.headers(1, .get()))
             _ = try await gateway.upstream.request()
             try await Self.drain(gateway, client)
@@ -241,7 +189,7 @@ struct HTTP2LifecycleTests {
 
     @Test("A drain waits neither for an idle client nor for one that does not acknowledge pings")
     func idleDrain() async throws {
-        try await GatewaySetup(Self.serves).http2().run { gateway in
+        try await GatewaySetup.serving.http2().run { gateway in
             let used = try await gateway.http2()
             #expect(try await used.exchange(1, .get()).text == "ok")
             let silent = try await gateway.http2(.init(respondsToPings: false))
@@ -262,11 +210,10 @@ struct HTTP2LifecycleTests {
     func clientGoodbye(drains: Bool) async throws {
         let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again])
-            .http2 {
+            .configuration {
                 $0.timeouts.keepAlive = .seconds(drains ? 3_600 : 1)
                 $0.timeouts.drain = .seconds(600)
-            }.run { gateway in
-                let client = try await gateway.http2()
+            }.runHTTP2 { gateway, client in
                 client.send(.headers(1, .get()))
                 _ = try await gateway.upstream.request()
                 client.send(.goAway())

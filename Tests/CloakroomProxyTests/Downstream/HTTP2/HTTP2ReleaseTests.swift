@@ -1,5 +1,4 @@
 import CloakroomCore
-import CloakroomTelemetry
 import NIOCore
 import NIOEmbedded
 import Testing
@@ -106,14 +105,7 @@ struct HTTP2ReleaseTests {
 
     /// A connection without sockets, whose client does not close.
     private static func connect() throws -> (EmbeddedChannel, HTTP2DownstreamHandler) {
-        var settings = TelemetrySettings()
-        settings.isAccessLogEnabled = false
-        let configuration = GatewayConfiguration(
-            listeners: [], upstreams: [], routes: [], accounts: AccountsConfiguration(upstream: nil))
-        let config = try ConfigSnapshot(
-            configuration: configuration, sessions: FakeSessions(), refresher: FakeRefresher(),
-            accountEndpoints: FakeEndpoints(),
-            telemetry: GatewayTelemetry(settings: settings), tracer: nil)
+        let config = try GatewaySetup().makeConfig()
         let channel = EmbeddedChannel()
         let context = LoopContext(eventLoop: channel.embeddedEventLoop, config: config, loopCount: 1)
         try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()

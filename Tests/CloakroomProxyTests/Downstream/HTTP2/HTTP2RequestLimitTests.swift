@@ -72,14 +72,11 @@ struct HTTP2Excess: Sendable, CustomTestStringConvertible {
 
 @Suite("Limits of one HTTP/2 request (RFC 9113 §10.5.1)", .serialized)
 struct HTTP2RequestLimitTests {
-    private static let serves: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again]
-
     @Test(
         "Rule 55: a head above a limit gets its error response, and the next request is served with the right fields",
         arguments: HTTP2Excess.all)
     func tooLarge(_ excess: HTTP2Excess) async throws {
-        try await GatewaySetup(Self.serves).http2().run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup.serving.runHTTP2 { gateway, client in
             let encoder = HTTP2TestEncoder()
             client.sendSection(1, block: try encoder.get("/public/a", [("x-first", "one")]))
             #expect(try await client.response(1).text == "ok")
@@ -102,8 +99,7 @@ struct HTTP2RequestLimitTests {
 
     @Test("Rule 55: the body of a request with a head above a limit is discarded, and the next request is served")
     func body() async throws {
-        try await GatewaySetup(Self.serves).http2().run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup.serving.runHTTP2 { gateway, client async throws in
             let large = (0..<30).map { ("x-\($0)", String(repeating: "a", count: 1_000)) }
             let block = HTTP2Fields(
                 [
@@ -121,8 +117,7 @@ struct HTTP2RequestLimitTests {
 
     @Test("Rule 55: trailers above a limit end their stream and not the connection, whose table stays right")
     func trailers() async throws {
-        try await GatewaySetup(Self.serves).http2().run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup.serving.runHTTP2 { gateway, client in
             let encoder = HTTP2TestEncoder()
             client.send(.headers(1, .post(), ends: false), .data(1, "hello"))
             let large = (0..<40).map { ("x-\($0)", String(repeating: "a", count: 1_000)) } + [("x-last", "two")]
@@ -138,8 +133,7 @@ struct HTTP2RequestLimitTests {
 
     @Test("Rule 55: malformed requests leave the table right for the next one (RFC 9113 §8.1.1)")
     func malformed() async throws {
-        try await GatewaySetup(Self.serves).http2().run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup.serving.runHTTP2 { gateway, client in
             let encoder = HTTP2TestEncoder()
             var id: UInt32 = 1
             for broken in [("X-Upper", "a"), ("connection", "close"), (":late", "a"), ("te", "gzip")] {
@@ -163,8 +157,7 @@ struct HTTP2RequestLimitTests {
     @Test("Rule 55, RFC 9113 §5.1.2: the 101st stream is rejected with REFUSED_STREAM, and the 100 others are served")
     func streams() async throws {
         let gate = Gate()
-        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).http2().run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).runHTTP2 { gateway, client in
             try await client.settle()
             let encoder = HTTP2TestEncoder()
             let ids = Array(stride(from: UInt32(1), to: 200, by: 2))
@@ -189,8 +182,8 @@ struct HTTP2RequestLimitTests {
     @Test("RFC 9113 §5.1.2: a client that opens 200 streams before it has read the settings loses only the excess")
     func burst() async throws {
         let gate = Gate()
-        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).http2().run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).runHTTP2 {
+            gateway, client async throws in
             let ids = Array(stride(from: UInt32(1), to: 400, by: 2))
             client.send(ids.flatMap { [.headers($0, .post(), ends: false), .data($0, "hello", ends: true)] })
             for id in ids.suffix(100) {

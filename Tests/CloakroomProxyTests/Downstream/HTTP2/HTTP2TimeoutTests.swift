@@ -68,8 +68,8 @@ struct HTTP2TimeoutTests {
         "Rule 57: a header block that is not complete within the header timeout ends the connection",
         arguments: unfinished)
     func headerBlock(_ dawdler: Dawdler) async throws {
-        try await GatewaySetup([.request]).steppedTime().http2 { $0.timeouts.header = .seconds(10) }.run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup([.request]).steppedTime().configuration { $0.timeouts.header = .seconds(10) }.runHTTP2 {
+            gateway, client in
             try await client.settle()
             let duration = try await Self.run(dawdler, on: client, of: gateway, limit: .seconds(12))
             #expect(client.isClosed)
@@ -82,8 +82,8 @@ struct HTTP2TimeoutTests {
         "Rule 57: a header block is ended by the header timeout also while another stream is active",
         arguments: unfinished)
     func headerBlockBesideStream(_ dawdler: Dawdler) async throws {
-        try await GatewaySetup([.request]).steppedTime().http2 { $0.timeouts.header = .seconds(10) }.run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup([.request]).steppedTime().configuration { $0.timeouts.header = .seconds(10) }.runHTTP2 {
+            gateway, client in
             client.send(.headers(1, .get()))
             _ = try await gateway.upstream.request()
             try await client.settle()
@@ -116,12 +116,11 @@ struct HTTP2TimeoutTests {
         "Rule 57: a connection without a request is ended by the keep-alive timeout, whatever else the client sends",
         arguments: idle, [true, false])
     func keepAlive(_ dawdler: Dawdler, hasServedRequest: Bool) async throws {
-        try await GatewaySetup([.request, .send(Reply.ok), .again]).steppedTime().http2 {
+        try await GatewaySetup.serving.steppedTime().configuration {
             $0.timeouts.header = .seconds(10)
             $0.timeouts.keepAlive = .seconds(12)
         }
-        .run { gateway in
-            let client = try await gateway.http2()
+        .runHTTP2 { gateway, client in
             if hasServedRequest {
                 #expect(try await client.exchange(1, .get()).text == "ok")
             } else {
@@ -137,12 +136,11 @@ struct HTTP2TimeoutTests {
         "Rule 57: requests keep a connection open beyond the timeouts, pings between them or not",
         arguments: [true, false])
     func busy(pings: Bool) async throws {
-        try await GatewaySetup([.request, .send(Reply.ok), .again]).steppedTime().http2 {
+        try await GatewaySetup.serving.steppedTime().configuration {
             $0.timeouts.header = .seconds(6)
             $0.timeouts.keepAlive = .seconds(6)
         }
-        .run { gateway in
-            let client = try await gateway.http2()
+        .runHTTP2 { gateway, client in
             for index in 0..<8 {
                 if pings { try await client.settle() }
                 #expect(try await client.exchange(UInt32(2 * index + 1), .get()).text == "ok")
@@ -154,8 +152,9 @@ struct HTTP2TimeoutTests {
 
     @Test("Rule 57: a preface or first SETTINGS that are sent byte by byte are ended by the header timeout")
     func preface() async throws {
-        try await GatewaySetup([.request]).steppedTime().http2 { $0.timeouts.header = .seconds(10) }.run { gateway in
-            let client = try await gateway.http2(.init(acknowledgesSettings: false, introducesItself: false))
+        try await GatewaySetup([.request]).steppedTime().configuration { $0.timeouts.header = .seconds(10) }.runHTTP2(
+            .init(acknowledgesSettings: false, introducesItself: false)
+        ) { gateway, client in
             let bytes =
                 HTTP2WireFrame.preface
                 + HTTP2WireFrame.settings((0..<100).map { HTTP2WireSetting(id: 0xff, value: $0) }).bytes

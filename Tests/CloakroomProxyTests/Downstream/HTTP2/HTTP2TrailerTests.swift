@@ -20,8 +20,8 @@ struct HTTP2TrailerTests {
             "Connection: close\r\nTE: trailers\r\nTrailer: X-Sum\r\nHost: a\r\n", "",
         ], ["2\r\nok\r\n", ""])
     func onlyDisallowed(trailers: String, body: String) async throws {
-        try await GatewaySetup([.request, .send(Self.reply(trailers, body: body)), .again]).http2().run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup([.request, .send(Self.reply(trailers, body: body)), .again]).runHTTP2 {
+            gateway, client in
             let response = try await client.exchange(1, .get("/public/a", ("te", "trailers")))
             #expect(response.text == (body.isEmpty ? "" : "ok"))
             #expect(response.reset == nil)
@@ -38,8 +38,7 @@ struct HTTP2TrailerTests {
     @Test("Permitted trailers of a response arrive in the last HEADERS frame, the others do not")
     func response() async throws {
         let trailers = "X-Sum: abc\r\nContent-Length: 5\r\nGrpc-Status: 0\r\nSet-Cookie: a=b\r\n"
-        try await GatewaySetup([.request, .send(Self.reply(trailers)), .again]).http2().run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup([.request, .send(Self.reply(trailers)), .again]).runHTTP2 { gateway, client in
             for id in [1, 3] as [UInt32] {
                 let response = try await client.exchange(id, .get("/public/a", ("te", "trailers")))
                 #expect(response.text == "ok")
@@ -56,8 +55,7 @@ struct HTTP2TrailerTests {
         let script: [ScriptedUpstream.Step] = [
             .head, .body(expected.utf8.count), .send(Self.reply("X-Response-Sum: def\r\n")), .again,
         ]
-        try await GatewaySetup(script).http2().run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup(script).runHTTP2 { gateway, client in
             client.send(
                 .headers(1, .post("/public/a", ("te", "trailers")), ends: false), .data(1, "hello"),
                 .headers(1, HTTP2Fields([("x-request-sum", "abc")])))
@@ -76,8 +74,7 @@ struct HTTP2TrailerTests {
     func requestWithout() async throws {
         let expected = "5\r\nhello\r\n0\r\n\r\n"
         let script: [ScriptedUpstream.Step] = [.head, .body(expected.utf8.count), .send(Reply.ok), .again]
-        try await GatewaySetup(script).http2().run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup(script).runHTTP2 { gateway, client async throws in
             var id: UInt32 = 1
             for fields in [[("authorization", "a"), ("content-length", "5"), ("cookie", "cloakroom=a")], []] {
                 client.send(
@@ -94,8 +91,9 @@ struct HTTP2TrailerTests {
     func behindWindow() async throws {
         let body = String(repeating: "a", count: 50_000)
         let reply = Self.reply("X-Sum: \(String(repeating: "\\", count: 7_000))\r\n", body: "c350\r\n\(body)\r\n")
-        try await GatewaySetup([.request, .send(reply), .again]).http2().run { gateway in
-            let client = try await gateway.http2(.init(settings: [.initialWindow(10_000)], sendsWindowUpdates: false))
+        try await GatewaySetup.replying(reply).runHTTP2(
+            .init(settings: [.initialWindow(10_000)], sendsWindowUpdates: false)
+        ) { gateway, client in
             client.send(.headers(1, .get()))
             try await eventually("a window of data") { client.stream(1).bodyCount == 10_000 }
             #expect(client.stream(1).trailers == nil)

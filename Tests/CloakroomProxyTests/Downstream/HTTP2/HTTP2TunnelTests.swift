@@ -191,13 +191,12 @@ struct HTTP2TunnelTests {
 
     @Test("§4: another protocol is 501, and so is a route that does not allow WebSocket", arguments: [true, false])
     func notImplemented(isKnown: Bool) async throws {
-        try await GatewaySetup([.request, .send(Reply.ok), .again]).http2 { configuration in
+        try await GatewaySetup.serving.configuration { configuration in
             if !isKnown {
                 for index in configuration.routes.indices { configuration.routes[index].allowsWebSocket = true }
             }
         }
-        .run { gateway in
-            let client = try await gateway.http2()
+        .runHTTP2 { gateway, client async throws in
             let name = isKnown ? "websocket" : "connect-udp"
             client.send(.headers(1, .webSocket("/public/a", protocol: name), ends: false))
             #expect(try await client.response(1).status == 501)

@@ -33,11 +33,10 @@ struct HTTP2WaitingBodyTests {
     func unreachable() async throws {
         let port = try await BlackholePort(.isDeaf)
         defer { port.release() }
-        try await GatewaySetup([]).with(\.upstreamPort, port.port).http2 {
+        try await GatewaySetup([]).with(\.upstreamPort, port.port).configuration {
             $0.timeouts.connect = .seconds(30)
         }
-        .run { gateway in
-            let client = try await gateway.http2()
+        .runHTTP2 { gateway, client in
             try await client.settle()
             let ids = Array(Self.ids.prefix(99))
             client.send(ids.map { .headers($0, .post(), ends: false) })
@@ -61,8 +60,7 @@ struct HTTP2WaitingBodyTests {
         let scripts = Array(repeating: stalled, count: 99) + [[.request, .send(Reply.ok), .again]]
         var setup = GatewaySetup([])
         setup.scripts = scripts
-        try await setup.http2 { $0.limits.requestBuffer = 0 }.run { gateway in
-            let client = try await gateway.http2()
+        try await setup.configuration { $0.limits.requestBuffer = 0 }.runHTTP2 { gateway, client in
             try await client.settle()
             let ids = Self.ids
             client.send(ids.map { .headers($0, .post(), ends: false) })
@@ -80,8 +78,7 @@ struct HTTP2WaitingBodyTests {
         let script: [ScriptedUpstream.Step] = [
             .head, .reading(false), .wait(gate), .reading(true), .body(total), .send(Reply.ok), .again,
         ]
-        try await GatewaySetup(script).http2 { $0.limits.requestBuffer = 0 }.run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup(script).configuration { $0.limits.requestBuffer = 0 }.runHTTP2 { gateway, client in
             let ids = Array(Self.ids.prefix(8))
             client.send(ids.map { .headers($0, .post("/public/a", ("content-length", "\(total)")), ends: false) })
             try await eventually("all requests") { gateway.upstream.requests.count == ids.count }
@@ -100,8 +97,7 @@ struct HTTP2WaitingBodyTests {
         arguments: [300, 1_000, 4_096])
     func interleaved(frame size: Int) async throws {
         let total = 20_000
-        try await GatewaySetup([.request, .send(Reply.ok), .again]).http2().run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup.serving.runHTTP2 { gateway, client in
             try await client.settle()
             let ids = Self.ids
             client.send(ids.map { .headers($0, .post("/public/a", ("content-length", "\(total)")), ends: false) })
@@ -127,8 +123,7 @@ struct HTTP2WaitingBodyTests {
 
     @Test("RFC 9113 §6.9: DATA on streams that have ended returns the window of the connection")
     func closedStreams() async throws {
-        try await GatewaySetup([.head]).http2 { $0.limits.body = 1_000 }.run { gateway in
-            let client = try await gateway.http2()
+        try await GatewaySetup([.head]).configuration { $0.limits.body = 1_000 }.runHTTP2 { gateway, client in
             let ids = Array(Self.ids.prefix(60))
             client.send(ids.map { .headers($0, .post("/public/a", ("content-length", "100000")), ends: false) })
             for id in ids { #expect(try await client.response(id).status == 413) }

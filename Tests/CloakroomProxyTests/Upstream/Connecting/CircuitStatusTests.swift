@@ -124,8 +124,7 @@ struct CircuitStatusTests {
         let rejecting = try await BlackholePort(.rejects)
         defer { rejecting.release() }
         let port = rejecting.port
-        try await GatewaySetup().targets(.http("127.0.0.1", port)).run { gateway in
-            let client = try await gateway.client()
+        try await GatewaySetup().targets(.http("127.0.0.1", port)).run { gateway, client in
             #expect(try await client.exchange(Ask.get()).status == 502)
             let failed = gateway.server.upstreamStatus()[0].targets[0]
             #expect(failed.circuit != .closed)

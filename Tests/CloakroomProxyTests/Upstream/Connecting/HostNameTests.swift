@@ -18,8 +18,8 @@ struct HostNameTests {
     func eitherFamily(address host: String) async throws {
         try await ScriptedUpstream.run([Self.responses], at: try address(host, 0)) { port, _ in
             let names = FakeNames([try address("::1", port), try address("127.0.0.1", port)])
-            try await GatewaySetup().with(\.resolver, names.resolver).targets(.http("localhost", port)).run { gateway in
-                let client = try await gateway.client()
+            try await GatewaySetup().with(\.resolver, names.resolver).targets(.http("localhost", port)).run {
+                gateway, client async throws in
                 for _ in 0..<4 { #expect(try await client.exchange(Ask.get()).text == "ok") }
             }
         }
@@ -43,10 +43,7 @@ struct HostNameTests {
     @Test("The system's addresses of localhost are used")
     func localhost() async throws {
         try await ScriptedUpstream.run([Self.responses]) { port, _ in
-            try await GatewaySetup().targets(.http("localhost", port)).run { gateway in
-                let response = try await gateway.client().exchange(Ask.get())
-                #expect(response.text == "ok")
-            }
+            try await GatewaySetup().targets(.http("localhost", port)).expect(.ok())
         }
     }
 
@@ -55,8 +52,8 @@ struct HostNameTests {
         try await ScriptedUpstream.run([Self.responses]) { port, upstream in
             // No process listens there on IPv6.
             let names = FakeNames([try address("::1", port), try address("127.0.0.1", port)])
-            try await GatewaySetup().with(\.resolver, names.resolver).targets(.http("api.test", port)).run { gateway in
-                let client = try await gateway.client()
+            try await GatewaySetup().with(\.resolver, names.resolver).targets(.http("api.test", port)).run {
+                gateway, client async throws in
                 let start = ContinuousClock.now
                 for _ in 0..<4 { #expect(try await client.exchange(Ask.get()).text == "ok") }
                 #expect(ContinuousClock.now - start < .seconds(4))
@@ -72,10 +69,7 @@ struct HostNameTests {
         defer { deaf.release() }
         try await ScriptedUpstream.run([Self.responses]) { port, _ in
             let names = FakeNames([try address("127.0.0.1", deaf.port), try address("127.0.0.1", port)])
-            try await GatewaySetup().with(\.resolver, names.resolver).targets(.http("api.test", port)).run { gateway in
-                let response = try await gateway.client().exchange(Ask.get())
-                #expect(response.text == "ok")
-            }
+            try await GatewaySetup().with(\.resolver, names.resolver).targets(.http("api.test", port)).expect(.ok())
         }
     }
 
@@ -85,8 +79,7 @@ struct HostNameTests {
             try await ScriptedUpstream.run([Self.responses], at: try address("::1", 0)) { second, other in
                 let names = FakeNames([try address("::1", second), try address("127.0.0.1", first)])
                 try await GatewaySetup().with(\.resolver, names.resolver).targets(.http("api.test", first))
-                    .run { gateway in
-                        let client = try await gateway.client()
+                    .run { gateway, client async throws in
                         for _ in 0..<6 { #expect(try await client.exchange(Ask.get()).text == "ok") }
                         #expect(one.connections.count == 3)
                         #expect(other.connections.count == 3)
@@ -105,8 +98,7 @@ struct HostNameTests {
                         $0.upstreams[0].targets = [.http("api.test", first)]
                         $0.upstreams[0].dns.interval = .milliseconds(1)
                     }
-                try await setup.run { gateway in
-                    let client = try await gateway.client()
+                try await setup.run { gateway, client in
                     #expect(try await client.exchange(Ask.get()).text == "ok")
                     #expect(one.connections.count == 1)
                     names.change(to: [try address("127.0.0.1", second)])
@@ -133,8 +125,8 @@ struct HostNameTests {
     func unknown(isBroken: Bool) async throws {
         let names = FakeNames([])
         if isBroken { names.breakDown() }
-        try await GatewaySetup().with(\.resolver, names.resolver).targets(.http("api.test", 80)).run { gateway in
-            let client = try await gateway.client()
+        try await GatewaySetup().with(\.resolver, names.resolver).targets(.http("api.test", 80)).run {
+            gateway, client in
             for _ in 0..<2 {
                 let response = try await client.exchange(Ask.get())
                 #expect(response.status == 502)

@@ -24,8 +24,7 @@ struct UpstreamTLSTests {
             try await GatewaySetup()
                 .configuration { $0.upstreams[0].preserveHost = false }
                 .targets(.https("localhost", port), tls: UpstreamTLSConfiguration(caFile: directory.authorityFile))
-                .run { gateway in
-                    let client = try await gateway.client()
+                .run { gateway, client async throws in
                     for _ in 0..<3 { #expect(try await client.exchange(Ask.get("/token/a")).text == "ok") }
                     #expect(upstream.connections.count == 1)
                     #expect(upstream.requests.map { $0["X-API-TOKEN"] } == Array(repeating: Canary.apiToken, count: 3))
@@ -88,10 +87,7 @@ struct UpstreamTLSTests {
         try await ScriptedUpstream.run([Self.responses], tls: tls) { port, _ in
             try await GatewaySetup()
                 .targets(.https("127.0.0.1", port), tls: UpstreamTLSConfiguration(caFile: directory.authorityFile))
-                .run { gateway in
-                    let response = try await gateway.client().exchange(Ask.get())
-                    #expect(response.text == "ok")
-                }
+                .expect(.ok())
         }
     }
 
@@ -102,10 +98,7 @@ struct UpstreamTLSTests {
         try await ScriptedUpstream.run([Self.responses], tls: tls) { port, upstream in
             for (name, status) in [("api.example.com", 200), ("other.example.com", 502)] {
                 let tls = UpstreamTLSConfiguration(caFile: directory.authorityFile, serverName: name)
-                try await GatewaySetup().targets(.https("127.0.0.1", port), tls: tls).run { gateway in
-                    let response = try await gateway.client().exchange(Ask.get())
-                    #expect(response.status == status)
-                }
+                try await GatewaySetup().targets(.https("127.0.0.1", port), tls: tls).expect(.ask(Ask.get(), status))
             }
             #expect(upstream.requests.count == 1)
         }
@@ -123,10 +116,8 @@ struct UpstreamTLSTests {
             for (certificate, status) in [(nil, 502), (ours, 200)] {
                 let configuration = UpstreamTLSConfiguration(
                     caFile: directory.authorityFile, clientCertificate: certificate)
-                try await GatewaySetup().targets(.https("localhost", port), tls: configuration).run { gateway in
-                    let response = try await gateway.client().exchange(Ask.get("/token/a"))
-                    #expect(response.status == status)
-                }
+                try await GatewaySetup().targets(.https("localhost", port), tls: configuration).expect(
+                    .ask(Ask.get("/token/a"), status))
             }
             #expect(upstream.requests.count == 1)
         }
@@ -135,10 +126,7 @@ struct UpstreamTLSTests {
     @Test("An upstream that does not support TLS is 502 and gets no byte of a request")
     func clearText() async throws {
         try await ScriptedUpstream.run([[.send(Reply.ok), .close]]) { port, upstream in
-            try await GatewaySetup().targets(.https("127.0.0.1", port)).run { gateway in
-                let response = try await gateway.client().exchange(Ask.get("/token/a"))
-                #expect(response.status == 502)
-            }
+            try await GatewaySetup().targets(.https("127.0.0.1", port)).expect(.ask(Ask.get("/token/a"), 502))
             #expect(upstream.requests.isEmpty)
         }
     }
@@ -169,8 +157,7 @@ struct UpstreamTLSTests {
         try await ScriptedUpstream.run([script], tls: tls) { port, _ in
             try await GatewaySetup()
                 .targets(.https("localhost", port), tls: UpstreamTLSConfiguration(caFile: directory.authorityFile))
-                .run { gateway in
-                    let client = try await gateway.client()
+                .run { gateway, client async throws in
                     if isCut {
                         await #expect(throws: ResponseTruncated.self) { try await client.exchange(Ask.get()) }
                     } else {
@@ -187,11 +174,7 @@ struct UpstreamTLSTests {
         try await ScriptedUpstream.run([[.request, .cut]], tls: tls) { port, _ in
             try await GatewaySetup()
                 .targets(.https("localhost", port), tls: UpstreamTLSConfiguration(caFile: directory.authorityFile))
-                .run { gateway in
-                    let response = try await gateway.client().exchange(Ask.get())
-                    #expect(response.status == 502)
-                    #expect(response.code == "failed_request")
-                }
+                .expect(.ask(Ask.get(), 502, "failed_request"))
         }
     }
 

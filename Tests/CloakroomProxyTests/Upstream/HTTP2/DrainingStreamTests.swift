@@ -143,23 +143,21 @@ struct DrainingStreamTests {
         let streams = Streams()
         let sessions = FakeSessions()
         let cookie = sessions.add()
-        try await FrameServer.run(script: streams.script) { port, server in
-            let setup = GatewaySetup().http2 {
-                $0.limits.inFlightPerAddress = way == .resetInSession ? 0 : Self.limit
-                $0.limits.inFlightPerSession = Self.limit
-                if way == .resetBehindProxy { $0.trustedProxies = [CIDRBlock("127.0.0.2")].compactMap(\.self) }
-            }
-            .http2Upstream(port) {
-                // The second one is for the pool after a reload.
-                $0.pool.maxConnections = 2
-                $0.pool.streams = 40
-                $0.retry = RetryConfiguration(statuses: [503], budget: 1, perSecond: 100)
-                $0.eject.most = 0
-            }
-            try await setup.with(\.sessions, sessions).steppedTime().run { gateway in
-                var attacker = Attacker(way: way, cookie: cookie, gateway: gateway, streams: streams)
-                try await body(&attacker, gateway, streams, server)
-            }
+        try await GatewaySetup().http2 {
+            $0.limits.inFlightPerAddress = way == .resetInSession ? 0 : Self.limit
+            $0.limits.inFlightPerSession = Self.limit
+            if way == .resetBehindProxy { $0.trustedProxies = [CIDRBlock("127.0.0.2")].compactMap(\.self) }
+        }
+        .configuration {
+            // The second one is for the pool after a reload.
+            $0.upstreams[0].pool.maxConnections = 2
+            $0.upstreams[0].pool.streams = 40
+            $0.upstreams[0].retry = RetryConfiguration(statuses: [503], budget: 1, perSecond: 100)
+            $0.upstreams[0].eject.most = 0
+        }.with(\.sessions, sessions).steppedTime()
+        .run(against: streams.script) { gateway, server in
+            var attacker = Attacker(way: way, cookie: cookie, gateway: gateway, streams: streams)
+            try await body(&attacker, gateway, streams, server)
         }
     }
 

@@ -36,24 +36,22 @@ struct HTTP2HealthCheckTests {
                     id, HTTP2Fields([(":status", "200"), ("content-type", "application/grpc")]), ends: false),
                 .data(id, message.withLock { $0 }), .headers(id, HTTP2Fields(trailers.withLock { $0 })))
         }
-        try await FrameServer.run(script: script) { port, server in
-            let setup = GatewaySetup().http2Upstream(port) {
-                $0.health = HealthCheckConfiguration(
-                    probe: .grpc(service: "a.B"), interval: .milliseconds(500), timeout: .milliseconds(500), rise: 1,
-                    fall: 1)
-            }
-            try await setup.run { gateway in
-                try await outcomes(gateway, "passed")
-                let request = try #require(server.requests.first)
-                #expect(request.head.first(name: ":method") == "POST")
-                #expect(request.head.first(name: ":path") == "/grpc.health.v1.Health/Check")
-                #expect(request.head["te"] == ["trailers"])
-                #expect(request.body == [0, 0, 0, 0, 5, 0x0a, 3, 0x61, 0x2e, 0x42])
-                message.withLock { $0 = [0, 0, 0, 0, 2, 8, 2] }
-                try await outcomes(gateway, "failed")
-                // Each check has a connection of its own.
-                try await eventually("the ends") { server.closedCount >= 2 }
-            }
+        try await GatewaySetup().configuration {
+            $0.upstreams[0].health = HealthCheckConfiguration(
+                probe: .grpc(service: "a.B"), interval: .milliseconds(500), timeout: .milliseconds(500), rise: 1,
+                fall: 1)
+        }
+        .run(against: script) { gateway, server in
+            try await outcomes(gateway, "passed")
+            let request = try #require(server.requests.first)
+            #expect(request.head.first(name: ":method") == "POST")
+            #expect(request.head.first(name: ":path") == "/grpc.health.v1.Health/Check")
+            #expect(request.head["te"] == ["trailers"])
+            #expect(request.body == [0, 0, 0, 0, 5, 0x0a, 3, 0x61, 0x2e, 0x42])
+            message.withLock { $0 = [0, 0, 0, 0, 2, 8, 2] }
+            try await outcomes(gateway, "failed")
+            // Each check has a connection of its own.
+            try await eventually("the ends") { server.closedCount >= 2 }
         }
     }
 

@@ -12,10 +12,10 @@ import Testing
 struct UpstreamGRPCTests {
     private static let call = ("content-type", "application/grpc")
 
-    private func setup(_ port: Int, _ adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in })
-        -> GatewaySetup
-    {
-        GatewaySetup().http2().http2Upstream(port).configuration { configuration in
+    private func setup(
+        _ adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in }
+    ) -> GatewaySetup {
+        GatewaySetup().http2().configuration { configuration in
             for index in configuration.routes.indices { configuration.routes[index].grpc = true }
             adjust(&configuration)
         }
@@ -37,20 +37,18 @@ struct UpstreamGRPCTests {
             default: break
             }
         }
-        try await FrameServer.run(script: script) { port, server in
-            try await setup(port).run { gateway in
-                let client = try await gateway.http2()
-                client.send(.headers(1, .post("/public/m", Self.call, ("te", "trailers")), ends: false))
-                try await eventually("the head") { client.stream(1).status == 200 }
-                for count in 1...3 {
-                    client.send(.data(1, String(repeating: "a", count: count)))
-                    try await eventually("message \(count)") { client.stream(1).text.hasSuffix("echo \(count)") }
-                }
-                client.send(.data(1, "", ends: true))
-                let response = try await client.response(1)
-                #expect(response.trailers?.map { "\($0.name)=\($0.value)" } == ["grpc-status=0", "grpc-message=fine"])
-                #expect(server.requests.first?.head["te"] == ["trailers"])
+        try await setup().run(against: script) { gateway, server in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .post("/public/m", Self.call, ("te", "trailers")), ends: false))
+            try await eventually("the head") { client.stream(1).status == 200 }
+            for count in 1...3 {
+                client.send(.data(1, String(repeating: "a", count: count)))
+                try await eventually("message \(count)") { client.stream(1).text.hasSuffix("echo \(count)") }
             }
+            client.send(.data(1, "", ends: true))
+            let response = try await client.response(1)
+            #expect(response.trailers?.map { "\($0.name)=\($0.value)" } == ["grpc-status=0", "grpc-message=fine"])
+            #expect(server.requests.first?.head["te"] == ["trailers"])
         }
     }
 
@@ -60,13 +58,11 @@ struct UpstreamGRPCTests {
             guard case .headers(let id, _, ends: true) = event else { return }
             link.send(.headers(id, HTTP2Fields([(":status", "200"), Self.call, ("grpc-status", "5")])))
         }
-        try await FrameServer.run(script: script) { port, _ in
-            try await setup(port).run { gateway in
-                let response = try await gateway.http2().exchange(1, .post("/public/m", Self.call))
-                #expect(response.endedWithFields)
-                #expect(response.sections.count == 1)
-                #expect(fields(response, "grpc-status", "content-length") == ["5", nil])
-            }
+        try await setup().run(against: script) { gateway, _ in
+            let response = try await gateway.http2().exchange(1, .post("/public/m", Self.call))
+            #expect(response.endedWithFields)
+            #expect(response.sections.count == 1)
+            #expect(fields(response, "grpc-status", "content-length") == ["5", nil])
         }
     }
 
@@ -76,59 +72,53 @@ struct UpstreamGRPCTests {
             guard case .headers(let id, let head, ends: true) = event else { return }
             if head.first(name: ":path") == "/public/reset" { link.send(.reset(id, .internalError)) }
         }
-        try await FrameServer.run(script: script) { port, _ in
-            try await setup(port).run { gateway in
-                let client = try await gateway.http2()
-                var id: UInt32 = 1
-                for (path, status) in [("/private/m", "16"), ("/nowhere", "12"), ("/public/reset", "14")] {
-                    let response = try await client.exchange(id, .post(path, Self.call))
-                    #expect(response.status == 200)
-                    #expect(response.endedWithFields)
-                    #expect(fields(response, "grpc-status", "content-type") == [status, "application/grpc"])
-                    #expect(response["grpc-message"]?.isEmpty == false)
-                    id += 2
-                }
-                // Other clients get problem documents.
-                #expect(try await client.exchange(id, .get("/nowhere")).status == 404)
+        try await setup().run(against: script) { gateway, _ in
+            let client = try await gateway.http2()
+            var id: UInt32 = 1
+            for (path, status) in [("/private/m", "16"), ("/nowhere", "12"), ("/public/reset", "14")] {
+                let response = try await client.exchange(id, .post(path, Self.call))
+                #expect(response.status == 200)
+                #expect(response.endedWithFields)
+                #expect(fields(response, "grpc-status", "content-type") == [status, "application/grpc"])
+                #expect(response["grpc-message"]?.isEmpty == false)
+                id += 2
             }
+            // Other clients get problem documents.
+            #expect(try await client.exchange(id, .get("/nowhere")).status == 404)
         }
     }
 
     @Test("The client's timeout ends a call that gets no response, and the stream to the upstream is reset")
     func timeout() async throws {
-        try await FrameServer.run(script: { _, _ in }) { port, server in
-            try await setup(port).steppedTime().run { gateway in
-                let client = try await gateway.http2()
-                client.send(.headers(1, .post("/public/m", Self.call, ("grpc-timeout", "4S"))))
-                try await eventually("the call") { server.requests.count == 1 }
-                try await gateway.advance(.milliseconds(3_900))
-                #expect(!client.stream(1).isOver)
-                try await gateway.advance(.milliseconds(200))
-                let response = try await client.response(1)
-                #expect(fields(response, "grpc-status") == ["4"])
-                try await eventually("the reset") { server.resets == [8] }
-                // The next call on the stream object has no deadline of its own.
-                client.send(.headers(3, .post("/public/m", Self.call)))
-                try await eventually("the next call") { server.requests.count == 2 }
-                try await gateway.advance(.seconds(20), inStepsOf: .seconds(1))
-                #expect(!client.stream(3).isOver)
-            }
+        try await setup().steppedTime().run(against: { _, _ in }) { gateway, server in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .post("/public/m", Self.call, ("grpc-timeout", "4S"))))
+            try await eventually("the call") { server.requests.count == 1 }
+            try await gateway.advance(.milliseconds(3_900))
+            #expect(!client.stream(1).isOver)
+            try await gateway.advance(.milliseconds(200))
+            let response = try await client.response(1)
+            #expect(fields(response, "grpc-status") == ["4"])
+            try await eventually("the reset") { server.resets == [8] }
+            // The next call on the stream object has no deadline of its own.
+            client.send(.headers(3, .post("/public/m", Self.call)))
+            try await eventually("the next call") { server.requests.count == 2 }
+            try await gateway.advance(.seconds(20), inStepsOf: .seconds(1))
+            #expect(!client.stream(3).isOver)
         }
     }
 
     @Test("A longer timeout of the client does not extend the deadline of the route")
     func routeDeadline() async throws {
-        try await FrameServer.run(script: { _, _ in }) { port, server in
-            let setup = setup(port) { $0.routes[0].deadline = .seconds(3) }
-            try await setup.steppedTime().run { gateway in
-                let client = try await gateway.http2()
-                client.send(.headers(1, .post("/public/m", Self.call, ("grpc-timeout", "10S"))))
-                try await eventually("the call") { server.requests.count == 1 }
-                try await gateway.advance(.milliseconds(2_900))
-                #expect(!client.stream(1).isOver)
-                try await gateway.advance(.milliseconds(200))
-                #expect(fields(try await client.response(1), "grpc-status") == ["4"])
-            }
+        try await setup() { $0.routes[0].deadline = .seconds(3) }.steppedTime().run(against: { _, _ in }) {
+            gateway, server in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .post("/public/m", Self.call, ("grpc-timeout", "10S"))))
+            try await eventually("the call") { server.requests.count == 1 }
+            try await gateway.advance(.milliseconds(2_900))
+            #expect(!client.stream(1).isOver)
+            try await gateway.advance(.milliseconds(200))
+            #expect(fields(try await client.response(1), "grpc-status") == ["4"])
         }
     }
 
@@ -138,17 +128,15 @@ struct UpstreamGRPCTests {
             guard case .headers(let id, _, ends: true) = event else { return }
             link.send(.headers(id, HTTP2Fields([(":status", "200"), Self.call]), ends: false), .data(id, "abc"))
         }
-        try await FrameServer.run(script: script) { port, server in
-            try await setup(port).steppedTime().run { gateway in
-                let client = try await gateway.http2()
-                client.send(.headers(1, .post("/public/m", Self.call, ("grpc-timeout", "4S"))))
-                try await eventually("a part of the response") { client.stream(1).text == "abc" }
-                try await gateway.advance(.milliseconds(3_900))
-                #expect(!client.stream(1).isOver)
-                try await gateway.advance(.milliseconds(200))
-                #expect(try await client.reset(1) != nil)
-                try await eventually("the reset") { server.resets == [8] }
-            }
+        try await setup().steppedTime().run(against: script) { gateway, server in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .post("/public/m", Self.call, ("grpc-timeout", "4S"))))
+            try await eventually("a part of the response") { client.stream(1).text == "abc" }
+            try await gateway.advance(.milliseconds(3_900))
+            #expect(!client.stream(1).isOver)
+            try await gateway.advance(.milliseconds(200))
+            #expect(try await client.reset(1) != nil)
+            try await eventually("the reset") { server.resets == [8] }
         }
     }
 
@@ -158,14 +146,12 @@ struct UpstreamGRPCTests {
             guard case .headers(let id, _, _) = event else { return }
             link.send(.headers(id, HTTP2Fields([(":status", "200"), Self.call]), ends: false))
         }
-        try await FrameServer.run(script: script) { port, _ in
-            try await setup(port) { $0.timeouts.bodyIdle = .seconds(15) }.steppedTime().run { gateway in
-                let client = try await gateway.http2()
-                client.send(.headers(1, .post("/public/m", Self.call), ends: false))
-                try await eventually("the head") { client.stream(1).status == 200 }
-                try await gateway.advance(.seconds(60), inStepsOf: .seconds(1))
-                #expect(!client.stream(1).isOver)
-            }
+        try await setup() { $0.timeouts.bodyIdle = .seconds(15) }.steppedTime().run(against: script) { gateway, _ in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .post("/public/m", Self.call), ends: false))
+            try await eventually("the head") { client.stream(1).status == 200 }
+            try await gateway.advance(.seconds(60), inStepsOf: .seconds(1))
+            #expect(!client.stream(1).isOver)
         }
     }
 
@@ -175,32 +161,28 @@ struct UpstreamGRPCTests {
             guard case .headers(let id, _, _) = event else { return }
             link.send(.headers(id, HTTP2Fields([(":status", "200"), Self.call]), ends: false))
         }
-        try await FrameServer.run(script: script) { port, _ in
-            try await setup(port) { $0.timeouts.tunnelIdle = .seconds(15) }.steppedTime().run { gateway in
-                let client = try await gateway.http2()
-                client.send(.headers(1, .post("/public/m", Self.call), ends: false))
-                try await eventually("the head") { client.stream(1).status == 200 }
-                for _ in 0..<3 {
-                    try await gateway.advance(.seconds(10))
-                    client.send(.data(1, "abc"))
-                    await gateway.settle()
-                }
-                #expect(!client.stream(1).isOver)
-                try await gateway.advance(.seconds(16))
-                try await eventually("the end of the call") { client.stream(1).isOver }
+        try await setup() { $0.timeouts.tunnelIdle = .seconds(15) }.steppedTime().run(against: script) { gateway, _ in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .post("/public/m", Self.call), ends: false))
+            try await eventually("the head") { client.stream(1).status == 200 }
+            for _ in 0..<3 {
+                try await gateway.advance(.seconds(10))
+                client.send(.data(1, "abc"))
+                await gateway.settle()
             }
+            #expect(!client.stream(1).isOver)
+            try await gateway.advance(.seconds(16))
+            try await eventually("the end of the call") { client.stream(1).isOver }
         }
     }
 
     @Test("HTTP/1.1 clients cannot make calls: 505")
     func http1Client() async throws {
-        try await FrameServer.run(script: { _, _ in }) { port, server in
-            try await setup(port).run { gateway in
-                let response = try await gateway.client().exchange(
-                    Ask.post("/public/m", "Content-Type: application/grpc"))
-                #expect(response.status == 505)
-                #expect(server.requests.isEmpty)
-            }
+        try await setup().run(against: { _, _ in }) { gateway, server in
+            let response = try await gateway.client().exchange(
+                Ask.post("/public/m", "Content-Type: application/grpc"))
+            #expect(response.status == 505)
+            #expect(server.requests.isEmpty)
         }
     }
 }

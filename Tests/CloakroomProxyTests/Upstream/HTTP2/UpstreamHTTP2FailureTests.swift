@@ -27,13 +27,11 @@ struct UpstreamHTTP2FailureTests {
         _ acts: [String: Act], _ options: FrameServer.Options = .init(),
         _ body: (RunningGateway, RawPeer, FrameServer) async throws -> Void
     ) async throws {
-        try await FrameServer.run(options, script: Self.script(acts)) { port, server in
-            try await GatewaySetup().http2Upstream(port).run { gateway in
-                let client = try await gateway.client()
-                #expect(try await client.exchange(Ask.get("/public/first")).text == "ok")
-                try await body(gateway, client, server)
-                #expect(try await gateway.client().exchange(Ask.get("/public/last")).text == "ok")
-            }
+        try await GatewaySetup().run(options, against: Self.script(acts)) { gateway, server in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Ask.get("/public/first")).text == "ok")
+            try await body(gateway, client, server)
+            #expect(try await gateway.client().exchange(Ask.get("/public/last")).text == "ok")
         }
     }
 
@@ -179,18 +177,16 @@ struct UpstreamHTTP2FailureTests {
             link.respond(id, "403")
             link.send(.reset(id, .noError))
         }
-        try await FrameServer.run(script: script) { port, server in
-            try await GatewaySetup().http2Upstream(port).run { gateway in
-                let client = try await gateway.client()
-                // More than is buffered before the request is forwarded.
-                let part = String(repeating: "a", count: 20_000)
-                client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n\(part)")
-                let response = try await client.response()
-                #expect(response.status == 403)
-                #expect(response.text == "ok")
-                #expect(try await gateway.client().exchange(Ask.get()).status == 403)
-                #expect(server.connectionCount == 1)
-            }
+        try await GatewaySetup().run(against: script) { gateway, server in
+            let client = try await gateway.client()
+            // More than is buffered before the request is forwarded.
+            let part = String(repeating: "a", count: 20_000)
+            client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n\(part)")
+            let response = try await client.response()
+            #expect(response.status == 403)
+            #expect(response.text == "ok")
+            #expect(try await gateway.client().exchange(Ask.get()).status == 403)
+            #expect(server.connectionCount == 1)
         }
     }
 
@@ -273,46 +269,42 @@ struct UpstreamHTTP2FailureTests {
             link.send(.headers(id, HTTP2Fields([(":status", "200")]), ends: false), .data(id, "abc"))
             links.withLock { $0.append((link, id)) }
         }
-        try await FrameServer.run(script: script) { port, server in
-            try await GatewaySetup().http2().http2Upstream(port).run { gateway in
-                let client = try await gateway.http2()
-                let ids = Array(stride(from: 1, to: 121, by: 2)) as [UInt32]
-                for id in ids { client.send(.headers(id, .get("/public/slow"))) }
-                for id in ids { try await eventually("data") { client.stream(id).bodyCount == 3 } }
-                // Above 20 within 4 s the rest of a response is received instead.
-                client.send(ids.map { .reset($0) })
-                try await eventually("resets") { server.resets.count >= 20 }
-                try await client.settle()
-                #expect(server.resets.count < 60)
-                links.withLock {
-                    for (link, id) in $0 {
-                        link.send((0..<20).map { _ in .data(id, String(repeating: "a", count: 1_000)) })
-                        link.send(.data(id, "", ends: true))
-                    }
+        try await GatewaySetup().http2().run(against: script) { gateway, server in
+            let client = try await gateway.http2()
+            let ids = Array(stride(from: 1, to: 121, by: 2)) as [UInt32]
+            for id in ids { client.send(.headers(id, .get("/public/slow"))) }
+            for id in ids { try await eventually("data") { client.stream(id).bodyCount == 3 } }
+            // Above 20 within 4 s the rest of a response is received instead.
+            client.send(ids.map { .reset($0) })
+            try await eventually("resets") { server.resets.count >= 20 }
+            try await client.settle()
+            #expect(server.resets.count < 60)
+            links.withLock {
+                for (link, id) in $0 {
+                    link.send((0..<20).map { _ in .data(id, String(repeating: "a", count: 1_000)) })
+                    link.send(.data(id, "", ends: true))
                 }
-                #expect(try await client.exchange(121, .get()).text == "ok")
-                #expect(server.connectionCount == 1)
             }
+            #expect(try await client.exchange(121, .get()).text == "ok")
+            #expect(server.connectionCount == 1)
         }
     }
 
     @Test("Requests whose bodies are incomplete are reset at most 20 times within 4 s too")
     func cancelledUploads() async throws {
-        try await FrameServer.run(script: Self.script([:])) { port, server in
-            let setup = GatewaySetup().http2().http2Upstream(port).configuration { $0.routes[0].grpc = true }
-            try await setup.run { gateway in
-                let client = try await gateway.http2()
-                let ids = Array(stride(from: 1, to: 121, by: 2)) as [UInt32]
-                let head = HTTP2Fields.post("/public/open", ("content-type", "application/grpc"))
-                for id in ids { client.send(.headers(id, head, ends: false)) }
-                try await eventually("the requests") { server.requests.count == ids.count }
-                client.send(ids.map { .reset($0) })
-                try await eventually("resets") { server.resets.count >= 20 }
-                // Its head is sent after the resets.
-                #expect(try await client.exchange(121, .post("/public/a")).text == "ok")
-                #expect(server.resets.count < 60)
-                #expect(server.connectionCount == 1)
-            }
+        try await GatewaySetup().http2().configuration { $0.routes[0].grpc = true }.run(against: Self.script([:])) {
+            gateway, server in
+            let client = try await gateway.http2()
+            let ids = Array(stride(from: 1, to: 121, by: 2)) as [UInt32]
+            let head = HTTP2Fields.post("/public/open", ("content-type", "application/grpc"))
+            for id in ids { client.send(.headers(id, head, ends: false)) }
+            try await eventually("the requests") { server.requests.count == ids.count }
+            client.send(ids.map { .reset($0) })
+            try await eventually("resets") { server.resets.count >= 20 }
+            // Its head is sent after the resets.
+            #expect(try await client.exchange(121, .post("/public/a")).text == "ok")
+            #expect(server.resets.count < 60)
+            #expect(server.connectionCount == 1)
         }
     }
 
@@ -347,8 +339,7 @@ struct UpstreamHTTP2FailureTests {
                 let setup = GatewaySetup().http2Upstream(port).targets(
                     .http("127.0.0.1", port), .http("127.0.0.1", other)
                 ).configuration { $0.upstreams[0].balance.policy = .roundRobin }
-                try await setup.run { gateway in
-                    let client = try await gateway.client()
+                try await setup.run { gateway, client in
                     try await eventually("an ejection") {
                         _ = try await client.exchange(Ask.post("/public/a"))
                         return gateway.metrics.split(separator: "\n").contains {

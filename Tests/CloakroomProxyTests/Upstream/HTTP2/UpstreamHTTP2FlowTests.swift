@@ -50,8 +50,7 @@ struct UpstreamHTTP2FlowTests {
         }
         try await FrameServer.run(script: script) { port, server in
             try await GatewaySetup().http2Upstream(port).configuration { $0.limits.body = 10_000_000 }.run {
-                gateway in
-                let client = try await gateway.client()
+                gateway, client in
                 client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: \(size)\r\n\r\n")
                 try await client.stream(ByteBuffer(repeating: 0x61, count: 100_000), times: size / 100_000)
                 let response = try await client.response()
@@ -74,29 +73,27 @@ struct UpstreamHTTP2FlowTests {
             default: break
             }
         }
-        try await FrameServer.run(script: script) { port, server in
-            try await GatewaySetup().http2().http2Upstream(port).run { gateway in
-                let slow = try await gateway.http2(.init(settings: [.initialWindow(1_000)], sendsWindowUpdates: false))
-                slow.send(.headers(1, .get("/public/large")))
-                try await eventually("the client's window") { slow.stream(1).bodyCount == 1_000 }
-                let other = try await gateway.http2()
-                for id in stride(from: 1, to: 40, by: 2) as StrideTo<UInt32> {
-                    #expect(try await other.exchange(id, .get()).text == "ok")
-                }
-                #expect(server.connectionCount == 1)
-                // The client's stream takes 64 KiB over before it stops the upstream.
+        try await GatewaySetup().http2().run(against: script) { gateway, server in
+            let slow = try await gateway.http2(.init(settings: [.initialWindow(1_000)], sendsWindowUpdates: false))
+            slow.send(.headers(1, .get("/public/large")))
+            try await eventually("the client's window") { slow.stream(1).bodyCount == 1_000 }
+            let other = try await gateway.http2()
+            for id in stride(from: 1, to: 40, by: 2) as StrideTo<UInt32> {
+                #expect(try await other.exchange(id, .get()).text == "ok")
+            }
+            #expect(server.connectionCount == 1)
+            // The client's stream takes 64 KiB over before it stops the upstream.
+            let credits = server.events.compactMap {
+                if case .windowUpdate(1, let count) = $0 { count } else { nil }
+            }
+            #expect(credits.reduce(0, +) <= 65_536)
+            slow.send(.windowUpdate(1, 200_000), .windowUpdate(0, 200_000))
+            try await eventually("all data") { slow.stream(1).bodyCount == 131_072 }
+            try await eventually("the credit") {
                 let credits = server.events.compactMap {
                     if case .windowUpdate(1, let count) = $0 { count } else { nil }
                 }
-                #expect(credits.reduce(0, +) <= 65_536)
-                slow.send(.windowUpdate(1, 200_000), .windowUpdate(0, 200_000))
-                try await eventually("all data") { slow.stream(1).bodyCount == 131_072 }
-                try await eventually("the credit") {
-                    let credits = server.events.compactMap {
-                        if case .windowUpdate(1, let count) = $0 { count } else { nil }
-                    }
-                    return credits.reduce(0, +) >= 65_536
-                }
+                return credits.reduce(0, +) >= 65_536
             }
         }
     }
@@ -111,16 +108,14 @@ struct UpstreamHTTP2FlowTests {
             default: break
             }
         }
-        try await FrameServer.run(options, script: script) { port, server in
-            try await GatewaySetup().http2Upstream(port).run { gateway in
-                let slow = try await gateway.client()
-                slow.send(Ask.post(body: String(repeating: "a", count: 50)))
-                try await eventually("the window") { server.requests.first?.body.count == 10 }
-                let other = try await gateway.client()
-                for _ in 0..<5 { #expect(try await other.exchange(Ask.post(body: "1234567890")).text == "ok") }
-                #expect(server.requests.first?.body.count == 10)
-                #expect(server.connectionCount == 1)
-            }
+        try await GatewaySetup().run(options, against: script) { gateway, server in
+            let slow = try await gateway.client()
+            slow.send(Ask.post(body: String(repeating: "a", count: 50)))
+            try await eventually("the window") { server.requests.first?.body.count == 10 }
+            let other = try await gateway.client()
+            for _ in 0..<5 { #expect(try await other.exchange(Ask.post(body: "1234567890")).text == "ok") }
+            #expect(server.requests.first?.body.count == 10)
+            #expect(server.connectionCount == 1)
         }
     }
 
@@ -137,13 +132,11 @@ struct UpstreamHTTP2FlowTests {
             default: break
             }
         }
-        try await FrameServer.run(options, script: script) { port, server in
-            try await GatewaySetup().http2Upstream(port).run { gateway in
-                let client = try await gateway.client()
-                let response = try await client.exchange(Ask.post(body: String(repeating: "a", count: 3_000)))
-                #expect(response.text == "ok")
-                #expect(server.requests.first?.body.count == 3_000)
-            }
+        try await GatewaySetup().run(options, against: script) { gateway, server in
+            let client = try await gateway.client()
+            let response = try await client.exchange(Ask.post(body: String(repeating: "a", count: 3_000)))
+            #expect(response.text == "ok")
+            #expect(server.requests.first?.body.count == 3_000)
         }
     }
 }

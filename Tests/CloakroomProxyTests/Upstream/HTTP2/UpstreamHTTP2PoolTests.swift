@@ -14,14 +14,12 @@ struct UpstreamHTTP2PoolTests {
     private static let gauge = "cloakroom_upstream_http2_streams{upstream=\"api\"}"
 
     /// Waits until nothing is left of all requests.
-    private func atRest(_ gateway: RunningGateway, target port: Int) async throws {
+    private func atRest(_ gateway: RunningGateway) async throws {
         try await gateway.metric("\(Self.gauge) 0")
         try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 0")
         try await eventually("no request in flight") {
-            let line = gateway.metrics.split(separator: "\n").first {
-                $0.hasPrefix("cloakroom_upstream_in_flight{") && $0.contains("\(port)")
-            }
-            return line?.hasSuffix(" 0") == true
+            let lines = gateway.metrics.split(separator: "\n").filter { $0.hasPrefix("cloakroom_upstream_in_flight{") }
+            return !lines.isEmpty && lines.allSatisfy { $0.hasSuffix(" 0") }
         }
     }
 
@@ -54,23 +52,21 @@ struct UpstreamHTTP2PoolTests {
     @Test("1,000 cancelled requests leave nothing behind, and the connection is used further")
     func cancelled() async throws {
         let held = Held()
-        try await FrameServer.run(script: held.script()) { port, server in
-            try await GatewaySetup().http2().http2Upstream(port).run { gateway in
-                for round in 0..<20 {
-                    let client = try await gateway.http2()
-                    let ids = Array(stride(from: 1, to: 101, by: 2)) as [UInt32]
-                    for id in ids { client.send(.headers(id, .get("/public/slow"))) }
-                    try await eventually("the requests of round \(round)") { held.count == ids.count }
-                    if round % 2 == 0 { client.send(ids.map { .reset($0) }) } else { try await client.close() }
-                    try await gateway.metric("\(Self.gauge) 0")
-                    held.respond()
-                    if round % 2 == 0 { try await client.close() }
-                }
-                try await atRest(gateway, target: port)
-                #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
-                #expect(server.connectionCount == 1)
-                try await gateway.connections(active: 0, idle: 1)
+        try await GatewaySetup().http2().run(against: held.script()) { gateway, server in
+            for round in 0..<20 {
+                let client = try await gateway.http2()
+                let ids = Array(stride(from: 1, to: 101, by: 2)) as [UInt32]
+                for id in ids { client.send(.headers(id, .get("/public/slow"))) }
+                try await eventually("the requests of round \(round)") { held.count == ids.count }
+                if round % 2 == 0 { client.send(ids.map { .reset($0) }) } else { try await client.close() }
+                try await gateway.metric("\(Self.gauge) 0")
+                held.respond()
+                if round % 2 == 0 { try await client.close() }
             }
+            try await atRest(gateway)
+            #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+            #expect(server.connectionCount == 1)
+            try await gateway.connections(active: 0, idle: 1)
         }
     }
 
@@ -80,24 +76,22 @@ struct UpstreamHTTP2PoolTests {
             guard case .data(let id, _, ends: true) = event else { return }
             link.respond(id)
         }
-        try await FrameServer.run(script: script) { port, server in
-            let setup = GatewaySetup().http2().http2Upstream(port) {
-                $0.pool.streams = 1
-                $0.pool.maxConnections = 1
+        try await GatewaySetup().http2().configuration {
+            $0.upstreams[0].pool.streams = 1
+            $0.upstreams[0].pool.maxConnections = 1
+        }
+        .run(against: script) { gateway, server in
+            let client = try await gateway.http2()
+            let ids = Array(stride(from: 1, to: 41, by: 2)) as [UInt32]
+            for id in ids {
+                client.send(.headers(id, .post("/public/\(id)"), ends: false), .data(id, "body \(id)", ends: true))
             }
-            try await setup.run { gateway in
-                let client = try await gateway.http2()
-                let ids = Array(stride(from: 1, to: 41, by: 2)) as [UInt32]
-                for id in ids {
-                    client.send(.headers(id, .post("/public/\(id)"), ends: false), .data(id, "body \(id)", ends: true))
-                }
-                for id in ids { #expect(try await client.response(id).text == "ok") }
-                #expect(server.connectionCount == 1)
-                for request in server.requests {
-                    #expect(String(decoding: request.body, as: UTF8.self) == "body \(request.path.dropFirst(8))")
-                }
-                try await atRest(gateway, target: port)
+            for id in ids { #expect(try await client.response(id).text == "ok") }
+            #expect(server.connectionCount == 1)
+            for request in server.requests {
+                #expect(String(decoding: request.body, as: UTF8.self) == "body \(request.path.dropFirst(8))")
             }
+            try await atRest(gateway)
         }
     }
 
@@ -116,22 +110,20 @@ struct UpstreamHTTP2PoolTests {
             isFirst.withLock { $0 = false }
             link.close()
         }
-        try await FrameServer.run(script: script) { port, server in
-            let setup = GatewaySetup().http2().http2Upstream(port) {
-                $0.retry.budget = 1
-                $0.retry.perSecond = 100
-            }
-            try await setup.run { gateway in
-                let client = try await gateway.http2()
-                let ids = Array(stride(from: 1, to: 41, by: 2)) as [UInt32]
-                for id in ids { client.send(.headers(id, .get("/public/a"))) }
-                var statuses: [String: Int] = [:]
-                for id in ids { statuses["\(try await client.response(id).status ?? 0)", default: 0] += 1 }
-                #expect(statuses["200", default: 0] >= 10, "\(statuses)")
-                #expect(statuses["200", default: 0] + statuses["502", default: 0] == 20)
-                #expect(server.connectionCount >= 2)
-                try await atRest(gateway, target: port)
-            }
+        try await GatewaySetup().http2().configuration {
+            $0.upstreams[0].retry.budget = 1
+            $0.upstreams[0].retry.perSecond = 100
+        }
+        .run(against: script) { gateway, server in
+            let client = try await gateway.http2()
+            let ids = Array(stride(from: 1, to: 41, by: 2)) as [UInt32]
+            for id in ids { client.send(.headers(id, .get("/public/a"))) }
+            var statuses: [String: Int] = [:]
+            for id in ids { statuses["\(try await client.response(id).status ?? 0)", default: 0] += 1 }
+            #expect(statuses["200", default: 0] >= 10, "\(statuses)")
+            #expect(statuses["200", default: 0] + statuses["502", default: 0] == 20)
+            #expect(server.connectionCount >= 2)
+            try await atRest(gateway)
         }
     }
 
@@ -144,18 +136,16 @@ struct UpstreamHTTP2PoolTests {
             link.send(.goAway(last: id))
             link.channel.eventLoop.scheduleTask(in: .milliseconds(200)) { link.close() }
         }
-        try await FrameServer.run(script: script) { port, server in
-            try await GatewaySetup().http2().http2Upstream(port).run { gateway in
-                let slow = try await gateway.http2(.init(settings: [.initialWindow(1_000)], sendsWindowUpdates: false))
-                slow.send(.headers(1, .get()))
-                try await eventually("the client's window") { slow.stream(1).bodyCount == 1_000 }
-                try await eventually("the end of the connection") { server.closedCount == 1 }
-                slow.send(.windowUpdate(1, 200_000), .windowUpdate(0, 200_000))
-                let response = try await slow.response(1)
-                #expect(response.bodyCount == 128_000)
-                #expect(response.isEnded)
-                try await atRest(gateway, target: port)
-            }
+        try await GatewaySetup().http2().run(against: script) { gateway, server in
+            let slow = try await gateway.http2(.init(settings: [.initialWindow(1_000)], sendsWindowUpdates: false))
+            slow.send(.headers(1, .get()))
+            try await eventually("the client's window") { slow.stream(1).bodyCount == 1_000 }
+            try await eventually("the end of the connection") { server.closedCount == 1 }
+            slow.send(.windowUpdate(1, 200_000), .windowUpdate(0, 200_000))
+            let response = try await slow.response(1)
+            #expect(response.bodyCount == 128_000)
+            #expect(response.isEnded)
+            try await atRest(gateway)
         }
     }
 
@@ -171,13 +161,11 @@ struct UpstreamHTTP2PoolTests {
             for _ in 0..<50 { link.send(.data(id, "")) }
             link.send(.data(id, "many", ends: true))
         }
-        try await FrameServer.run(script: script) { port, server in
-            try await GatewaySetup().http2Upstream(port).run { gateway in
-                let client = try await gateway.client()
-                for _ in 0..<3 { #expect(try await client.exchange(Ask.get("/public/many")).text == "many") }
-                #expect(try await client.exchange(Ask.get()).text == "ok")
-                #expect(server.connectionCount == 1)
-            }
+        try await GatewaySetup().run(against: script) { gateway, server in
+            let client = try await gateway.client()
+            for _ in 0..<3 { #expect(try await client.exchange(Ask.get("/public/many")).text == "many") }
+            #expect(try await client.exchange(Ask.get()).text == "ok")
+            #expect(server.connectionCount == 1)
         }
     }
 
@@ -194,99 +182,92 @@ struct UpstreamHTTP2PoolTests {
             default: break
             }
         }
-        try await FrameServer.run(options, script: script) { port, server in
-            try await GatewaySetup().http2Upstream(port).run { gateway in
-                let response = try await gateway.client().exchange(Ask.get())
-                #expect(response.text == "ok")
-                #expect(server.connectionCount == 1)
-            }
+        try await GatewaySetup().run(options, against: script) { gateway, server in
+            let response = try await gateway.client().exchange(Ask.get())
+            #expect(response.text == "ok")
+            #expect(server.connectionCount == 1)
         }
     }
 
     @Test("Limits of requests in flight hold for streams")
     func inFlight() async throws {
         let held = Held()
-        try await FrameServer.run(script: held.script()) { port, server in
-            let setup = GatewaySetup().http2().http2Upstream(port) {
-                $0.inFlight = InFlightConfiguration(upstream: 3, target: 0)
-                $0.pool.pendingTimeout = .seconds(30)
-                $0.pool.congestedTimeout = .seconds(30)
+        try await GatewaySetup().http2().configuration {
+            $0.upstreams[0].inFlight = InFlightConfiguration(upstream: 3, target: 0)
+            $0.upstreams[0].pool.pendingTimeout = .seconds(30)
+            $0.upstreams[0].pool.congestedTimeout = .seconds(30)
+        }
+        .run(against: held.script()) { gateway, server in
+            let client = try await gateway.http2()
+            let ids = Array(stride(from: 1, to: 21, by: 2)) as [UInt32]
+            for id in ids { client.send(.headers(id, .get("/public/slow"))) }
+            var responded = 0
+            while responded < ids.count {
+                try await eventually("the next requests") { held.count == min(3, ids.count - responded) }
+                try await client.settle()
+                #expect(held.count <= 3)
+                responded += held.count
+                held.respond()
             }
-            try await setup.run { gateway in
-                let client = try await gateway.http2()
-                let ids = Array(stride(from: 1, to: 21, by: 2)) as [UInt32]
-                for id in ids { client.send(.headers(id, .get("/public/slow"))) }
-                var responded = 0
-                while responded < ids.count {
-                    try await eventually("the next requests") { held.count == min(3, ids.count - responded) }
-                    try await client.settle()
-                    #expect(held.count <= 3)
-                    responded += held.count
-                    held.respond()
-                }
-                for id in ids { #expect(try await client.response(id).text == "ok") }
-                #expect(server.connectionCount == 1)
-                try await atRest(gateway, target: port)
-            }
+            for id in ids { #expect(try await client.response(id).text == "ok") }
+            #expect(server.connectionCount == 1)
+            try await atRest(gateway)
         }
     }
 
     @Test("After a number of requests the connection is replaced; none fails")
     func lifetime() async throws {
         let held = Held()
-        try await FrameServer.run(script: held.script()) { port, server in
-            try await GatewaySetup().http2().http2Upstream(port) { $0.pool.requestsPerConnection = 5 }.run { gateway in
-                let client = try await gateway.http2()
-                let ids = Array(stride(from: 1, to: 81, by: 2)) as [UInt32]
-                for id in ids { client.send(.headers(id, .get())) }
-                for id in ids { #expect(try await client.response(id).text == "ok") }
-                #expect(server.connectionCount == 8)
-                for connection in 0..<8 {
-                    #expect(server.requests.filter { $0.connection == connection }.count == 5)
-                }
-                try await eventually("the ends") { server.closedCount >= 7 }
+        try await GatewaySetup().http2().configuration { $0.upstreams[0].pool.requestsPerConnection = 5 }.run(
+            against: held.script()
+        ) { gateway, server in
+            let client = try await gateway.http2()
+            let ids = Array(stride(from: 1, to: 81, by: 2)) as [UInt32]
+            for id in ids { client.send(.headers(id, .get())) }
+            for id in ids { #expect(try await client.response(id).text == "ok") }
+            #expect(server.connectionCount == 8)
+            for connection in 0..<8 {
+                #expect(server.requests.filter { $0.connection == connection }.count == 5)
             }
+            try await eventually("the ends") { server.closedCount >= 7 }
         }
     }
 
     @Test("A reload that changes the upstream ends its idle connections, and others when they are idle")
     func reload() async throws {
         let held = Held()
-        try await FrameServer.run(script: held.script()) { port, server in
-            try await GatewaySetup().http2Upstream(port).run { gateway in
-                let slow = try await gateway.client()
-                slow.send(Ask.get("/public/slow"))
-                try await eventually("the request") { held.count == 1 }
-                try await gateway.replace { $0.upstreams[0].pool.streams = 7 }
-                #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
-                #expect(server.connectionCount == 2)
-                #expect(server.closedCount == 0)
-                held.respond()
-                #expect(try await slow.response().text == "ok")
-                try await eventually("the end of the first connection") { server.closedCount == 1 }
-                let goAways = server.events.filter { if case .goAway = $0 { true } else { false } }
-                #expect(goAways.count == 1)
-            }
+        try await GatewaySetup().run(against: held.script()) { gateway, server in
+            let slow = try await gateway.client()
+            slow.send(Ask.get("/public/slow"))
+            try await eventually("the request") { held.count == 1 }
+            try await gateway.replace { $0.upstreams[0].pool.streams = 7 }
+            #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+            #expect(server.connectionCount == 2)
+            #expect(server.closedCount == 0)
+            held.respond()
+            #expect(try await slow.response().text == "ok")
+            try await eventually("the end of the first connection") { server.closedCount == 1 }
+            let goAways = server.events.filter { if case .goAway = $0 { true } else { false } }
+            #expect(goAways.count == 1)
         }
     }
 
     @Test("After a reload, requests that fail with their connection leave nothing in the gauges")
     func gaugesAfterReload() async throws {
         let held = Held()
-        try await FrameServer.run(script: held.script()) { port, _ in
-            let setup = GatewaySetup().http2Upstream(port) { $0.retry = RetryConfiguration(attempts: 1) }
-            try await setup.run { gateway in
-                let client = try await gateway.client()
-                client.send(Ask.get("/public/slow"))
-                try await eventually("the request") { held.count == 1 }
-                try await gateway.metric("\(Self.gauge) 1")
-                try await gateway.replace { $0.upstreams[0].pool.streams = 7 }
-                held.streams.withLock { streams in
-                    for (link, _) in streams { link.close() }
-                }
-                #expect(try await client.response().status == 502)
-                try await atRest(gateway, target: port)
+        try await GatewaySetup().configuration { $0.upstreams[0].retry = RetryConfiguration(attempts: 1) }.run(
+            against: held.script()
+        ) { gateway, _ in
+            let client = try await gateway.client()
+            client.send(Ask.get("/public/slow"))
+            try await eventually("the request") { held.count == 1 }
+            try await gateway.metric("\(Self.gauge) 1")
+            try await gateway.replace { $0.upstreams[0].pool.streams = 7 }
+            held.streams.withLock { streams in
+                for (link, _) in streams { link.close() }
             }
+            #expect(try await client.response().status == 502)
+            try await atRest(gateway)
         }
     }
 
@@ -302,15 +283,13 @@ struct UpstreamHTTP2PoolTests {
             default: link.respond(id)
             }
         }
-        try await FrameServer.run(script: script) { port, _ in
-            try await GatewaySetup().http2Upstream(port).run { gateway in
-                let client = try await gateway.client()
-                #expect(try await client.exchange(Ask.post("/public/reset")).status == 502)
-                #expect(try await client.exchange(Ask.get("/public/away")).text == "ok")
-                try await gateway.metric("cloakroom_upstream_http2_goaways_total{upstream=\"api\"} 1")
-                try await gateway.metric(
-                    "cloakroom_upstream_http2_resets_total{by=\"target\",code=\"INTERNAL_ERROR\",upstream=\"api\"} 1")
-            }
+        try await GatewaySetup().run(against: script) { gateway, _ in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(Ask.post("/public/reset")).status == 502)
+            #expect(try await client.exchange(Ask.get("/public/away")).text == "ok")
+            try await gateway.metric("cloakroom_upstream_http2_goaways_total{upstream=\"api\"} 1")
+            try await gateway.metric(
+                "cloakroom_upstream_http2_resets_total{by=\"target\",code=\"INTERNAL_ERROR\",upstream=\"api\"} 1")
         }
     }
 
@@ -325,14 +304,13 @@ struct UpstreamHTTP2PoolTests {
         }
         try await FrameServer.run(script: script) { port, server in
             try await FrameServer.run(script: script) { other, _ in
-                let setup = GatewaySetup().http2().http2Upstream(port).targets(
+                let setup = GatewaySetup().http2Upstream(port).targets(
                     .http("127.0.0.1", port), .http("127.0.0.1", other)
                 ).configuration {
                     $0.routes[0].grpc = true
                     $0.upstreams[0].balance.policy = .roundRobin
                 }
-                try await setup.run { gateway in
-                    let client = try await gateway.http2()
+                try await setup.runHTTP2 { gateway, client in
                     let ejections = { @Sendable in
                         gateway.metrics.split(separator: "\n").filter {
                             $0.hasPrefix("cloakroom_upstream_ejections_total") && !$0.hasSuffix(" 0")
@@ -371,18 +349,16 @@ struct UpstreamHTTP2PoolTests {
             link.send(
                 .headers(id, HTTP2Fields([(":status", "200"), ("grpc-status", "0")])))
         }
-        try await FrameServer.run(script: script) { port, server in
-            let setup = GatewaySetup().http2().http2Upstream(port).configuration { $0.routes[0].grpc = true }
-            try await setup.run { gateway in
-                let client = try await gateway.http2()
-                client.send(
-                    .headers(1, .post("/public/m", ("content-type", "application/grpc")), ends: false),
-                    .data(1, "a message"), .data(1, ", and another one", ends: true))
-                #expect(try await client.response(1).head?["grpc-status"] == ["0"])
-                #expect(
-                    server.requests.map { String(decoding: $0.body, as: UTF8.self) }
-                        == ["a message, and another one", "a message, and another one"])
-            }
+        try await GatewaySetup().http2().configuration { $0.routes[0].grpc = true }.run(against: script) {
+            gateway, server in
+            let client = try await gateway.http2()
+            client.send(
+                .headers(1, .post("/public/m", ("content-type", "application/grpc")), ends: false),
+                .data(1, "a message"), .data(1, ", and another one", ends: true))
+            #expect(try await client.response(1).head?["grpc-status"] == ["0"])
+            #expect(
+                server.requests.map { String(decoding: $0.body, as: UTF8.self) }
+                    == ["a message, and another one", "a message, and another one"])
         }
     }
 }

@@ -21,47 +21,45 @@ struct UpstreamHTTP2Tests {
 
     @Test("Requests and responses of all forms, on one connection")
     func ordinary() async throws {
-        try await FrameServer.run(script: Self.responds) { port, server in
-            try await GatewaySetup().http2Upstream(port).run { gateway in
-                let client = try await gateway.client()
-                for (index, request) in [
-                    Ask.get("/public/a?b=c", "X-Test: A"), Ask.post(body: "12345"),
-                    "POST /public/a HTTP/1.1\r\nHost: gateway.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
-                ].enumerated() {
-                    let response = try await client.exchange(request)
-                    #expect(response.status == 200)
-                    #expect(response.text == "hello")
-                    #expect(response["x-stream"] == "\(index * 2 + 1)")
-                    #expect(response["Content-Type"] == "text/plain")
-                }
-                #expect(server.connectionCount == 1)
-                #expect(server.requests.map { String(decoding: $0.body, as: UTF8.self) } == ["", "12345", "abcde"])
-                let head = try #require(server.requests.first?.head)
-                #expect(head.first(name: ":path") == "/public/a?b=c")
-                #expect(head.first(name: ":authority") == "gateway.test")
-                #expect(head.first(name: ":scheme") == "http")
-                #expect(head["x-test"] == ["A"])
-                #expect(head["host"].isEmpty)
-                #expect(head["x-forwarded-proto"] == ["http"])
-                #expect(head["x-request-id"].count == 1)
+        try await GatewaySetup().run(against: Self.responds) { gateway, server in
+            let client = try await gateway.client()
+            for (index, request) in [
+                Ask.get("/public/a?b=c", "X-Test: A"), Ask.post(body: "12345"),
+                "POST /public/a HTTP/1.1\r\nHost: gateway.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n",
+            ].enumerated() {
+                let response = try await client.exchange(request)
+                #expect(response.status == 200)
+                #expect(response.text == "hello")
+                #expect(response["x-stream"] == "\(index * 2 + 1)")
+                #expect(response["Content-Type"] == "text/plain")
             }
+            #expect(server.connectionCount == 1)
+            #expect(server.requests.map { String(decoding: $0.body, as: UTF8.self) } == ["", "12345", "abcde"])
+            let head = try #require(server.requests.first?.head)
+            #expect(head.first(name: ":path") == "/public/a?b=c")
+            #expect(head.first(name: ":authority") == "gateway.test")
+            #expect(head.first(name: ":scheme") == "http")
+            #expect(head["x-test"] == ["A"])
+            #expect(head["host"].isEmpty)
+            #expect(head["x-forwarded-proto"] == ["http"])
+            #expect(head["x-request-id"].count == 1)
         }
     }
 
     @Test("The gateway announces no push, its windows and the size of lists, and credits the connection at once")
     func settings() async throws {
-        try await FrameServer.run(script: Self.responds) { port, server in
-            try await GatewaySetup().http2Upstream(port) { $0.pool.streamWindow = 70_000 }.run { gateway in
-                _ = try await gateway.client().exchange(Ask.get())
-                let settings = server.events.compactMap {
-                    if case .settings(let settings) = $0 { settings } else { nil }
-                }
-                #expect(settings.first == [2: 0, 4: 70_000, 6: 131_072])
-                let credit = server.events.compactMap {
-                    if case .windowUpdate(0, let count) = $0 { count } else { nil }
-                }
-                #expect(credit.first == 1_048_576 - 65_535)
+        try await GatewaySetup().configuration { $0.upstreams[0].pool.streamWindow = 70_000 }.run(
+            against: Self.responds
+        ) { gateway, server in
+            _ = try await gateway.client().exchange(Ask.get())
+            let settings = server.events.compactMap {
+                if case .settings(let settings) = $0 { settings } else { nil }
             }
+            #expect(settings.first == [2: 0, 4: 70_000, 6: 131_072])
+            let credit = server.events.compactMap {
+                if case .windowUpdate(0, let count) = $0 { count } else { nil }
+            }
+            #expect(credit.first == 1_048_576 - 65_535)
         }
     }
 
@@ -73,15 +71,14 @@ struct UpstreamHTTP2Tests {
             let eventLoop = link.channel.eventLoop
             gate.whenOpen { eventLoop.execute { link.respond(id) } }
         }
-        try await FrameServer.run(script: script) { port, server in
-            try await GatewaySetup().http2().http2Upstream(port) { $0.pool.streams = streams }.run { gateway in
-                let client = try await gateway.http2()
-                for id in [1, 3, 5, 7] as [UInt32] { client.send(.headers(id, .get())) }
-                try await eventually("all requests") { server.requests.count == 4 }
-                gate.open()
-                for id in [1, 3, 5, 7] as [UInt32] { #expect(try await client.response(id).text == "ok") }
-                #expect(server.connectionCount == 4 / streams)
-            }
+        try await GatewaySetup().http2().configuration { $0.upstreams[0].pool.streams = streams }.run(against: script) {
+            gateway, server in
+            let client = try await gateway.http2()
+            for id in [1, 3, 5, 7] as [UInt32] { client.send(.headers(id, .get())) }
+            try await eventually("all requests") { server.requests.count == 4 }
+            gate.open()
+            for id in [1, 3, 5, 7] as [UInt32] { #expect(try await client.response(id).text == "ok") }
+            #expect(server.connectionCount == 4 / streams)
         }
     }
 
@@ -140,8 +137,7 @@ struct UpstreamHTTP2Tests {
                 #expect(response.trailers?.map { "\($0.name)=\($0.value)" } == ["x-sum=1"])
                 #expect(try await first.exchange(3, .get("/public/empty")).endedWithFields)
             }
-            try await GatewaySetup().http2Upstream(port).run { gateway in
-                let client = try await gateway.client()
+            try await GatewaySetup().http2Upstream(port).run { gateway, client in
                 let head = try await client.exchange("HEAD /public/a HTTP/1.1\r\nHost: a\r\n\r\n", isToHead: true)
                 #expect(head["Content-Length"] == "7")
                 let empty = try await client.exchange(Ask.get("/public/empty"))
@@ -157,24 +153,6 @@ struct UpstreamHTTP2Tests {
         }
     }
 
-    @Test("Trailers of a request are the last field section of the stream")
-    func requestTrailers() async throws {
-        try await FrameServer.run(script: Self.responds) { port, server in
-            try await GatewaySetup().http2().http2Upstream(port).run { gateway in
-                let client = try await gateway.http2()
-                client.send(
-                    .headers(1, .post("/public/a", ("te", "trailers")), ends: false), .data(1, "hello"),
-                    .headers(1, HTTP2Fields([("x-sum", "abc"), ("authorization", "a")])))
-                try await eventually("the trailers") { server.requests.first?.trailers != nil }
-                let request = try #require(server.requests.first)
-                #expect(request.trailers?.map { "\($0.name)=\($0.value)" } == ["x-sum=abc"])
-                #expect(request.head["te"] == ["trailers"])
-                #expect(request.body == Array("hello".utf8))
-                client.send(.reset(1))
-            }
-        }
-    }
-
     @Test("WebSockets use HTTP/1.1 on a connection of their own")
     func webSocket() async throws {
         let directory = try CertificateFixture()
@@ -183,8 +161,7 @@ struct UpstreamHTTP2Tests {
         let files = UpstreamTLSConfiguration(caFile: directory.authorityFile)
         try await ScriptedUpstream.run([[.request, .send(accept)]], tls: tls) { port, upstream in
             let setup = GatewaySetup().http2Upstream(port, .http2).targets(.https("localhost", port), tls: files)
-            try await setup.configuration { $0.routes[0].allowsWebSocket = true }.run { gateway in
-                let client = try await gateway.client()
+            try await setup.configuration { $0.routes[0].allowsWebSocket = true }.run { gateway, client async throws in
                 client.send(
                     Ask.get(
                         "/public/a", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
@@ -199,8 +176,7 @@ struct UpstreamHTTP2Tests {
         let setup = GatewaySetup()
         let cookie = setup.sessions.add()
         try await FrameServer.run(script: Self.responds) { port, server in
-            try await setup.http2Upstream(port).run { gateway in
-                let client = try await gateway.client()
+            try await setup.http2Upstream(port).run { gateway, client in
                 _ = try await client.exchange(Ask.get("/private/a", "\(cookie); other=1"))
                 let head = try #require(server.requests.first?.head)
                 for name in ["authorization", "cookie", "x-api-token"] {

@@ -169,8 +169,7 @@ struct UpstreamSupervisorTests {
                     $0.upstreams[0].health = health
                     $0.upstreams[0].dns.interval = .milliseconds(500)
                 }
-                try await setup.run { gateway in
-                    let client = try await gateway.client()
+                try await setup.run { gateway, client in
                     #expect(try await client.exchange(Ask.get()).text == "ok")
                     try await eventually("the address as a target") {
                         gateway.server.upstreamStatus()[0].targets.first?.peer != nil

@@ -108,8 +108,6 @@ final class HTTP2Client: Sendable {
     var frames: [HTTP2ReceivedFrame] { recorder.state.withLock { $0.frames } }
     /// The received frames of one stream, in order.
     func frames(of stream: UInt32) -> [HTTP2ReceivedFrame] { frames.filter { $0.stream == stream } }
-    /// The dynamic table size updates that the server's encoder has sent.
-    var tableSizes: [Int] { recorder.state.withLock { $0.tableSizes } }
     /// The number of body bytes received on all streams.
     var bodyCount: Int { recorder.state.withLock { $0.streams.values.reduce(0) { $0 + $1.bodyCount } } }
 

@@ -13,8 +13,6 @@ final class HTTP2Recorder: Sendable {
         var isClosed = false
         /// The headers of all frames, in order; only the first ones of a long connection.
         var frames: [HTTP2ReceivedFrame] = []
-        /// The dynamic table size updates at the starts of header blocks (RFC 7541 §6.3), in order.
-        var tableSizes: [Int] = []
         fileprivate var unread = ByteBuffer()
         fileprivate var block = ByteBuffer()
         fileprivate var decoder = HPACKDecoder(
@@ -100,7 +98,6 @@ final class HTTP2Recorder: Sendable {
                 state.streams[id]?.endedWithFields = endsStream
             }
             guard flags & HTTP2WireFrame.endHeaders != 0 else { return }
-            state.tableSizes += HTTP2Bytes.tableSizes(state.block.readableBytesView)
             let section = (try? state.decoder.decodeHeaders(from: &state.block)) ?? HPACKHeaders([(":broken", "")])
             state.block.clear()
             state.streams[id, default: HTTP2TestResponse()].sections.append(section)

@@ -25,25 +25,6 @@ enum HTTP2Bytes {
     static func number(_ bytes: some Sequence<UInt8>) -> UInt32 {
         bytes.reduce(0) { $0 << 8 | UInt32($1) }
     }
-
-    /// The dynamic table size updates at the start of a header block (RFC 7541 §6.3).
-    static func tableSizes(_ block: some Sequence<UInt8>) -> [Int] {
-        var sizes: [Int] = []
-        var bytes = block.makeIterator()
-        while let first = bytes.next(), first & 0xe0 == 0x20 {
-            var size = Int(first & 0x1f)
-            var shift = 0
-            if size == 31 {
-                while let next = bytes.next(), shift < 40 {
-                    size += Int(next & 0x7f) << shift
-                    shift += 7
-                    if next & 0x80 == 0 { break }
-                }
-            }
-            sizes.append(size)
-        }
-        return sizes
-    }
 }
 
 extension HTTP2WireFrame {

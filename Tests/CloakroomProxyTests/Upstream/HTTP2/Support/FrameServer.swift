@@ -247,4 +247,14 @@ extension GatewaySetup {
             adjust(&$0.upstreams[0])
         }
     }
+
+    /// Runs the gateway with such a server as the upstream.
+    func run(
+        _ options: FrameServer.Options = .init(), against script: @escaping FrameServer.Script,
+        body: (RunningGateway, FrameServer) async throws -> Void
+    ) async throws {
+        try await FrameServer.run(options, script: script) { port, server in
+            try await http2Upstream(port).run { gateway in try await body(gateway, server) }
+        }
+    }
 }

@@ -1,0 +1,80 @@
+import TestSupport
+import Testing
+
+/// What a client sends on one connection of HTTP/1.1, and all that it receives: a row of a table of tests.
+struct WireExchange: Sendable, CustomTestStringConvertible {
+    /// What is expected of one response. What is not set is not checked.
+    struct Response: Sendable, ExpressibleByIntegerLiteral {
+        let status: Int
+        let text: String?
+        /// The `code` of a problem document.
+        let code: String?
+        /// Lines `Name: value`: the only line of this name. A name alone must not appear.
+        let fields: [String]
+
+        init(_ status: Int, _ text: String? = nil, code: String? = nil, _ fields: String...) {
+            self.status = status
+            self.text = text
+            self.code = code
+            self.fields = fields
+        }
+
+        init(integerLiteral status: Int) { self.init(status) }
+    }
+
+    let testDescription: String
+    private let setup: GatewaySetup
+    private let sent: String
+    private let responses: [Response]
+    private let closes: Bool
+    private let upstream: [String]?
+    private let metric: String?
+    private let location: SourceLocation
+
+    /// - Parameters:
+    ///   - closes: Whether the gateway closes the connection after the last response; otherwise it serves one more request.
+    ///   - upstream: The request lines that the upstream received. Empty: not even a connection. `nil`: not checked.
+    init(
+        _ description: String, on setup: GatewaySetup = .serving, _ sent: String, _ responses: [Response],
+        closes: Bool = true, upstream: [String]? = nil, metric: String? = nil,
+        location: SourceLocation = #_sourceLocation
+    ) {
+        testDescription = description
+        self.setup = setup
+        self.sent = sent
+        self.responses = responses
+        self.closes = closes
+        self.upstream = upstream
+        self.metric = metric
+        self.location = location
+    }
+
+    func run() async throws {
+        try await setup.run { gateway, client in
+            client.send(sent)
+            for expected in responses { check(try await client.response(), expected) }
+            if closes {
+                try await client.closed()
+                #expect(client.unread.isEmpty, sourceLocation: location)
+            } else {
+                let next = try await client.exchange(Ask.get("/nowhere"))
+                #expect(next.status == 404, sourceLocation: location)
+            }
+            if let upstream {
+                #expect(gateway.upstream.requests.map(\.line) == upstream, sourceLocation: location)
+                if upstream.isEmpty { #expect(gateway.upstream.connections.isEmpty, sourceLocation: location) }
+            }
+            if let metric { try await gateway.metric(metric) }
+        }
+    }
+
+    private func check(_ response: TestResponse, _ expected: Response) {
+        #expect(response.status == expected.status, "\(response)", sourceLocation: location)
+        if let text = expected.text { #expect(response.text == text, sourceLocation: location) }
+        if let code = expected.code { #expect(response.code == code, sourceLocation: location) }
+        for line in expected.fields {
+            let parts = line.split(separator: ": ", maxSplits: 1).map(String.init)
+            #expect(response.values(parts[0]) == Array(parts.dropFirst()), "\(response)", sourceLocation: location)
+        }
+    }
+}
