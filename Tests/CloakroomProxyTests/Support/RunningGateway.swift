@@ -241,13 +241,19 @@ enum Reply {
 
 /// Common requests of a client.
 enum Ask {
+    /// The ticket of a session that every new ``FakeSessions`` has.
+    static let ticket = FakeSessions.make().0
+    /// The `Cookie` line of that session.
+    static let cookie = FakeSessions.cookie(ticket)
+
     static func get(_ path: String = "/public/a", _ fields: String...) -> String { ask("GET", path, fields) }
 
     static func post(_ path: String = "/public/a", _ fields: String..., body: String = "") -> String {
         ask("POST", path, fields + ["Content-Length: \(body.utf8.count)"]) + body
     }
 
-    private static func ask(_ method: String, _ path: String, _ fields: [String]) -> String {
+    /// A request with these fields, without a body.
+    static func ask(_ method: String, _ path: String, _ fields: [String] = []) -> String {
         (["\(method) \(path) HTTP/1.1", "Host: gateway.test"] + fields).joined(separator: "\r\n") + "\r\n\r\n"
     }
 }
