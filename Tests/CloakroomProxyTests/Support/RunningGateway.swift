@@ -245,6 +245,8 @@ enum Ask {
     static let ticket = FakeSessions.make().0
     /// The `Cookie` line of that session.
     static let cookie = FakeSessions.cookie(ticket)
+    /// The value of that line.
+    static let cookieValue = "__Host-cloakroom=\(ticket.cookieValue)"
 
     static func get(_ path: String = "/public/a", _ fields: String...) -> String { ask("GET", path, fields) }
 

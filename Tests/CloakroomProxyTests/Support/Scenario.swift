@@ -18,11 +18,12 @@ struct Scenario: Sendable, CustomTestStringConvertible {
         var reason: String?
         /// The body; of a request with its framing.
         var text: String?
-        /// Lines `Name: value`: all lines of these names, in order. A name alone must not appear.
+        /// Lines `Name: value`: all lines of these names, in order. A name alone must not appear, and `…Name: value` is
+        /// one of possibly several lines.
         var fields: [String] = []
 
         /// Expects a request at the upstream.
-        init(_ line: String = "…", _ fields: [String] = [], text: String? = nil) {
+        init(_ line: String? = nil, has fields: [String] = [], text: String? = nil) {
             self.line = line
             self.fields = fields
             self.text = text
@@ -41,23 +42,31 @@ struct Scenario: Sendable, CustomTestStringConvertible {
         /// Does anything else.
         case run(@Sendable (RunningGateway) async throws -> Void)
 
-        /// Sends a request on the connection of the steps before, unless that was closed.
+        /// Sends a request on the connection of the steps before, unless a response announced its end.
         static func ask(
             _ request: String, _ status: Int? = nil, _ code: String? = nil, reason: String? = nil, text: String? = nil,
-            _ fields: [String] = []
+            has fields: [String] = []
         ) -> Step {
             .requests([request], expect(status, code, reason, text, fields), isEachAlone: false)
         }
 
         /// Sends a request that the upstream serves with ``Reply/ok``.
-        static func ok(_ request: String = Ask.get(), _ fields: [String] = []) -> Step {
-            ask(request, 200, text: "ok", fields)
+        static func ok(_ request: String = Ask.get(), has fields: [String] = []) -> Step {
+            ask(request, 200, text: "ok", has: fields)
+        }
+
+        /// Sends requests one after another, on the connection of the steps before.
+        static func all(
+            _ requests: [String], _ status: Int? = nil, _ code: String? = nil, reason: String? = nil,
+            text: String? = nil, has fields: [String] = []
+        ) -> Step {
+            .requests(requests, expect(status, code, reason, text, fields), isEachAlone: false)
         }
 
         /// Sends each request on its own connection.
         static func each(
             _ requests: [String], _ status: Int? = nil, _ code: String? = nil, reason: String? = nil,
-            text: String? = nil, _ fields: [String] = []
+            text: String? = nil, has fields: [String] = []
         ) -> Step {
             .requests(requests, expect(status, code, reason, text, fields), isEachAlone: true)
         }
@@ -65,8 +74,7 @@ struct Scenario: Sendable, CustomTestStringConvertible {
         private static func expect(
             _ status: Int?, _ code: String?, _ reason: String?, _ text: String?, _ fields: [String]
         ) -> Expectation {
-            var expected = Expectation("", fields, text: text)
-            expected.line = nil
+            var expected = Expectation(has: fields, text: text)
             expected.status = status
             expected.code = code
             expected.reason = reason
@@ -153,6 +161,11 @@ extension Scenario.Expectation {
         for line in fields {
             let parts = line.split(separator: ": ", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
             let more = Array(parts.dropFirst())
+            if parts[0].first == "…", let text = more.first {
+                let isFound = values(String(parts[0].dropFirst())).contains { Self.matches($0, text) }
+                #expect(isFound, "no \(line) in \(what)", sourceLocation: location)
+                continue
+            }
             if expected.last?.name == parts[0] {
                 expected[expected.count - 1].values += more
             } else {
@@ -198,7 +211,6 @@ private final class ScenarioClient {
 
     func exchange(_ text: String) async throws -> TestResponse {
         if isHTTP2 { return try await exchangeHTTP2(text) }
-        if peer?.hasInputEnded == true { peer = nil }
         let open = if let peer { peer } else { try await gateway.client() }
         let response = try await open.exchange(text, isToHead: text.hasPrefix("HEAD "))
         peer = response["Connection"] == "close" ? nil : open
