@@ -21,11 +21,14 @@ struct Scenario: Sendable, CustomTestStringConvertible {
         /// Lines `Name: value`: all lines of these names, in order. A name alone must not appear, and `…Name: value` is
         /// one of possibly several lines.
         var fields: [String] = []
+        /// Texts that are nowhere in the message.
+        var absent: [String] = []
 
         /// Expects a request at the upstream.
-        init(_ line: String? = nil, has fields: [String] = [], text: String? = nil) {
+        init(_ line: String? = nil, has fields: [String] = [], lacks absent: [String] = [], text: String? = nil) {
             self.line = line
             self.fields = fields
+            self.absent = absent
             self.text = text
         }
 
@@ -45,9 +48,9 @@ struct Scenario: Sendable, CustomTestStringConvertible {
         /// Sends a request on the connection of the steps before, unless a response announced its end.
         static func ask(
             _ request: String, _ status: Int? = nil, _ code: String? = nil, reason: String? = nil, text: String? = nil,
-            has fields: [String] = []
+            has fields: [String] = [], lacks absent: [String] = []
         ) -> Step {
-            .requests([request], expect(status, code, reason, text, fields), isEachAlone: false)
+            .requests([request], expect(status, code, reason, text, fields, absent), isEachAlone: false)
         }
 
         /// Sends a request that the upstream serves with ``Reply/ok``.
@@ -58,23 +61,23 @@ struct Scenario: Sendable, CustomTestStringConvertible {
         /// Sends requests one after another, on the connection of the steps before.
         static func all(
             _ requests: [String], _ status: Int? = nil, _ code: String? = nil, reason: String? = nil,
-            text: String? = nil, has fields: [String] = []
+            text: String? = nil, has fields: [String] = [], lacks absent: [String] = []
         ) -> Step {
-            .requests(requests, expect(status, code, reason, text, fields), isEachAlone: false)
+            .requests(requests, expect(status, code, reason, text, fields, absent), isEachAlone: false)
         }
 
         /// Sends each request on its own connection.
         static func each(
             _ requests: [String], _ status: Int? = nil, _ code: String? = nil, reason: String? = nil,
-            text: String? = nil, has fields: [String] = []
+            text: String? = nil, has fields: [String] = [], lacks absent: [String] = []
         ) -> Step {
-            .requests(requests, expect(status, code, reason, text, fields), isEachAlone: true)
+            .requests(requests, expect(status, code, reason, text, fields, absent), isEachAlone: true)
         }
 
         private static func expect(
-            _ status: Int?, _ code: String?, _ reason: String?, _ text: String?, _ fields: [String]
+            _ status: Int?, _ code: String?, _ reason: String?, _ text: String?, _ fields: [String], _ absent: [String]
         ) -> Expectation {
-            var expected = Expectation(has: fields, text: text)
+            var expected = Expectation(has: fields, lacks: absent, text: text)
             expected.status = status
             expected.code = code
             expected.reason = reason
@@ -147,16 +150,22 @@ extension Scenario.Expectation {
         if let status { #expect(response.status == status, "\(what)", sourceLocation: location) }
         if let code { #expect(response.code == code, "\(what)", sourceLocation: location) }
         if let reason { #expect(response.problemReason == reason, "\(what)", sourceLocation: location) }
-        check(response.text, what, location) { response.values($0) }
+        let head = response.fields.map { "\($0.name): \($0.value)" }.joined(separator: "\n")
+        check(response.text, "\(response.reason)\n\(head)", what, location) { response.values($0) }
     }
 
     fileprivate func check(_ request: ScriptedUpstream.Request, _ location: SourceLocation) {
         if let line { #expect(Self.matches(request.line, line), "\(request.head)", sourceLocation: location) }
-        check(request.text, request.head, location) { request.values($0) }
+        check(request.text, request.head, request.head, location) { request.values($0) }
     }
 
-    private func check(_ body: String, _ what: String, _ location: SourceLocation, values: (String) -> [String]) {
+    private func check(
+        _ body: String, _ head: String, _ what: String, _ location: SourceLocation, values: (String) -> [String]
+    ) {
         if let text { #expect(Self.matches(body, text), "\(what)", sourceLocation: location) }
+        for part in absent {
+            #expect(!head.contains(part) && !body.contains(part), "\(part) in \(what)", sourceLocation: location)
+        }
         var expected: [(name: String, values: [String])] = []
         for line in fields {
             let parts = line.split(separator: ": ", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
