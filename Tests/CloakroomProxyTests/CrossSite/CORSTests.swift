@@ -116,5 +116,5 @@ struct CORSTests {
     ]
 
     @Test("CORS", arguments: preflights + responses)
-    func cors(scenario: Scenario) async throws { try await scenario.run() }
+    func scenario(_ scenario: Scenario) async throws { try await scenario.run() }
 }
