@@ -221,9 +221,8 @@ struct TokenRefreshTests {
 
     @Test("Rule 28: an event stream whose session is no longer cached ends when the store reports the session as ended")
     func eventStream() async throws {
-        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
         let gate = Gate()
-        let setup = GatewaySetup([.request, .send(head + "8\r\ndata: 1\n\r\n"), .wait(gate)])
+        let setup = GatewaySetup([.request, .send(Reply.eventStream + "8\r\ndata: 1\n\r\n"), .wait(gate)])
         try await setup.steppedTime().configuration { $0.timeouts.tunnelIdle = .seconds(86_400) }.run { gateway in
             let client = try await gateway.client()
             client.send(Ask.get("/private/events", Ask.cookie))

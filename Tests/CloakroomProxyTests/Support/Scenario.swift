@@ -9,7 +9,7 @@ import Testing
 struct Scenario: Sendable, CustomTestStringConvertible {
     /// What is expected of one message. What is not set is not checked.
     struct Expectation: Sendable, ExpressibleByStringLiteral {
-        /// The request line; `nil` for responses.
+        /// The request line or status line.
         var line: String?
         var status: Int?
         /// The `code` of a problem document.
@@ -48,9 +48,11 @@ struct Scenario: Sendable, CustomTestStringConvertible {
         /// Sends a request on the connection of the steps before, unless a response announced its end.
         static func ask(
             _ request: String, _ status: Int? = nil, _ code: String? = nil, reason: String? = nil, text: String? = nil,
-            has fields: [String] = [], lacks absent: [String] = []
+            line: String? = nil, has fields: [String] = [], lacks absent: [String] = []
         ) -> Step {
-            .requests([request], expect(status, code, reason, text, fields, absent), isEachAlone: false)
+            var expected = expect(status, code, reason, text, fields, absent)
+            expected.line = line
+            return .requests([request], expected, isEachAlone: false)
         }
 
         /// Sends a request that the upstream serves with ``Reply/ok``.
@@ -147,11 +149,13 @@ struct Scenario: Sendable, CustomTestStringConvertible {
 
 extension Scenario.Expectation {
     fileprivate func check(_ response: TestResponse, _ what: String, _ location: SourceLocation) {
+        let start = "\(response.version) \(response.status) \(response.reason)"
+        if let line { #expect(Self.matches(start, line), "\(what)", sourceLocation: location) }
         if let status { #expect(response.status == status, "\(what)", sourceLocation: location) }
         if let code { #expect(response.code == code, "\(what)", sourceLocation: location) }
         if let reason { #expect(response.problemReason == reason, "\(what)", sourceLocation: location) }
         let head = response.fields.map { "\($0.name): \($0.value)" }.joined(separator: "\n")
-        check(response.text, "\(response.reason)\n\(head)", what, location) { response.values($0) }
+        check(response.text, "\(start)\n\(head)", what, location) { response.values($0) }
     }
 
     fileprivate func check(_ request: ScriptedUpstream.Request, _ location: SourceLocation) {
