@@ -1,4 +1,5 @@
 import CloakroomCore
+import NIOHPACK
 import TestSupport
 import Testing
 

@@ -30,7 +30,7 @@ struct FieldRuleTests {
     @Test(
         "Rule 30: a response that depends on a session is not stored by shared caches, unless the upstream allows it",
         arguments: caching, versions)
-    func caching(rule: FieldRule, versions: Versions) async throws {
+    func sharedCaches(rule: FieldRule, versions: Versions) async throws {
         try await rule.run(client: versions.client, upstream: versions.upstream)
     }
 

@@ -1,5 +1,6 @@
 import CloakroomCore
 import Foundation
+import NIOCore
 import TestSupport
 import Testing
 
