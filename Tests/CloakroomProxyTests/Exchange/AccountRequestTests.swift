@@ -62,13 +62,9 @@ struct AccountRequestTests {
         ])
     func loginCookies(path: String, count: Int) async throws {
         let recorder = Recorder()
-        try await Self.setup(recorder).run { gateway in
-            let client = try await gateway.client()
-            let cookies = (0..<100).map { "__Host-cloakroom-login-\($0)=x" }.joined(separator: "; ")
-            _ = try await client.exchange(Ask.get(path, "Cookie: \(cookies)"))
-            let request = try #require(recorder.requests.first)
-            #expect(request.loginCookies.count == count)
-        }
+        let cookies = (0..<100).map { "__Host-cloakroom-login-\($0)=x" }.joined(separator: "; ")
+        try await Scenario("login cookies", on: Self.setup(recorder), .ask(Ask.get(path, "Cookie: \(cookies)"))).run()
+        #expect(recorder.requests.map(\.loginCookies.count) == [count])
     }
 
     @Test(
@@ -81,14 +77,11 @@ struct AccountRequestTests {
         ] as [(String, String, String?)])
     func names(prefix: String, path: String, name: String?) async throws {
         let recorder = Recorder()
-        try await Self.setup(recorder, prefix: prefix).run { gateway in
-            let client = try await gateway.client()
-            #expect(try await client.exchange(Ask.get(path)).status == 204)
-            let request = try #require(recorder.requests.first)
-            #expect(request.name == name)
-            #expect(request.query.isEmpty)
-            #expect(request.loginCookies.isEmpty)
-        }
+        try await Scenario("names", on: Self.setup(recorder, prefix: prefix), .ask(Ask.get(path), 204)).run()
+        let request = try #require(recorder.requests.first)
+        #expect(request.name == name)
+        #expect(request.query.isEmpty)
+        #expect(request.loginCookies.isEmpty)
     }
 
     @Test("The endpoint of a provider's server reads no cookie")
@@ -133,50 +126,42 @@ struct AccountRequestTests {
         }
     }
 
-    @Test("A page is HTML that no cache stores, with the fields of its endpoint and the name of its status")
-    func page() async throws {
-        let recorder = Recorder(
-            AccountResponse(
-                status: 403, fields: [.init("Content-Security-Policy", "default-src 'none'")],
-                content: .html(Array("<!doctype html><p>é".utf8))))
-        try await Self.setup(recorder).run { gateway in
-            let client = try await gateway.client()
-            let response = try await client.exchange(Ask.get("/auth/callback?a"))
-            #expect(response.status == 403)
-            #expect(response.reason == "Forbidden")
-            #expect(response.values("Content-Type") == ["text/html; charset=utf-8"])
-            #expect(response.values("Cache-Control") == ["no-store"])
-            #expect(response["Content-Security-Policy"] == "default-src 'none'")
-            #expect(response.text == "<!doctype html><p>é")
-        }
+    private static let unavailable = Problem(.storeUnavailable, retryAfter: 5)
+
+    private static let responses = [
+        Scenario(
+            "A page is HTML that no cache stores, with the fields of its endpoint and the name of its status",
+            on: setup(
+                Recorder(
+                    AccountResponse(
+                        status: 403, fields: [.init("Content-Security-Policy", "default-src 'none'")],
+                        content: .html(Array("<!doctype html><p>é".utf8))))),
+            .ask(
+                Ask.get("/auth/callback?a"), text: "<!doctype html><p>é", line: "HTTP/1.1 403 Forbidden",
+                has: [
+                    "Content-Type: text/html; charset=utf-8", "Cache-Control: no-store",
+                    "Content-Security-Policy: default-src 'none'",
+                ])),
+        Scenario(
+            "A redirect of an endpoint has no body",
+            on: setup(
+                Recorder(AccountResponse(status: 303, fields: [.init("Location", "https://id.example.com/")]))),
+            .ask(
+                Ask.get("/auth/login"), line: "HTTP/1.1 303 See Other",
+                has: ["Location: https://id.example.com/", "Content-Length: 0"])),
+    ]
+
+    private static let failures = [
+        AccountResponse(unavailable), AccountResponse(status: 503, content: .html([0x3c], problem: unavailable)),
+    ].map { response in
+        Scenario(
+            "A page for a failure of the gateway counts as the same error as its problem document",
+            on: setup(Recorder(response)), .ask(Ask.get("/auth/callback?a"), 503),
+            .run { gateway in
+                try await eventually("the metric") { gateway.metrics.contains("error_type=\"store_unavailable\"") }
+            })
     }
 
-    @Test("A page for a failure of the gateway counts as the same error as its problem document")
-    func failedPage() async throws {
-        let problem = Problem(.storeUnavailable, retryAfter: 5)
-        for response in [
-            AccountResponse(problem), AccountResponse(status: 503, content: .html([0x3c], problem: problem)),
-        ] {
-            try await Self.setup(Recorder(response)).run { gateway in
-                let client = try await gateway.client()
-                #expect(try await client.exchange(Ask.get("/auth/callback?a")).status == 503)
-                try await eventually("the metric") {
-                    gateway.metrics.contains("error_type=\"store_unavailable\"")
-                }
-            }
-        }
-    }
-
-    @Test("A redirect of an endpoint has no body")
-    func redirect() async throws {
-        let recorder = Recorder(AccountResponse(status: 303, fields: [.init("Location", "https://id.example.com/")]))
-        try await Self.setup(recorder).run { gateway in
-            let client = try await gateway.client()
-            let response = try await client.exchange(Ask.get("/auth/login"))
-            #expect(response.status == 303)
-            #expect(response.reason == "See Other")
-            #expect(response["Location"] == "https://id.example.com/")
-            #expect(response["Content-Length"] == "0")
-        }
-    }
+    @Test("Responses", arguments: responses + failures)
+    func scenario(_ scenario: Scenario) async throws { try await scenario.run() }
 }

@@ -30,10 +30,6 @@ struct DeniedRequestTests {
         return decider.decide(&request, session: { _ in lookup }, now: Timestamp(seconds: 1_800_000_000))
     }
 
-    private static func get(_ target: String, _ fields: [String]) -> String {
-        (["GET \(target) HTTP/1.1", "Host: gateway.test"] + fields).joined(separator: "\r\n") + "\r\n\r\n"
-    }
-
     /// The denial of a decision.
     private static func denial(_ decision: RequestDecision) throws -> Denial {
         guard case .denied(let denial) = decision else { throw Unexpected(decision) }
@@ -82,7 +78,7 @@ struct DeniedRequestTests {
     }
 
     private func check(fields: [String], isNavigation: Bool) throws {
-        let denial = try Self.denial(Self.decide(Self.get("/private/a", fields)))
+        let denial = try Self.denial(Self.decide(Ask.ask("GET", "/private/a", fields)))
         #expect(denial.decision == .unauthenticated)
         #expect(denial.reason == .noSession)
         #expect(String(decoding: denial.fieldLines, as: UTF8.self) == Self.vary)
@@ -102,19 +98,20 @@ struct DeniedRequestTests {
             "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
             "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
         ]
-        #expect(try Self.location(Self.decide(Self.get("/private/a", Self.navigation + upgrade))) == nil)
+        #expect(try Self.location(Self.decide(Ask.ask("GET", "/private/a", Self.navigation + upgrade))) == nil)
         #expect(
-            try Self.location(Self.decide(Self.get("/private/a", Self.navigation), upgrade: .webSocketConnect)) == nil)
+            try Self.location(Self.decide(Ask.ask("GET", "/private/a", Self.navigation), upgrade: .webSocketConnect))
+                == nil)
         let calls = Self.setup { $0.changePrivate { $0.grpc = true } }
-        #expect(try Self.location(Self.decide(Self.get("/private/a", Self.navigation), setup: calls)) == nil)
+        #expect(try Self.location(Self.decide(Ask.ask("GET", "/private/a", Self.navigation), setup: calls)) == nil)
         // The same request on an ordinary route.
-        #expect(try Self.location(Self.decide(Self.get("/private/a", Self.navigation))) != nil)
+        #expect(try Self.location(Self.decide(Ask.ask("GET", "/private/a", Self.navigation))) != nil)
     }
 
     @Test("A route that rejects requests without a session never redirects, and its response does not vary")
     func reject() throws {
         let setup = Self.setup { $0.changePrivate { $0.onMissingSession = .reject } }
-        let decision = try Self.decide(Self.get("/private/a", Self.navigation), setup: setup)
+        let decision = try Self.decide(Ask.ask("GET", "/private/a", Self.navigation), setup: setup)
         guard case .problem(let document, .unauthenticated, nil) = decision else { throw Unexpected(decision) }
         #expect(document.problem.reason == .noSession)
     }
@@ -128,20 +125,20 @@ struct DeniedRequestTests {
         ])
     func location(target: String, value: String) throws {
         #expect(
-            try Self.location(Self.decide(Self.get(target, Self.navigation))) == "/auth/page?returnTo=\(value)")
+            try Self.location(Self.decide(Ask.ask("GET", target, Self.navigation))) == "/auth/page?returnTo=\(value)")
         let only = Self.setup { configuration in
             configuration.accounts.upstream = nil
             configuration.accounts.identities = [.provider(0)]
         }
         #expect(
-            try Self.location(Self.decide(Self.get(target, Self.navigation), setup: only))
+            try Self.location(Self.decide(Ask.ask("GET", target, Self.navigation), setup: only))
                 == "/auth/login?returnTo=\(value)")
     }
 
     @Test("A session that ended is signed in to again, whatever the reason", arguments: UnauthorizedReason.allCases)
     func ended(reason: UnauthorizedReason) throws {
         let denial = try Self.denial(
-            Self.decide(Self.get("/private/a", Self.navigation + [Self.cookie]), session: .missing(reason)))
+            Self.decide(Ask.ask("GET", "/private/a", Self.navigation + [Self.cookie]), session: .missing(reason)))
         #expect(denial.reason == reason)
         guard case .redirect = denial.response else { throw Unexpected(.denied(denial)) }
     }
@@ -163,7 +160,8 @@ struct DeniedRequestTests {
             let fields = action == .login ? ["Accept: */*"] : Self.navigation
             let denial = try Self.denial(
                 Self.decide(
-                    Self.get("/private/a", fields + [Self.cookie]), session: .active(Company.session().1), setup: setup)
+                    Ask.ask("GET", "/private/a", fields + [Self.cookie]), session: .active(Company.session().1),
+                    setup: setup)
             )
             #expect(denial.decision == .unauthenticated)
             guard case .problem(let document) = denial.response else { throw Unexpected(.denied(denial)) }
@@ -182,7 +180,7 @@ struct DeniedRequestTests {
     func stepUpNavigation() throws {
         let setup = Self.setup { $0.changePrivate { $0.require = Self.acr } }
         let decision = try Self.decide(
-            Self.get("/private/a?b", Self.navigation + [Self.cookie]), session: .active(Company.session().1),
+            Ask.ask("GET", "/private/a?b", Self.navigation + [Self.cookie]), session: .active(Company.session().1),
             setup: setup)
         #expect(try Self.location(decision) == "/auth/login?for=private&returnTo=%2Fprivate%2Fa%3Fb")
         #expect(try Self.denial(decision).reason == nil)
@@ -199,7 +197,7 @@ struct DeniedRequestTests {
         let (_, session) = Company.session()
         let missing = try Self.denial(
             Self.decide(
-                Self.get("/private/a", Self.navigation + [Self.cookie]), session: .active(session), setup: setup))
+                Ask.ask("GET", "/private/a", Self.navigation + [Self.cookie]), session: .active(session), setup: setup))
         #expect(Self.problem(missing) == Problem(.missingClaim, detail: "Not for you."))
         #expect(missing.decision == .forbidden)
         #expect(missing.fieldLines.isEmpty)
@@ -208,7 +206,8 @@ struct DeniedRequestTests {
         let elsewhere = Self.setup { $0.identities[0].tokensFor = [] }
         let wrong = try Self.denial(
             Self.decide(
-                Self.get("/private/a", Self.navigation + [Self.cookie]), session: .active(session), setup: elsewhere))
+                Ask.ask("GET", "/private/a", Self.navigation + [Self.cookie]), session: .active(session),
+                setup: elsewhere))
         #expect(Self.problem(wrong) == Problem(.wrongIdentity))
         #expect(wrong.event?.code == .wrongIdentity)
         #expect(wrong.event?.claim == nil)
@@ -226,7 +225,7 @@ struct DeniedRequestTests {
             },
         ] {
             let decision = try Self.decide(
-                Self.get("/private/a", [Self.cookie]), session: .active(Company.session().1), setup: setup)
+                Ask.ask("GET", "/private/a", [Self.cookie]), session: .active(Company.session().1), setup: setup)
             guard case .endSession(_, route: 2) = decision else { throw Unexpected(decision) }
         }
     }
@@ -240,7 +239,7 @@ struct DeniedRequestTests {
             configuration.identities[0].tokensFor = []
             configuration.identities[0].exchanges = [.init(upstream: 0, audience: "api")]
         }.with(\.exchanger, exchanger)
-        let ask = Self.get("/private/a", [Self.cookie])
+        let ask = Ask.ask("GET", "/private/a", [Self.cookie])
         let (_, session) = Company.session()
         let waiting = try Self.decide(ask, session: .active(session), setup: setup)
         guard case .exchange(let pending, _) = waiting else { throw Unexpected(waiting) }
@@ -273,7 +272,7 @@ struct DeniedRequestTests {
         }
         let evil = ["Origin: https://evil.test", "Sec-Fetch-Site: cross-site", Self.cookie]
         for path in ["/auth/login", "/auth/callback?code=a&state=b", "/auth/callback/company"] {
-            let decision = try Self.decide(Self.get(path, evil), setup: setup)
+            let decision = try Self.decide(Ask.ask("GET", path, evil), setup: setup)
             guard case .own = decision else { throw Unexpected(decision) }
         }
         for path in ["/auth/backchannel", "/auth/backchannel/company"] {

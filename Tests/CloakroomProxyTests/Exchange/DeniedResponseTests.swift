@@ -4,61 +4,90 @@ import Testing
 
 @Suite("Responses to requests that their session does not permit", .serialized)
 struct DeniedResponseTests {
-    private static let navigation = "Sec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document"
-
     private static func setup(
-        _ made: (SessionTicket, Session)? = nil, _ change: @escaping @Sendable (inout Route) -> Void = { _ in }
+        _ made: (SessionTicket, Session)..., change: @escaping @Sendable (inout Route) -> Void = { _ in }
     ) -> GatewaySetup {
-        let sessions = FakeSessions()
-        if let made { sessions.add(made) }
-        return GatewaySetup([.request, .send(Reply.ok), .again]).with(\.sessions, sessions).configuration {
-            configuration in
+        let setup = GatewaySetup.serving.configuration { configuration in
             configuration.addCompany()
             configuration.changePrivate(change)
         }
+        for session in made { setup.sessions.add(session) }
+        return setup
     }
 
-    @Test("Identity rule 11: a navigation without a session is sent to sign in, and the connection stays open")
-    func navigation() async throws {
-        try await Self.setup { $0.onMissingSession = .login }.run { gateway in
-            let client = try await gateway.client()
-            for _ in 0..<2 {
-                let response = try await client.exchange(Ask.get("/private/a?b=c", Self.navigation))
-                #expect(response.status == 303)
-                #expect(response.reason == "See Other")
-                #expect(response["Location"] == "/auth/page?returnTo=%2Fprivate%2Fa%3Fb%3Dc")
-                #expect(response["Vary"] == FetchMetadata.vary)
-                #expect(response["Cache-Control"] == "no-store")
-                #expect(response["Content-Length"] == "0")
-                #expect(response["Set-Cookie"] == nil)
-                #expect(response["WWW-Authenticate"] == nil)
-            }
-            let script = try await client.exchange(Ask.get("/private/a?b=c", "Accept: */*"))
-            #expect(script.status == 401)
-            #expect(script["Location"] == nil)
-            #expect(script["Vary"] == FetchMetadata.vary)
-            #expect(script["WWW-Authenticate"] == "Session realm=\"cloakroom\"")
-            #expect(gateway.upstream.requests.isEmpty)
-            try await gateway.metric(
-                #"cloakroom_auth_decisions_total{decision="unauthenticated",route="private"} 3"#)
-            try await gateway.metric(#"cloakroom_unauthorized_responses_total{reason="no_session"} 3"#)
-        }
+    private static func ask(_ made: (SessionTicket, Session), _ path: String = "/private/a") -> String {
+        Ask.get(path, FakeSessions.cookie(made.0))
     }
 
-    @Test("Identity rule 11: over HTTP/2 too")
-    func navigationOverHTTP2() async throws {
-        try await Self.setup { $0.onMissingSession = .login }.http2().run { gateway in
-            let client = try await gateway.http2()
-            let response = try await client.exchange(
-                1, .get("/private/a", ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")))
-            #expect(response.status == 303)
-            #expect(response["location"] == "/auth/page?returnTo=%2Fprivate%2Fa")
-            let script = try await client.exchange(3, .get("/private/a", ("sec-fetch-mode", "cors")))
-            #expect(script.status == 401)
-            let connect = try await client.exchange(5, .get("/private/a", ("sec-fetch-mode", "navigate")))
-            #expect(connect.status == 401)
-        }
+    private static let navigation = Ask.get(
+        "/private/a?b=c", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document")
+    private static let user = Company.session()
+    /// Authenticated too long ago for the requirement.
+    private static let old = Company.session(age: 3_600)
+    private static let requirement = SessionRequirement(acr: ["mfa"], maxAge: .seconds(600))
+
+    private static let rows = [
+        Scenario(
+            "Identity rule 11: a navigation without a session is sent to sign in, and the connection stays open",
+            on: setup { $0.onMissingSession = .login },
+            .ask(navigation, 303, line: "HTTP/1.1 303 See Other"),
+            .ask(
+                navigation, 303,
+                has: [
+                    "Location: /auth/page?returnTo=%2Fprivate%2Fa%3Fb%3Dc", "Vary: \(FetchMetadata.vary)",
+                    "Cache-Control: no-store", "Content-Length: 0", "Set-Cookie", "WWW-Authenticate", "Connection",
+                ]),
+            .ask(
+                Ask.get("/private/a?b=c", "Accept: */*"), 401,
+                has: [
+                    "Location", "Vary: \(FetchMetadata.vary)", "WWW-Authenticate: Session realm=\"cloakroom\"",
+                ]), sent: [],
+            metrics: [
+                #"cloakroom_auth_decisions_total{decision="unauthenticated",route="private"} 3"#,
+                #"cloakroom_unauthorized_responses_total{reason="no_session"} 3"#,
+            ]),
+        Scenario(
+            "Identity rule 11: the same requests are navigations over HTTP/2",
+            on: setup { $0.onMissingSession = .login },
+            .ask(navigation, 303, has: ["Location: /auth/page?returnTo=%2Fprivate%2Fa%3Fb%3Dc"]),
+            .all(["cors", "navigate"].map { Ask.get("/private/a", "Sec-Fetch-Mode: \($0)") }, 401), sent: [],
+            alsoHTTP2: true),
+        Scenario(
+            "Identity rule 23: a session of another identity is 403, and continues where it may be used",
+            on: setup(user).configuration { $0.identities[0].tokensFor = [] },
+            .ask(ask(user), 403, "wrong_identity", has: ["Set-Cookie"]), .replace { $0.addCompany() }, .ok(ask(user)),
+            sent: [.init(has: ["Authorization: Bearer \(Canary.accessToken)"])]),
+        Scenario(
+            "Identity rule 24: the challenge of a step-up is the only one, and the body has the path to continue at",
+            on: setup(old, user) { $0.require = requirement },
+            .ask(
+                ask(old), 401, "step_up", text: #"…"login":"/auth/login?for=private"…"#,
+                has: ["WWW-Authenticate: \(requirement.challenge)", "Vary"]),
+            .run { #expect($0.upstream.requests.isEmpty) },
+            // After the step-up.
+            .ok(ask(user))),
+    ]
+
+    private static let goneIdentities = [removed, otherIssuer].map { change in
+        let made = Company.session()
+        return Scenario(
+            "A session whose identity was removed or has another issuer ends: 401 revoked", on: setup(made),
+            .ok(ask(made)), .replace(change), .ask(ask(made), 401, reason: "revoked"),
+            .run { #expect($0.upstream.requests.count == 1) },
+            // Ended in the store, so that it does not come back with the identity.
+            .replace { $0.addCompany() }, .ask(ask(made), reason: "no_session"))
     }
+
+    private static let removed: @Sendable (inout GatewayConfiguration) throws -> Void = {
+        $0.identities = []
+        $0.accounts.identities = []
+    }
+    private static let otherIssuer: @Sendable (inout GatewayConfiguration) throws -> Void = {
+        $0.addCompany { $0.issuer = "https://other.example.com" }
+    }
+
+    @Test("Denied requests", arguments: rows + goneIdentities)
+    func scenario(_ scenario: Scenario) async throws { try await scenario.run() }
 
     @Test("Identity rule 23: the client does not learn which claim is missing, the log does")
     func missingClaim() async throws {
@@ -69,7 +98,7 @@ struct DeniedResponseTests {
         }.with(\.logger, log.logger)
         try await setup.run { gateway in
             let client = try await gateway.client()
-            let response = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(made.0)))
+            let response = try await client.exchange(Self.ask(made))
             #expect(response.status == 403)
             #expect(response.code == "missing_claim")
             #expect(!"\(response)".contains("canary") && !response.text.contains("canary"))
@@ -82,120 +111,47 @@ struct DeniedResponseTests {
             // The values, of the user and of the configuration, are not logged.
             #expect(!log.texts.contains { $0.contains("canary-other") || $0.contains("canary-value") })
             // A client cannot fill the log.
-            for _ in 0..<30 { _ = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(made.0))) }
+            for _ in 0..<30 { _ = try await client.exchange(Self.ask(made)) }
             #expect(log.lines("event", "missing_claim").count == 10)
-        }
-    }
-
-    @Test("Identity rule 23: a session of another identity is 403, and continues where it may be used")
-    func wrongIdentity() async throws {
-        let made = Company.session()
-        try await Self.setup(made).configuration { $0.identities[0].tokensFor = [] }.run { gateway in
-            let client = try await gateway.client()
-            let ask = Ask.get("/private/a", FakeSessions.cookie(made.0))
-            let response = try await client.exchange(ask)
-            #expect(response.status == 403)
-            #expect(response.code == "wrong_identity")
-            #expect(response["Set-Cookie"] == nil)
-            try await gateway.replace { $0.addCompany() }
-            #expect(try await client.exchange(ask).text == "ok")
-            #expect(gateway.upstream.requests.map { $0["Authorization"] } == ["Bearer \(Canary.accessToken)"])
-        }
-    }
-
-    @Test("Identity rule 24: the challenge of a step-up is the only one, and the body has the path to continue at")
-    func stepUp() async throws {
-        let made = Company.session(age: 3_600)
-        let requirement = SessionRequirement(acr: ["mfa"], maxAge: .seconds(600))
-        let setup = Self.setup(made) { $0.require = requirement }
-        try await setup.run { gateway in
-            let client = try await gateway.client()
-            let response = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(made.0)))
-            #expect(response.status == 401)
-            #expect(response.code == "step_up")
-            #expect(response.values("WWW-Authenticate") == [requirement.challenge])
-            #expect(response.text.contains(#""login":"/auth/login?for=private""#))
-            #expect(response["Vary"] == nil)
-            #expect(gateway.upstream.requests.isEmpty)
-            // After the step-up.
-            let fresh = Company.session()
-            setup.sessions.add(fresh)
-            #expect(try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(fresh.0))).text == "ok")
         }
     }
 
     // MARK: - Reload
 
-    @Test("A session whose identity was removed or has another issuer ends: 401 revoked")
-    func identityGone() async throws {
-        for isRemoved in [true, false] {
-            let made = Company.session()
-            try await Self.setup(made).run { gateway in
-                let client = try await gateway.client()
-                let ask = Ask.get("/private/a", FakeSessions.cookie(made.0))
-                #expect(try await client.exchange(ask).text == "ok")
-                try await gateway.replace { configuration in
-                    if isRemoved {
-                        configuration.identities = []
-                        configuration.accounts.identities = []
-                    } else {
-                        configuration.addCompany { $0.issuer = "https://other.example.com" }
-                    }
-                }
-                let response = try await client.exchange(ask)
-                #expect(response.status == 401)
-                #expect(response.problemReason == "revoked")
-                #expect(gateway.upstream.requests.count == 1)
-                // Ended in the store, so that it does not come back with the identity.
-                try await gateway.replace { $0.addCompany() }
-                #expect(try await client.exchange(ask).problemReason == "no_session")
-            }
-        }
-    }
+    private static let changes = [
+        StreamChange("nothing", ends: false) { _ in },
+        StreamChange("another identity", ends: false) {
+            var other = Company.identity
+            other.name = "other"
+            $0.identities.append(other)
+            $0.accounts.identities.append(.provider(1))
+        },
+        StreamChange("the clock skew", ends: false) { $0.identities[0].clockSkew = .zero },
+        StreamChange("the issuer", ends: true) { $0.identities[0].issuer = "https://other.example.com" },
+        StreamChange("no identity", ends: true) { $0.accounts.identities = [.upstream(0)] },
+        StreamChange("exchanged tokens", ends: true) {
+            $0.identities[0].tokensFor = []
+            $0.identities[0].exchanges = [.init(upstream: 0, audience: "a")]
+        },
+        StreamChange("a requirement", ends: true) {
+            $0.changePrivate { $0.require = SessionRequirement(acr: ["mfa"]) }
+        },
+        StreamChange("claim headers", ends: true) {
+            $0.upstreams[0].claimHeaders = [ClaimHeader("X-User", claim: "sub")]
+        },
+    ]
 
-    /// A change of the configuration while an event stream of a provider's session is open.
-    enum Change: CaseIterable {
-        case nothing, otherIdentityAdded, clockSkew, issuer, removed, tokens, requirement, claimHeaders
-
-        var endsStream: Bool {
-            switch self {
-            case .nothing, .otherIdentityAdded, .clockSkew: false
-            case .issuer, .removed, .tokens, .requirement, .claimHeaders: true
-            }
-        }
-
-        func make(in configuration: inout GatewayConfiguration) {
-            switch self {
-            case .nothing: break
-            case .otherIdentityAdded:
-                var other = Company.identity
-                other.name = "other"
-                configuration.identities.append(other)
-                configuration.accounts.identities.append(.provider(1))
-            case .clockSkew: configuration.identities[0].clockSkew = .zero
-            case .issuer: configuration.identities[0].issuer = "https://other.example.com"
-            case .removed: configuration.accounts.identities = [.upstream(0)]
-            case .tokens:
-                configuration.identities[0].tokensFor = []
-                configuration.identities[0].exchanges = [.init(upstream: 0, audience: "a")]
-            case .requirement: configuration.changePrivate { $0.require = SessionRequirement(acr: ["mfa"]) }
-            case .claimHeaders: configuration.upstreams[0].claimHeaders = [ClaimHeader("X-User", claim: "sub")]
-            }
-        }
-    }
-
-    @Test("A reload ends an event stream whose session could not open it in the same way", arguments: Change.allCases)
-    func streams(change: Change) async throws {
+    @Test("A reload ends an event stream whose session could not open it in the same way", arguments: changes)
+    func streams(change: StreamChange) async throws {
         let made = Company.session()
-        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
         let gate = Gate()
         var setup = Self.setup(made)
-        setup.scripts = [[.request, .send(head), .wait(gate), .send("9\r\ndata: 1\n\n\r\n")]]
+        setup.scripts = [[.request, .send(Reply.eventStream), .wait(gate), .send("9\r\ndata: 1\n\n\r\n")]]
         try await setup.run { gateway in
             let client = try await gateway.client()
-            client.send(Ask.get("/private/a", FakeSessions.cookie(made.0)))
+            client.send(Self.ask(made))
             _ = try await client.head()
-            try await gateway.replace { change.make(in: &$0) }
+            try await gateway.replace(change.make)
             if change.endsStream {
                 try await client.closed()
             } else {
@@ -211,19 +167,16 @@ struct DeniedResponseTests {
             as [(String, Int64, Bool)]
         {
             let made = Company.session()
-            let sessions = FakeSessions()
-            _ = sessions.add(made)
-            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
             let gate = Gate()
-            var setup = Self.setup {
+            var setup = Self.setup(made) {
                 $0.require = SessionRequirement(claims: [.init("groups", in: ["staff"])], maxAge: .seconds(300))
-            }.with(\.sessions, sessions).steppedTime()
-            setup.scripts = [[.request, .send(head), .wait(gate), .send("9\r\ndata: 1\n\n\r\n")]]
+            }.steppedTime()
+            setup.scripts = [[.request, .send(Reply.eventStream), .wait(gate), .send("9\r\ndata: 1\n\n\r\n")]]
             try await setup.run { gateway in
                 let client = try await gateway.client()
-                client.send(Ask.get("/private/a", FakeSessions.cookie(made.0)))
+                client.send(Self.ask(made))
                 #expect(try await client.head().hasPrefix("HTTP/1.1 200"))
-                _ = sessions.add((made.0, Company.session(claims: claims, age: age).1))
+                _ = setup.sessions.add((made.0, Company.session(claims: claims, age: age).1))
                 // The session is checked once a second.
                 try await gateway.advance(.seconds(3), inStepsOf: .seconds(1))
                 if endsStream {

@@ -5,136 +5,38 @@ import Testing
 
 @Suite("The states and events of one exchange")
 struct ExchangeStateMachineTests {
-    @Test("A request without a body: lease, send, relay, done")
-    func plainExchange() {
-        var machine = ExchangeStateMachine()
-        machine.forward(hasBody: false)
-        #expect(machine.state == .waitingForConnection(.complete))
-        #expect(machine.leased() == .send)
-        #expect(machine.responseStarted() == true)
-        #expect(machine.responseEnded() == true)
-        #expect(machine.state == .idle)
-    }
-
-    @Test("The body is forwarded from the lease until its end, and not before")
-    func bodyExchange() {
-        var machine = ExchangeStateMachine()
-        machine.forward(hasBody: true)
-        #expect(!machine.acceptsBody)
-        #expect(machine.leased() == .send)
-        #expect(machine.acceptsBody)
-        #expect(machine.requestEnded() == .finishRequest)
-        #expect(!machine.acceptsBody)
-        #expect(machine.responseStarted() == true)
-        #expect(machine.responseEnded() == true)
-    }
-
-    @Test("A body is buffered before the lease, until it is complete or enough of it has arrived")
-    func gathering() {
-        for isComplete in [true, false] {
-            var machine = ExchangeStateMachine()
-            machine.gather()
-            #expect(machine.acceptsBody)
-            #expect(machine.holdsBody)
-            #expect(machine.leased() == .releaseConnection)
-            if isComplete {
-                #expect(machine.requestEnded() == .lease)
-            } else {
-                #expect(machine.stopGathering() == true)
-            }
-            #expect(!machine.acceptsBody)
-            #expect(machine.holdsBody)
-            #expect(machine.leased() == .send)
-            #expect(!machine.holdsBody)
-            #expect(machine.state == .awaitingResponse(isComplete ? .complete : .open))
+    @Test("A request body is accepted, held back and relayed in certain states only")
+    func bodies() {
+        typealias State = ExchangeStateMachine.State
+        let accepting: [State] = [
+            .gathering, .awaitingResponse(.open), .streamingResponse(.open), .tunneling(.open), .tunnelHalfClosed,
+            .bufferingBody,
+        ]
+        let holding: [State] = [.gathering, .waitingForConnection(.open), .waitingForConnection(.complete)]
+        let relaying: [State] = [
+            .streamingResponse(.open), .streamingResponse(.complete), .tunneling(.open), .tunneling(.complete),
+        ]
+        for (state, _) in Self.table {
+            let machine = Self.machine(in: state)
+            #expect(machine.acceptsBody == accepting.contains(state), "\(state)")
+            #expect(machine.holdsBody == holding.contains(state), "\(state)")
+            #expect(machine.isRelaying == relaying.contains(state), "\(state)")
         }
     }
 
-    @Test("A response that ends before the request ends the exchange")
-    func earlyResponse() {
-        var machine = ExchangeStateMachine()
-        machine.forward(hasBody: true)
-        #expect(machine.leased() == .send)
-        #expect(machine.responseStarted() == true)
-        #expect(machine.acceptsBody)
-        #expect(machine.responseEnded() == true)
-        #expect(machine.requestEnded() == .nothing)
-    }
-
-    @Test("A repeatable request is leased again; one with an incomplete body never is")
-    func retry() {
-        var machine = Self.machine(in: .awaitingResponse(.complete))
-        #expect(machine.upstreamFailed(mayRetry: true) == .retry)
-        #expect(machine.state == .waitingForConnection(.complete))
-        #expect(machine.leased() == .send)
-        #expect(machine.upstreamFailed(mayRetry: false) == .respond)
-
-        var open = Self.machine(in: .awaitingResponse(.open))
-        #expect(open.upstreamFailed(mayRetry: true) == .respond)
-    }
-
-    @Test("After a rejected token the exchange waits for a new token and sends the complete request once more")
+    @Test("A rejected token is replaced, and the request sent once more, only if it is complete and has no response")
     func replay() {
-        var machine = Self.machine(in: .awaitingResponse(.complete))
-        #expect(machine.tokenRejected() == true)
-        #expect(machine.state == .suspended)
-        #expect(machine.resume() == .proceed)
-        machine.forwardAgain()
-        #expect(machine.state == .waitingForConnection(.complete))
-        #expect(machine.leased() == .send)
-    }
-
-    @Test("A request is not retried if it is not completely sent or its response has begun")
-    func noReplay() {
-        for state in [
-            ExchangeStateMachine.State.awaitingResponse(.open), .streamingResponse(.complete), .tunneling(.open),
-            .waitingForConnection(.complete),
-            .idle,
-        ] {
+        for (state, _) in Self.table {
             var machine = Self.machine(in: state)
-            #expect(machine.tokenRejected() == false)
-            #expect(machine.state == state)
+            let isReplayed = state == .awaitingResponse(.complete)
+            #expect(machine.tokenRejected() == isReplayed)
+            #expect(machine.state == (isReplayed ? .suspended : state))
+            guard isReplayed else { continue }
+            #expect(machine.resume() == .proceed)
+            machine.forwardAgain()
+            #expect(machine.state == .waitingForConnection(.complete))
+            #expect(machine.leased() == .send)
         }
-    }
-
-    @Test("Nothing is retried once the client has received part of a response (RFC 9110 §9.2.2)")
-    func noRetryAfterHead() {
-        for body in [ExchangeStateMachine.RequestBody.open, .complete] {
-            var machine = Self.machine(in: .streamingResponse(body))
-            #expect(machine.upstreamFailed(mayRetry: true) == .cut)
-        }
-    }
-
-    @Test("A tunnel: the client ends its side first, then the upstream (RFC 6455 §4)")
-    func tunnelEndedByClient() {
-        var machine = Self.machine(in: .awaitingResponse(.complete))
-        #expect(machine.switched() == true)
-        #expect(machine.acceptsBody)
-        #expect(machine.isRelaying)
-        #expect(machine.requestEnded() == .halfClose)
-        #expect(!machine.acceptsBody)
-        #expect(machine.isRelaying)
-        #expect(machine.tunnelEnded() == .finish)
-        #expect(machine.state == .idle)
-    }
-
-    @Test("A tunnel: the upstream ends its side first, then the client (RFC 6455 §4)")
-    func tunnelEndedByUpstream() {
-        var machine = Self.machine(in: .tunneling(.open))
-        #expect(machine.tunnelEnded() == .halfClose)
-        #expect(machine.acceptsBody)
-        #expect(!machine.isRelaying)
-        #expect(machine.requestEnded() == .finishTunnel)
-        #expect(machine.state == .idle)
-    }
-
-    @Test("A request whose client disconnects during off-loop work is not resumed")
-    func parkedAndGone() {
-        var machine = ExchangeStateMachine()
-        machine.suspend()
-        #expect(machine.resume() == .proceed)
-        #expect(machine.downstreamClosed() == .record)
-        #expect(machine.resume() == .drop)
     }
 
     /// The result of each event in each state, and the next state if it changes.

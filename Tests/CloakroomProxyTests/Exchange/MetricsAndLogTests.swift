@@ -7,12 +7,10 @@ import Testing
 struct MetricsAndLogTests {
     @Test("Every exchange is counted once, with its route name and outcome")
     func counters() async throws {
-        let sessions = FakeSessions()
-        let cookie = sessions.add()
-        try await GatewaySetup([.request, .send(Reply.ok), .again]).with(\.sessions, sessions).run { gateway in
+        try await GatewaySetup.serving.run { gateway in
             let client = try await gateway.client()
             for _ in 0..<3 { _ = try await client.exchange(Ask.get("/public/x")) }
-            _ = try await client.exchange(Ask.get("/private/x", cookie))
+            _ = try await client.exchange(Ask.get("/private/x", Ask.cookie))
             _ = try await client.exchange(Ask.get("/private/x"))
             _ = try await client.exchange(Ask.get("/nowhere"))
             _ = try await client.exchange(Ask.get("/auth"))
@@ -69,32 +67,12 @@ struct MetricsAndLogTests {
         }
     }
 
-    /// Serves some requests, then returns the log lines.
-    private static func log(
-        _ setup: GatewaySetup, _ body: (RunningGateway) async throws -> Void
-    ) async throws -> (lines: [LogLine], text: String) {
-        let pipe = try LinePipe()
-        var setup = setup
-        setup.settings.isAccessLogEnabled = true
-        setup.settings.logFileDescriptor = pipe.writeEnd
-        do {
-            try await setup.run(body)
-        } catch {
-            _ = await pipe.text()
-            throw error
-        }
-        let text = await pipe.text()
-        return (text.split(separator: "\n").compactMap { LogLine($0) }, text)
-    }
-
     @Test("An exchange is one line of the access log with all members and no secrets")
     func accessLog() async throws {
-        let sessions = FakeSessions()
+        let setup = GatewaySetup.serving
         let made = FakeSessions.make()
-        let cookie = sessions.add(made)
-        let (lines, text) = try await Self.log(
-            GatewaySetup([.request, .send(Reply.ok), .again]).with(\.sessions, sessions)
-        ) { gateway in
+        let cookie = setup.sessions.add(made)
+        let (lines, text) = try await setup.logged { gateway in
             let client = try await gateway.client()
             _ = try await client.exchange(Ask.post("/private/a?token=secret", cookie, body: "hello"))
             _ = try await client.exchange(Ask.get("/private/b"))
@@ -125,7 +103,7 @@ struct MetricsAndLogTests {
 
     @Test("The gateway's own time is logged, and is never zero")
     func overhead() async throws {
-        let (lines, _) = try await Self.log(GatewaySetup([.request, .send(Reply.ok), .again])) { gateway in
+        let (lines, _) = try await GatewaySetup.serving.logged { gateway in
             let client = try await gateway.client()
             for _ in 0..<5 { _ = try await client.exchange(Ask.get()) }
             let sum = gateway.metrics.split(separator: "\n").first { $0.hasPrefix("cloakroom_overhead_seconds_sum{") }
@@ -151,7 +129,7 @@ struct MetricsAndLogTests {
         let spans = RecordedSpans()
         let tracer = W3CTracer(sampler: .alwaysOn, exporter: spans)
         let request = target.hasPrefix("CONNECT") ? target : "GET \(target)"
-        let (lines, text) = try await Self.log(GatewaySetup().with(\.tracer, tracer)) { gateway in
+        let (lines, text) = try await GatewaySetup().with(\.tracer, tracer).logged { gateway in
             _ = try await gateway.client().exchange("\(request) HTTP/1.1\r\nHost: gateway.test\r\n\r\n")
             try await eventually("a span") { spans.all.count == 1 }
         }
@@ -162,10 +140,9 @@ struct MetricsAndLogTests {
 
     @Test("Every outcome has one line")
     func everyWayOut() async throws {
-        let (lines, _) = try await Self.log(
-            GatewaySetup(
-                [.request, .close], [.request, .send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"), .close])
-        ) { gateway in
+        let setup = GatewaySetup(
+            [.request, .close], [.request, .send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"), .close])
+        let (lines, _) = try await setup.logged { gateway in
             let client = try await gateway.client()
             _ = try await client.exchange(Ask.post("/public/reset"))
             _ = try? await client.exchange(Ask.get("/public/cut"))
@@ -181,7 +158,7 @@ struct MetricsAndLogTests {
 
     @Test("A client that disconnects has a line, and causes no upstream error")
     func clientGone() async throws {
-        let (lines, _) = try await Self.log(GatewaySetup([.request])) { gateway in
+        let (lines, _) = try await GatewaySetup([.request]).logged { gateway in
             let client = try await gateway.client()
             client.send(Ask.get("/public/gone"))
             _ = try await gateway.upstream.request()
@@ -196,11 +173,9 @@ struct MetricsAndLogTests {
     @Test("The line of a repeated request has the number of retries and the upstream's time")
     func retry() async throws {
         let gate = Gate()
-        let (lines, _) = try await Self.log(
-            GatewaySetup(
-                [.request, .send(Reply.ok), .request, .close], [.request, .wait(gate), .send(Reply.ok)]
-            ).steppedTime()
-        ) { gateway in
+        let setup = GatewaySetup(
+            [.request, .send(Reply.ok), .request, .close], [.request, .wait(gate), .send(Reply.ok)])
+        let (lines, _) = try await setup.steppedTime().logged { gateway in
             let client = try await gateway.client()
             _ = try await client.exchange(Ask.get())
             client.send(Ask.get())

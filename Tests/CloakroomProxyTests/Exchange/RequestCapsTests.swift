@@ -66,24 +66,21 @@ struct RequestCapsTests {
     @Test("Rule 63: requests of one session beyond the limit are 429, those of others are served")
     func session() async throws {
         let gate = Gate()
-        let sessions = FakeSessions()
-        let cookie = sessions.add()
-        let other = sessions.add()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again])
-            .with(\.sessions, sessions)
             .configuration { $0.limits.inFlightPerSession = 1 }
             .run { gateway async throws in
+                let other = gateway.sessions.add()
                 let first = try await gateway.client()
-                first.send(Ask.get("/private/a", cookie))
+                first.send(Ask.get("/private/a", Ask.cookie))
                 try await eventually("a request") { gateway.upstream.requests.count == 1 }
                 let second = try await gateway.client()
-                #expect(try await second.exchange(Ask.get("/private/a", cookie)).status == 429)
+                #expect(try await second.exchange(Ask.get("/private/a", Ask.cookie)).status == 429)
                 second.send(Ask.get("/private/a", other))
                 try await eventually("a request") { gateway.upstream.requests.count == 2 }
                 gate.open()
                 #expect(try await second.response().text == "ok")
                 #expect(try await first.response().text == "ok")
-                #expect(try await second.exchange(Ask.get("/private/a", cookie)).text == "ok")
+                #expect(try await second.exchange(Ask.get("/private/a", Ask.cookie)).text == "ok")
                 try await gateway.metric(Self.metric("session", 1))
             }
     }
@@ -114,15 +111,13 @@ struct RequestCapsTests {
         let (ticket, stale) = FakeSessions.make("Bearer stale", refreshToken: "r")
         let tokens = TokenSet(authorization: Secret("Bearer fresh"), obtainedAt: Timestamp(seconds: 1))
         let fresh = stale.refreshed(with: SessionUpdate(tokens: tokens))
-        let sessions = FakeSessions()
-        let cookie = sessions.add((ticket, stale))
-        var setup = GatewaySetup(
-            [.request, .send("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")], [.request, .send(Reply.ok)])
-        setup.sessions = sessions
-        setup.refresher = FakeRefresher { _, _ in .active(fresh) }
-        try await setup.configuration { $0.limits.inFlightPerSession = 5 }.run { gateway async throws in
-            #expect(try await gateway.client().exchange(Ask.get("/private/a", cookie)).text == "ok")
+        let setup = GatewaySetup(
+            [.request, .send("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")], [.request, .send(Reply.ok)]
+        ).with(\.refresher, FakeRefresher { _, _ in .active(fresh) }).configuration {
+            $0.limits.inFlightPerSession = 5
         }
+        setup.sessions.add((ticket, stale))
+        try await Scenario("refreshed", on: setup, .ok(Ask.get("/private/a", FakeSessions.cookie(ticket)))).run()
         for session in [stale, fresh] {
             #expect(session.beginRequest(limit: 1))
             #expect(!session.beginRequest(limit: 1))

@@ -56,14 +56,6 @@ struct RequestDeciderTests {
         #expect(result.lookups == 0)
     }
 
-    @Test("A path is normalized before its route is matched")
-    func normalizedPath() throws {
-        let result = try Self.decide(Ask.get("/public/%61"))
-        guard case .forward(let permit) = result.decision else { throw Unexpected(result.decision) }
-        #expect(permit.route == 0)
-        #expect(String(decoding: result.request.normalizedPath, as: UTF8.self) == "/public/a")
-    }
-
     @Test(
         "A request without exactly one valid authority is malformed",
         arguments: ["", "Host: a\r\nHost: b\r\n", "Host: a b\r\n"])
@@ -143,20 +135,6 @@ struct RequestDeciderTests {
         #expect(result.lookups == 0)
     }
 
-    @Test("A cross-site request is rejected before the session is looked up, so its idle timeout is not extended")
-    func crossSite() throws {
-        let origin = "Origin: https://evil.test"
-        let text = Ask.post("/private/a", Self.cookie, origin)
-        let result = try Self.decide(text, session: .notCached)
-        guard case .problem(let document, .csrfRejected, _) = result.decision else {
-            throw Unexpected(result.decision)
-        }
-        #expect(document.problem.code == .crossSite)
-        #expect(result.lookups == 0)
-        let signIn = try Self.decide(Ask.post("/auth", origin))
-        #expect(Self.code(signIn.decision) == .crossSite)
-    }
-
     @Test(
         "An upgrade is exempt from csrf.requireHeader only if it is a handshake that the route forwards",
         arguments: [
@@ -187,24 +165,6 @@ struct RequestDeciderTests {
         guard case .own = result.decision else { throw Unexpected(result.decision) }
         #expect(result.request.routeIndex == 3)
         #expect(result.lookups == 0)
-    }
-
-    @Test("A preflight is counted for the route it asks about, and the response needs no more CORS fields")
-    func preflight() throws {
-        let setup = GatewaySetup().configuration { $0.crossSite.corsOrigins = ["https://app.gateway.test"] }
-        let result = try Self.decide(
-            "OPTIONS /private/a HTTP/1.1\r\nHost: a\r\nOrigin: https://app.gateway.test\r\n"
-                + "Access-Control-Request-Method: POST\r\n\r\n", setup: setup)
-        guard case .preflight(_, .local) = result.decision else { throw Unexpected(result.decision) }
-        #expect(result.request.routeIndex == 2)
-        #expect(result.request.originMatch == .notEvaluated)
-    }
-
-    @Test("Only a trusted peer's trace context is read", arguments: [true, false])
-    func traceContext(isTrusted: Bool) throws {
-        let field = "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-        let result = try Self.decide(Ask.get("/public/a", field), isTrusted: isTrusted)
-        #expect((result.request.traceContext != nil) == isTrusted)
     }
 
     // MARK: - Preparing

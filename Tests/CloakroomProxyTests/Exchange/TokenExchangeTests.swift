@@ -6,16 +6,20 @@ import Testing
 @Suite("Requests whose upstream receives an exchanged token", .serialized)
 struct TokenExchangeTests {
     private static let rejected = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno"
+    private static let user = Company.session()
+    private static let cookie = FakeSessions.cookie(user.0)
+    private static let ask = Ask.get("/private/a", cookie)
 
+    /// - Parameter replies: The response of the upstream on each of its connections; the last one repeats it.
     private static func setup(
-        _ made: (SessionTicket, Session), exchanger: FakeExchanger, refresher: FakeRefresher = FakeRefresher(),
-        scripts: [ScriptedUpstream.Step]..., adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in }
+        _ exchanger: FakeExchanger = FakeExchanger(), of made: (SessionTicket, Session) = user,
+        refresher: FakeRefresher = FakeRefresher(), replies: [String] = [Reply.ok],
+        adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in }
     ) -> GatewaySetup {
-        let sessions = FakeSessions()
-        sessions.add(made)
-        var setup = GatewaySetup().with(\.sessions, sessions).with(\.exchanger, exchanger)
-            .with(\.refresher, refresher)
-        setup.scripts = scripts
+        var setup = GatewaySetup().with(\.exchanger, exchanger).with(\.refresher, refresher)
+        setup.scripts = replies.map { [.request, .send($0)] }
+        setup.scripts[replies.count - 1].append(.again)
+        setup.sessions.add(made)
         return setup.configuration { configuration in
             configuration.addCompany {
                 $0.tokensFor = []
@@ -25,94 +29,72 @@ struct TokenExchangeTests {
         }
     }
 
+    private static func failed(_ outcome: ExchangeOutcome, _ status: Int, _ code: String) -> Scenario {
+        Scenario(
+            "A failed exchange is a failure of the gateway, and the session continues",
+            on: setup(FakeExchanger { _ in outcome }),
+            .ask(ask, status, code, has: ["Retry-After: 3", "Set-Cookie"]), sent: [])
+    }
+
+    private static let rows = [
+        failed(.unavailable(status: 502, retryAfter: 3), 502, "unreachable"),
+        failed(.unavailable(status: 503, retryAfter: 3), 503, "unreachable"),
+        failed(.misconfigured(retryAfter: 3), 502, "identity_misconfigured"),
+        failed(.storeUnavailable(retryAfter: 3), 503, "store_unavailable"),
+        Scenario(
+            "A response that repeats the exchanged token does not reach the client with it",
+            on: setup(replies: ["HTTP/1.1 200 OK\r\nX-Debug: Bearer exchanged\r\nContent-Length: 2\r\n\r\nok"]),
+            .ok(ask, has: ["X-Debug"])),
+        Scenario(
+            "A session that ends meanwhile is 401, or a redirect to the login for a navigation",
+            on: setup(FakeExchanger { _ in .ended(.refreshRejected) }) {
+                $0.changePrivate { $0.onMissingSession = .login }
+            }, .ask(ask, 401, reason: "refresh_rejected", has: ["Set-Cookie: …Max-Age=0…"]),
+            .ask(
+                Ask.get("/private/a", cookie, "Accept: text/html"), 303,
+                has: [
+                    "Location: /auth/page?returnTo=%2Fprivate%2Fa", "Set-Cookie: …Max-Age=0…",
+                    "Cache-Control: no-store",
+                ])),
+    ]
+
+    @Test("Exchanges", arguments: rows)
+    func scenario(_ scenario: Scenario) async throws { try await scenario.run() }
+
     @Test("Identity rule 26: the upstream gets the exchanged token and never the session's own")
     func exchanged() async throws {
-        let made = Company.session()
         let exchanger = FakeExchanger()
-        try await Self.setup(made, exchanger: exchanger, scripts: [.request, .send(Reply.ok), .again]).run { gateway in
-            let client = try await gateway.client()
-            let ask = Ask.get("/private/a?q", FakeSessions.cookie(made.0))
-            #expect(try await client.exchange(ask).text == "ok")
-            #expect(exchanger.calls == [FakeExchanger.Call(session: made.1.id, version: 1, upstream: 0)])
-            exchanger.cache("cached")
-            #expect(try await client.exchange(ask).text == "ok")
-            #expect(exchanger.calls.count == 1)
-            let requests = gateway.upstream.requests
-            #expect(requests.map { $0["Authorization"] } == ["Bearer exchanged", "Bearer cached"])
-            #expect(!requests.contains { $0.head.contains(Canary.accessToken) })
-        }
+        try await Scenario(
+            "exchanged", on: Self.setup(exchanger), .ok(Self.ask),
+            .run { _ in
+                #expect(exchanger.calls == [FakeExchanger.Call(session: Self.user.1.id, version: 1, upstream: 0)])
+                exchanger.cache("cached")
+            }, .ok(Self.ask),
+            sent: ["exchanged", "cached"].map {
+                .init(has: ["Authorization: Bearer \($0)"], lacks: [Canary.accessToken])
+            }
+        ).run()
+        #expect(exchanger.calls.count == 1)
     }
 
-    @Test("A response that repeats the exchanged token does not reach the client with it")
-    func reflected() async throws {
-        let made = Company.session()
-        let reply = "HTTP/1.1 200 OK\r\nX-Debug: Bearer exchanged\r\nContent-Length: 2\r\n\r\nok"
-        try await Self.setup(made, exchanger: FakeExchanger(), scripts: [.request, .send(reply)]).run { gateway in
-            let client = try await gateway.client()
-            let response = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(made.0)))
-            #expect(response.text == "ok")
-            #expect(response["X-Debug"] == nil)
-        }
-    }
-
-    @Test(
-        "A failed exchange is a failure of the gateway, and the session continues",
-        arguments: [
-            (ExchangeOutcome.unavailable(status: 502, retryAfter: 3), 502, "unreachable"),
-            (.unavailable(status: 503, retryAfter: 3), 503, "unreachable"),
-            (.misconfigured(retryAfter: 3), 502, "identity_misconfigured"),
-            (.storeUnavailable(retryAfter: 3), 503, "store_unavailable"),
-        ])
-    func failed(outcome: ExchangeOutcome, status: Int, code: String) async throws {
-        let made = Company.session()
-        try await Self.setup(made, exchanger: FakeExchanger { _ in outcome }).run { gateway in
-            let client = try await gateway.client()
-            let response = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(made.0)))
-            #expect(response.status == status)
-            #expect(response.code == code)
-            #expect(response["Retry-After"] == "3")
-            #expect(response["Set-Cookie"] == nil)
-            #expect(gateway.upstream.requests.isEmpty)
-        }
-    }
-
-    @Test("A session that ends meanwhile is 401, or a redirect to the login for a navigation")
-    func ended() async throws {
-        let made = Company.session()
-        let exchanger = FakeExchanger { _ in .ended(.refreshRejected) }
-        let setup = Self.setup(made, exchanger: exchanger) { $0.changePrivate { $0.onMissingSession = .login } }
-        try await setup.run { gateway in
-            let client = try await gateway.client()
-            let cookie = FakeSessions.cookie(made.0)
-            let plain = try await client.exchange(Ask.get("/private/a", cookie))
-            #expect(plain.status == 401)
-            #expect(plain.problemReason == "refresh_rejected")
-            #expect(plain["Set-Cookie"]?.contains("Max-Age=0") == true)
-            let navigation = try await client.exchange(Ask.get("/private/a", cookie, "Accept: text/html"))
-            #expect(navigation.status == 303)
-            #expect(navigation["Location"] == "/auth/page?returnTo=%2Fprivate%2Fa")
-            #expect(navigation["Set-Cookie"]?.contains("Max-Age=0") == true)
-            #expect(navigation["Cache-Control"] == "no-store")
-        }
+    /// A refresher with other tokens of a session.
+    private static func refreshing(_ session: Session) -> FakeRefresher {
+        let tokens = TokenSet(authorization: Secret("Bearer fresh"), obtainedAt: Timestamp(seconds: 1))
+        let fresh = session.refreshed(with: SessionUpdate(tokens: tokens))
+        return FakeRefresher { _, _ in .active(fresh) }
     }
 
     @Test("An expired access token is refreshed before it is exchanged")
     func refreshedFirst() async throws {
         let made = Company.session(accessEnds: Company.longAgo)
-        let tokens = TokenSet(authorization: Secret("Bearer fresh"), obtainedAt: Timestamp(seconds: 1))
-        let fresh = made.1.refreshed(with: SessionUpdate(tokens: tokens))
-        let exchanger = FakeExchanger()
-        let refresher = FakeRefresher { _, _ in .active(fresh) }
-        let setup = Self.setup(
-            made, exchanger: exchanger, refresher: refresher, scripts: [.request, .send(Reply.ok)])
-        try await setup.run { gateway in
-            let client = try await gateway.client()
-            let response = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(made.0)))
-            #expect(response.text == "ok")
-            #expect(refresher.calls == [FakeRefresher.Call(session: made.1.id, cause: .expired)])
-            #expect(exchanger.calls == [FakeExchanger.Call(session: made.1.id, version: 2, upstream: 0)])
-            #expect(gateway.upstream.requests.map { $0["Authorization"] } == ["Bearer exchanged"])
-        }
+        let (exchanger, refresher) = (FakeExchanger(), Self.refreshing(made.1))
+        try await Scenario(
+            "refreshed first", on: Self.setup(exchanger, of: made, refresher: refresher),
+            .ok(Ask.get("/private/a", FakeSessions.cookie(made.0))),
+            sent: [.init(has: ["Authorization: Bearer exchanged"])]
+        ).run()
+        #expect(refresher.calls == [FakeRefresher.Call(session: made.1.id, cause: .expired)])
+        #expect(exchanger.calls == [FakeExchanger.Call(session: made.1.id, version: 2, upstream: 0)])
     }
 
     @Test(
@@ -120,22 +102,15 @@ struct TokenExchangeTests {
     )
     func replay() async throws {
         let made = Company.session(accessEnds: Timestamp(seconds: 4_000_000_000))
-        let tokens = TokenSet(authorization: Secret("Bearer fresh"), obtainedAt: Timestamp(seconds: 1))
-        let fresh = made.1.refreshed(with: SessionUpdate(tokens: tokens))
         let exchanger = FakeExchanger { session in .active(Secret("Bearer exchanged-\(session.version)")) }
-        let refresher = FakeRefresher { _, _ in .active(fresh) }
-        let setup = Self.setup(
-            made, exchanger: exchanger, refresher: refresher, scripts: [.request, .send(Self.rejected)],
-            [.request, .send(Reply.ok)])
-        try await setup.run { gateway in
-            let client = try await gateway.client()
-            let response = try await client.exchange(Ask.post("/private/a", FakeSessions.cookie(made.0), body: "abc"))
-            #expect(response.text == "ok")
-            #expect(
-                gateway.upstream.requests.map { $0["Authorization"] } == ["Bearer exchanged-1", "Bearer exchanged-2"])
-            #expect(gateway.upstream.requests.map(\.text) == ["abc", "abc"])
-            #expect(exchanger.dropped == ["Bearer exchanged-1"])
-        }
+        try await Scenario(
+            "replay",
+            on: Self.setup(
+                exchanger, of: made, refresher: Self.refreshing(made.1), replies: [Self.rejected, Reply.ok]),
+            .ok(Ask.post("/private/a", FakeSessions.cookie(made.0), body: "abc")),
+            sent: (1...2).map { .init(has: ["Authorization: Bearer exchanged-\($0)"], text: "abc") }
+        ).run()
+        #expect(exchanger.dropped == ["Bearer exchanged-1"])
     }
 
     @Test(
@@ -148,56 +123,46 @@ struct TokenExchangeTests {
         exchanger.cache("old")
         let refresher = FakeRefresher { _, _ in .ended(.refreshRejected) }
         refresher.isUseless.store(hasRefreshToken, ordering: .relaxed)
-        let setup = Self.setup(
-            made, exchanger: exchanger, refresher: refresher, scripts: [.request, .send(Self.rejected)],
-            [.request, .send(Reply.ok)])
-        try await setup.run { gateway in
-            let client = try await gateway.client()
-            let response = try await client.exchange(Ask.post("/private/a", FakeSessions.cookie(made.0), body: "abc"))
-            #expect(response.text == "ok")
-            #expect(gateway.upstream.requests.map { $0["Authorization"] } == ["Bearer old", "Bearer new"])
-            #expect(exchanger.dropped == ["Bearer old"])
-            #expect(exchanger.calls.count == 1)
-            // Its own token was not rejected, so that the session does not end.
-            #expect(refresher.calls.isEmpty)
-        }
+        try await Scenario(
+            "exchanged again",
+            on: Self.setup(exchanger, of: made, refresher: refresher, replies: [Self.rejected, Reply.ok]),
+            .ok(Ask.post("/private/a", FakeSessions.cookie(made.0), body: "abc")),
+            sent: ["old", "new"].map { .init(has: ["Authorization: Bearer \($0)"]) }
+        ).run()
+        #expect(exchanger.dropped == ["Bearer old"])
+        #expect(exchanger.calls.count == 1)
+        // Its own token was not rejected, so that the session does not end.
+        #expect(refresher.calls.isEmpty)
     }
 
     @Test("The client gets the 401 of an upstream that rejects the next token too, and no third one is exchanged")
     func rejectedAgain() async throws {
-        let made = Company.session()
         let exchanger = FakeExchanger()
         let refresher = FakeRefresher { _, _ in .ended(.refreshRejected) }
-        let setup = Self.setup(
-            made, exchanger: exchanger, refresher: refresher, scripts: [.request, .send(Self.rejected)],
-            [.request, .send(Self.rejected), .again])
-        try await setup.run { gateway in
-            let client = try await gateway.client()
-            let ask = Ask.get("/private/a", FakeSessions.cookie(made.0))
-            #expect(try await client.exchange(ask).status == 401)
-            #expect(exchanger.calls.count == 2)
-            exchanger.hasJustDropped.store(true, ordering: .relaxed)
-            exchanger.cache("kept")
-            let response = try await client.exchange(ask)
-            #expect(response.status == 401)
-            #expect(response["Set-Cookie"] == nil)
-            #expect(exchanger.calls.count == 2)
-            #expect(refresher.calls.isEmpty)
-        }
+        try await Scenario(
+            "rejected again", on: Self.setup(exchanger, refresher: refresher, replies: [Self.rejected, Self.rejected]),
+            .ask(Self.ask, 401),
+            .run { _ in
+                #expect(exchanger.calls.count == 2)
+                exchanger.hasJustDropped.store(true, ordering: .relaxed)
+                exchanger.cache("kept")
+            }, .ask(Self.ask, 401, has: ["Set-Cookie"])
+        ).run()
+        #expect(exchanger.calls.count == 2)
+        #expect(refresher.calls.isEmpty)
     }
 
     @Test("A client that leaves while its token is exchanged causes no request")
     func clientLeaves() async throws {
-        let made = Company.session()
         let (asked, gate) = (Gate(), Gate())
         let exchanger = FakeExchanger { _ in
             asked.open()
             await gate.passed()
             return .active(Secret("Bearer exchanged"))
         }
-        try await Self.setup(made, exchanger: exchanger, scripts: [.request, .send(Reply.ok)]).run { gateway in
+        try await Self.setup(exchanger).run { gateway in
             let client = try await gateway.client()
-            client.send(Ask.get("/private/a", FakeSessions.cookie(made.0)))
+            client.send(Self.ask)
             try await eventually("the exchange") { asked.isOpen }
             try await client.close()
             try await gateway.metric(
@@ -210,23 +175,16 @@ struct TokenExchangeTests {
 
     @Test("Identity rule 25: an upstream's step-up challenge is passed on and causes no refresh")
     func stepUpOfUpstreamIsNoRefresh() async throws {
-        let pair = Company.session()
         let challenge = #"Bearer realm="a", error="insufficient_user_authentication", acr_values="mfa""#
         let reply =
             "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"b\"\r\nwww-authenticate: \(challenge)\r\n"
             + "Content-Length: 2\r\n\r\nno"
         let refresher = FakeRefresher()
-        let sessions = FakeSessions()
-        sessions.add(pair)
-        let setup = GatewaySetup([.request, .send(reply), .again]).with(\.sessions, sessions)
-            .with(\.refresher, refresher).configuration { $0.addCompany() }
-        try await setup.run { gateway in
-            let client = try await gateway.client()
-            let response = try await client.exchange(Ask.get("/private/a", FakeSessions.cookie(pair.0)))
-            #expect(response.status == 401)
-            #expect(response.values("WWW-Authenticate").contains(challenge))
-            #expect(refresher.calls.isEmpty)
-            #expect(gateway.upstream.requests.count == 1)
-        }
+        let setup = GatewaySetup.replying(reply).with(\.refresher, refresher).configuration { $0.addCompany() }
+        setup.sessions.add(Self.user)
+        try await Scenario(
+            "step-up", on: setup, .ask(Self.ask, 401, has: ["…WWW-Authenticate: \(challenge)"]), sent: [.init()]
+        ).run()
+        #expect(refresher.calls.isEmpty)
     }
 }

@@ -12,17 +12,6 @@ struct EventStreamTests {
     private static func open(
         _ setup: GatewaySetup = GatewaySetup(), request: String = Ask.get(), head: String = chunkedHead,
         configuration adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },
-        body: (_ client: RawPeer, _ upstream: RawPeer) async throws -> Void
-    ) async throws {
-        try await openWithGateway(setup, request: request, head: head, configuration: adjust) { _, client, upstream in
-            try await body(client, upstream)
-        }
-    }
-
-    /// Opens an event stream.
-    private static func openWithGateway(
-        _ setup: GatewaySetup = GatewaySetup(), request: String = Ask.get(), head: String = chunkedHead,
-        configuration adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },
         body: (_ gateway: RunningGateway, _ client: RawPeer, _ upstream: RawPeer) async throws -> Void
     ) async throws {
         try await Tunnel.gateway(setup, configuration: adjust) { gateway, server in
@@ -38,7 +27,7 @@ struct EventStreamTests {
 
     @Test("Its head and each chunk are forwarded as they arrive (RFC 9112 §7.1; HTML §9.2)")
     func flushed() async throws {
-        try await Self.open { client, upstream in
+        try await Self.open { _, client, upstream in
             for number in 0..<10 {
                 upstream.send("9\r\ndata: \(number)\n\n\r\n")
                 let event = try await client.text(14)
@@ -55,12 +44,12 @@ struct EventStreamTests {
         arguments: [head + "\r\n", chunkedHead])
     func headAlone(head: String) async throws {
         // The arrival of the head is asserted by `open`.
-        try await Self.open(head: head) { client, _ in #expect(client.unread.isEmpty) }
+        try await Self.open(head: head) { _, client, _ in #expect(client.unread.isEmpty) }
     }
 
     @Test("It may be idle for longer than another body, but not without limit (HTML §9.2.8)")
     func silence() async throws {
-        try await Self.openWithGateway(
+        try await Self.open(
             GatewaySetup().steppedTime(),
             configuration: {
                 $0.timeouts.bodyIdle = .seconds(15)
@@ -91,7 +80,7 @@ struct EventStreamTests {
                 $0.timeouts.bodyIdle = .milliseconds(100)
                 $0.timeouts.tunnelIdle = .seconds(300)
             }
-        ) { client, upstream in
+        ) { _, client, upstream in
             #expect(try await client.rest().readableBytes == 0)
             try await upstream.closed()
         }
@@ -99,10 +88,7 @@ struct EventStreamTests {
 
     @Test("Rule 28: it is aborted when its session ends, busy or not (RFC 9112 §8)", arguments: [true, false])
     func signOut(isBusy: Bool) async throws {
-        let sessions = FakeSessions()
-        let cookie = sessions.add()
-        try await Self.open(GatewaySetup().with(\.sessions, sessions), request: Ask.get("/private/a", cookie)) {
-            client, upstream in
+        try await Self.open(request: Ask.get("/private/a", Ask.cookie)) { gateway, client, upstream in
             upstream.send("9\r\ndata: 1\n\n\r\n")
             _ = try await client.text(14)
             let speaker = Task {
@@ -112,7 +98,7 @@ struct EventStreamTests {
                 }
             }
             defer { speaker.cancel() }
-            try await sessions.signOut(cookie)
+            try await gateway.signOut()
             try await eventually("the end of the stream") { client.hasInputEnded }
             #expect(!client.unread.hasSuffix("0\r\n\r\n"))
             try await upstream.closed()
@@ -123,14 +109,10 @@ struct EventStreamTests {
         "The connection of an HTTP/1.0 client whose stream is aborted is reset, because a FIN would be a clean end (RFC 9112 §8)"
     )
     func signOutOf10() async throws {
-        let sessions = FakeSessions()
-        let cookie = sessions.add()
-        try await Self.open(
-            GatewaySetup().with(\.sessions, sessions), request: "GET /private/a HTTP/1.0\r\n\(cookie)\r\n\r\n"
-        ) { client, upstream in
+        try await Self.open(request: "GET /private/a HTTP/1.0\r\n\(Ask.cookie)\r\n\r\n") { gateway, client, upstream in
             upstream.send("9\r\ndata: 1\n\n\r\n")
             #expect(try await client.text(9) == "data: 1\n\n")
-            try await sessions.signOut(cookie)
+            try await gateway.signOut()
             try await client.closed()
             #expect(client.wasReset)
         }
@@ -138,7 +120,7 @@ struct EventStreamTests {
 
     @Test("A client that disconnects ends it at the upstream (RFC 9112 §9.5)")
     func clientGoes() async throws {
-        try await Self.open { client, upstream in
+        try await Self.open { _, client, upstream in
             try await client.close()
             try await upstream.closed()
         }

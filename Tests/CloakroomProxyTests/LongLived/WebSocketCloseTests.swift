@@ -8,17 +8,9 @@ import Testing
 struct WebSocketCloseTests {
     /// Opens a tunnel that belongs to a session.
     private static func open(
-        _ adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },
-        body: (Tunnel, _ signOut: () async throws -> Void) async throws -> Void
+        _ setup: GatewaySetup = GatewaySetup(), path: String = "/private/socket", body: (Tunnel) async throws -> Void
     ) async throws {
-        let sessions = FakeSessions()
-        let cookie = sessions.add()
-        try await Tunnel.open(
-            GatewaySetup().with(\.sessions, sessions), request: Handshake.request("/private/socket", cookie),
-            configuration: adjust
-        ) { tunnel in
-            try await body(tunnel) { try await sessions.signOut(cookie) }
-        }
+        try await Tunnel.open(setup, request: Handshake.request(path, Ask.cookie), body: body)
     }
 
     @Test("An idle tunnel is closed after its own timeout, longer than that for bodies (RFC 6455 §7.1.4)")
@@ -49,12 +41,12 @@ struct WebSocketCloseTests {
 
     @Test("Rule 28: when its session ends, both sides get Close code 1008 and are closed (RFC 6455 §7.4.1)")
     func signOut() async throws {
-        try await Self.open { tunnel, signOut in
+        try await Self.open { tunnel in
             tunnel.client.send(Frame.masked("hello"))
             tunnel.upstream.send(Frame.text("hello"))
             _ = try await tunnel.upstream.text(11)
             _ = try await tunnel.client.text(7)
-            try await signOut()
+            try await tunnel.gateway.signOut()
             let start = ContinuousClock.now
             #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_008)
             #expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()) == 1_008)
@@ -69,9 +61,9 @@ struct WebSocketCloseTests {
         var fastest = Duration.seconds(60)
         // A busy machine may delay some of them.
         for _ in 0..<20 where fastest > .milliseconds(600) {
-            try await Self.open { tunnel, signOut in
+            try await Self.open { tunnel in
                 let start = ContinuousClock.now
-                try await signOut()
+                try await tunnel.gateway.signOut()
                 try await tunnel.client.inputEnded()
                 fastest = min(fastest, ContinuousClock.now - start)
             }
@@ -81,7 +73,7 @@ struct WebSocketCloseTests {
 
     @Test("Rule 28: a busy tunnel ends with its session too", arguments: [true, false])
     func signOutWhileBusy(isClient: Bool) async throws {
-        try await Self.open { tunnel, signOut in
+        try await Self.open { tunnel in
             let speaker = Task {
                 while !Task.isCancelled {
                     if isClient { tunnel.client.send(Frame.masked("x")) } else { tunnel.upstream.send(Frame.text("x")) }
@@ -89,7 +81,7 @@ struct WebSocketCloseTests {
                 }
             }
             defer { speaker.cancel() }
-            try await signOut()
+            try await tunnel.gateway.signOut()
             try await eventually("the end of the tunnel") { tunnel.client.hasInputEnded }
             try await tunnel.upstream.closed()
         }
@@ -112,13 +104,9 @@ struct WebSocketCloseTests {
 
     @Test("Rule 28: it ends when its session is no longer cached and the store reports the session as ended")
     func signOutElsewhere() async throws {
-        let sessions = FakeSessions()
-        let cookie = sessions.add()
-        try await Tunnel.open(
-            GatewaySetup().with(\.sessions, sessions).steppedTime(),
-            request: Handshake.request("/private/socket", cookie),
-            configuration: { $0.timeouts.tunnelIdle = .seconds(86_400) }
-        ) { tunnel in
+        let setup = GatewaySetup().steppedTime().configuration { $0.timeouts.tunnelIdle = .seconds(86_400) }
+        try await Self.open(setup) { tunnel in
+            let sessions = tunnel.gateway.sessions
             // A store outage ends no tunnel.
             sessions.forget(load: .fail)
             try await Self.check(tunnel.gateway, until: { sessions.loads >= 2 })
@@ -136,15 +124,11 @@ struct WebSocketCloseTests {
 
     @Test("Rule 28: it ends at the latest end of its session, even during a store outage")
     func sessionEndsWithoutStore() async throws {
-        let sessions = FakeSessions()
-        let now = Date.now.timeIntervalSince1970
-        let end = Timestamp(milliseconds: Int64((now + 1_000) * 1_000))
-        let cookie = sessions.add(FakeSessions.make(endsAt: end))
-        try await Tunnel.open(
-            GatewaySetup().with(\.sessions, sessions).steppedTime(),
-            request: Handshake.request("/private/socket", cookie),
-            configuration: { $0.timeouts.tunnelIdle = .seconds(86_400) }
-        ) { tunnel in
+        let end = Timestamp(milliseconds: Int64((Date.now.timeIntervalSince1970 + 1_000) * 1_000))
+        let setup = GatewaySetup().steppedTime().configuration { $0.timeouts.tunnelIdle = .seconds(86_400) }
+        let sessions = setup.sessions
+        sessions.add((Ask.ticket, FakeSessions.make(endsAt: end).1))
+        try await Self.open(setup) { tunnel in
             sessions.forget(load: .fail)
             let time = try await Self.check(tunnel.gateway, until: { sessions.loads >= 2 })
             #expect(!tunnel.client.isClosed)
@@ -158,7 +142,7 @@ struct WebSocketCloseTests {
 
     @Test("A side in the middle of a frame is closed without a Close frame, which would be misparsed (RFC 6455 §5.4)")
     func middleOfFrame() async throws {
-        try await Self.open { tunnel, signOut in
+        try await Self.open { tunnel in
             let handshake = tunnel.upstream.received
             // The frame header declares 2,000 bytes, and five bytes follow.
             tunnel.upstream.send(ByteBuffer(bytes: [0x82, 126, 0x07, 0xd0] + Array("hello".utf8)))
@@ -166,7 +150,7 @@ struct WebSocketCloseTests {
             _ = try await tunnel.client.text(9)
             try await eventually("the client's beginning") { tunnel.upstream.received >= handshake + 13 }
             let before = tunnel.upstream.received
-            try await signOut()
+            try await tunnel.gateway.signOut()
             #expect(try await tunnel.client.rest().readableBytes == 0)
             try await tunnel.upstream.inputEnded()
             #expect(tunnel.upstream.received == before)
@@ -175,13 +159,8 @@ struct WebSocketCloseTests {
 
     @Test("A tunnel on a route without sessions is independent of sign-outs")
     func withoutSession() async throws {
-        let sessions = FakeSessions()
-        let cookie = sessions.add()
-        try await Tunnel.open(
-            GatewaySetup().with(\.sessions, sessions).steppedTime(),
-            request: Handshake.request("/public/socket", cookie)
-        ) { tunnel in
-            try await sessions.signOut(cookie)
+        try await Self.open(GatewaySetup().steppedTime(), path: "/public/socket") { tunnel in
+            try await tunnel.gateway.signOut()
             try await tunnel.gateway.advance(.seconds(5), inStepsOf: .seconds(1))
             tunnel.client.send("still here")
             #expect(try await tunnel.upstream.text(10) == "still here")
@@ -276,17 +255,15 @@ struct WebSocketCloseTests {
         "An event stream in response to a handshake is treated as an event stream, and aborted as such (RFC 6455 §4.2.2)"
     )
     func eventStreamInstead() async throws {
-        let sessions = FakeSessions()
-        let cookie = sessions.add()
-        try await Tunnel.gateway(GatewaySetup().with(\.sessions, sessions)) { gateway, server in
+        try await Tunnel.gateway { gateway, server in
             let client = try await RawPeer.connect(port: gateway.port)
-            client.send(Handshake.request("/private/socket", cookie))
+            client.send(Handshake.request("/private/socket", Ask.cookie))
             let upstream = try await server.peer()
             _ = try await upstream.head()
             upstream.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")
             #expect(try await client.head().hasPrefix("HTTP/1.1 200"))
             #expect(try await client.text(14) == "9\r\ndata: 1\n\n\r\n")
-            try await sessions.signOut(cookie)
+            try await gateway.signOut()
             #expect(try await client.rest().readableBytes == 0)
             try await upstream.closed()
         }

@@ -1,133 +1,102 @@
 import CloakroomCore
-import NIOCore
 import TestSupport
 import Testing
 
 @Suite("The opening of a WebSocket (RFC 6455 §4)", .serialized)
 struct WebSocketHandshakeTests {
-    @Test(
-        "The handshake is forwarded both ways; the gateway writes Upgrade and Connection itself (RFC 6455 §4.1, §4.2.2)"
-    )
-    func passedOn() async throws {
-        try await Tunnel.gateway { gateway, server in
-            let client = try await RawPeer.connect(port: gateway.port)
-            client.send(Handshake.request("/public/socket?a=b", "Origin: https://shop.test"))
-            let upstream = try await server.peer()
-            let request = ScriptedUpstream.Request(head: try await upstream.head())
-            #expect(request.line == "GET /public/socket?a=b HTTP/1.1")
-            #expect(request.values("Connection") == ["Upgrade"])
-            #expect(request.values("Upgrade") == ["websocket"])
-            #expect(request.values("Sec-WebSocket-Key") == ["dGhlIHNhbXBsZSBub25jZQ=="])
-            #expect(request.values("Sec-WebSocket-Version") == ["13"])
-            #expect(request.values("Sec-WebSocket-Protocol") == ["chat, superchat"])
-            #expect(request.values("Sec-WebSocket-Extensions") == ["permessage-deflate"])
-            #expect(request.values("Origin") == ["https://shop.test"])
-            #expect(request.values("Via") == ["1.1 cloakroom"])
-            upstream.send(Handshake.consent)
-            let response = ScriptedUpstream.Request(head: try await client.head())
-            #expect(response.line == "HTTP/1.1 101 Switching Protocols")
-            #expect(response.values("Connection") == ["Upgrade"])
-            #expect(response.values("Upgrade") == ["websocket"])
-            #expect(response.values("Sec-WebSocket-Accept") == ["s3pPLMBiTxaQ9kYGzzhZRbK+xOo="])
-            #expect(response.values("Sec-WebSocket-Protocol") == ["chat"])
-            #expect(response.values("Content-Length").isEmpty)
-            #expect(response.values("Transfer-Encoding").isEmpty)
+    private static let webSockets = webSockets(Handshake.consent)
+
+    /// A gateway all of whose routes allow WebSockets.
+    private static func webSockets(_ reply: String) -> GatewaySetup {
+        .replying(reply).configuration {
+            for index in $0.routes.indices { $0.routes[index].allowsWebSocket = true }
         }
     }
 
-    @Test(
-        "Two keys or versions are 400, and the upstream receives nothing (RFC 6455 §4.2.1)",
-        arguments: ["Sec-WebSocket-Key: YWFhYWFhYWFhYWFhYWFhYQ==", "Sec_WebSocket_Key: a", "Sec-WebSocket-Version: 8"])
-    func doubled(line: String) async throws {
-        try await Tunnel.gateway { gateway, server in
-            let response = try await gateway.client().exchange(Handshake.request("/public/socket", line))
-            #expect(response.status == 400)
-            #expect(server.peers.isEmpty)
-        }
+    private static let handshakes = [
+        Scenario(
+            "The handshake is forwarded both ways; the gateway writes Upgrade and Connection itself (RFC 6455 §4.1, §4.2.2)",
+            on: webSockets,
+            .ask(
+                Handshake.request("/public/socket?a=b", "Origin: https://shop.test"),
+                line: "HTTP/1.1 101 Switching Protocols",
+                has: [
+                    "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=",
+                    "Sec-WebSocket-Protocol: chat", "Content-Length", "Transfer-Encoding",
+                ]),
+            sent: [
+                .init(
+                    "GET /public/socket?a=b HTTP/1.1",
+                    has: [
+                        "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+                        "Sec-WebSocket-Version: 13", "Sec-WebSocket-Protocol: chat, superchat",
+                        "Sec-WebSocket-Extensions: permessage-deflate", "Origin: https://shop.test",
+                        "Via: 1.1 cloakroom",
+                    ])
+            ]),
+        Scenario(
+            "Two keys or versions are 400, and the upstream receives nothing (RFC 6455 §4.2.1)", on: webSockets,
+            .each(
+                [
+                    "Sec-WebSocket-Key: YWFhYWFhYWFhYWFhYWFhYQ==", "Sec_WebSocket_Key: a", "Sec-WebSocket-Version: 8",
+                ].map { Handshake.request("/public/socket", $0) }, 400), sent: []),
+        Scenario(
+            "Without a session it is 401 on a protected route, and the upstream receives nothing (RFC 6455 §4.2.2)",
+            on: webSockets,
+            .all(
+                [
+                    Handshake.request("/private/socket"),
+                    Handshake.request("/private/socket", FakeSessions.strangeCookie),
+                    Handshake.request("/private/socket", "Authorization: Bearer mine"),
+                ], 401, reason: "no_session", has: ["Connection"]),
+            // They were ordinary responses: the connection stays open.
+            .ask(Ask.get("/nowhere"), 404), sent: []),
+        Scenario(
+            "Rule 52: with a session the upstream receives the injected fields, and not the cookie (RFC 6455 §10.5)",
+            on: webSockets, .ask(Handshake.request("/private/socket", Ask.cookie), 101),
+            sent: [
+                .init(has: [
+                    "Authorization: Bearer \(Canary.accessToken)", "X-API-TOKEN: \(Canary.apiToken)", "Cookie",
+                    "Upgrade: websocket",
+                ])
+            ]),
+        Scenario(
+            "A route that does not allow WebSocket ignores the upgrade; a 101 is then 502 (RFC 9110 §7.8, §15.2.2)",
+            on: .replying(Handshake.consent), .ask(Handshake.request(), 502),
+            .run {
+                try await $0.upstream.closed()
+                let request = $0.upstream.requests[0]
+                #expect(request.values("Upgrade").isEmpty && request.values("Connection").isEmpty)
+            }),
+    ]
+
+    private static let rejections = [403, 426, 200].map { (status: Int) in
+        Scenario(
+            "An upstream's rejection is forwarded, and both connections stay open (RFC 6455 §4.2.2)",
+            on: webSockets("HTTP/1.1 \(status) X\r\nSec-WebSocket-Version: 13\r\nContent-Length: 2\r\n\r\nno"),
+            .all(
+                [Handshake.request(), Handshake.request()], status, text: "no",
+                has: ["Sec-WebSocket-Version: 13", "Connection"]),
+            .run { #expect($0.upstream.connections.count == 1) })
     }
 
-    @Test("Without a session it is 401 on a protected route, and the upstream receives nothing (RFC 6455 §4.2.2)")
-    func sessionFirst() async throws {
-        try await Tunnel.gateway { gateway, server in
-            for request in [
-                Handshake.request("/private/socket"),
-                Handshake.request("/private/socket", FakeSessions.strangeCookie),
-                Handshake.request("/private/socket", "Authorization: Bearer mine"),
-            ] {
-                let client = try await gateway.client()
-                let response = try await client.exchange(request)
-                #expect(response.status == 401)
-                #expect(response.problemReason == "no_session")
-                // It was an ordinary response: the connection stays open.
-                #expect(try await client.exchange(Ask.get("/nowhere")).status == 404)
-            }
-            #expect(server.peers.isEmpty)
-        }
-    }
-
-    @Test("Rule 52: with a session the upstream receives the injected fields, and not the cookie (RFC 6455 §10.5)")
-    func injected() async throws {
-        let sessions = FakeSessions()
-        let cookie = sessions.add()
-        try await Tunnel.gateway(GatewaySetup().with(\.sessions, sessions)) { gateway, server in
-            let client = try await RawPeer.connect(port: gateway.port)
-            client.send(Handshake.request("/private/socket", cookie))
-            let request = ScriptedUpstream.Request(head: try await server.peer().head())
-            #expect(request.values("Authorization") == ["Bearer \(Canary.accessToken)"])
-            #expect(request.values("X-API-TOKEN") == [Canary.apiToken])
-            #expect(request.values("Cookie").isEmpty)
-            #expect(request.values("Upgrade") == ["websocket"])
-        }
-    }
-
-    @Test(
-        "An upstream's rejection is forwarded, and both connections stay open (RFC 6455 §4.2.2)",
-        arguments: [403, 426, 200])
-    func rejected(status: Int) async throws {
-        try await Tunnel.gateway { gateway, server in
-            let client = try await gateway.client()
-            for _ in 0..<2 {
-                client.send(Handshake.request())
-                let upstream = try await server.peer()
-                _ = try await upstream.head()
-                upstream.send("HTTP/1.1 \(status) X\r\nSec-WebSocket-Version: 13\r\nContent-Length: 2\r\n\r\nno")
-                let response = try await client.response()
-                #expect(response.status == status)
-                #expect(response.text == "no")
-                #expect(response["Sec-WebSocket-Version"] == "13")
-                #expect(response.values("Connection").isEmpty)
-            }
-            #expect(server.peers.count == 1)
-        }
-    }
-
-    @Test(
-        "An upstream that switches to another protocol, or names none, is 502 (RFC 9110 §15.2.2)",
-        arguments: [
-            "Upgrade: h2c\r\nConnection: Upgrade\r\n", "Upgrade: websocket\r\n", "Connection: Upgrade\r\n", "",
-            "Upgrade: websocket, h2c\r\nConnection: Upgrade\r\n",
-            "Upgrade: websocket\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n",
-        ])
-    func otherProtocol(fields: String) async throws {
-        try await Tunnel.gateway { gateway, server in
-            let client = try await gateway.client()
-            client.send(Handshake.request())
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
-            upstream.send("HTTP/1.1 101 Switching Protocols\r\n\(fields)\r\nstrange bytes")
-            let response = try await client.response()
-            #expect(response.status == 502)
-            #expect(!client.unread.contains("strange"))
-            try await upstream.closed()
-            #expect(try await client.exchange(Ask.get("/nowhere")).status == 404)
-        }
+    private static let otherProtocols = [
+        "Upgrade: h2c\r\nConnection: Upgrade\r\n", "Upgrade: websocket\r\n", "Connection: Upgrade\r\n", "",
+        "Upgrade: websocket, h2c\r\nConnection: Upgrade\r\n",
+        "Upgrade: websocket\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n",
+    ].map { fields in
+        Scenario(
+            "An upstream that switches to another protocol, or names none, is 502 (RFC 9110 §15.2.2)",
+            on: webSockets("HTTP/1.1 101 Switching Protocols\r\n\(fields)\r\nstrange bytes"),
+            .ask(Handshake.request(), 502, lacks: ["strange"]), .run { try await $0.upstream.closed() },
+            // A strange byte before the next response would be misread as its beginning.
+            .ask(Ask.get("/nowhere"), 404, line: "HTTP/1.1 404 …"))
     }
 
     /// Requests that mention the upgrade without being a valid WebSocket handshake.
-    static let meaningless = [
+    private static let invalid = [
         // A WebSocket handshake requires GET without body in HTTP/1.1 (RFC 6455 §4.1).
         Handshake.request().replacing("GET ", with: "POST "),
-        Handshake.request("/public/socket", "Content-Length: 4") + "body",
         Handshake.request("/public/socket", "Transfer-Encoding: chunked") + "0\r\n\r\n",
         Handshake.request().replacing("HTTP/1.1", with: "HTTP/1.0"),
         // Both fields are required (RFC 9110 §7.8).
@@ -138,41 +107,19 @@ struct WebSocketHandshakeTests {
         Handshake.request("/public/socket", "Upgrade: websocket"),
     ]
 
-    @Test(
-        "An invalid upgrade is ignored, and the request is an ordinary one (RFC 9110 §7.8)",
-        arguments: meaningless)
-    func ignored(request: String) async throws {
-        try await Tunnel.gateway { gateway, server in
-            let client = try await gateway.client()
-            client.send(request)
-            let upstream = try await server.peer()
-            let head = ScriptedUpstream.Request(head: try await upstream.head())
-            #expect(head.values("Upgrade").isEmpty)
-            #expect(head.values("Connection").isEmpty)
-            try await eventually("its body") {
-                !request.hasSuffix("body") || upstream.unread == "body"
-            }
-            upstream.send(Reply.ok)
-            #expect(try await client.response().text == "ok")
-        }
-    }
+    private static let ignored = [
+        Scenario(
+            "An invalid upgrade is ignored, and the request is an ordinary one (RFC 9110 §7.8)",
+            on: webSockets(Reply.ok), .each(invalid, 200, text: "ok"),
+            sent: invalid.map { _ in .init(has: ["Upgrade", "Connection"]) }),
+        Scenario(
+            "An upgrade with a body is ignored, and the body is forwarded", on: webSockets(Reply.ok),
+            .ok(Handshake.request("/public/socket", "Content-Length: 4") + "body"),
+            sent: [.init(has: ["Upgrade", "Connection"], text: "body")]),
+    ]
 
-    @Test("A route that does not allow WebSocket ignores the upgrade; a 101 is then 502 (RFC 9110 §7.8, §15.2.2)")
-    func notAllowed() async throws {
-        try await RawServer.run { port, server in
-            try await GatewaySetup().with(\.upstreamPort, port).run { gateway in
-                let client = try await gateway.client()
-                client.send(Handshake.request())
-                let upstream = try await server.peer()
-                let head = ScriptedUpstream.Request(head: try await upstream.head())
-                #expect(head.values("Upgrade").isEmpty)
-                #expect(head.values("Connection").isEmpty)
-                upstream.send(Handshake.consent)
-                #expect(try await client.response().status == 502)
-                try await upstream.closed()
-            }
-        }
-    }
+    @Test("Handshakes", arguments: handshakes + rejections + otherProtocols + ignored)
+    func scenario(_ scenario: Scenario) async throws { try await scenario.run() }
 
     @Test("Client data sent before the 101 is neither lost nor forwarded early (RFC 6455 §4.1)")
     func beforeConsent() async throws {

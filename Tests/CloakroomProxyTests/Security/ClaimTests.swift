@@ -11,64 +11,34 @@ struct ClaimTests {
         "X-Auth-Request-Email: a@b", "SSL-Client-Verify: SUCCESS", "X-SSL-Client-S-DN: CN=admin",
         "X-User-Id: admin", "OIDC_CLAIM_sub: admin", "Script_Name: /private", "X-Envoy-Original-Path: /private/a",
     ]
-    private static let forward = GatewaySetup([.request, .send(Reply.ok), .again])
 
-    private static func claimed(_ request: ScriptedUpstream.Request) -> [String] {
-        let lines = request.head.split(separator: "\r\n").map { $0.lowercased() }
-        return claims.filter { lines.contains($0.lowercased()) }
+    private static func request(_ path: String = "/public/a", _ more: [String] = []) -> String {
+        Ask.ask("GET", path, claims + more)
     }
 
-    private static func request(_ more: [String] = []) -> String {
-        (["GET /public/a HTTP/1.1", "Host: gateway.test"] + claims + more).joined(separator: "\r\n") + "\r\n\r\n"
+    /// Expects these claims and no other ones.
+    private static func only(_ kept: [String]) -> Scenario.Expectation {
+        .init(has: claims.map { kept.contains($0) ? $0 : String($0.prefix { $0 != ":" }) })
     }
 
-    @Test("Rule 43: no claim of another method, path, address or user reaches the upstream, even from a trusted peer")
-    func removed() async throws {
-        for isTrusted in [false, true] {
-            try await Self.forward.configuration { configuration in
-                if isTrusted { configuration.trustedProxies = [CIDRBlock("127.0.0.0/8")].compactMap { $0 } }
-            }.run { gateway in
-                let client = try await gateway.client()
-                #expect(try await client.exchange(Self.request()).text == "ok")
-                // A trusted peer's `X-Real-IP` is a forwarding field like `X-Forwarded-For`.
-                let left = isTrusted ? ["X-Real-IP: 127.0.0.1"] : []
-                #expect(Self.claimed(try await gateway.upstream.request()) == left)
-            }
-        }
-    }
+    private static let rows = [
+        Scenario(
+            "Rule 43: no claim of another method, path, address or user reaches the upstream", .ok(request()),
+            sent: [only([])], alsoHTTP2: true),
+        Scenario(
+            "Rule 43: not even from a trusted peer, whose X-Real-IP is a forwarding field like X-Forwarded-For",
+            on: .serving.configuration { $0.trustedProxies = [CIDRBlock("127.0.0.0/8")].compactMap { $0 } },
+            .ok(request()), sent: [only(["X-Real-IP: 127.0.0.1"])]),
+        Scenario(
+            "Rule 43: a route forwards the fields that it allows, and another route does not",
+            on: .serving.configuration { $0.routes[0].passFields = ["X-HTTP-Method-Override", "Remote-User"] },
+            .ok(request()), .ok(request("/public/a", ["Connection: remote-user"])), .ok(request("/token/a")),
+            sent: [
+                only(["X-HTTP-Method-Override: DELETE", "Remote-User: admin"]),
+                only(["X-HTTP-Method-Override: DELETE"]), only([]),
+            ]),
+    ]
 
-    @Test("Rule 43: claims are removed over HTTP/2 too")
-    func http2() async throws {
-        try await Self.forward.http2().run { gateway in
-            let client = try await gateway.http2()
-            var fields = HTTP2Fields.get()
-            fields.lines +=
-                HTTP2Fields(
-                    Self.claims.map { line in
-                        let parts = line.split(separator: ": ")
-                        return (parts[0].lowercased(), String(parts[1]))
-                    }
-                ).lines
-            #expect(try await client.exchange(1, fields).text == "ok")
-            #expect(Self.claimed(try await gateway.upstream.request()).isEmpty)
-        }
-    }
-
-    @Test("Rule 43: a route forwards the fields that it allows, and another route does not")
-    func listed() async throws {
-        try await Self.forward.configuration { $0.routes[0].passFields = ["X-HTTP-Method-Override", "Remote-User"] }
-            .run { gateway in
-                let client = try await gateway.client()
-                #expect(try await client.exchange(Self.request()).text == "ok")
-                #expect(
-                    Self.claimed(try await gateway.upstream.request(0))
-                        == ["X-HTTP-Method-Override: DELETE", "Remote-User: admin"])
-                #expect(try await client.exchange(Self.request(["Connection: remote-user"])).text == "ok")
-                #expect(
-                    Self.claimed(try await gateway.upstream.request(1)) == ["X-HTTP-Method-Override: DELETE"])
-                #expect(
-                    try await client.exchange(Self.request().replacing("/public/a", with: "/token/a")).text == "ok")
-                #expect(Self.claimed(try await gateway.upstream.request(2)).isEmpty)
-            }
-    }
+    @Test("Claims", arguments: rows)
+    func scenario(_ scenario: Scenario) async throws { try await scenario.run() }
 }

@@ -11,12 +11,14 @@ struct PermissionAtSendingTests {
     enum Change: CaseIterable, Sendable {
         case none, ended, refreshed, notCached, endedElsewhere, storeFails
 
-        func apply(to sessions: FakeSessions, _ ticket: SessionTicket, _ session: Session) async throws {
+        func apply(to sessions: FakeSessions) async throws {
             switch self {
             case .none: break
-            case .ended: _ = try await sessions.end(ticket, reason: .revoked, now: Timestamp(seconds: 0))
-            case .refreshed: sessions.add((ticket, FakeSessions.make("Bearer next", version: 2).1))
-            case .notCached: sessions.forget(load: .response(.active(session)))
+            case .ended: _ = try await sessions.end(Ask.ticket, reason: .revoked, now: Timestamp(seconds: 0))
+            case .refreshed: sessions.add((Ask.ticket, FakeSessions.make("Bearer next", version: 2).1))
+            case .notCached:
+                let session = sessions.lookup(Ask.ticket, now: Timestamp(seconds: 0), slides: false)
+                sessions.forget(load: .response(session))
             case .endedElsewhere: sessions.forget(load: .response(.missing(.revoked)))
             case .storeFails: sessions.forget(load: .fail)
             }
@@ -42,27 +44,23 @@ struct PermissionAtSendingTests {
 
     @Test("Rule 79: while its body is buffered", arguments: Change.allCases, [false, true])
     func body(change: Change, isHTTP2: Bool) async throws {
-        let (ticket, session) = FakeSessions.make()
-        let sessions = FakeSessions()
-        let cookie = sessions.add((ticket, session))
-        try await GatewaySetup(Self.ok).with(\.sessions, sessions).configuration { $0.routes[2].methods.append("POST") }
+        try await GatewaySetup(Self.ok).configuration { $0.routes[2].methods.append("POST") }
             .http2().steppedTime().run { gateway in
                 let status: Int?
                 if isHTTP2 {
                     let client = try await gateway.http2()
-                    let value = String(cookie.dropFirst("Cookie: ".count))
-                    let request = HTTP2Fields.post("/private/a", ("content-length", "5"), ("cookie", value))
+                    let request = HTTP2Fields.post("/private/a", ("content-length", "5"), ("cookie", Ask.cookieValue))
                     client.send(.headers(1, request, ends: false), .data(1, "he"))
                     await gateway.settle()
-                    try await change.apply(to: sessions, ticket, session)
+                    try await change.apply(to: gateway.sessions)
                     try await gateway.advance(.seconds(2))
                     client.send(.data(1, "llo", ends: true))
                     status = try await client.response(1).status
                 } else {
                     let client = try await gateway.client()
-                    client.send("POST /private/a HTTP/1.1\r\nHost: a\r\n\(cookie)\r\nContent-Length: 5\r\n\r\nhe")
+                    client.send("POST /private/a HTTP/1.1\r\nHost: a\r\n\(Ask.cookie)\r\nContent-Length: 5\r\n\r\nhe")
                     await gateway.settle()
-                    try await change.apply(to: sessions, ticket, session)
+                    try await change.apply(to: gateway.sessions)
                     try await gateway.advance(.seconds(2))
                     client.send("llo")
                     status = try await client.response().status
@@ -78,11 +76,8 @@ struct PermissionAtSendingTests {
 
     @Test("Rule 79: while it waits for a connection", arguments: Change.allCases)
     func queue(change: Change) async throws {
-        let (ticket, session) = FakeSessions.make()
-        let sessions = FakeSessions()
-        let cookie = sessions.add((ticket, session))
         let gate = Gate()
-        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok)] + Self.ok).with(\.sessions, sessions)
+        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok)] + Self.ok)
             .configuration {
                 $0.upstreams[0].pool.maxConnections = 1
                 $0.upstreams[0].pool.congestedAfter = .seconds(60)
@@ -92,9 +87,9 @@ struct PermissionAtSendingTests {
                 first.send(Ask.get())
                 try await eventually("the first request") { gateway.upstream.requests.count == 1 }
                 let second = try await gateway.client()
-                second.send(Ask.get("/private/a", cookie))
+                second.send(Ask.get("/private/a", Ask.cookie))
                 await gateway.settle()
-                try await change.apply(to: sessions, ticket, session)
+                try await change.apply(to: gateway.sessions)
                 try await gateway.advance(.seconds(2))
                 gate.open()
                 #expect(try await first.response().text == "ok")
@@ -109,11 +104,8 @@ struct PermissionAtSendingTests {
 
     @Test("Rule 79: a sign-out while thousands of requests of the session wait exhausts no stack")
     func thousands() async throws {
-        let (ticket, session) = FakeSessions.make()
-        let sessions = FakeSessions()
-        let cookie = String(sessions.add((ticket, session)).dropFirst("Cookie: ".count))
         let gate = Gate()
-        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok)] + Self.ok).with(\.sessions, sessions)
+        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok)] + Self.ok)
             .http2 {
                 $0.upstreams[0].pool.maxConnections = 1
                 $0.upstreams[0].pool.maxPending = 10_000
@@ -130,11 +122,11 @@ struct PermissionAtSendingTests {
                 var clients: [HTTP2Client] = []
                 for _ in 0..<40 {
                     let client = try await gateway.http2()
-                    client.send(ids.map { .headers($0, .get("/private/a", ("cookie", cookie))) })
+                    client.send(ids.map { .headers($0, .get("/private/a", ("cookie", Ask.cookieValue))) })
                     clients.append(client)
                 }
                 try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 4000")
-                try await Change.ended.apply(to: sessions, ticket, session)
+                try await Change.ended.apply(to: gateway.sessions)
                 gate.open()
                 for client in clients {
                     for id in ids { #expect(try await client.response(id).status == 401) }
@@ -146,26 +138,23 @@ struct PermissionAtSendingTests {
 
     @Test("Rule 79: on a route with an optional session the request is sent without one")
     func optional() async throws {
-        let (ticket, session) = FakeSessions.make()
-        let sessions = FakeSessions()
-        let cookie = sessions.add((ticket, session))
-        try await GatewaySetup(Self.ok).with(\.sessions, sessions).configuration {
+        try await GatewaySetup(Self.ok).configuration {
             $0.routes[2].methods.append("POST")
             $0.routes[2].requiresAuthorization = false
             $0.limits.inFlightPerSession = 1
         }
         .steppedTime().run { gateway in
             let client = try await gateway.client()
-            client.send("POST /private/a HTTP/1.1\r\nHost: a\r\n\(cookie)\r\nContent-Length: 5\r\n\r\nhe")
+            client.send("POST /private/a HTTP/1.1\r\nHost: a\r\n\(Ask.cookie)\r\nContent-Length: 5\r\n\r\nhe")
             await gateway.settle()
-            try await Change.ended.apply(to: sessions, ticket, session)
+            let session = try await gateway.sessions.end(Ask.ticket, reason: .revoked, now: Timestamp(seconds: 0))
             try await gateway.advance(.seconds(1))
             client.send("llo")
             #expect(try await client.response().status == 200)
             #expect(gateway.upstream.requests[0]["Authorization"] == nil)
             // The session object is not counted any more.
-            sessions.add((ticket, session))
-            #expect(try await client.exchange(Ask.get("/private/a", cookie)).status == 200)
+            gateway.sessions.add((Ask.ticket, try #require(session)))
+            #expect(try await client.exchange(Ask.get("/private/a", Ask.cookie)).status == 200)
         }
     }
 }

@@ -6,7 +6,7 @@ import Testing
 @Suite("Stricter routes within wider ones", .serialized)
 struct StricterRouteTests {
     /// A public wildcard route with the API token and a protected route within it.
-    private static let setup = GatewaySetup([.request, .send(Reply.ok), .again]).configuration { configuration in
+    private static let setup = GatewaySetup.serving.configuration { configuration in
         configuration.routes = [("/*", ["GET", "POST"], false), ("/admin/*", ["GET"], true)].compactMap {
             path, methods, isProtected in
             (try? PathPattern(path)).map {
@@ -22,61 +22,26 @@ struct StricterRouteTests {
         "/ADMIN/", "/admin%252Fx", "/x/..%20/admin/x",
     ]
 
-    @Test("Rule 6: no spelling of a protected path reaches the upstream through a wider public route, over HTTP/1.1")
-    func http1() async throws {
-        try await Self.setup.run { gateway in
-            let client = try await gateway.client()
-            for path in Self.spellings {
-                let response = try await client.exchange(Ask.get(path))
-                #expect(response.status == 404, "\(path)")
-                #expect(response.code == "not_found", "\(path)")
-            }
-            #expect(try await client.exchange(Ask.get("/admin/x")).status == 401)
-            #expect(gateway.upstream.connections.isEmpty)
-            #expect(try await client.exchange(Ask.get("/administrators")).text == "ok")
-        }
-    }
-
-    @Test("Rule 6: no spelling of a protected path reaches the upstream through a wider public route, over HTTP/2")
-    func http2() async throws {
-        try await Self.setup.http2().run { gateway in
-            let client = try await gateway.http2()
-            var id: UInt32 = 1
-            for path in Self.spellings {
-                let response = try await client.exchange(id, .get(path))
-                #expect(response.status == 404, "\(path)")
-                #expect(response.code == "not_found", "\(path)")
-                id += 2
-            }
-            #expect(gateway.upstream.received == 0)
-            #expect(try await client.exchange(id, .get("/administrators")).text == "ok")
-        }
-    }
-
-    @Test("Rule 27: a method without a route of its own at a protected path is 405, and the upstream receives nothing")
-    func methods() async throws {
-        try await Self.setup.run { gateway in
-            let client = try await gateway.client()
-            let response = try await client.exchange(Ask.post("/admin/x"))
-            #expect(response.status == 405)
-            #expect(response.code == "method_not_allowed")
-            #expect(gateway.upstream.connections.isEmpty)
-            #expect(try await client.exchange(Ask.post("/other")).text == "ok")
-        }
-    }
-
-    @Test("Rule 6: after a reload that protects a path, its other spellings are not served")
-    func reload() async throws {
-        try await Self.setup.configuration { $0.routes.removeLast() }.run { gateway in
-            #expect(try await gateway.client().exchange(Ask.get("/Admin/x")).text == "ok")
-            try await gateway.replace { configuration in
-                configuration.routes.append(
+    private static let rows = [
+        Scenario(
+            "Rule 6: no spelling of a protected path reaches the upstream through a wider public route", on: setup,
+            .all(spellings.map { Ask.get($0) }, 404, "not_found"), .ask(Ask.get("/admin/x"), 401),
+            .run { #expect($0.upstream.connections.isEmpty) }, .ok(Ask.get("/administrators")), alsoHTTP2: true),
+        Scenario(
+            "Rule 27: a method without a route of its own at a protected path is 405, and the upstream receives nothing",
+            on: setup, .ask(Ask.post("/admin/x"), 405, "method_not_allowed"),
+            .run { #expect($0.upstream.connections.isEmpty) }, .ok(Ask.post("/other"))),
+        Scenario(
+            "Rule 6: after a reload that protects a path, its other spellings are not served",
+            on: setup.configuration { $0.routes.removeLast() }, .ok(Ask.get("/Admin/x")),
+            .replace {
+                $0.routes.append(
                     Route(
                         name: "admin", methods: ["GET"], pattern: try PathPattern("/admin/*"),
                         requiresAuthorization: true))
-            }
-            #expect(try await gateway.client().exchange(Ask.get("/Admin/x")).status == 404)
-            #expect(gateway.upstream.requests.count == 1)
-        }
-    }
+            }, .each([Ask.get("/Admin/x")], 404), sent: ["GET /Admin/x HTTP/1.1"]),
+    ]
+
+    @Test("Stricter routes", arguments: rows)
+    func scenario(_ scenario: Scenario) async throws { try await scenario.run() }
 }

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Snapshots that are replaced while the gateway serves", .serialized, .timeLimit(.minutes(1)))
 struct ConfigurationReloadTests {
-    private static func rename(_ configuration: inout GatewayConfiguration) throws {
+    @Sendable private static func rename(_ configuration: inout GatewayConfiguration) throws {
         configuration.routes = [
             Route(name: "renamed", methods: ["GET"], pattern: try PathPattern("/new/*"), requiresAuthorization: false)
         ]
@@ -14,17 +14,11 @@ struct ConfigurationReloadTests {
 
     @Test("An established connection uses the new routes from its next request on")
     func keptConnection() async throws {
-        try await GatewaySetup([.request, .send(Reply.ok), .again], [.request, .send(Reply.ok), .again]).run {
-            gateway in
-            let client = try await gateway.client()
-            #expect(try await client.exchange(Ask.get("/public/a")).status == 200)
-            #expect(try await client.exchange(Ask.get("/new/a")).status == 404)
-            try await gateway.replace(Self.rename)
-            #expect(try await client.exchange(Ask.get("/public/a")).status == 404)
-            #expect(try await client.exchange(Ask.get("/new/a")).status == 200)
-            try await gateway.metric(
-                #"cloakroom_auth_decisions_total{decision="public",route="renamed"} 1"#)
-        }
+        try await Scenario(
+            "kept", .ask(Ask.get("/public/a"), 200), .ask(Ask.get("/new/a"), 404, has: ["Connection"]),
+            .replace(Self.rename), .ask(Ask.get("/public/a"), 404, has: ["Connection"]), .ask(Ask.get("/new/a"), 200),
+            metrics: [#"cloakroom_auth_decisions_total{decision="public",route="renamed"} 1"#]
+        ).run()
     }
 
     @Test("A request in flight finishes with its old snapshot, which is released only then")
@@ -58,8 +52,7 @@ struct ConfigurationReloadTests {
     @Test("Idle upstream connections are closed at once if no request is in flight")
     func idle() async throws {
         let retired = Gate()
-        try await GatewaySetup([.request, .send(Reply.ok), .again], [.request, .send(Reply.ok), .again]).run {
-            gateway in
+        try await GatewaySetup.serving.run { gateway in
             #expect(try await gateway.client().exchange(Ask.get("/public/a")).status == 200)
             try await gateway.metric(#"cloakroom_upstream_connections{state="idle",upstream="api"} 1"#)
             try await gateway.replace(onRetired: { retired.open() }) { _ in }
@@ -71,10 +64,7 @@ struct ConfigurationReloadTests {
 
     @Test("Twenty replacements under load: every request gets a response, from the old or the new snapshot")
     func underLoad() async throws {
-        let scripts = Array(repeating: [ScriptedUpstream.Step.request, .send(Reply.ok), .again], count: 200)
-        var setup = GatewaySetup()
-        setup.scripts = scripts
-        try await setup.run { gateway in
+        try await GatewaySetup.serving.run { gateway in
             let isOver = Gate()
             try await withThrowingTaskGroup(of: Int.self) { group in
                 for _ in 0..<8 {
@@ -104,38 +94,29 @@ struct ConfigurationReloadTests {
         }
     }
 
-    /// A change to the route of an established stream.
-    enum Change: CaseIterable {
-        case otherWords, moreLimits, gone, protected, otherUpstream
+    private static let gone = StreamChange("no route", ends: true) { $0.routes.remove(at: 0) }
 
-        var endsStreams: Bool { self == .gone || self == .protected || self == .otherUpstream }
-
-        func make(in configuration: inout GatewayConfiguration) {
-            guard let index = configuration.routes.firstIndex(where: { $0.name == "public" }) else { return }
-            switch self {
-            case .otherWords: configuration.routes[index].messages = [.notFound: "There is nothing."]
-            case .moreLimits: configuration.limits.body = 1
-            case .gone: configuration.routes.remove(at: index)
-            case .protected: configuration.routes[index].requiresAuthorization = true
-            case .otherUpstream: configuration.upstreams[0].preserveHost.toggle()
-            }
-        }
-    }
+    private static let changes = [
+        gone,
+        StreamChange("other messages", ends: false) { $0.routes[0].messages = [.notFound: "There is nothing."] },
+        StreamChange("other limits", ends: false) { $0.limits.body = 1 },
+        StreamChange("a protected route", ends: true) { $0.routes[0].requiresAuthorization = true },
+        StreamChange("another upstream", ends: true) { $0.upstreams[0].preserveHost.toggle() },
+    ]
 
     @Test(
         "An endless stream continues if its route is unchanged, and ends otherwise",
-        arguments: Change.allCases)
-    func stream(change: Change) async throws {
+        arguments: changes)
+    func stream(change: StreamChange) async throws {
         try await Tunnel.gateway { gateway, server in
             let client = try await RawPeer.connect(port: gateway.port)
             client.send(Ask.get("/public/a"))
             let upstream = try await server.peer()
             _ = try await upstream.head()
-            upstream.send(
-                "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+            upstream.send(Reply.eventStream)
             _ = try await client.head()
-            try await gateway.replace { change.make(in: &$0) }
-            if change.endsStreams {
+            try await gateway.replace(change.make)
+            if change.endsStream {
                 try await client.closed()
                 try await upstream.closed()
             } else {
@@ -152,11 +133,8 @@ struct ConfigurationReloadTests {
             client.send(isWebSocket ? Handshake.request() : Ask.get("/public/a"))
             let upstream = try await server.peer()
             _ = try await upstream.head()
-            try await gateway.replace { Change.gone.make(in: &$0) }
-            upstream.send(
-                isWebSocket
-                    ? Handshake.consent
-                    : "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+            try await gateway.replace(Self.gone.make)
+            upstream.send(isWebSocket ? Handshake.consent : Reply.eventStream)
             try await client.inputEnded()
             try await upstream.closed()
         }
@@ -165,7 +143,7 @@ struct ConfigurationReloadTests {
     @Test("A WebSocket whose route was removed gets a Close frame on both sides (RFC 6455 §7.4.1)")
     func webSocket() async throws {
         try await Tunnel.open { tunnel in
-            try await tunnel.gateway.replace { Change.gone.make(in: &$0) }
+            try await tunnel.gateway.replace(Self.gone.make)
             #expect(Frame.closeCode(try await tunnel.client.rest()) == 1001)
             #expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()) == 1001)
         }
@@ -207,7 +185,7 @@ struct ConfigurationReloadTests {
         let directory = try CertificateFixture()
         let old = try directory.server("old", names: ["old.test"])
         let new = try directory.server("new", names: ["new.test"])
-        let setup = GatewaySetup([.request, .send(Reply.ok), .again]).configuration {
+        let setup = GatewaySetup.serving.configuration {
             $0.listeners[0].tls = ListenerTLSConfiguration(certificateFile: old.certificateFile, keyFile: old.keyFile)
             $0.listeners[0].http2 = false
         }

@@ -33,7 +33,7 @@ struct DrainTests {
 
     @Test("An idle connection is closed, whether it has sent a request before or not")
     func idle() async throws {
-        try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
+        try await GatewaySetup.serving.run { gateway in
             let used = try await gateway.client()
             #expect(try await used.exchange(Ask.get()).text == "ok")
             let unused = try await gateway.client()
@@ -51,7 +51,7 @@ struct DrainTests {
 
     @Test("A request whose head has begun gets a response")
     func startedHead() async throws {
-        try await GatewaySetup([.request, .send(Reply.ok), .again]).run { gateway in
+        try await GatewaySetup.serving.run { gateway in
             let client = try await gateway.client()
             // The second head begins in the same bytes as the first, so it is there when the first response is sent.
             #expect(try await client.exchange(Ask.get() + "GET /public/b HTTP/1.1\r\n").text == "ok")

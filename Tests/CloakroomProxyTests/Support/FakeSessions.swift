@@ -18,7 +18,8 @@ final class FakeSessions: SessionStore {
 
     private let state = Mutex(State())
 
-    init() {}
+    /// A store with the session of ``Ask/cookie``.
+    init() { add((Ask.ticket, Self.make().1)) }
 
     /// A store whose cache is empty, so that every session has to be loaded.
     init(load: Load) {

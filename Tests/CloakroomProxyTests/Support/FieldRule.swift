@@ -35,8 +35,6 @@ struct FieldRule: Sendable, CustomTestStringConvertible {
     struct Outcome {
         let client: Version
         let upstream: Version
-        /// The session cookie of the client.
-        let cookie: String
         /// `nil` if the upstream received none.
         let request: Message?
         /// Without a status, if the stream was reset or the connection was closed.
@@ -56,6 +54,8 @@ struct FieldRule: Sendable, CustomTestStringConvertible {
     var trailers: Fields = []
     /// The fields of an interim response; `nil` for none.
     var interim: Fields?
+    /// Lines that the metrics contain at the end.
+    var metrics: [String] = []
     var adjust: @Sendable (inout GatewayConfiguration) -> Void = { _ in }
     let check: @Sendable (Outcome) -> Void
 
@@ -70,21 +70,19 @@ struct FieldRule: Sendable, CustomTestStringConvertible {
     }
 
     func run(client: Version, upstream: Version) async throws {
-        let sessions = FakeSessions()
-        let cookie = String(sessions.add().dropFirst("Cookie: ".count))
         // A request is complete for the script before its trailers.
         let expected = Self.chunked(body, [("X-Sum", "1")]).utf8.count
         let request: [ScriptedUpstream.Step] = requestTrailers.isEmpty ? [.request] : [.head, .body(expected)]
-        let setup = GatewaySetup(request + [.send(http1Response), .again]).with(\.sessions, sessions).http2()
+        let setup = GatewaySetup(request + [.send(http1Response), .again]).http2()
             .configuration(adjust)
         func outcome(_ setup: GatewaySetup, _ request: (RunningGateway) -> Message?) async throws {
             try await setup.run { gateway in
                 let response =
-                    client == .http1 ? try await askHTTP1(gateway, cookie) : try await askHTTP2(gateway, cookie)
+                    client == .http1 ? try await askHTTP1(gateway) : try await askHTTP2(gateway)
                 check(
                     Outcome(
-                        client: client, upstream: upstream, cookie: cookie, request: request(gateway),
-                        response: response))
+                        client: client, upstream: upstream, request: request(gateway), response: response))
+                for metric in metrics { try await gateway.metric(metric) }
             }
         }
         guard upstream == .http2 else {
@@ -99,9 +97,9 @@ struct FieldRule: Sendable, CustomTestStringConvertible {
 
     private var method: String { body.isEmpty && requestTrailers.isEmpty ? "GET" : "POST" }
 
-    private func cookieField(_ cookie: String) -> Fields { isSignedIn ? [("Cookie", cookie)] : [] }
+    private var cookieField: Fields { isSignedIn ? [("Cookie", Ask.cookieValue)] : [] }
 
-    private func askHTTP1(_ gateway: RunningGateway, _ cookie: String) async throws -> Message {
+    private func askHTTP1(_ gateway: RunningGateway) async throws -> Message {
         let framed = request.contains { ["content-length", "transfer-encoding"].contains($0.0.lowercased()) }
         var fields = [("Host", "gateway.test"), ("Connection", "TE, close"), ("TE", "trailers")]
         if !requestTrailers.isEmpty {
@@ -109,17 +107,17 @@ struct FieldRule: Sendable, CustomTestStringConvertible {
         } else if !body.isEmpty, !framed {
             fields.append(("Content-Length", "\(body.utf8.count)"))
         }
-        var text = "\(method) \(path) HTTP/1.1\r\n" + Self.lines(fields + cookieField(cookie) + request) + "\r\n"
+        var text = "\(method) \(path) HTTP/1.1\r\n" + Self.lines(fields + cookieField + request) + "\r\n"
         text += requestTrailers.isEmpty ? body : Self.chunked(body, requestTrailers)
         let client = try await RawPeer.connect(port: gateway.port)
         client.send(text)
         return Self.parse(String(buffer: try await client.rest()))
     }
 
-    private func askHTTP2(_ gateway: RunningGateway, _ cookie: String) async throws -> Message {
+    private func askHTTP2(_ gateway: RunningGateway) async throws -> Message {
         let client = try await gateway.http2()
         var fields = HTTP2Fields.request(method, path, ("te", "trailers"))
-        fields.lines += Self.http2(cookieField(cookie) + request).lines
+        fields.lines += Self.http2(cookieField + request).lines
         client.send(.headers(1, fields, ends: method == "GET"))
         if method == "POST" {
             client.send(.data(1, body, ends: requestTrailers.isEmpty))

@@ -17,6 +17,7 @@ struct RunningGateway: Sendable {
     /// The ports of all its listeners.
     let ports: [Int]
     let upstream: ScriptedUpstream
+    let sessions: FakeSessions
     let telemetry: GatewayTelemetry
     /// The configuration at the start.
     let configuration: GatewayConfiguration
@@ -168,9 +169,9 @@ struct GatewaySetup: Sendable {
                 try await eventually("a listener") { box.ports.withLock { $0 != nil } }
                 let ports = box.ports.withLock { $0 ?? [] }
                 let gateway = RunningGateway(
-                    port: ports.first ?? 0, ports: ports, upstream: upstream, telemetry: telemetry,
-                    configuration: configuration,
-                    server: server, time: time, makeConfig: makeConfig, group: group, running: running)
+                    port: ports.first ?? 0, ports: ports, upstream: upstream, sessions: sessions, telemetry: telemetry,
+                    configuration: configuration, server: server, time: time, makeConfig: makeConfig, group: group,
+                    running: running)
                 if gateway.port == 0 { try await gateway.stopped() }
                 result = .success(try await body(gateway))
             } catch {
@@ -180,6 +181,23 @@ struct GatewaySetup: Sendable {
             _ = await running.result
             return try result.get()
         }
+    }
+
+    /// Runs the gateway with an access log.
+    /// - Returns: The lines of the log, and all of its text.
+    func logged(_ body: (RunningGateway) async throws -> Void) async throws -> (lines: [LogLine], text: String) {
+        let pipe = try LinePipe()
+        var setup = self
+        setup.settings.isAccessLogEnabled = true
+        setup.settings.logFileDescriptor = pipe.writeEnd
+        do {
+            try await setup.run(body)
+        } catch {
+            _ = await pipe.text()
+            throw error
+        }
+        let text = await pipe.text()
+        return (text.split(separator: "\n").compactMap { LogLine($0) }, text)
     }
 
     /// The configuration without a running gateway.
@@ -237,17 +255,28 @@ enum Canary {
 enum Reply {
     static let ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
     static let noContent = "HTTP/1.1 204 No Content\r\n\r\n"
+    /// The head of an event stream.
+    static let eventStream =
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 }
 
 /// Common requests of a client.
 enum Ask {
+    /// The ticket of a session that every new ``FakeSessions`` has.
+    static let ticket = FakeSessions.make().0
+    /// The `Cookie` line of that session.
+    static let cookie = FakeSessions.cookie(ticket)
+    /// The value of that line.
+    static let cookieValue = "__Host-cloakroom=\(ticket.cookieValue)"
+
     static func get(_ path: String = "/public/a", _ fields: String...) -> String { ask("GET", path, fields) }
 
     static func post(_ path: String = "/public/a", _ fields: String..., body: String = "") -> String {
         ask("POST", path, fields + ["Content-Length: \(body.utf8.count)"]) + body
     }
 
-    private static func ask(_ method: String, _ path: String, _ fields: [String]) -> String {
+    /// A request with these fields, without a body.
+    static func ask(_ method: String, _ path: String, _ fields: [String] = []) -> String {
         (["\(method) \(path) HTTP/1.1", "Host: gateway.test"] + fields).joined(separator: "\r\n") + "\r\n\r\n"
     }
 }

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Limits on the number of connections", .serialized)
 struct ConnectionLimitTests {
-    private static let setup = GatewaySetup([.request, .send(Reply.ok), .again])
+    private static let setup = GatewaySetup.serving
 
     @Test("At the limit a new connection waits in the listen queue, and is served once there is room")
     func pausing() async throws {

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Handover between two gateways", .serialized)
 struct HandoverTests {
-    private static let setup = GatewaySetup([.request, .send(Reply.ok), .again]).configuration { $0.eventLoops = 2 }
+    private static let setup = GatewaySetup.serving.configuration { $0.eventLoops = 2 }
 
     /// Runs two gateways on one port, the older one first.
     private static func both(_ body: (_ old: RunningGateway, _ new: RunningGateway) async throws -> Void) async throws {

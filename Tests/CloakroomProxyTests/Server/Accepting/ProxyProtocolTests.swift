@@ -18,7 +18,7 @@ struct ProxyProtocolTests {
         _ sources: [String] = ["127.0.0.0/8"],
         _ adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in }
     ) -> GatewaySetup {
-        GatewaySetup([.request, .send(Reply.ok), .again]).configuration { configuration in
+        GatewaySetup.serving.configuration { configuration in
             configuration.listeners[0].proxyProtocolSources = sources.compactMap(CIDRBlock.init)
             adjust(&configuration)
         }
@@ -45,24 +45,12 @@ struct ProxyProtocolTests {
 
     @Test("The client's address reaches the upstream and the access log", arguments: examples)
     func address(_ example: Example) async throws {
-        let pipe = try LinePipe()
-        var setup = Self.setup()
-        setup.settings.isAccessLogEnabled = true
-        setup.settings.logFileDescriptor = pipe.writeEnd
-        do {
-            try await setup.run { gateway in
-                let client = try await gateway.client()
-                #expect(try await client.exchange(example.header + Ask.get()).text == "ok")
-                #expect(try await client.exchange(Ask.get()).text == "ok")
-                for request in gateway.upstream.requests {
-                    #expect(request["X-Forwarded-For"] == example.address)
-                }
-            }
-        } catch {
-            _ = await pipe.text()
-            throw error
+        let (lines, _) = try await Self.setup().logged { gateway in
+            let client = try await gateway.client()
+            #expect(try await client.exchange(example.header + Ask.get()).text == "ok")
+            #expect(try await client.exchange(Ask.get()).text == "ok")
+            #expect(gateway.upstream.requests.map { $0["X-Forwarded-For"] } == [example.address, example.address])
         }
-        let lines = await pipe.text().split(separator: "\n").compactMap(LogLine.init)
         #expect(lines.map { $0["peer"] } == [example.address, example.address])
     }
 
@@ -76,14 +64,22 @@ struct ProxyProtocolTests {
         }
     }
 
-    @Test("The client of a trusted proxy is not trusted itself")
-    func clientIsNotTrusted() async throws {
-        try await Self.setup { $0.trustedProxies = [CIDRBlock("127.0.0.1")].compactMap(\.self) }.run { gateway in
-            let client = try await gateway.client()
-            _ = try await client.exchange(Self.line + Ask.get("/public/a", "X-Forwarded-For: 203.0.113.1"))
-            #expect(try await gateway.upstream.request()["X-Forwarded-For"] == "192.0.2.7")
-        }
-    }
+    private static let rows = [
+        Scenario(
+            "The client of a trusted proxy is not trusted itself",
+            on: setup { $0.trustedProxies = [CIDRBlock("127.0.0.1")].compactMap(\.self) },
+            .ok(line + Ask.get("/public/a", "X-Forwarded-For: 203.0.113.1")),
+            sent: [.init(has: ["X-Forwarded-For: 192.0.2.7"])]),
+        Scenario(
+            "A second header is parsed as a malformed request", on: setup(), .ask(line + line + Ask.get(), 400),
+            sent: []),
+        Scenario(
+            "Without the PROXY protocol a header is parsed as a malformed request", .ask(line + Ask.get(), 400),
+            sent: []),
+    ]
+
+    @Test("Headers", arguments: rows)
+    func scenario(_ scenario: Scenario) async throws { try await scenario.run() }
 
     @Test("A PROXY header from an untrusted peer closes the connection at once")
     func untrustedSource() async throws {
@@ -122,24 +118,6 @@ struct ProxyProtocolTests {
             try await client.closed()
             #expect(client.received == 0)
             try await gateway.metric("cloakroom_rejections_total{reason=\"proxy_header\"} 1")
-        }
-    }
-
-    @Test("A second header is parsed as a malformed request")
-    func secondHeader() async throws {
-        try await Self.setup().run { gateway in
-            let client = try await gateway.client()
-            #expect(try await client.exchange(Self.line + Self.line + Ask.get()).status == 400)
-            #expect(gateway.upstream.connections.isEmpty)
-        }
-    }
-
-    @Test("Without the PROXY protocol a header is parsed as a malformed request")
-    func unexpected() async throws {
-        try await GatewaySetup([.request, .send(Reply.ok)]).run { gateway in
-            let client = try await gateway.client()
-            #expect(try await client.exchange(Self.line + Ask.get()).status == 400)
-            #expect(gateway.upstream.connections.isEmpty)
         }
     }
 

@@ -96,11 +96,9 @@ struct Tunnel {
     }
 }
 
-extension FakeSessions {
-    /// Ends the session that a `Cookie` line belongs to, as a sign-out does.
-    func signOut(_ cookieLine: String) async throws {
-        let value = Array(cookieLine.drop { $0 != "=" }.dropFirst().utf8)
-        guard let ticket = SessionTicket(cookieValue: value.span) else { return }
-        _ = try await end(ticket, reason: .signedOut, now: Timestamp(seconds: 0))
+extension RunningGateway {
+    /// Ends the session of ``Ask/cookie``, as a sign-out does.
+    func signOut() async throws {
+        _ = try await sessions.end(Ask.ticket, reason: .signedOut, now: Timestamp(seconds: 0))
     }
 }
