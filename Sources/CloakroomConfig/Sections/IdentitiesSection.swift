@@ -71,23 +71,7 @@ struct IdentitiesSection {
 
 extension IdentityConfiguration {
     /// One identity.
-    ///
-    /// - `issuer`: an https URL, or http on loopback, without a query. Required.
-    /// - `label`: at most 64 bytes; default the name.
-    /// - `client`: see ``IdentityClientConfiguration``.
-    /// - `scopes`: with `openid`; default openid, profile, email.
-    /// - `parameters`: names and values; default none.
-    /// - `pushed`: `auto` (default), `always` or `never`.
-    /// - `algorithms`: default RS256, PS256, ES256, EdDSA.
-    /// - `clockSkew`: 0s to 5m; default 30s.
-    /// - `user`: `idToken` (default) or `userInfo`.
-    /// - `keep.claims`: at most 32; `keep.bytes`: 0 to 16KiB; default 4KiB.
-    /// - `tokensFor`: names of upstreams; default none.
-    /// - `exchange`: by upstream `audience` or `resource`, and `scope`; default none.
-    /// - `endsOn`: error codes; default invalid_grant.
-    /// - `logout.provider`, `logout.hint`: default `true`; `logout.returnTo`: default `/`.
-    /// - `backChannel.enabled`: default `true`; `backChannel.maximumAge`: 10s to 10m; default 2m.
-    /// - `tls.caFile`: PEM file with the trusted certificates, instead of those of the system.
+    /// - Returns: `nil` if a required key is missing or malformed.
     fileprivate init?(named name: String, from scope: ConfigScope, upstreams: UpstreamsSection) {
         let issuer = scope.required("issuer", as: .issuer)
         let label = scope.optional("label", as: .label)
@@ -193,7 +177,7 @@ extension IdentityConfiguration.KeptClaims {
         }
         self.init(
             claims: claims,
-            bytes: scope.value("bytes", as: ByteSize.size(0...16_384), default: defaults.bytes))
+            bytes: scope.value("bytes", as: .size(0...16_384), default: defaults.bytes))
     }
 }
 

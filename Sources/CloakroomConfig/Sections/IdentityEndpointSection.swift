@@ -1,27 +1,8 @@
 import CloakroomCore
 
 extension IdentityEndpointConfiguration {
-    /// A token call.
-    ///
-    /// - `method`: default `POST`, for `user` `GET`; with `oauth` only `POST`.
-    /// - `path`: without a query. Required.
-    /// - `credentials`, not of `user`: `basic`, `bearer`, `json`, `form` or `oauth`; default `bearer`, for `signIn`
-    ///   `basic`. `user` has the access token in `Authorization`.
-    /// - `members`, of `json` and `form` only: the names of the members with the credentials: `name`, `password` of
-    ///   `signIn`, `refreshToken` of `refresh` and `revoke`.
-    /// - `static`: further members with fixed texts; only for calls with a body.
-    /// - `client`: the gateway's own credentials; only for calls with a body.
-    /// - `accessToken`, `refreshToken`, of `signIn` and `refresh` only: member names in the response, joined by dots;
-    ///   default `accessToken`, `refreshToken`, with `oauth` `access_token`, `refresh_token`.
-    /// - `expiresIn`: the same for the lifetime in seconds; default: the `exp` claim of a JWT is used, with `oauth`
-    ///   `expires_in`.
-    /// - `success`, not of `revoke`: which 2xx responses mean success; default all.
-    /// - `errorCode`, of `signIn` and `refresh` only: the path of the error code; default `error`.
-    /// - `rejectedStatuses`, of `signIn` and `refresh` only: the statuses, 400 to 499, that reject the password or the
-    ///   refresh token; default 400, 401, 403, 422 for `signIn`, 401 for `refresh`, none with `oauth`.
-    /// - `endsOn`, of `refresh` only: the error codes that end a session; default `invalid_grant`.
-    /// - `id`, for `user` only: the same for the user's id, a string or an integer, which identifies the account;
-    ///   default `id`. If the response has none, the account is the name entered at sign-in.
+    /// A token call. Members of requests exist only for calls with a body, and member names of responses, joined by dots,
+    /// only for calls that issue tokens.
     /// - Returns: `nil` if the section is absent or invalid.
     init?(_ call: TokenCallPaths.Call.Kind, from scope: ConfigScope) {
         let method = scope.value("method", as: .method, default: call == .user ? "GET" : "POST")
@@ -163,10 +144,6 @@ private struct IdentityBodySection {
 
 extension IdentityEndpointConfiguration.Client {
     /// `client` of a token call.
-    ///
-    /// - `id`: the client identifier. Required.
-    /// - `secret` or `secretFile`: the client secret. Required.
-    /// - `authentication`: `client_secret_basic` (default) or `client_secret_post`.
     /// - Returns: `nil` if the section is absent or invalid.
     fileprivate init?(from scope: ConfigScope) {
         let id = scope.required("id", as: .clientID)

@@ -64,7 +64,7 @@ struct RouteSection {
         let kinds = scope.list("inject", as: ValueFormat<Kind>.choice()) ?? []
         inject = kinds.reduce(into: []) { $0.insert($1 == .bearer ? .bearer : .apiToken) }
         messages = scope.messages()
-        bodyLimit = scope.optional("bodyLimit", as: ByteSize.size(0...LimitsConfiguration.maxBodySize))
+        bodyLimit = scope.optional("bodyLimit", as: .size(0...LimitsConfiguration.maxBodySize))
         responseHeadTimeout = scope.optional("responseHeadTimeout", as: .wait)
         bodyIdleTimeout = scope.optional("bodyIdleTimeout", as: .wait)
         allowsWebSocket = scope.value("websocket", as: .flag, default: false)
