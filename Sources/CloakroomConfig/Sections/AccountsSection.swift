@@ -9,7 +9,7 @@ struct AccountsSection {
 
     init(from scope: ConfigScope, upstreams: UpstreamsSection, identities: IdentitiesSection) {
         self.scope = scope
-        var accounts = AccountsConfiguration()
+        var accounts = GatewayConfiguration.defaults.accounts
         accounts.prefix = scope.value("prefix", as: Self.prefix, default: accounts.prefix)
         let (upstream, isUnambiguous) = Self.upstream(scope, upstreams)
         accounts.read(from: scope)

@@ -8,7 +8,7 @@ struct AdminSection {
     init(from scope: ConfigScope) {
         self.scope = scope
         let isEnabled = scope.value("enabled", as: .flag, default: true)
-        var configuration = AdminConfiguration()
+        var configuration = AdminConfiguration.defaults
         configuration.read(from: scope)
         self.configuration = isEnabled ? configuration : nil
     }

@@ -26,7 +26,7 @@ extension GatewayConfiguration: ConfigSection {
         let identities = IdentitiesSection(from: root, upstreams: upstreams)
         let accounts = AccountsSection(
             from: root.sectionWithDefaults("accounts"), upstreams: upstreams, identities: identities)
-        var configuration = GatewayConfiguration(listeners: [], upstreams: [], routes: [])
+        var configuration = GatewayConfiguration.defaults
         configuration.session.read(from: root.sectionWithDefaults("session"))
         configuration.crossSite.read(from: root)
         let routes = root.items("routes").map { RouteSection(from: $0, upstreams: upstreams) }

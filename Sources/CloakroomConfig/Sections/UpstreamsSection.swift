@@ -63,7 +63,10 @@ extension UpstreamConfiguration: ConfigSection {
         Key { $1.revoke = IdentityEndpointConfiguration(.revoke, from: $0.section("revoke")) },
         Key { $1.user = IdentityEndpointConfiguration(.user, from: $0.section("user")) },
         // Sessions store it as the issuer of their tokens, which are sent to no other upstream.
-        Key("sessionSource", \.sessionSource, .name),
+        Key { scope, upstream in
+            let name = scope.value("sessionSource", as: .name, default: upstream.name)
+            upstream.sessionSource = name == upstream.name ? nil : name
+        },
         Key(section: "pool", \.pool),
         Key { $1.claimHeaders = ClaimHeadersSection.headers($0) },
     ]

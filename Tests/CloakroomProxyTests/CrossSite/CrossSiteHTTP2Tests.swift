@@ -1,7 +1,8 @@
-import CloakroomCore
 import NIOHPACK
 import TestSupport
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("Cross-site requests and CORS over HTTP/2", .serialized)
 struct CrossSiteHTTP2Tests {

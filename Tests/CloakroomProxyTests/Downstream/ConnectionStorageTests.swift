@@ -1,4 +1,3 @@
-import CloakroomCore
 import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
@@ -7,6 +6,7 @@ import NIOSSL
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomProxy
 
 @Suite("Storage of connections, for reads of every size")

@@ -1,9 +1,9 @@
-import CloakroomCore
 import CloakroomTelemetry
 import NIOCore
 import NIOEmbedded
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomProxy
 
 @Suite("Memory of idle HTTP/1.1 connections")

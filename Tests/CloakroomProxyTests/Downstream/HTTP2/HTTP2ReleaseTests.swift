@@ -1,9 +1,9 @@
-import CloakroomCore
 import CloakroomTelemetry
 import NIOCore
 import NIOEmbedded
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomProxy
 
 @Suite("Objects released by an HTTP/2 connection")
