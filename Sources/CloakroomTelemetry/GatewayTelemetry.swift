@@ -26,7 +26,7 @@ public struct TelemetrySettings: Sendable {
     /// metrics.
     public var isMetricsEnabled = true
     /// The tracing configuration: sampler, exporter and resource.
-    public var tracing = TracingConfiguration()
+    public var tracing = TracingConfiguration.defaults
     /// A sampler that overrides the one of ``tracing``.
     public var sampler: TraceSampler?
 

@@ -1,5 +1,4 @@
 import AsyncHTTPClient
-import CloakroomCore
 import CloakroomTelemetry
 import Foundation
 import NIOCore
@@ -9,6 +8,7 @@ import TestSupport
 import Testing
 
 @testable import CloakroomAdmin
+@testable import CloakroomCore
 
 @Suite("Access to the admin listener")
 struct AdminAccessTests {

@@ -1,7 +1,8 @@
 import CloakroomConfig
-import CloakroomCore
 import Foundation
 import Testing
+
+@testable import CloakroomCore
 
 @Suite struct LoadConfigTests {
     @Test func aGoodFileBecomesAConfiguration() throws {

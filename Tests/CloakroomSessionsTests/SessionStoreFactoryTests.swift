@@ -1,9 +1,9 @@
-import CloakroomCore
 import Logging
 import NIOPosix
 import Synchronization
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomSessions
 
 @Suite("The store that a configuration selects", .timeLimit(.minutes(3)))

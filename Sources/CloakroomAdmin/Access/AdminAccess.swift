@@ -13,7 +13,7 @@ public struct AdminAccess: Sendable {
     let requiresClientCertificate: Bool
 
     /// Creates the rules of a configuration; by default those of a listener on loopback without further keys.
-    public init(_ configuration: AdminConfiguration = AdminConfiguration()) {
+    public init(_ configuration: AdminConfiguration = .defaults) {
         hosts = AdminHostPolicy(configuration)
         tokenScope = configuration.tokenScope
         requiresClientCertificate = configuration.tls?.clientCertificates != nil

@@ -63,26 +63,11 @@ extension ValueFormat where Value == Duration {
     }
 }
 
-/// A size in bytes, written with or without a unit.
+/// The notation of a size in bytes, with or without a unit.
 enum ByteSize {
     private static let units: [(name: String, bytes: Int)] = [
         ("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1),
     ]
-
-    /// A size: `16KiB`, `10MiB`, or bytes without a unit.
-    static func size(_ range: ClosedRange<Int>) -> ValueFormat<Int> {
-        ValueFormat(
-            "size, \(rendered(range.lowerBound)) to \(rendered(range.upperBound))",
-            parse: { text throws(ConfigValueError) in
-                let bytes = try bytes(text)
-                guard range.contains(bytes) else {
-                    throw ConfigValueError(
-                        "must be in the allowed range, not \(text)",
-                        "write \(rendered(range.lowerBound)) to \(rendered(range.upperBound))")
-                }
-                return bytes
-            }, render: rendered)
-    }
 
     /// The size in the largest unit that divides it.
     static func rendered(_ bytes: Int) -> String {
@@ -92,7 +77,7 @@ enum ByteSize {
         return String(bytes)
     }
 
-    private static func bytes(_ text: String) throws(ConfigValueError) -> Int {
+    fileprivate static func bytes(_ text: String) throws(ConfigValueError) -> Int {
         let digits = text.prefix { $0.isASCII && $0.isNumber }
         let unit = text[digits.endIndex...].trimmingPrefix(while: { $0 == " " })
         let malformed = ConfigValueError(
@@ -103,6 +88,23 @@ enum ByteSize {
         let (product, isTooLarge) = number.multipliedReportingOverflow(by: factor)
         guard !isTooLarge else { throw malformed }
         return product
+    }
+}
+
+extension ValueFormat where Value == Int {
+    /// A size: `16KiB`, `10MiB`, or bytes without a unit.
+    static func size(_ range: ClosedRange<Int>) -> Self {
+        ValueFormat(
+            "size, \(ByteSize.rendered(range.lowerBound)) to \(ByteSize.rendered(range.upperBound))",
+            parse: { text throws(ConfigValueError) in
+                let bytes = try ByteSize.bytes(text)
+                guard range.contains(bytes) else {
+                    throw ConfigValueError(
+                        "must be in the allowed range, not \(text)",
+                        "write \(ByteSize.rendered(range.lowerBound)) to \(ByteSize.rendered(range.upperBound))")
+                }
+                return bytes
+            }, render: ByteSize.rendered)
     }
 }
 

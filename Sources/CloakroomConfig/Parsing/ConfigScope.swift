@@ -136,6 +136,13 @@ struct ConfigScope {
         return given ?? fallback
     }
 
+    /// A list whose default is documented but not printed as an effective value.
+    func list<Value>(_ name: String, as format: ValueFormat<Value>, documented fallback: String) -> [Value]? {
+        let values = list(name, as: format)
+        reading.document(path + [name]) { $0.defaultValue = fallback }
+        return values
+    }
+
     /// A list with at least one value; `nil` if it is absent, empty or malformed, which is reported.
     /// - Parameter example: A value for the suggestion.
     func nonEmptyList<Value>(

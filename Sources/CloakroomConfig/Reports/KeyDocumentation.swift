@@ -46,7 +46,8 @@ extension DocumentedKeys {
         let tree = (try? YAMLTree(yaml: exhaustiveExample) { _ in }) ?? YAMLTree()
         let reading = ConfigParser(ConfigSources(file: nil), tree: tree, isDocumenting: true)
         _ = GatewayConfiguration(from: reading.root)
-        _ = ReloadConfiguration(from: reading.root.sectionWithDefaults("reload"))
+        var reload = ReloadConfiguration()
+        reload.read(from: reading.root.sectionWithDefaults("reload"))
         return (reading.documentation?.keys ?? []).filter { !$0.path.starts(with: ["upstreams", "OTHER"]) }
     }
 }

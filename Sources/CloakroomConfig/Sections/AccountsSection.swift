@@ -1,18 +1,6 @@
 import CloakroomCore
 
 /// `accounts`: the sign-in endpoints of the gateway.
-///
-/// - `prefix`: their path prefix; default `/auth`.
-/// - `upstream`: the upstream used for sign-in; default: the only upstream with `signIn`.
-/// - `name.member`: the member with the user name in a sign-in request; default `email`.
-/// - `name.kind`: `email` (default) or `text`.
-/// - `throttle`: whether sign-in attempts are throttled; default `true`.
-/// - `signInsPerAddress`: the maximum number of sign-in attempts from one address in 10 minutes, successful or not, 0
-///   to 1,000,000; at most 20 of them for one account. Default 100; 0 means unlimited.
-/// - `messages`: user-visible messages by code; default none.
-/// - `publicURL`: the origin of the gateway as browsers see it; required with `identities`.
-/// - `identities`: names of identities and of the sign-in upstream, the default first; default all.
-/// - `login.timeout`: 1m to 30m; default 10m. `login.returnTo`: default `/`.
 struct AccountsSection {
     let configuration: AccountsConfiguration
     /// Whether the sign-in upstream, if any, is unambiguous. If not, an error has been reported.
@@ -21,21 +9,17 @@ struct AccountsSection {
 
     init(from scope: ConfigScope, upstreams: UpstreamsSection, identities: IdentitiesSection) {
         self.scope = scope
-        let prefix = scope.value("prefix", as: Self.prefix, default: AccountsConfiguration().prefix)
+        var accounts = GatewayConfiguration.defaults.accounts
+        accounts.prefix = scope.value("prefix", as: Self.prefix, default: accounts.prefix)
         let (upstream, isUnambiguous) = Self.upstream(scope, upstreams)
-        let name = AccountsConfiguration.SignInName(from: scope.sectionWithDefaults("name"))
-        let isThrottled = scope.value("throttle", as: .flag, default: AccountsConfiguration().isThrottled)
-        let signInsPerAddress = scope.value(
-            "signInsPerAddress", as: .integer(0...1_000_000), default: AccountsConfiguration().signInsPerAddress)
-        let messages = scope.messages()
-        let publicURL = scope.optional("publicURL", as: .publicURL)
-        let sources = Self.sources(scope, upstream, upstreams, identities)
+        accounts.read(from: scope)
+        accounts.identities = Self.sources(scope, upstream, upstreams, identities)
         // An upstream that is not listed among the identities signs no users in.
-        let signIn = upstream.flatMap { sources.isEmpty || sources.contains(.upstream($0)) ? $0 : nil }
-        configuration = AccountsConfiguration(
-            prefix: prefix, upstream: signIn, name: name, messages: messages, isThrottled: isThrottled,
-            signInsPerAddress: signInsPerAddress, publicURL: publicURL, identities: sources,
-            login: LoginConfiguration(from: scope.sectionWithDefaults("login")))
+        accounts.upstream = upstream.flatMap {
+            accounts.identities.isEmpty || accounts.identities.contains(.upstream($0)) ? $0 : nil
+        }
+        accounts.login.read(from: scope.sectionWithDefaults("login"))
+        configuration = accounts
         self.isUnambiguous = isUnambiguous
     }
 
@@ -116,26 +100,36 @@ struct AccountsSection {
         }, render: { $0 })
 }
 
-extension AccountsConfiguration.SignInName {
+extension AccountsConfiguration: ConfigSection {
+    /// The keys of `accounts` between `upstream` and `identities`, which depend on other sections.
+    static let keys: [Key<Self>] = [
+        Key(section: "name", \.name),
+        Key("throttle", \.isThrottled, .flag, .restart),
+        Key("signInsPerAddress", \.signInsPerAddress, .integer(0...1_000_000)),
+        Key { $1.messages = $0.messages() },
+        Key(optional: "publicURL", \.publicURL, .publicURL),
+    ]
+}
+
+extension AccountsConfiguration.SignInName: ConfigSection {
     /// `accounts.name`.
-    fileprivate init(from scope: ConfigScope) {
-        let defaults = Self()
-        let member = scope.value("member", as: .memberName, default: defaults.member)
-        if member == "password" || member == "persistent" {
-            scope.report(
-                ConfigValueError("\(member) is another member of a sign-in", "write another name such as username"),
-                at: "member")
-        }
-        self.init(member: member, kind: scope.value("kind", as: .choice(), default: defaults.kind))
+    static let keys: [Key<Self>] = [
+        Key("member", \.member, .memberName),
+        Key("kind", \.kind, .choice()),
+    ]
+
+    func check(_ scope: ConfigScope) {
+        guard member == "password" || member == "persistent" else { return }
+        scope.report(
+            ConfigValueError("\(member) is another member of a sign-in", "write another name such as username"),
+            at: "member")
     }
 }
 
-extension LoginConfiguration {
+extension LoginConfiguration: ConfigSection {
     /// `accounts.login`.
-    fileprivate init(from scope: ConfigScope) {
-        let defaults = Self()
-        self.init(
-            timeout: scope.value("timeout", as: .duration(.seconds(60) ... .seconds(1_800)), default: defaults.timeout),
-            returnTo: scope.value("returnTo", as: .path, default: defaults.returnTo))
-    }
+    static let keys: [Key<Self>] = [
+        Key("timeout", \.timeout, .duration(.seconds(60) ... .seconds(1_800))),
+        Key("returnTo", \.returnTo, .path),
+    ]
 }

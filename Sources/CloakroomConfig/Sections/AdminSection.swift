@@ -1,13 +1,6 @@
 import CloakroomCore
 
 /// `admin`: the admin listener.
-///
-/// - `enabled`: default `true`.
-/// - `address`: host and port; default `127.0.0.1:9464`.
-/// - `token` or `tokenFile`: the token for ending sessions; at least 16 bytes of visible ASCII. Default: none.
-/// - `tokenScope`: `actions` (default) or `everything`, which requires a token.
-/// - `allowedHosts`: a list of host names; default none.
-/// - `tls`: see ``TLSSection``. Without it the listener accepts unencrypted connections.
 struct AdminSection {
     let scope: ConfigScope
     let configuration: AdminConfiguration?
@@ -15,20 +8,30 @@ struct AdminSection {
     init(from scope: ConfigScope) {
         self.scope = scope
         let isEnabled = scope.value("enabled", as: .flag, default: true)
-        let configuration = AdminConfiguration(
-            address: scope.value("address", as: .listening, default: AdminConfiguration().address),
-            token: scope.secret("token", as: .operatorToken, isRequired: false),
-            tokenScope: scope.value("tokenScope", as: .choice(), default: AdminConfiguration.TokenScope.actions),
-            allowedHosts: scope.list("allowedHosts", as: .adminHost) ?? [],
-            tls: TLSSection(from: scope.section("tls")).configuration)
-        if configuration.tokenScope == .everything, configuration.token == nil, !scope.isInvalid("token") {
+        var configuration = AdminConfiguration.defaults
+        configuration.read(from: scope)
+        self.configuration = isEnabled ? configuration : nil
+    }
+}
+
+extension AdminConfiguration: ConfigSection {
+    /// The keys of `admin` if the listener is enabled.
+    static let keys: [Key<Self>] = [
+        Key("address", \.address, .listening, .restart),
+        Key(secret: "token", \.token, .operatorToken, .restart),
+        Key("tokenScope", \.tokenScope, .choice(), .restart),
+        Key(list: "allowedHosts", \.allowedHosts, .adminHost, .restart),
+        Key("tls", \.tls, .restart) { $1.tls = ListenerTLSConfiguration(from: $0.section("tls")) },
+    ]
+
+    func check(_ scope: ConfigScope) {
+        if tokenScope == .everything, token == nil, !scope.isInvalid("token") {
             scope.report(
                 ConfigValueError(
                     "requires admin.token: without it the listener would serve only /live and /ready",
                     "set admin.token or admin.tokenFile, or write actions"),
                 at: "tokenScope")
         }
-        self.configuration = isEnabled ? configuration : nil
     }
 }
 

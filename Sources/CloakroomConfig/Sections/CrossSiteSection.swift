@@ -1,20 +1,12 @@
 import CloakroomCore
 
-extension CrossSiteConfiguration {
+extension CrossSiteConfiguration: ConfigSection {
     /// `csrf` and `cors`.
-    ///
-    /// - `csrf.trustedOrigins`: a list of origins in addition to the gateway's own; default none.
-    /// - `csrf.requireHeader.name`, `csrf.requireHeader.value`: a field required in every request with a session
-    ///   cookie. Both required within `requireHeader`; default none.
-    /// - `cors.origins`: a list of origins whose pages may read responses; default none, which disables CORS.
-    init(from root: ConfigScope) {
-        let csrf = root.sectionWithDefaults("csrf")
-        let cors = root.sectionWithDefaults("cors")
-        self.init(
-            trustedOrigins: csrf.list("trustedOrigins", as: .origin) ?? [],
-            requiredField: RequiredField(from: csrf.section("requireHeader")),
-            corsOrigins: cors.list("origins", as: .origin) ?? [])
-    }
+    static let keys: [Key<Self>] = [
+        Key { $1.trustedOrigins = $0.sectionWithDefaults("csrf").list("trustedOrigins", as: .origin) ?? [] },
+        Key { $1.requiredField = RequiredField(from: $0.sectionWithDefaults("csrf").section("requireHeader")) },
+        Key { $1.corsOrigins = $0.sectionWithDefaults("cors").list("origins", as: .origin) ?? [] },
+    ]
 }
 
 extension CrossSiteConfiguration.RequiredField {

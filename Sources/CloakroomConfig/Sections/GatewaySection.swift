@@ -1,10 +1,20 @@
 import CloakroomCore
 
-extension GatewayConfiguration {
+extension GatewayConfiguration: ConfigSection {
+    /// The sections and keys after `routes`, which depend on no other section.
+    static let keys: [Key<Self>] = [
+        Key(section: "limits", \.limits),
+        Key(section: "timeouts", \.timeouts),
+        Key("trustedProxies", \.trustedProxies, .restart) {
+            $1.trustedProxies = ($0.list("trustedProxies", as: .addressRange) ?? []).map(\.range)
+        },
+        Key(section: "logging", \.logging),
+        Key(section: "telemetry", \.metrics),
+        Key(section: "tracing", \.tracing),
+        Key(optional: "eventLoops", \.eventLoops, .integer(1...1_024), .restart),
+    ]
+
     /// Parses the whole configuration and validates keys against each other.
-    ///
-    /// Top-level keys besides the sections: `trustedProxies`, addresses and ranges, default none; `eventLoops`, 1 to
-    /// 1,024, default one per core.
     /// - Returns: `nil` if there is any error; errors are collected in the reading.
     init?(from root: ConfigScope) {
         let listeners = root.items("listeners").map(ListenerSection.init)
@@ -16,23 +26,21 @@ extension GatewayConfiguration {
         let identities = IdentitiesSection(from: root, upstreams: upstreams)
         let accounts = AccountsSection(
             from: root.sectionWithDefaults("accounts"), upstreams: upstreams, identities: identities)
-        let session = SessionConfiguration(from: root.sectionWithDefaults("session"))
-        let crossSite = CrossSiteConfiguration(from: root)
+        var configuration = GatewayConfiguration.defaults
+        configuration.session.read(from: root.sectionWithDefaults("session"))
+        configuration.crossSite.read(from: root)
         let routes = root.items("routes").map { RouteSection(from: $0, upstreams: upstreams) }
-        let limits = LimitsConfiguration(from: root.sectionWithDefaults("limits"))
-        let timeouts = TimeoutsConfiguration(from: root.sectionWithDefaults("timeouts"))
-        let trustedProxies = root.list("trustedProxies", as: .addressRange) ?? []
-        let logging = LoggingConfiguration(from: root.sectionWithDefaults("logging"))
-        let metrics = MetricsConfiguration(from: root.sectionWithDefaults("telemetry"))
-        let tracing = TracingConfiguration(from: root.sectionWithDefaults("tracing"))
-        let eventLoops = root.optional("eventLoops", as: .integer(1...1_024))
+        configuration.read(from: root)
 
         CookieValidation.check(
-            session.cookie, scope: root.sectionWithDefaults("session").sectionWithDefaults("cookie"),
+            configuration.session.cookie,
+            scope: root.sectionWithDefaults("session").sectionWithDefaults("cookie"),
             listeners: listeners)
         ListenerAddressValidation.check(listeners, admin: admin)
         RouteValidation.check(routes, accounts: accounts, upstreams: upstreams, identities: identities)
-        IdentityValidation.check(identities, accounts: accounts, routes: routes, session: session, crossSite: crossSite)
+        IdentityValidation.check(
+            identities, accounts: accounts, routes: routes, session: configuration.session,
+            crossSite: configuration.crossSite)
         ClaimHeaderRules.check(upstreams, identities)
         RouteProtocolRules.check(routes, upstreams: upstreams, listeners: listeners)
         PlaceholderRules.check(root.reading, listeners: listeners, admin: admin)
@@ -40,13 +48,13 @@ extension GatewayConfiguration {
         guard root.reading.problems.isEmpty, root.reading.missing.isEmpty, root.reading.consequences.isEmpty else {
             return nil
         }
-        self.init(
-            listeners: listeners.compactMap(\.configuration), admin: admin.configuration,
-            upstreams: upstreams.configurations,
-            routes: routes.compactMap(\.route), accounts: accounts.configuration, session: session,
-            crossSite: crossSite, limits: limits, timeouts: timeouts, trustedProxies: trustedProxies.map(\.range),
-            logging: logging, tracing: tracing, eventLoops: eventLoops, identities: identities.configurations,
-            metrics: metrics)
+        configuration.listeners = listeners.compactMap(\.configuration)
+        configuration.admin = admin.configuration
+        configuration.upstreams = upstreams.configurations
+        configuration.identities = identities.configurations
+        configuration.accounts = accounts.configuration
+        configuration.routes = routes.compactMap(\.route)
+        self = configuration
     }
 }
 
@@ -70,27 +78,15 @@ extension ConfigScope {
 /// When a running gateway reloads its configuration. SIGHUP always triggers a reload.
 public struct ReloadConfiguration: Sendable, Equatable {
     /// Whether the configuration file and its secret files are polled for changes.
-    public var watchesFiles: Bool
+    public var watchesFiles = true
     /// The polling interval, 100 ms to 1 day.
-    public var interval: Duration
-
-    /// Creates the configuration.
-    public init(watchesFiles: Bool = true, interval: Duration = .seconds(10)) {
-        self.watchesFiles = watchesFiles
-        self.interval = interval
-    }
+    public var interval: Duration = .seconds(10)
 }
 
-extension ReloadConfiguration {
+extension ReloadConfiguration: ConfigSection {
     /// `reload`.
-    ///
-    /// - `watch`: default `true`.
-    /// - `interval`: 100ms to 1d; default 10s.
-    init(from scope: ConfigScope) {
-        let defaults = ReloadConfiguration()
-        self.init(
-            watchesFiles: scope.value("watch", as: .flag, default: defaults.watchesFiles),
-            interval: scope.value(
-                "interval", as: .duration(.milliseconds(100) ... .seconds(86_400)), default: defaults.interval))
-    }
+    static let keys: [Key<Self>] = [
+        Key("watch", \.watchesFiles, .flag),
+        Key("interval", \.interval, .duration(.milliseconds(100) ... .seconds(86_400))),
+    ]
 }

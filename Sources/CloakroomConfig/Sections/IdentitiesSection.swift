@@ -69,62 +69,46 @@ struct IdentitiesSection {
     }
 }
 
-extension IdentityConfiguration {
+extension IdentityConfiguration: ConfigSection {
+    /// The keys of an identity between `client` and `tokensFor`, which depend on other values.
+    static let keys: [Key<Self>] = [
+        Key { $1.readScopes($0) },
+        Key { $1.parameters = parameters($0) },
+        Key("pushed", \.pushed, .choice()),
+        Key { $1.algorithms = $0.list("algorithms", as: .signatureAlgorithm, default: $1.algorithms) },
+        Key("clockSkew", \.clockSkew, .duration(.zero ... .seconds(300))),
+        Key("user", \.userSource, .choice()),
+        Key(section: "keep", \.keep),
+    ]
+
     /// One identity.
-    ///
-    /// - `issuer`: an https URL, or http on loopback, without a query. Required.
-    /// - `label`: at most 64 bytes; default the name.
-    /// - `client`: see ``IdentityClientConfiguration``.
-    /// - `scopes`: with `openid`; default openid, profile, email.
-    /// - `parameters`: names and values; default none.
-    /// - `pushed`: `auto` (default), `always` or `never`.
-    /// - `algorithms`: default RS256, PS256, ES256, EdDSA.
-    /// - `clockSkew`: 0s to 5m; default 30s.
-    /// - `user`: `idToken` (default) or `userInfo`.
-    /// - `keep.claims`: at most 32; `keep.bytes`: 0 to 16KiB; default 4KiB.
-    /// - `tokensFor`: names of upstreams; default none.
-    /// - `exchange`: by upstream `audience` or `resource`, and `scope`; default none.
-    /// - `endsOn`: error codes; default invalid_grant.
-    /// - `logout.provider`, `logout.hint`: default `true`; `logout.returnTo`: default `/`.
-    /// - `backChannel.enabled`: default `true`; `backChannel.maximumAge`: 10s to 10m; default 2m.
-    /// - `tls.caFile`: PEM file with the trusted certificates, instead of those of the system.
+    /// - Returns: `nil` if a required key is missing or malformed.
     fileprivate init?(named name: String, from scope: ConfigScope, upstreams: UpstreamsSection) {
         let issuer = scope.required("issuer", as: .issuer)
         let label = scope.optional("label", as: .label)
         let client = IdentityClientConfiguration(from: scope.sectionWithDefaults("client"))
-        let scopes = Self.scopes(scope)
-        let parameters = Self.parameters(scope)
-        let pushed = scope.value("pushed", as: .choice(), default: PushedRequests.auto)
-        let algorithms = scope.list("algorithms", as: .signatureAlgorithm, default: SignatureAlgorithm.defaults)
-        let skew = scope.value("clockSkew", as: .duration(.zero ... .seconds(300)), default: .seconds(30))
-        let source = scope.value("user", as: .choice(), default: UserSource.idToken)
-        let keep = KeptClaims(from: scope.sectionWithDefaults("keep"))
-        let tokensFor = Self.tokensFor(scope, upstreams)
-        let exchanges = Self.exchanges(scope, upstreams, tokensFor)
-        let endsOn = scope.list("endsOn", as: .errorCode, default: ["invalid_grant"])
-        let logout = Logout(from: scope.sectionWithDefaults("logout"))
-        let channel = scope.sectionWithDefaults("backChannel")
-        let backChannel = BackChannel(
-            isEnabled: channel.value("enabled", as: .flag, default: true),
-            maximumAge: channel.value(
-                "maximumAge", as: .duration(.seconds(10) ... .seconds(600)), default: .seconds(120)))
-        let tls = scope.sectionWithDefaults("tls")
-        let caFile = tls.optional("caFile", as: tls.pemFile(.certificate))
-        guard let issuer, let client else { return nil }
+        // Without issuer or client, the other keys are read for their errors only.
         self.init(
-            name: name, issuer: issuer, client: client, scopes: scopes, parameters: parameters, pushed: pushed,
-            algorithms: algorithms, clockSkew: skew, userSource: source, keep: keep, tokensFor: tokensFor,
-            exchanges: exchanges, endsOn: endsOn, logout: logout, backChannel: backChannel, label: label,
-            caFile: caFile)
+            name: name, issuer: issuer ?? "",
+            client: client ?? IdentityClientConfiguration(id: "", authentication: .basic(Secret(""))))
+        self.label = label
+        read(from: scope)
+        tokensFor = Self.tokensFor(scope, upstreams)
+        exchanges = Self.exchanges(scope, upstreams, tokensFor)
+        endsOn = scope.list("endsOn", as: .errorCode, default: endsOn)
+        logout.read(from: scope.sectionWithDefaults("logout"))
+        backChannel.read(from: scope.sectionWithDefaults("backChannel"))
+        let tls = scope.sectionWithDefaults("tls")
+        caFile = tls.optional("caFile", as: tls.pemFile(.certificate))
+        if issuer == nil || client == nil { return nil }
     }
 
-    private static func scopes(_ scope: ConfigScope) -> [String] {
-        let scopes = scope.list("scopes", as: .scope, default: ["openid", "profile", "email"])
+    private mutating func readScopes(_ scope: ConfigScope) {
+        scopes = scope.list("scopes", as: .scope, default: scopes)
         if !scopes.contains("openid"), !scope.isInvalid("scopes") {
             scope.report(
                 ConfigValueError("must contain openid: without it there is no ID token", "add openid"), at: "scopes")
         }
-        return scopes
     }
 
     private static func parameters(_ scope: ConfigScope) -> [Parameter] {
@@ -182,29 +166,39 @@ extension IdentityConfiguration {
     }
 }
 
-extension IdentityConfiguration.KeptClaims {
-    fileprivate init(from scope: ConfigScope) {
-        let defaults = Self()
-        let claims = scope.list("claims", as: .claimName, default: defaults.claims, allowsEmpty: true)
-        if claims.count > 32 {
-            scope.report(
-                ConfigValueError("must be at most 32 claims, not \(claims.count)", "keep those that are needed"),
-                at: "claims")
-        }
-        self.init(
-            claims: claims,
-            bytes: scope.value("bytes", as: ByteSize.size(0...16_384), default: defaults.bytes))
+extension IdentityConfiguration.KeptClaims: ConfigSection {
+    /// `keep` of an identity.
+    static let keys: [Key<Self>] = [
+        Key { $1.claims = $0.list("claims", as: .claimName, default: $1.claims, allowsEmpty: true) },
+        Key("bytes", \.bytes, .size(0...16_384)),
+    ]
+
+    func check(_ scope: ConfigScope) {
+        guard claims.count > 32 else { return }
+        scope.report(
+            ConfigValueError("must be at most 32 claims, not \(claims.count)", "keep those that are needed"),
+            at: "claims")
     }
 }
 
-extension IdentityConfiguration.Logout {
-    fileprivate init(from scope: ConfigScope) {
-        self.init(
-            isEnabled: scope.value("provider", as: .flag, default: true),
-            sendsHint: scope.value("hint", as: .flag, default: true),
-            returnTo: scope.value("returnTo", as: .path, default: "/"))
-        if !isEnabled, scope.isSet("hint"), sendsHint {
-            scope.warn(ConfigValueError("has no effect with provider: false", "leave it out"), at: "hint")
-        }
+extension IdentityConfiguration.Logout: ConfigSection {
+    /// `logout` of an identity.
+    static let keys: [Key<Self>] = [
+        Key("provider", \.isEnabled, .flag),
+        Key("hint", \.sendsHint, .flag),
+        Key("returnTo", \.returnTo, .path),
+    ]
+
+    func check(_ scope: ConfigScope) {
+        guard !isEnabled, scope.isSet("hint"), sendsHint else { return }
+        scope.warn(ConfigValueError("has no effect with provider: false", "leave it out"), at: "hint")
     }
+}
+
+extension IdentityConfiguration.BackChannel: ConfigSection {
+    /// `backChannel` of an identity.
+    static let keys: [Key<Self>] = [
+        Key("enabled", \.isEnabled, .flag),
+        Key("maximumAge", \.maximumAge, .duration(.seconds(10) ... .seconds(600))),
+    ]
 }

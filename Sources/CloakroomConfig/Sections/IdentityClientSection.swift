@@ -5,13 +5,8 @@ extension IdentityClientConfiguration {
         case client_secret_basic, client_secret_post, private_key_jwt, none
     }
 
-    /// `client` of an identity.
-    ///
-    /// - `id`: visible ASCII. Required.
-    /// - `authentication`: `client_secret_basic` (default), `client_secret_post` or `private_key_jwt`.
-    /// - `secret` or `secretFile`: required for the two methods with a secret.
-    /// - `keyFile`: a PEM file; required for `private_key_jwt`. With `keyID` and `algorithm` (default ES256).
-    /// - `assertionAudience`: `issuer` (default) or `tokenEndpoint`.
+    /// `client` of an identity. The methods with a secret require it; `private_key_jwt` requires `keyFile`.
+    /// - Returns: `nil` if a required key is missing or malformed.
     init?(from scope: ConfigScope) {
         let id = scope.required("id", as: .clientID)
         let method = scope.value("authentication", as: Self.methods, default: .client_secret_basic)

@@ -1,27 +1,8 @@
 import CloakroomCore
 
 extension IdentityEndpointConfiguration {
-    /// A token call.
-    ///
-    /// - `method`: default `POST`, for `user` `GET`; with `oauth` only `POST`.
-    /// - `path`: without a query. Required.
-    /// - `credentials`, not of `user`: `basic`, `bearer`, `json`, `form` or `oauth`; default `bearer`, for `signIn`
-    ///   `basic`. `user` has the access token in `Authorization`.
-    /// - `members`, of `json` and `form` only: the names of the members with the credentials: `name`, `password` of
-    ///   `signIn`, `refreshToken` of `refresh` and `revoke`.
-    /// - `static`: further members with fixed texts; only for calls with a body.
-    /// - `client`: the gateway's own credentials; only for calls with a body.
-    /// - `accessToken`, `refreshToken`, of `signIn` and `refresh` only: member names in the response, joined by dots;
-    ///   default `accessToken`, `refreshToken`, with `oauth` `access_token`, `refresh_token`.
-    /// - `expiresIn`: the same for the lifetime in seconds; default: the `exp` claim of a JWT is used, with `oauth`
-    ///   `expires_in`.
-    /// - `success`, not of `revoke`: which 2xx responses mean success; default all.
-    /// - `errorCode`, of `signIn` and `refresh` only: the path of the error code; default `error`.
-    /// - `rejectedStatuses`, of `signIn` and `refresh` only: the statuses, 400 to 499, that reject the password or the
-    ///   refresh token; default 400, 401, 403, 422 for `signIn`, 401 for `refresh`, none with `oauth`.
-    /// - `endsOn`, of `refresh` only: the error codes that end a session; default `invalid_grant`.
-    /// - `id`, for `user` only: the same for the user's id, a string or an integer, which identifies the account;
-    ///   default `id`. If the response has none, the account is the name entered at sign-in.
+    /// A token call. Members of requests exist only for calls with a body, and paths of tokens in the response only for
+    /// calls that issue tokens.
     /// - Returns: `nil` if the section is absent or invalid.
     init?(_ call: TokenCallPaths.Call.Kind, from scope: ConfigScope) {
         let method = scope.value("method", as: .method, default: call == .user ? "GET" : "POST")
@@ -31,26 +12,26 @@ extension IdentityEndpointConfiguration {
             call == .user
             ? .bearer
             : scope.value("credentials", as: .choice(), default: call == .signIn ? CredentialFormat.basic : .bearer)
-        let body = IdentityBodySection(call, format: format, from: scope)
+        self.init(method: method, path: path ?? "/", credentials: format)
+        if call != .user { readBody(call, scope) }
         let issuesTokens = call == .signIn || call == .refresh
-        let accessToken =
-            issuesTokens ? scope.value("accessToken", as: .members, default: format.accessToken) : nil
-        let refreshToken =
-            issuesTokens ? scope.value("refreshToken", as: .members, default: format.refreshToken) : nil
-        let expiresIn = issuesTokens ? scope.optional("expiresIn", as: .members) : nil
-        let success = call == .revoke ? SuccessRule() : SuccessRule(from: scope.section("success"))
-        let errorCode = issuesTokens ? scope.value("errorCode", as: .members, default: "error") : "error"
-        let rejected =
-            issuesTokens ? scope.nonEmptyList("rejectedStatuses", as: .integer(400...499), example: "401") : nil
-        let endsOn = call == .refresh ? scope.nonEmptyList("endsOn", as: .errorCode, example: "invalid_grant") : nil
-        let userID = call == .user ? scope.value("id", as: .members, default: "id") : "id"
+        if issuesTokens {
+            accessToken = scope.value("accessToken", as: .members, default: accessToken)
+            refreshToken = scope.value("refreshToken", as: .members, default: refreshToken)
+            expiresIn = scope.optional("expiresIn", as: .members) ?? expiresIn
+        }
+        if call != .revoke { success.read(from: scope.section("success")) }
+        if issuesTokens {
+            errorCode = scope.value("errorCode", as: .members, default: errorCode)
+            rejectedStatuses = scope.nonEmptyList("rejectedStatuses", as: .integer(400...499), example: "401")
+                .map(Set.init)
+        }
+        if call == .refresh {
+            endsOn = scope.nonEmptyList("endsOn", as: .errorCode, example: "invalid_grant").map(Set.init)
+        }
+        if call == .user { userID = scope.value("id", as: .members, default: userID) }
         if format == .oauth { Self.checkOAuth(call, method: method, scope) }
-        guard let path else { return nil }
-        self.init(
-            method: method, path: path, credentials: format, members: body.members, fixedMembers: body.fixedMembers,
-            client: body.client, accessToken: accessToken, refreshToken: refreshToken, expiresIn: expiresIn,
-            success: success, errorCode: errorCode, rejectedStatuses: rejected.map(Set.init),
-            endsOn: endsOn.map(Set.init), userID: userID)
+        if path == nil { return nil }
     }
 
     private static func checkOAuth(_ call: TokenCallPaths.Call.Kind, method: String, _ scope: ConfigScope) {
@@ -69,23 +50,9 @@ extension IdentityEndpointConfiguration {
     }
 }
 
-/// The parts of a token call's section that exist only for calls with a body.
-private struct IdentityBodySection {
-    let members: IdentityEndpointConfiguration.MemberNames
-    let fixedMembers: [IdentityEndpointConfiguration.FixedMember]
-    let client: IdentityEndpointConfiguration.Client?
-
-    init(
-        _ call: TokenCallPaths.Call.Kind, format: IdentityEndpointConfiguration.CredentialFormat,
-        from scope: ConfigScope
-    ) {
-        var members = IdentityEndpointConfiguration.MemberNames()
-        guard call != .user else {
-            self.members = members
-            fixedMembers = []
-            client = nil
-            return
-        }
+/// The keys of a token call that exist only for calls with a body.
+extension IdentityEndpointConfiguration {
+    private mutating func readBody(_ call: TokenCallPaths.Call.Kind, _ scope: ConfigScope) {
         let names = scope.section("members")
         if call == .signIn {
             members.name = names.value("name", as: .memberName, default: members.name)
@@ -93,23 +60,23 @@ private struct IdentityBodySection {
         } else {
             members.refreshToken = names.value("refreshToken", as: .memberName, default: members.refreshToken)
         }
-        self.members = members
         fixedMembers = scope.entries("static") { $0.optional($1, as: .fixedValue) }
-            .map { .init(name: $0.name, value: $0.value) }
-        client = IdentityEndpointConfiguration.Client(from: scope.section("client"))
-        Self.check(format, scope)
-        let own = Self.ownNames(call, format, members) + Self.clientNames(client)
-        Self.check(own, fixedMembers.map(\.name), scope)
+            .map { FixedMember(name: $0.name, value: $0.value) }
+        client = Client(from: scope.section("client"))
+        checkFormat(scope)
+        let clientNames = client?.authentication == .post ? ["client_id", "client_secret"] : []
+        Self.check(memberNames(call) + clientNames, fixedMembers.map(\.name), scope)
     }
 
     /// Reports sections that the format cannot use. Ignoring them would send a request without them.
-    private static func check(_ format: IdentityEndpointConfiguration.CredentialFormat, _ scope: ConfigScope) {
-        let unused = format.hasBody ? (format == .oauth ? ["members"] : []) : ["members", "static", "client"]
+    private func checkFormat(_ scope: ConfigScope) {
+        let isOAuth = credentials == .oauth
+        let unused = credentials.hasBody ? (isOAuth ? ["members"] : []) : ["members", "static", "client"]
         for name in unused where scope.reading.isSectionSet(scope.path + [name]) {
             scope.report(
                 ConfigValueError(
-                    "not supported with credentials: \(format.rawValue)",
-                    format == .oauth
+                    "not supported with credentials: \(credentials.rawValue)",
+                    isOAuth
                         ? "leave it out: OAuth sets these names"
                         : "write credentials: json, form or oauth, or leave it out"
                 ), at: name, becauseOf: [scope.path + ["credentials"]])
@@ -142,11 +109,9 @@ private struct IdentityBodySection {
     /// Members that other sections have, as secrets.
     private static let secretNames: Set<String> = ["client_secret", "client_assertion"]
 
-    private static func ownNames(
-        _ call: TokenCallPaths.Call.Kind, _ format: IdentityEndpointConfiguration.CredentialFormat,
-        _ members: IdentityEndpointConfiguration.MemberNames
-    ) -> [String] {
-        switch (format, call) {
+    /// The names of the members that the call itself sends.
+    private func memberNames(_ call: TokenCallPaths.Call.Kind) -> [String] {
+        switch (credentials, call) {
         case (.basic, _), (.bearer, _), (_, .user): []
         case (.oauth, .signIn): ["grant_type", "username", "password"]
         case (.oauth, .refresh): ["grant_type", "refresh_token"]
@@ -155,18 +120,10 @@ private struct IdentityBodySection {
         case (.json, _), (.form, _): [members.refreshToken]
         }
     }
-
-    private static func clientNames(_ client: IdentityEndpointConfiguration.Client?) -> [String] {
-        client?.authentication == .post ? ["client_id", "client_secret"] : []
-    }
 }
 
 extension IdentityEndpointConfiguration.Client {
     /// `client` of a token call.
-    ///
-    /// - `id`: the client identifier. Required.
-    /// - `secret` or `secretFile`: the client secret. Required.
-    /// - `authentication`: `client_secret_basic` (default) or `client_secret_post`.
     /// - Returns: `nil` if the section is absent or invalid.
     fileprivate init?(from scope: ConfigScope) {
         let id = scope.required("id", as: .clientID)
@@ -179,20 +136,16 @@ extension IdentityEndpointConfiguration.Client {
 
 extension IdentityEndpointConfiguration.SuccessRule {
     /// `success` of a token call.
-    ///
-    /// - `statuses`: 200 to 299; default all.
-    /// - `member`: a member of the response, names joined by dots; default none.
-    /// - `value`: its value; default `true`.
-    fileprivate init(from scope: ConfigScope) {
-        let statuses = scope.nonEmptyList("statuses", as: .integer(200...299), example: "200")
+    fileprivate mutating func read(from scope: ConfigScope) {
+        statuses = scope.nonEmptyList("statuses", as: .integer(200...299), example: "200").map(Set.init)
         let path = scope.optional("member", as: .members)
         let value = scope.value("value", as: .text, default: "true")
+        member = path.map { Member(path: $0, value: value) }
         if scope.isSet("value"), !scope.isSet("member") {
             scope.report(
                 ConfigValueError("not supported without member", "write the member that has this value"), at: "value",
                 becauseOf: [scope.path + ["member"]])
         }
-        self.init(statuses: statuses.map(Set.init), member: path.map { Member(path: $0, value: value) })
     }
 }
 

@@ -2,12 +2,6 @@ import CloakroomCore
 
 /// An item of `listeners`.
 ///
-/// - `address`: host and port to listen on; port 0 lets the system choose. Required.
-/// - `tls`: see ``TLSSection``. Without it the listener accepts unencrypted connections.
-/// - `http2`: whether HTTP/2 is enabled. Default `true` with `tls`, `false` without.
-/// - `proxyProtocol.trustedSources`: addresses and ranges whose connections begin with a PROXY header. Required within
-///   `proxyProtocol`, at least one.
-/// - `behindTLSProxy`: whether a proxy in front terminates TLS. Default `false`.
 struct ListenerSection {
     let scope: ConfigScope
     let address: HostAndPort?
@@ -23,7 +17,7 @@ struct ListenerSection {
         address = scope.required("address", as: .listening)
         let tls = scope.section("tls")
         hasTLS = scope.reading.isSectionSet(tls.path)
-        self.tls = TLSSection(from: tls).configuration
+        self.tls = ListenerTLSConfiguration(from: tls)
         http2 = scope.value("http2", as: .flag, default: hasTLS)
         proxyProtocolSources = scope.section("proxyProtocol").requiredList("trustedSources", as: .addressRange)?
             .map(\.range)

@@ -1,12 +1,13 @@
 import CloakroomCore
 
-extension MetricsConfiguration {
+extension MetricsConfiguration: ConfigSection {
     /// `telemetry`.
-    ///
-    /// - `buckets`: a list of 1 to 31 seconds, ascending, each 0.00001 to 3600; default from 0.0001 to 10.
-    init(from scope: ConfigScope) {
-        let buckets = scope.list("buckets", as: .bucketBound, default: Self.defaultBuckets)
-        self.init(buckets: buckets)
+    static let keys: [Key<Self>] = [
+        Key("buckets", \.buckets, .restart) { $1.buckets = $0.list("buckets", as: .bucketBound, default: $1.buckets) }
+    ]
+
+    /// There are at most 31 bounds, in ascending order.
+    func check(_ scope: ConfigScope) {
         guard !scope.isInvalid("buckets") else { return }
         if buckets.count > Self.maxBuckets {
             scope.report(

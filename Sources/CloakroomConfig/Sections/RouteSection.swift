@@ -2,57 +2,16 @@ import CloakroomCore
 
 /// An item of `routes`.
 ///
-/// - `name`: letters, digits and `._-`; unique. Required.
-/// - `methods`: upper case; `GET` includes `HEAD`. Required.
-/// - `path`: a pattern such as `/videos/{id}` or `/files/*`. Required.
-/// - `upstream`: the name of an upstream. Required if there are several.
-/// - `requiresAuthorization`: whether the route requires a session, `true` or `false`. Required, so that no route is
-///   public by omission.
-/// - `inject`: a list of `apiToken` and `bearer`; default none.
-/// - `messages`: user-visible messages by code; default none.
-/// - `bodyLimit`: 0 to 1TiB; default `limits.body`.
-/// - `responseHeadTimeout`: 1ms to 1d; default `timeouts.responseHead`.
-/// - `bodyIdleTimeout`: 1ms to 1d; default `timeouts.bodyIdle`.
-/// - `websocket`: whether the connection can be upgraded to a WebSocket; requires `GET`. Default `false`.
-/// - `accessLogRatio`: the fraction of requests that are logged in the access log, 0 to 1; default 1.
-/// - `passFields`: request fields that are forwarded although they are stripped by default because they override the
-///   method, path, address or user, such as `X-HTTP-Method-Override`; default none.
-/// - `inFlight`: the maximum number of requests in flight, 0 (unlimited) to 1,000,000; default 0.
-/// - `deadline`: from the head of a request to the last byte of its response, 0s (unlimited) to 1d; default 0s.
-/// - `retry`: whether `retry` of the upstream applies; default `true`.
-/// - `timed`: whether response times count in the estimates of the targets; default `true`.
-/// - `grpc`: whether requests are gRPC calls; requires an upstream with HTTP/2. Default `false`.
-/// - `onMissingSession`: `reject` (default) or `login`.
-/// - `require.claims`: by name, the acceptable values; `require.acr`: authentication contexts; `require.maxAge`: 1s to
-///   1d. Default none.
-///
 /// Folder `Sections/`: one file per section: its keys, their formats, defaults and checks within the section.
 struct RouteSection {
-    private enum Kind: String, CaseIterable {
-        case apiToken, bearer
-    }
-
     let scope: ConfigScope
     let name: String?
     let methods: [String]?
     let pattern: PathPattern?
     let upstream: Int?
     let requiresAuthorization: Bool?
-    let inject: Injection
-    private let messages: [ProblemCode: String]
-    private let bodyLimit: Int?
-    private let responseHeadTimeout: Duration?
-    private let bodyIdleTimeout: Duration?
-    let allowsWebSocket: Bool
-    private let accessLogRatio: Double
-    let passFields: [String]
-    private let inFlight: Int
-    private let deadline: Duration
-    private let retry: Bool
-    private let timed: Bool
-    let grpc: Bool
-    let onMissingSession: MissingSessionAction
-    let require: SessionRequirement
+    /// The keys with a default. The others have placeholders.
+    let options: Route
 
     init(from scope: ConfigScope, upstreams: UpstreamsSection) {
         self.scope = scope
@@ -60,24 +19,12 @@ struct RouteSection {
         methods = scope.requiredList("methods", as: .method)
         pattern = scope.required("path", as: .pattern)
         upstream = Self.upstream(scope, upstreams)
+        // No default, so that no route is public by omission.
         requiresAuthorization = scope.required("requiresAuthorization", as: .flag)
-        let kinds = scope.list("inject", as: ValueFormat<Kind>.choice()) ?? []
-        inject = kinds.reduce(into: []) { $0.insert($1 == .bearer ? .bearer : .apiToken) }
-        messages = scope.messages()
-        bodyLimit = scope.optional("bodyLimit", as: ByteSize.size(0...LimitsConfiguration.maxBodySize))
-        responseHeadTimeout = scope.optional("responseHeadTimeout", as: .wait)
-        bodyIdleTimeout = scope.optional("bodyIdleTimeout", as: .wait)
-        allowsWebSocket = scope.value("websocket", as: .flag, default: false)
-        accessLogRatio = scope.value("accessLogRatio", as: .fraction(0...1), default: 1)
-        passFields = scope.list("passFields", as: .claimField) ?? []
-        inFlight = scope.value("inFlight", as: .integer(0...1_000_000), default: 0)
-        deadline = scope.value("deadline", as: .duration(.zero ... .seconds(86_400)), default: .zero)
-        retry = scope.value("retry", as: .flag, default: true)
-        timed = scope.value("timed", as: .flag, default: true)
-        grpc = scope.value("grpc", as: .flag, default: false)
-        onMissingSession = scope.value("onMissingSession", as: .choice(), default: .reject)
-        require = SessionRequirement(from: scope.sectionWithDefaults("require"))
-        if allowsWebSocket, let methods, !methods.contains("GET") {
+        var options = Route(name: "", methods: [], pattern: PathPattern(segments: []), requiresAuthorization: true)
+        options.read(from: scope)
+        self.options = options
+        if options.allowsWebSocket, let methods, !methods.contains("GET") {
             scope.report(ConfigValueError("a WebSocket begins with GET", "add GET to methods"), at: "websocket")
         }
         for (index, method) in (methods ?? []).enumerated() {
@@ -91,14 +38,13 @@ struct RouteSection {
     /// The route, if it has enough valid keys to compare it with others.
     var route: Route? {
         guard let methods, let pattern else { return nil }
-        return Route(
-            name: name ?? "", methods: methods, pattern: pattern, upstream: upstream ?? 0,
-            requiresAuthorization: requiresAuthorization ?? true, inject: inject, messages: messages,
-            bodyLimit: bodyLimit, responseHeadTimeout: responseHeadTimeout, bodyIdleTimeout: bodyIdleTimeout,
-            allowsWebSocket: allowsWebSocket, accessLogRatio: accessLogRatio, passFields: passFields,
-            inFlight: inFlight,
-            deadline: deadline, retry: retry, timed: timed, grpc: grpc, onMissingSession: onMissingSession,
-            require: require)
+        var route = options
+        route.name = name ?? ""
+        route.methods = methods
+        route.pattern = pattern
+        route.upstream = upstream ?? 0
+        route.requiresAuthorization = requiresAuthorization ?? true
+        return route
     }
 
     private static func upstream(_ scope: ConfigScope, _ upstreams: UpstreamsSection) -> Int? {
@@ -119,6 +65,34 @@ struct RouteSection {
             return nil
         }
     }
+}
+
+extension Route: ConfigSection {
+    private enum InjectedField: String, CaseIterable {
+        case apiToken, bearer
+    }
+
+    /// The keys of a route that have a default.
+    static let keys: [Key<Self>] = [
+        Key {
+            let fields = $0.list("inject", as: ValueFormat<InjectedField>.choice()) ?? []
+            $1.inject = fields.reduce(into: []) { $0.insert($1 == .bearer ? .bearer : .apiToken) }
+        },
+        Key { $1.messages = $0.messages() },
+        Key(optional: "bodyLimit", \.bodyLimit, .size(0...LimitsConfiguration.maxBodySize)),
+        Key(optional: "responseHeadTimeout", \.responseHeadTimeout, .wait),
+        Key(optional: "bodyIdleTimeout", \.bodyIdleTimeout, .wait),
+        Key("websocket", \.allowsWebSocket, .flag),
+        Key("accessLogRatio", \.accessLogRatio, .fraction(0...1)),
+        Key(list: "passFields", \.passFields, .claimField),
+        Key("inFlight", \.inFlight, .integer(0...1_000_000)),
+        Key("deadline", \.deadline, .duration(.zero ... .seconds(86_400))),
+        Key("retry", \.retry, .flag),
+        Key("timed", \.timed, .flag),
+        Key("grpc", \.grpc, .flag),
+        Key("onMissingSession", \.onMissingSession, .choice()),
+        Key { $1.require = SessionRequirement(from: $0.sectionWithDefaults("require")) },
+    ]
 }
 
 extension SessionRequirement {

@@ -1,42 +1,38 @@
 import CloakroomCore
 
-extension SessionConfiguration {
+extension SessionConfiguration: ConfigSection {
     /// `session`.
-    ///
-    /// - `store`: `memory` (default), `sqlite` or `valkey`.
-    /// - `idleTimeout`: 1s to 30d; default 15m.
-    /// - `absoluteTimeout`: 1s to 30d, not less than `idleTimeout`; default 8h.
-    /// - `maxSessions`: 1 to 100,000,000; default 1,000,000.
-    /// - `maxSessionsPerAccount`: 1 to 10,000; default 100.
-    /// - `cacheSize`: 1 to 100,000,000; default 100,000.
-    /// - `secrets` or `secretsFile`: 1 to 8, each of at least 32 bytes. Required for stores other than `memory`.
-    init(from scope: ConfigScope) {
-        let defaults = SessionConfiguration()
-        let lifetime = ValueFormat<Duration>.duration(.seconds(1) ... .seconds(30 * 86_400))
-        let store = scope.value("store", as: Self.storeFormat, default: defaults.store)
-        let idle = scope.value("idleTimeout", as: lifetime, default: defaults.idleTimeout)
-        let absolute = scope.value("absoluteTimeout", as: lifetime, default: defaults.absoluteTimeout)
-        if idle > absolute, !scope.isInvalid("idleTimeout"), !scope.isInvalid("absoluteTimeout") {
+    static let keys: [Key<Self>] = [
+        Key("store", \.store, storeFormat, .restart),
+        Key("idleTimeout", \.idleTimeout, lifetime, .restart),
+        Key("absoluteTimeout", \.absoluteTimeout, lifetime, .restart),
+        Key("maxSessions", \.maxSessions, .integer(1...100_000_000), .restart),
+        Key("maxSessionsPerAccount", \.maxSessionsPerAccount, .integer(1...10_000), .restart),
+        // 1 to 8; required for stores other than `memory`.
+        Key("secrets", \.secrets, .restart) { $1.secrets = secrets($0, for: $1.store) },
+        Key("cacheSize", \.cacheSize, .integer(1...100_000_000), .restart),
+        Key("sqlite.path", \.sqlite, .restart) {
+            $1.sqlite.read(from: $0.sectionWithDefaults("sqlite"), isUsed: $1.store == .sqlite)
+        },
+        Key(section: "valkey", \.valkey),
+        Key(section: "cookie", \.cookie),
+    ]
+
+    func check(_ scope: ConfigScope) {
+        if store == .valkey { ValkeyConfiguration.reportIfMissing(scope.sectionWithDefaults("valkey")) }
+        if idleTimeout > absoluteTimeout, !scope.isInvalid("idleTimeout"), !scope.isInvalid("absoluteTimeout") {
             let name = scope.isSet("idleTimeout") ? "idleTimeout" : "absoluteTimeout"
             let causes = ["idleTimeout", "absoluteTimeout"].map { scope.path + [$0] }
             scope.report(
                 ConfigValueError(
-                    "idleTimeout \(ValueFormat.rendered(idle)) must be at most absoluteTimeout"
-                        + " \(ValueFormat.rendered(absolute))",
+                    "idleTimeout \(ValueFormat.rendered(idleTimeout)) must be at most absoluteTimeout"
+                        + " \(ValueFormat.rendered(absoluteTimeout))",
                     "raise absoluteTimeout, or lower idleTimeout"), at: name,
                 becauseOf: causes)
         }
-        self.init(
-            store: store, idleTimeout: idle, absoluteTimeout: absolute,
-            maxSessions: scope.value("maxSessions", as: .integer(1...100_000_000), default: defaults.maxSessions),
-            maxSessionsPerAccount: scope.value(
-                "maxSessionsPerAccount", as: .integer(1...10_000), default: defaults.maxSessionsPerAccount),
-            secrets: Self.secrets(scope, for: store),
-            cacheSize: scope.value("cacheSize", as: .integer(1...100_000_000), default: defaults.cacheSize),
-            sqlite: SQLiteConfiguration(from: scope.sectionWithDefaults("sqlite"), isUsed: store == .sqlite),
-            valkey: ValkeyConfiguration(from: scope.sectionWithDefaults("valkey"), isUsed: store == .valkey),
-            cookie: CookieConfiguration(from: scope.sectionWithDefaults("cookie")))
     }
+
+    private static let lifetime = ValueFormat<Duration>.duration(.seconds(1) ... .seconds(30 * 86_400))
 
     private static let storeFormat = ValueFormat<Store>(
         ValueFormat<Store>.choice().expectation,
@@ -73,23 +69,19 @@ extension SessionConfiguration {
     }
 }
 
-extension CookieConfiguration {
+extension CookieConfiguration: ConfigSection {
     /// The prefix of cookies that browsers bind to their host (RFC 6265bis §4.1.3).
     static let hostPrefix = "__Host-"
 
     /// `session.cookie`.
-    ///
-    /// - `name`: a token; default `__Host-cloakroom`, without the prefix if `secure` is `false`.
-    /// - `secure`: default `true`; `false` on loopback only.
-    /// - `sameSite`: `Strict` (default) or `Lax`.
-    /// - `persistent`: `never` (default), `always` or `onRequest`.
-    init(from scope: ConfigScope) {
-        let defaults = CookieConfiguration()
-        let isSecure = scope.value("secure", as: .flag, default: defaults.isSecure)
-        let name = isSecure ? defaults.name : String(defaults.name.dropFirst(Self.hostPrefix.count))
-        self.init(
-            name: scope.value("name", as: .token, default: name), isSecure: isSecure,
-            sameSite: scope.value("sameSite", as: .choice(), default: defaults.sameSite),
-            persistence: scope.value("persistent", as: .choice(), default: defaults.persistence))
-    }
+    static let keys: [Key<Self>] = [
+        Key("secure", \.isSecure, .flag, .restart),
+        // Without `secure`, browsers reject the prefix.
+        Key("name", \.name, .restart) { scope, cookie in
+            let name = cookie.isSecure ? cookie.name : String(cookie.name.dropFirst(hostPrefix.count))
+            cookie.name = scope.value("name", as: .token, default: name)
+        },
+        Key("sameSite", \.sameSite, .choice(), .restart),
+        Key("persistent", \.persistence, .choice()),
+    ]
 }

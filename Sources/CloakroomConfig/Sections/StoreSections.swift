@@ -2,13 +2,11 @@ import CloakroomCore
 import FoundationEssentials
 
 extension SQLiteConfiguration {
-    /// `session.sqlite`.
-    ///
-    /// - `path`: a file; relative paths start at the folder of the configuration. Required if the store is selected.
+    /// `session.sqlite`. `path` is required if the store is selected.
     /// - Parameter isUsed: Whether this store is selected; only then must the folder exist.
-    init(from scope: ConfigScope, isUsed: Bool) {
+    mutating func read(from scope: ConfigScope, isUsed: Bool) {
         let isChecked = isUsed && !scope.reading.sources.isOffline
-        self.init(path: scope.optional("path", as: Self.file(in: scope.reading.directory, isChecked: isChecked)) ?? "")
+        path = scope.optional("path", as: Self.file(in: scope.reading.directory, isChecked: isChecked)) ?? ""
         if isChecked, scope.isSet("path"), !scope.isInvalid("path") {
             let folder = ConfigRelativePath.directory(of: path)
             scope.warnIfWritableByOthers(folder.isEmpty ? "." : folder, at: "path")
@@ -51,48 +49,41 @@ extension SQLiteConfiguration {
     }
 }
 
-extension ValkeyConfiguration {
-    /// `session.valkey`.
-    ///
-    /// - `addresses`: a list of host:port, 1 to 16: one server, the sentinels, or servers of a cluster. Required if the
-    ///   store is selected.
-    /// - `topology`: `auto`, `single`, `sentinel` or `cluster`; default `auto`.
-    /// - `sentinelPrimary`: the name of the primary at the sentinels; default none.
-    /// - `user`: the ACL user; default none, which is the default user.
-    /// - `password` or `passwordFile`; default none.
-    /// - `sentinelPassword` or `sentinelPasswordFile`; default none.
-    /// - `tls`: ``UpstreamTLSConfiguration``, and `enabled`: whether TLS is used; default `true` if the section exists.
-    /// - `prefix`: letters, digits, `:`, `-` and `_`; default `cloakroom`.
-    /// - `timeout`: 10ms to 1m; default 500ms.
-    /// - `replicas`: 0 to 5; default 1.
-    /// - Parameter isUsed: Whether this store is selected.
-    init(from scope: ConfigScope, isUsed: Bool) {
-        let defaults = ValkeyConfiguration()
-        let addresses = scope.nonEmptyList("addresses", as: .serverAddress)
-        let tls = scope.section("tls")
-        let isTLSEnabled = tls.value("enabled", as: .flag, default: true)
-        let upstreamTLS = UpstreamTLSConfiguration(from: tls, targets: nil)
-        self.init(
-            addresses: addresses ?? [],
-            topology: scope.value("topology", as: .choice(), default: defaults.topology),
-            sentinelPrimary: scope.optional("sentinelPrimary", as: .name),
-            user: scope.optional("user", as: .text),
-            password: scope.secret("password", as: .password, isRequired: false),
-            sentinelPassword: scope.secret("sentinelPassword", as: .password, isRequired: false),
-            tls: isTLSEnabled ? upstreamTLS : nil,
-            prefix: scope.value("prefix", as: .keyPrefix, default: defaults.prefix),
-            timeout: scope.value(
-                "timeout", as: .duration(.milliseconds(10) ... .seconds(60)), default: defaults.timeout),
-            replicas: scope.value("replicas", as: .integer(0...5), default: defaults.replicas))
-        checkAddresses(addresses, scope)
+extension ValkeyConfiguration: ConfigSection {
+    /// `session.valkey`. `addresses` has 1 to 16 servers, and is required if the store is selected.
+    static let keys: [Key<Self>] = [
+        Key("addresses", \.addresses, .restart) {
+            $1.addresses = $0.nonEmptyList("addresses", as: .serverAddress) ?? []
+        },
+        Key("tls", \.tls, .restart) { scope, valkey in
+            let tls = scope.section("tls")
+            let isEnabled = tls.value("enabled", as: .flag, default: true)
+            let configuration = UpstreamTLSConfiguration(from: tls, targets: nil)
+            valkey.tls = isEnabled ? configuration : nil
+        },
+        Key("topology", \.topology, .choice(), .restart),
+        Key(optional: "sentinelPrimary", \.sentinelPrimary, .name, .restart),
+        Key(optional: "user", \.user, .text, .restart),
+        Key(secret: "password", \.password, .password, .restart),
+        Key(secret: "sentinelPassword", \.sentinelPassword, .password, .restart),
+        Key("prefix", \.prefix, .keyPrefix, .restart),
+        Key("timeout", \.timeout, .duration(.milliseconds(10) ... .seconds(60)), .restart),
+        Key("replicas", \.replicas, .integer(0...5), .restart),
+    ]
+
+    /// Reports missing addresses.
+    static func reportIfMissing(_ scope: ConfigScope) {
+        guard !scope.isSet("addresses") else { return }
+        scope.reading.reportMissing(
+            scope.path + ["addresses"],
+            ConfigValueError(
+                "required key missing: the store valkey connects to a server",
+                "write a list such as [127.0.0.1:6379]"))
+    }
+
+    func check(_ scope: ConfigScope) {
+        checkAddresses(scope)
         checkTopology(scope)
-        if isUsed, !scope.isSet("addresses") {
-            scope.reading.reportMissing(
-                scope.path + ["addresses"],
-                ConfigValueError(
-                    "required key missing: the store valkey connects to a server",
-                    "write a list such as [127.0.0.1:6379]"))
-        }
         if sentinelPrimary == nil, !scope.isInvalid("sentinelPrimary") {
             for name in ["sentinelPassword", "sentinelPasswordFile"] where scope.isSetExplicitly(name) {
                 scope.report(
@@ -103,8 +94,7 @@ extension ValkeyConfiguration {
         }
     }
 
-    private func checkAddresses(_ addresses: [HostAndPort]?, _ scope: ConfigScope) {
-        guard let addresses else { return }
+    private func checkAddresses(_ scope: ConfigScope) {
         if addresses.count > 16 {
             scope.report(
                 ConfigValueError("must be at most 16 addresses, not \(addresses.count)", "keep 16 or fewer"),

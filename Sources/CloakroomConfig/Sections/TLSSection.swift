@@ -1,29 +1,19 @@
 import CloakroomCore
 
-/// `listeners.#.tls`: TLS of a listener.
-///
-/// - `certificateFile`, `keyFile`: PEM files. Required.
-/// - `additionalCertificates`: a list of `certificateFile` and `keyFile`, both required; selected by SNI.
-/// - `minimumVersion`: `1.2` (default) or `1.3`.
-/// - `cipherSuites`: registered names of TLS 1.2 suites. Default: all of ``TLSCipherSuite``.
-/// - `clientCertificates.caFile`: PEM file. Required within `clientCertificates`.
-/// - `clientCertificates.mode`: `required` (default) or `optional`.
-struct TLSSection {
-    /// `nil` if the section is absent or invalid.
-    let configuration: ListenerTLSConfiguration?
-
-    init(from scope: ConfigScope) {
+extension ListenerTLSConfiguration {
+    /// `tls` of a listener. `certificateFile` and `keyFile` are required, also of each additional certificate, which is
+    /// selected by SNI.
+    /// - Returns: `nil` if the section is absent or invalid.
+    init?(from scope: ConfigScope) {
         let certificate = CertificateConfiguration(from: scope)
         let more = scope.items("additionalCertificates").compactMap { CertificateConfiguration(from: $0) }
         let version = scope.value("minimumVersion", as: .choice(), default: TLSVersion.tls12)
         let suites = Self.cipherSuites(scope, minimumVersion: version)
         let clients = ClientCertificateConfiguration(from: scope.section("clientCertificates"))
-        configuration = certificate.map { certificate in
-            ListenerTLSConfiguration(
-                certificateFile: certificate.certificateFile, keyFile: certificate.keyFile,
-                additionalCertificates: more,
-                minimumVersion: version, cipherSuites: suites, clientCertificates: clients)
-        }
+        guard let certificate else { return nil }
+        self.init(
+            certificateFile: certificate.certificateFile, keyFile: certificate.keyFile, additionalCertificates: more,
+            minimumVersion: version, cipherSuites: suites, clientCertificates: clients)
     }
 
     private static func cipherSuites(_ scope: ConfigScope, minimumVersion: TLSVersion) -> [TLSCipherSuite] {

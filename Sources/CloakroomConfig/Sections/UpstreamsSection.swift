@@ -16,7 +16,11 @@ struct UpstreamsSection {
         if named.isEmpty, !root.reading.invalidKeys.contains(["upstreams"]) {
             root.reading.reportMissing(["upstreams"])
         }
-        configurations = named.map { UpstreamConfiguration(named: $0.name, from: $0.scope) }
+        configurations = named.map { name, scope in
+            var upstream = UpstreamConfiguration(name: name, targets: [])
+            upstream.read(from: scope)
+            return upstream
+        }
         scopes = named.map(\.scope)
         var variables: [String: String] = [:]
         for (name, scope) in named {
@@ -42,49 +46,49 @@ struct UpstreamsSection {
     }
 }
 
-extension UpstreamConfiguration {
-    /// One upstream.
-    ///
-    /// - `targets`: see ``UpstreamTargetsSection``. Required.
-    /// - `tls`: TLS settings for `https` targets; default none.
-    /// - `zone`: the zone of the gateway; default none.
-    /// - `protocol`: `http1` (default), `http2`, `h2c` or `auto`.
-    /// - `dns`, `balance`, `health`, `eject`, `inFlight`, `retry`: see their sections. `health` is off by default.
-    /// - `preserveHost`: whether the client's `Host` is forwarded. Default `true`.
-    /// - `apiToken.header`: the field for the API token; default `X-API-TOKEN`.
-    /// - `apiToken.value` or `apiToken.valueFile`: the token. Required within `apiToken`.
-    /// - `signIn`, `refresh`, `revoke`, `user`: token calls; default none.
-    /// - `sessionSource`: the name that sessions store as the issuer of their tokens; tokens are sent to no other
-    ///   upstream. Default: the name of the upstream. Keep it if the upstream is renamed. Change it if the upstream
-    ///   becomes another API, which ends the existing sessions.
-    /// - `pool`: connection limits.
-    /// - `claimHeaders`: see ``ClaimHeadersSection``.
-    init(named name: String, from scope: ConfigScope) {
+extension UpstreamConfiguration: ConfigSection {
+    /// One upstream, which has a name.
+    static let keys: [Key<Self>] = [
+        Key { $1.readTargets($0) },
+        Key(section: "dns", \.dns),
+        Key(section: "balance", \.balance),
+        Key { $1.health = HealthCheckConfiguration(from: $0.section("health"), of: $1, $0) },
+        Key(section: "eject", \.eject),
+        Key(section: "inFlight", \.inFlight),
+        Key(section: "retry", \.retry),
+        Key("preserveHost", \.preserveHost, .flag),
+        Key { $1.apiToken = APIToken(from: $0.section("apiToken")) },
+        Key { $1.signIn = IdentityEndpointConfiguration(.signIn, from: $0.section("signIn")) },
+        Key { $1.refresh = IdentityEndpointConfiguration(.refresh, from: $0.section("refresh")) },
+        Key { $1.revoke = IdentityEndpointConfiguration(.revoke, from: $0.section("revoke")) },
+        Key { $1.user = IdentityEndpointConfiguration(.user, from: $0.section("user")) },
+        // Sessions store it as the issuer of their tokens, which are sent to no other upstream.
+        Key { scope, upstream in
+            let name = scope.value("sessionSource", as: .name, default: upstream.name)
+            upstream.sessionSource = name == upstream.name ? nil : name
+        },
+        Key(section: "pool", \.pool),
+        Key { $1.claimHeaders = ClaimHeadersSection.headers($0) },
+    ]
+
+    /// The targets, and the keys that they are checked against.
+    private mutating func readTargets(_ scope: ConfigScope) {
         let list = UpstreamTargetsSection(from: scope)
-        let targets = list.targets
-        let tls = UpstreamTLSConfiguration(from: scope.section("tls"), targets: targets)
-        let zone = scope.optional("zone", as: .name)
-        let version = scope.value("protocol", as: .choice(), default: UpstreamProtocol.http1)
-        list.check(zone: zone, protocolVersion: version)
-        self.init(
-            name: name, targets: targets ?? [], tls: tls, zone: zone, protocolVersion: version,
-            dns: DNSConfiguration(from: scope.sectionWithDefaults("dns")),
-            balance: BalanceConfiguration(from: scope.sectionWithDefaults("balance")),
-            health: HealthCheckConfiguration(
-                from: scope.section("health"), upstream: scope, protocolVersion: version, targets: targets),
-            eject: EjectionConfiguration(from: scope.sectionWithDefaults("eject")),
-            inFlight: InFlightConfiguration(from: scope.sectionWithDefaults("inFlight")),
-            retry: RetryConfiguration(from: scope.sectionWithDefaults("retry")),
-            preserveHost: scope.value("preserveHost", as: .flag, default: true),
-            apiToken: APIToken(from: scope.section("apiToken")),
-            signIn: IdentityEndpointConfiguration(.signIn, from: scope.section("signIn")),
-            refresh: IdentityEndpointConfiguration(.refresh, from: scope.section("refresh")),
-            revoke: IdentityEndpointConfiguration(.revoke, from: scope.section("revoke")),
-            user: IdentityEndpointConfiguration(.user, from: scope.section("user")),
-            sessionSource: scope.value("sessionSource", as: .name, default: name),
-            pool: PoolConfiguration(from: scope.sectionWithDefaults("pool"), protocolVersion: version),
-            claimHeaders: ClaimHeadersSection.headers(scope))
+        targets = list.targets ?? []
+        tls = UpstreamTLSConfiguration(from: scope.section("tls"), targets: targets)
+        zone = scope.optional("zone", as: .name)
+        protocolVersion = scope.value("protocol", as: .choice(), default: protocolVersion)
+        list.check(zone: zone, protocolVersion: protocolVersion)
+    }
+
+    func check(_ scope: ConfigScope) {
         checkInFlight(scope)
+        let pool = scope.sectionWithDefaults("pool")
+        guard !protocolVersion.allowsHTTP2, pool.isSet("streamWindow") else { return }
+        pool.warn(
+            ConfigValueError(
+                "has no effect with protocol http1", "leave it out, or write protocol: http2, h2c or auto"),
+            at: "streamWindow")
     }
 
     /// With HTTP/1.1 a connection serves one request at a time.
@@ -98,41 +102,20 @@ extension UpstreamConfiguration {
     }
 }
 
-extension PoolConfiguration {
-    /// Limits of the connections to an upstream.
-    ///
-    /// - `maxConnections`: 1 to 65,535; default 1,024.
-    /// - `maxPending`: 0 to 1,000,000; default 1,024.
-    /// - `pendingTimeout`: 1ms to 1d; default 10s.
-    /// - `idleTimeout`: 1ms to 1d; default 1m.
-    /// - `requestsPerConnection`: 0 to 1,000,000; default 0, which means unlimited.
-    /// - `streamWindow`: 64KiB to 16MiB; default 128KiB. Only for HTTP/2.
-    fileprivate init(from scope: ConfigScope, protocolVersion: UpstreamProtocol) {
-        let defaults = PoolConfiguration()
-        self.init(
-            maxConnections: scope.value("maxConnections", as: .integer(1...65_535), default: defaults.maxConnections),
-            maxPending: scope.value("maxPending", as: .integer(0...1_000_000), default: defaults.maxPending),
-            pendingTimeout: scope.value("pendingTimeout", as: .wait, default: defaults.pendingTimeout),
-            idleTimeout: scope.value("idleTimeout", as: .wait, default: defaults.idleTimeout),
-            requestsPerConnection: scope.value(
-                "requestsPerConnection", as: .integer(0...1_000_000), default: defaults.requestsPerConnection),
-            streamWindow: scope.value(
-                "streamWindow", as: ByteSize.size(65_536...16_777_216), default: defaults.streamWindow))
-        if !protocolVersion.allowsHTTP2, scope.isSet("streamWindow") {
-            scope.warn(
-                ConfigValueError(
-                    "has no effect with protocol http1", "leave it out, or write protocol: http2, h2c or auto"),
-                at: "streamWindow")
-        }
-    }
+extension PoolConfiguration: ConfigSection {
+    /// `pool` of an upstream.
+    static let keys: [Key<Self>] = [
+        Key("maxConnections", \.maxConnections, .integer(1...65_535)),
+        Key("maxPending", \.maxPending, .integer(0...1_000_000)),
+        Key("pendingTimeout", \.pendingTimeout, .wait),
+        Key("idleTimeout", \.idleTimeout, .wait),
+        Key("requestsPerConnection", \.requestsPerConnection, .integer(0...1_000_000)),
+        Key("streamWindow", \.streamWindow, .size(65_536...16_777_216)),
+    ]
 }
 
 extension UpstreamTLSConfiguration {
-    /// TLS towards an upstream. Verification cannot be disabled.
-    ///
-    /// - `caFile`: PEM file with the trusted certificates, instead of those of the system.
-    /// - `certificateFile`, `keyFile`: PEM files of the gateway's own certificate; both or none.
-    /// - `serverName`: the host name for SNI and verification, instead of the target's.
+    /// TLS towards an upstream.
     /// - Parameter targets: The upstream's targets, if valid: without an `https` target this section has no effect.
     /// - Returns: `nil` if the section is absent.
     init?(from scope: ConfigScope, targets: [UpstreamTargetConfiguration]?) {

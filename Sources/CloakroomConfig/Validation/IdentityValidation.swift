@@ -31,7 +31,7 @@ enum IdentityValidation {
                 ConfigValueError("has no effect without identities", "leave it out, or add identities"), at: name)
         }
         for route in routes {
-            if route.onMissingSession == .login, !accounts.configuration.isEnabled {
+            if route.options.onMissingSession == .login, !accounts.configuration.isEnabled {
                 route.scope.report(
                     ConfigValueError(
                         "login requires an identity or an upstream with signIn", "add identities, or write reject"),
@@ -73,7 +73,7 @@ enum IdentityValidation {
 
     /// What a route needs that sends navigations without a session to sign in.
     private static func checkLogin(_ route: RouteSection) {
-        guard route.onMissingSession == .login else { return }
+        guard route.options.onMissingSession == .login else { return }
         if route.requiresAuthorization == false {
             route.scope.report(
                 ConfigValueError(
@@ -90,7 +90,7 @@ enum IdentityValidation {
     /// After the login the navigation has a session cookie, but no field that a browser adds by itself.
     private static func checkRequiredField(_ routes: [RouteSection], _ crossSite: CrossSiteConfiguration) {
         guard let field = crossSite.requiredField?.name else { return }
-        for route in routes where route.onMissingSession == .login {
+        for route in routes where route.options.onMissingSession == .login {
             route.scope.report(
                 ConfigValueError(
                     "login conflicts with csrf.requireHeader: navigations have no field \(field), so they get 403",
@@ -132,8 +132,8 @@ enum IdentityValidation {
 
     /// The first key of `require` that is set.
     static func requirement(of route: RouteSection) -> String? {
-        if !route.require.claims.isEmpty { return "claims" }
-        if !route.require.acr.isEmpty { return "acr" }
-        return route.require.maxAge == nil ? nil : "maxAge"
+        if !route.options.require.claims.isEmpty { return "claims" }
+        if !route.options.require.acr.isEmpty { return "acr" }
+        return route.options.require.maxAge == nil ? nil : "maxAge"
     }
 }

@@ -4,82 +4,23 @@ public import CloakroomCore
 /// store and the log writer, or values that are announced at the start, such as the drain timeout. All other keys can
 /// change while requests are served.
 enum RestartRequiredKeys {
-    /// A key, or a section with all its keys, and the comparison of two configurations in it.
-    struct FixedKey: Sendable {
-        let path: [String]
-        let differs: @Sendable (GatewayConfiguration, GatewayConfiguration) -> Bool
+    /// All but those of listeners, which are compared one by one; see ``listenerKeys``.
+    static let all: [FixedKey<GatewayConfiguration>] =
+        [FixedKey("admin.enabled") { $0.admin == nil }] + admin
+        + AccountsConfiguration.fixed(below: "accounts", of: \.accounts)
+        + SessionConfiguration.fixed(below: "session", of: \.session)
+        + GatewayConfiguration.keys.flatMap(\.fixed)
 
-        init<Value: Equatable & Sendable>(_ key: String, _ value: @escaping @Sendable (GatewayConfiguration) -> Value) {
-            path = key.split(separator: ".").map(String.init)
-            differs = { value($0) != value($1) }
-        }
-
-        /// A key of the admin listener; not compared if there is no admin listener.
-        init<Value: Equatable & Sendable>(admin key: String, _ value: @escaping @Sendable (AdminConfiguration) -> Value)
-        {
-            path = ["admin", key]
-            differs = { old, new in
-                guard let old = old.admin, let new = new.admin else { return false }
-                return value(old) != value(new)
-            }
+    /// The keys of the admin listener, if there is one before and after a change.
+    private static let admin = AdminConfiguration.keys.flatMap(\.fixed).map { key in
+        FixedKey<GatewayConfiguration>(["admin"] + key.path) { old, new in
+            guard let old = old.admin, let new = new.admin else { return false }
+            return key.differs(old, new)
         }
     }
 
-    /// In the order of the documentation; listeners are compared one by one, see ``listenerKeys``.
-    static let all: [FixedKey] = [
-        FixedKey("admin.enabled") { $0.admin == nil },
-        FixedKey(admin: "address") { $0.address },
-        FixedKey(admin: "token") { $0.token },
-        FixedKey(admin: "tokenScope") { $0.tokenScope },
-        FixedKey(admin: "allowedHosts") { $0.allowedHosts },
-        FixedKey(admin: "tls") { $0.tls },
-        FixedKey("accounts.throttle") { $0.accounts.isThrottled },
-        FixedKey("session.store") { $0.session.store },
-        FixedKey("session.secrets") { $0.session.secrets },
-        FixedKey("session.cacheSize") { $0.session.cacheSize },
-        FixedKey("session.sqlite.path") { $0.session.sqlite.path },
-        FixedKey("session.valkey.addresses") { $0.session.valkey.addresses },
-        FixedKey("session.valkey.topology") { $0.session.valkey.topology },
-        FixedKey("session.valkey.sentinelPrimary") { $0.session.valkey.sentinelPrimary },
-        FixedKey("session.valkey.user") { $0.session.valkey.user },
-        FixedKey("session.valkey.password") { $0.session.valkey.password },
-        FixedKey("session.valkey.sentinelPassword") { $0.session.valkey.sentinelPassword },
-        FixedKey("session.valkey.tls") { $0.session.valkey.tls },
-        FixedKey("session.valkey.prefix") { $0.session.valkey.prefix },
-        FixedKey("session.valkey.timeout") { $0.session.valkey.timeout },
-        FixedKey("session.valkey.replicas") { $0.session.valkey.replicas },
-        FixedKey("session.idleTimeout") { $0.session.idleTimeout },
-        FixedKey("session.absoluteTimeout") { $0.session.absoluteTimeout },
-        FixedKey("session.maxSessions") { $0.session.maxSessions },
-        FixedKey("session.maxSessionsPerAccount") { $0.session.maxSessionsPerAccount },
-        FixedKey("session.cookie.name") { $0.session.cookie.name },
-        FixedKey("session.cookie.secure") { $0.session.cookie.isSecure },
-        FixedKey("session.cookie.sameSite") { $0.session.cookie.sameSite },
-        FixedKey("limits.connections") { $0.limits.connections },
-        FixedKey("limits.connectionsPerAddress") { $0.limits.connectionsPerAddress },
-        FixedKey("timeouts.identity") { $0.timeouts.identity },
-        FixedKey("timeouts.drain") { $0.timeouts.drain },
-        FixedKey("trustedProxies") { $0.trustedProxies },
-        FixedKey("logging.format") { $0.logging.format },
-        FixedKey("logging.accessLog") { $0.logging.accessLog },
-        FixedKey("telemetry.buckets") { $0.metrics.buckets },
-        FixedKey("tracing.exporter") { $0.tracing.exporter },
-        FixedKey("tracing.sampler") { [$0.tracing.sampler.root.rawValue, "\($0.tracing.sampler.isParentBased)"] },
-        FixedKey("tracing.ratio") { $0.tracing.sampler.ratio },
-        FixedKey("tracing.serviceName") { $0.tracing.serviceName },
-        FixedKey("tracing.resourceAttributes") { $0.tracing.resourceAttributes },
-        FixedKey("tracing.otlp.endpoint") { $0.tracing.otlp.endpoint },
-        FixedKey("tracing.otlp.caFile") { $0.tracing.otlp.caFile },
-        FixedKey("tracing.otlp.headers") { $0.tracing.otlp.headers },
-        FixedKey("tracing.otlp.timeout") { $0.tracing.otlp.timeout },
-        FixedKey("tracing.otlp.queueLimit") { $0.tracing.otlp.queueLimit },
-        FixedKey("tracing.otlp.batchLimit") { $0.tracing.otlp.batchLimit },
-        FixedKey("tracing.otlp.interval") { $0.tracing.otlp.interval },
-        FixedKey("eventLoops") { $0.eventLoops },
-    ]
-
     /// The keys of a listener's socket. Certificates, versions and cipher suites can change.
-    static func listenerKeys(_ index: Int) -> [FixedKey] {
+    static func listenerKeys(_ index: Int) -> [FixedKey<GatewayConfiguration>] {
         let listener: @Sendable (GatewayConfiguration) -> ListenerConfiguration? = { configuration in
             configuration.listeners.indices.contains(index) ? configuration.listeners[index] : nil
         }

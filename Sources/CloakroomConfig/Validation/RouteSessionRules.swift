@@ -11,7 +11,7 @@ struct RouteSessionRules {
     func check() {
         guard let upstream = route.upstream else { return }
         let key: String
-        if route.inject.contains(.bearer) {
+        if route.options.inject.contains(.bearer) {
             key = "inject"
         } else if route.requiresAuthorization == true {
             key = "requiresAuthorization"
@@ -30,7 +30,7 @@ struct RouteSessionRules {
         for case .provider(let index) in accounts.identities {
             guard let identity = identities.items[index].configuration else { return nil }
             let isServed =
-                !route.inject.contains(.bearer) || identity.tokensFor.contains(upstream)
+                !route.options.inject.contains(.bearer) || identity.tokensFor.contains(upstream)
                 || identity.exchanges.contains { $0.upstream == upstream }
             if isServed { found.append(identity) }
         }
@@ -86,7 +86,7 @@ struct RouteSessionRules {
                 at: key, becauseOf: [["identities"], ["accounts", "identities"]])
             return
         }
-        for claim in route.require.claims where !providers.contains(where: { $0.keeps(claim.name) }) {
+        for claim in route.options.require.claims where !providers.contains(where: { $0.keeps(claim.name) }) {
             require.sectionWithDefaults("claims").report(
                 ConfigValueError(
                     "requires a claim that no identity keeps: no session could use the route",

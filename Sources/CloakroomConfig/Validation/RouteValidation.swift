@@ -48,7 +48,7 @@ enum RouteValidation {
     }
 
     private static func checkAPIToken(_ route: RouteSection, upstreams: UpstreamsSection) {
-        guard route.inject.contains(.apiToken), let upstream = route.upstream else { return }
+        guard route.options.inject.contains(.apiToken), let upstream = route.upstream else { return }
         let scope = upstreams.scopes[upstream]
         guard !scope.reading.isSectionSet(scope.path + ["apiToken"]) else { return }
         let name = upstreams.names[upstream]
@@ -87,7 +87,7 @@ enum RouteValidation {
         let tokens = Set(upstreams.tokenHeaders.map(ClaimHeadersSection.folded))
         let claims = Set(
             upstreams.configurations.flatMap { $0.claimHeaders.map { ClaimHeadersSection.folded($0.name) } })
-        for name in route.passFields {
+        for name in route.options.passFields {
             let folded = ClaimHeadersSection.folded(name)
             guard tokens.contains(folded) || claims.contains(folded) else { continue }
             let other = tokens.contains(folded) ? "the field of an API token" : "a claim header"
@@ -145,10 +145,12 @@ enum WideRouteRules {
             $0.route != nil && $0.scope.reading.problems.isEmpty && $0.scope.reading.missing.isEmpty
                 && $0.scope.reading.consequences.isEmpty
         }
-        let strictness = RouteStrictness.compare(
-            GatewayConfiguration(
-                listeners: [], upstreams: upstreams.configurations, routes: isValid ? routes.compactMap(\.route) : [],
-                accounts: accounts, identities: identities))
+        var configuration = GatewayConfiguration.defaults
+        configuration.upstreams = upstreams.configurations
+        configuration.routes = isValid ? routes.compactMap(\.route) : []
+        configuration.accounts = accounts
+        configuration.identities = identities
+        let strictness = RouteStrictness.compare(configuration)
         for (index, route) in routes.enumerated() {
             guard let pattern = route.pattern else { continue }
             // An invalid path is reported only once.
@@ -240,7 +242,8 @@ enum WideRouteRules {
 
     /// A public wildcard route that injects tokens.
     private static func checkBearer(_ route: RouteSection, _ pattern: PathPattern) {
-        guard route.requiresAuthorization == false, route.inject.contains(.bearer), pattern.segments.last == .wildcard
+        guard route.requiresAuthorization == false, route.options.inject.contains(.bearer),
+            pattern.segments.last == .wildcard
         else { return }
         route.scope.warn(
             ConfigValueError(

@@ -8,7 +8,7 @@ enum RouteProtocolRules {
             guard let index = route.upstream else { continue }
             let upstream = upstreams.configurations[index]
             let key = upstreams.scopes[index].path + ["protocol"]
-            if route.allowsWebSocket, upstream.protocolVersion == .h2c {
+            if route.options.allowsWebSocket, upstream.protocolVersion == .h2c {
                 route.scope.report(
                     ConfigValueError(
                         "conflicts with protocol h2c of upstream \(DiagnosticText.quoted(upstream.name)):"
@@ -16,7 +16,7 @@ enum RouteProtocolRules {
                         "write \(key.joined(separator: ".")): http1, or name another upstream"),
                     at: "websocket", becauseOf: [key])
             }
-            if route.grpc { check(route, grpcTo: upstream, key, listeners) }
+            if route.options.grpc { check(route, grpcTo: upstream, key, listeners) }
         }
     }
 
@@ -42,7 +42,7 @@ enum RouteProtocolRules {
         if let methods = route.methods, !methods.contains("POST") {
             route.scope.report(ConfigValueError("a gRPC call is a POST", "add POST to methods"), at: "grpc")
         }
-        if route.allowsWebSocket {
+        if route.options.allowsWebSocket {
             route.scope.report(ConfigValueError("conflicts with websocket", "keep one of the two"), at: "grpc")
         }
         if !listeners.isEmpty, listeners.allSatisfy({ !$0.http2 }) {

@@ -3,65 +3,39 @@
 /// Folder `Configuration/`: the validated values of all keys, by section, with their defaults. `CloakroomConfig`
 /// creates them; all other modules receive them.
 public struct GatewayConfiguration: Sendable, Equatable {
+    /// The defaults of all keys, without the required listeners, upstreams and routes.
+    public static let defaults = Self()
+
     /// The listeners for clients. At least one.
-    public var listeners: [ListenerConfiguration]
+    public var listeners: [ListenerConfiguration] = []
     /// The admin listener for operators; `nil` disables it.
     public var admin: AdminConfiguration?
     /// The providers that sign users in. Empty by default.
-    public var identities: [IdentityConfiguration]
+    public var identities: [IdentityConfiguration] = []
     /// The upstreams. Routes and ``accounts`` name them by index.
-    public var upstreams: [UpstreamConfiguration]
+    public var upstreams: [UpstreamConfiguration] = []
     /// The routes, in the order of the file.
-    public var routes: [Route]
+    public var routes: [Route] = []
     /// The gateway's own endpoints for sign-in and sign-out.
-    public var accounts: AccountsConfiguration
+    public var accounts = AccountsConfiguration()
     /// Sessions and their cookie.
-    public var session: SessionConfiguration
+    public var session = SessionConfiguration()
     /// Protection against cross-site requests.
-    public var crossSite: CrossSiteConfiguration
+    public var crossSite = CrossSiteConfiguration()
     /// Limits beyond which a request is rejected.
-    public var limits: LimitsConfiguration
+    public var limits = LimitsConfiguration()
     /// Timeouts.
-    public var timeouts: TimeoutsConfiguration
+    public var timeouts = TimeoutsConfiguration()
     /// Peers whose `Forwarded`, `X-Forwarded-*`, `X-Request-Id` and `traceparent` fields are trusted. Empty by default.
-    public var trustedProxies: [CIDRBlock]
+    public var trustedProxies: [CIDRBlock] = []
     /// Logs.
-    public var logging: LoggingConfiguration
+    public var logging = LoggingConfiguration()
     /// Metrics.
-    public var metrics: MetricsConfiguration
+    public var metrics = MetricsConfiguration()
     /// Traces.
-    public var tracing: TracingConfiguration
+    public var tracing = TracingConfiguration()
     /// The number of event loops; `nil` is one for each core.
     public var eventLoops: Int?
-
-    /// Creates a configuration. Parameters with a safe default may be omitted.
-    public init(
-        listeners: [ListenerConfiguration], admin: AdminConfiguration? = nil, upstreams: [UpstreamConfiguration],
-        routes: [Route],
-        accounts: AccountsConfiguration = AccountsConfiguration(),
-        session: SessionConfiguration = SessionConfiguration(),
-        crossSite: CrossSiteConfiguration = CrossSiteConfiguration(),
-        limits: LimitsConfiguration = LimitsConfiguration(), timeouts: TimeoutsConfiguration = TimeoutsConfiguration(),
-        trustedProxies: [CIDRBlock] = [], logging: LoggingConfiguration = LoggingConfiguration(),
-        tracing: TracingConfiguration = TracingConfiguration(), eventLoops: Int? = nil,
-        identities: [IdentityConfiguration] = [], metrics: MetricsConfiguration = MetricsConfiguration()
-    ) {
-        self.listeners = listeners
-        self.admin = admin
-        self.upstreams = upstreams
-        self.routes = routes
-        self.accounts = accounts
-        self.session = session
-        self.crossSite = crossSite
-        self.limits = limits
-        self.timeouts = timeouts
-        self.trustedProxies = trustedProxies
-        self.logging = logging
-        self.metrics = metrics
-        self.tracing = tracing
-        self.eventLoops = eventLoops
-        self.identities = identities
-    }
 }
 
 /// A host and a port to listen on or to connect to.
@@ -103,12 +77,12 @@ public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
 public struct CrossSiteConfiguration: Sendable, Equatable {
     /// Other origins from which unsafe requests with a cookie are accepted: `https://host` or `https://host:port`, as
     /// browsers write them (RFC 6454 §6.2).
-    public var trustedOrigins: [String]
+    public var trustedOrigins: [String] = []
     /// A static field that every request with a session cookie must contain; `nil` for none. Other sites cannot set it
     /// without a preflight (the Fetch standard, CORS-preflight).
     public var requiredField: RequiredField?
     /// Origins whose pages may read responses, cookies included; empty disables CORS. Trusted for unsafe requests too.
-    public var corsOrigins: [String]
+    public var corsOrigins: [String] = []
 
     /// A field and its value.
     public struct RequiredField: Sendable, Equatable {
@@ -122,14 +96,5 @@ public struct CrossSiteConfiguration: Sendable, Equatable {
             self.name = name
             self.value = value
         }
-    }
-
-    /// Creates a configuration.
-    public init(
-        trustedOrigins: [String] = [], requiredField: RequiredField? = nil, corsOrigins: [String] = []
-    ) {
-        self.trustedOrigins = trustedOrigins
-        self.requiredField = requiredField
-        self.corsOrigins = corsOrigins
     }
 }

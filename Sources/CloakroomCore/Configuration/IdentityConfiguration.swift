@@ -21,17 +21,9 @@ public struct IdentityConfiguration: Sendable, Equatable {
     /// The claims that a session keeps.
     public struct KeptClaims: Sendable, Equatable {
         /// The names of the claims, at most 32.
-        public var claims: [String]
+        public var claims = ["name", "preferred_username", "email", "email_verified", "groups"]
         /// The maximum size of all claims as JSON in bytes, 0...16,384; a user with larger claims cannot sign in.
-        public var bytes: Int
-
-        /// Creates the setting.
-        public init(
-            claims: [String] = ["name", "preferred_username", "email", "email_verified", "groups"], bytes: Int = 4_096
-        ) {
-            self.claims = claims
-            self.bytes = bytes
-        }
+        public var bytes = 4_096
     }
 
     /// A token exchange for one upstream (RFC 8693).
@@ -57,32 +49,19 @@ public struct IdentityConfiguration: Sendable, Equatable {
     /// The logout at the provider (OpenID Connect RP-Initiated Logout 1.0).
     public struct Logout: Sendable, Equatable {
         /// Whether a sign-out continues at the provider.
-        public var isEnabled: Bool
+        public var isEnabled = true
         /// Whether the ID token is kept for `id_token_hint`: about 1 KB for each session.
-        public var sendsHint: Bool
+        public var sendsHint = true
         /// The path at the gateway where the provider sends the browser afterwards.
-        public var returnTo: String
-
-        /// Creates the setting.
-        public init(isEnabled: Bool = true, sendsHint: Bool = true, returnTo: String = "/") {
-            self.isEnabled = isEnabled
-            self.sendsHint = sendsHint
-            self.returnTo = returnTo
-        }
+        public var returnTo = "/"
     }
 
     /// Logouts that the provider reports (OpenID Connect Back-Channel Logout 1.0).
     public struct BackChannel: Sendable, Equatable {
         /// Whether the endpoint exists.
-        public var isEnabled: Bool
+        public var isEnabled = true
         /// The maximum age of a logout token, 10 s to 10 min.
-        public var maximumAge: Duration
-
-        /// Creates the setting.
-        public init(isEnabled: Bool = true, maximumAge: Duration = .seconds(120)) {
-            self.isEnabled = isEnabled
-            self.maximumAge = maximumAge
-        }
+        public var maximumAge: Duration = .seconds(120)
     }
 
     /// A configured parameter of the authorization request.
@@ -108,71 +87,51 @@ public struct IdentityConfiguration: Sendable, Equatable {
 
     /// The name, unique among identities and upstreams that sign users in.
     public var name: String
-    /// The name that users see on the sign-in page; ``name`` by default.
-    public var label: String
     /// The issuer, compared by bytes (OpenID Connect Discovery §4.3).
     public var issuer: String
     /// The registration of the gateway at the provider.
     public var client: IdentityClientConfiguration
     /// The requested scopes; `openid` is among them.
-    public var scopes: [String]
+    public var scopes = ["openid", "profile", "email"]
     /// More parameters of the authorization request.
-    public var parameters: [Parameter]
+    public var parameters: [Parameter] = []
     /// Whether authorization requests are pushed.
-    public var pushed: PushedRequests
+    public var pushed: PushedRequests = .auto
     /// The algorithms with which the provider may sign tokens. At least one.
-    public var algorithms: [SignatureAlgorithm]
+    public var algorithms = SignatureAlgorithm.defaults
     /// The permitted difference of the clocks, 0 s to 5 min.
-    public var clockSkew: Duration
+    public var clockSkew: Duration = .seconds(30)
     /// Where the claims come from.
-    public var userSource: UserSource
+    public var userSource: UserSource = .idToken
     /// The claims that sessions keep.
-    public var keep: KeptClaims
+    public var keep = KeptClaims()
     /// Indices of the upstreams that receive the access token if a route injects `bearer`.
-    public var tokensFor: [Int]
+    public var tokensFor: [Int] = []
     /// Token exchanges, at most one for each upstream.
-    public var exchanges: [Exchange]
+    public var exchanges: [Exchange] = []
     /// The error codes of a token refresh that end the session (RFC 6749 §5.2), or
     /// ``IdentityEndpointConfiguration/any400``.
-    public var endsOn: [String]
+    public var endsOn = ["invalid_grant"]
     /// The logout at the provider.
-    public var logout: Logout
+    public var logout = Logout()
     /// Logouts that the provider reports.
-    public var backChannel: BackChannel
+    public var backChannel = BackChannel()
+    /// The name that users see on the sign-in page; `nil` is ``name``. See ``displayName``.
+    public var label: String?
     /// PEM file of the trust roots for connections to the provider; `nil` uses the system's trust roots.
     public var caFile: String?
 
-    /// Creates an identity. Parameters with a default may be omitted.
-    public init(
-        name: String, issuer: String, client: IdentityClientConfiguration,
-        scopes: [String] = ["openid", "profile", "email"], parameters: [Parameter] = [],
-        pushed: PushedRequests = .auto, algorithms: [SignatureAlgorithm] = SignatureAlgorithm.defaults,
-        clockSkew: Duration = .seconds(30), userSource: UserSource = .idToken, keep: KeptClaims = KeptClaims(),
-        tokensFor: [Int] = [], exchanges: [Exchange] = [], endsOn: [String] = ["invalid_grant"],
-        logout: Logout = Logout(), backChannel: BackChannel = BackChannel(), label: String? = nil,
-        caFile: String? = nil
-    ) {
-        self.name = name
-        self.label = label ?? name
-        self.issuer = issuer
-        self.client = client
-        self.scopes = scopes
-        self.parameters = parameters
-        self.pushed = pushed
-        self.algorithms = algorithms
-        self.clockSkew = clockSkew
-        self.userSource = userSource
-        self.keep = keep
-        self.tokensFor = tokensFor
-        self.exchanges = exchanges
-        self.endsOn = endsOn
-        self.logout = logout
-        self.backChannel = backChannel
-        self.caFile = caFile
-    }
-
+    /// The name that users see on the sign-in page.
+    public var displayName: String { label ?? name }
     /// The source of the sessions that are signed in to at the provider.
     public var source: SessionSource { SessionSource(identity: name, issuer: issuer) }
+}
+
+extension IdentityConfiguration {
+    /// Creates an identity with the defaults of all other keys.
+    public init(name: String, issuer: String, client: IdentityClientConfiguration) {
+        self.init(name: name, issuer: issuer, client: client, label: nil)
+    }
 }
 
 /// The registration of the gateway at a provider: a confidential client (RFC 6749 §2.1).
@@ -262,18 +221,12 @@ public enum SignatureAlgorithm: String, Sendable, Hashable, CaseIterable {
 /// How users sign in at a provider.
 public struct LoginConfiguration: Sendable, Equatable {
     /// The maximum duration of a login, 1 to 30 min.
-    public var timeout: Duration
+    public var timeout: Duration = .seconds(600)
     /// The maximum number of logins in progress of one browser; a further one replaces the oldest. Each has a
     /// cookie, so their number is that of a few tabs.
     public static let pending = 3
     /// The path where the browser continues if the login did not request another.
-    public var returnTo: String
-
-    /// Creates the setting.
-    public init(timeout: Duration = .seconds(600), returnTo: String = "/") {
-        self.timeout = timeout
-        self.returnTo = returnTo
-    }
+    public var returnTo = "/"
 }
 
 /// What users may sign in with.

@@ -34,19 +34,15 @@ public struct IdentityEndpointConfiguration: Sendable, Equatable {
 
     /// The names of the members that carry credentials in a JSON object or a form. Ignored for other formats.
     public struct MemberNames: Sendable, Equatable {
-        /// The user name of a sign-in.
-        public var name: String
-        /// The password of a sign-in.
-        public var password: String
-        /// The refresh token of a refresh or a revocation.
-        public var refreshToken: String
+        /// The names of an upstream that documents no others.
+        public static let defaults = Self()
 
-        /// Creates names, each of 1 to 64 bytes.
-        public init(name: String = "email", password: String = "password", refreshToken: String = "refreshToken") {
-            self.name = name
-            self.password = password
-            self.refreshToken = refreshToken
-        }
+        /// The user name of a sign-in, like the others 1 to 64 bytes.
+        public var name = "email"
+        /// The password of a sign-in.
+        public var password = "password"
+        /// The refresh token of a refresh or a revocation.
+        public var refreshToken = "refreshToken"
     }
 
     /// A member that every request of a call contains unchanged.
@@ -104,16 +100,13 @@ public struct IdentityEndpointConfiguration: Sendable, Equatable {
             }
         }
 
+        /// Every 2xx response means success.
+        public static let defaults = Self()
+
         /// The statuses, 200...299; `nil` is all of them.
         public var statuses: Set<Int>?
         /// The condition on the body; `nil` if the status is sufficient.
         public var member: Member?
-
-        /// Creates a rule.
-        public init(statuses: Set<Int>? = nil, member: Member? = nil) {
-            self.statuses = statuses
-            self.member = member
-        }
     }
 
     /// The word in ``endsOn`` for any 400 or 401 without a code of the gateway's own fault.
@@ -155,9 +148,9 @@ public struct IdentityEndpointConfiguration: Sendable, Equatable {
     /// Creates an identity call. Omitted paths are the usual ones of the credential format.
     public init(
         method: String = "POST", path: String, credentials: CredentialFormat = .bearer,
-        members: MemberNames = MemberNames(), fixedMembers: [FixedMember] = [], client: Client? = nil,
+        members: MemberNames = .defaults, fixedMembers: [FixedMember] = [], client: Client? = nil,
         accessToken: String? = nil, refreshToken: String? = nil, expiresIn: String? = nil,
-        success: SuccessRule = SuccessRule(), errorCode: String = "error", rejectedStatuses: Set<Int>? = nil,
+        success: SuccessRule = .defaults, errorCode: String = "error", rejectedStatuses: Set<Int>? = nil,
         endsOn: Set<String>? = nil, userID: String = "id"
     ) {
         self.method = method

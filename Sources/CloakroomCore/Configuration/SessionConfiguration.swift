@@ -11,56 +11,32 @@ public struct SessionConfiguration: Sendable, Equatable {
     }
 
     /// Where sessions are kept.
-    public var store: Store
+    public var store: Store = .memory
     /// The maximum time without a use.
-    public var idleTimeout: Duration
+    public var idleTimeout: Duration = .seconds(15 * 60)
     /// The maximum lifetime of a session.
-    public var absoluteTimeout: Duration
+    public var absoluteTimeout: Duration = .seconds(8 * 3_600)
     /// The maximum number of sessions, 1...100,000,000; beyond it sign-ins are rejected with 503.
-    public var maxSessions: Int
+    public var maxSessions = 1_000_000
     /// The maximum number of sessions of an account, 1...10,000; a further sign-in ends the oldest session.
-    public var maxSessionsPerAccount: Int
+    public var maxSessionsPerAccount = 100
     /// The gateway's secrets, the newest first: at least 32 bytes each. Sessions are sealed under the newest and opened
     /// under any of them. At most 8; at least one for stores outside the process.
-    public var secrets: [Secret]
+    public var secrets: [Secret] = []
     /// The maximum number of decrypted sessions that are cached if the store is outside the process, 1...100,000,000.
-    public var cacheSize: Int
+    public var cacheSize = 100_000
     /// The configuration of the `sqlite` store.
-    public var sqlite: SQLiteConfiguration
+    public var sqlite = SQLiteConfiguration()
     /// The configuration of the `valkey` store.
-    public var valkey: ValkeyConfiguration
+    public var valkey = ValkeyConfiguration()
     /// The cookie.
-    public var cookie: CookieConfiguration
-
-    /// Creates a session configuration.
-    public init(
-        store: Store = .memory, idleTimeout: Duration = .seconds(15 * 60),
-        absoluteTimeout: Duration = .seconds(8 * 3_600), maxSessions: Int = 1_000_000, maxSessionsPerAccount: Int = 100,
-        secrets: [Secret] = [], cacheSize: Int = 100_000, sqlite: SQLiteConfiguration = SQLiteConfiguration(),
-        valkey: ValkeyConfiguration = ValkeyConfiguration(), cookie: CookieConfiguration = CookieConfiguration()
-    ) {
-        self.store = store
-        self.idleTimeout = idleTimeout
-        self.absoluteTimeout = absoluteTimeout
-        self.maxSessions = maxSessions
-        self.maxSessionsPerAccount = maxSessionsPerAccount
-        self.secrets = secrets
-        self.cacheSize = cacheSize
-        self.sqlite = sqlite
-        self.valkey = valkey
-        self.cookie = cookie
-    }
+    public var cookie = CookieConfiguration()
 }
 
 /// Sessions in a SQLite file.
 public struct SQLiteConfiguration: Sendable, Equatable {
     /// The database file; created if it does not exist. SQLite creates two more files next to it.
-    public var path: String
-
-    /// Creates a configuration.
-    public init(path: String = "") {
-        self.path = path
-    }
+    public var path = ""
 }
 
 /// Sessions in a Valkey or Redis server, version 6 or later.
@@ -79,9 +55,9 @@ public struct ValkeyConfiguration: Sendable, Equatable {
 
     /// The address of the server, of the sentinels that report the primary, or of some servers of the cluster. At least
     /// one.
-    public var addresses: [HostAndPort]
+    public var addresses: [HostAndPort] = []
     /// How the servers are organized.
-    public var topology: Topology
+    public var topology: Topology = .auto
     /// The sentinels' name for the primary; `nil` without sentinels.
     public var sentinelPrimary: String?
     /// The ACL user; `nil` is the default user.
@@ -94,35 +70,15 @@ public struct ValkeyConfiguration: Sendable, Equatable {
     /// roots.
     public var tls: UpstreamTLSConfiguration?
     /// The prefix of all keys: letters, digits, `:`, `-` and `_`.
-    public var prefix: String
+    public var prefix = "cloakroom"
     /// The timeout of a command, 10 ms to 60 s.
-    public var timeout: Duration
+    public var timeout: Duration = .milliseconds(500)
     /// The number of the server's replicas that have to confirm that a session was created, refreshed or ended, 0 to 5;
     /// 0 waits for none.
-    public var replicas: Int
+    public var replicas = 1
     /// The maximum time to wait for these confirmations, 10 ms to 10 s. Not configurable: the wait delays sign-ins, and a
     /// write without confirmations is no error.
-    public var replicationTimeout: Duration
-
-    /// Creates a configuration.
-    public init(
-        addresses: [HostAndPort] = [], topology: Topology = .auto, sentinelPrimary: String? = nil,
-        user: String? = nil, password: Secret? = nil, sentinelPassword: Secret? = nil,
-        tls: UpstreamTLSConfiguration? = nil, prefix: String = "cloakroom", timeout: Duration = .milliseconds(500),
-        replicas: Int = 1, replicationTimeout: Duration = .milliseconds(200)
-    ) {
-        self.addresses = addresses
-        self.topology = topology
-        self.sentinelPrimary = sentinelPrimary
-        self.user = user
-        self.password = password
-        self.sentinelPassword = sentinelPassword
-        self.tls = tls
-        self.prefix = prefix
-        self.timeout = timeout
-        self.replicas = replicas
-        self.replicationTimeout = replicationTimeout
-    }
+    public var replicationTimeout: Duration = .milliseconds(200)
 }
 
 /// The session cookie. It is always `HttpOnly` and never has a `Domain`.
@@ -135,15 +91,18 @@ public struct CookieConfiguration: Sendable, Equatable {
         case lax = "Lax"
     }
 
+    /// The defaults of all keys.
+    public static let defaults = Self()
+
     /// The cookie name. For the prefix `__Host-` browsers enforce `Secure`, `Path=/` and no `Domain` (RFC 6265bis
     /// §4.1.3).
-    public var name: String
+    public var name = "__Host-cloakroom"
     /// Whether the cookie has the `Secure` attribute. Only development on loopback omits it.
-    public var isSecure: Bool
+    public var isSecure = true
     /// The `SameSite` attribute.
-    public var sameSite: SameSite
+    public var sameSite: SameSite = .strict
     /// Which sign-ins set a cookie that remains after the browser is closed.
-    public var persistence: Persistence
+    public var persistence: Persistence = .never
 
     /// Which sign-ins set a persistent cookie. Its `Max-Age` is the remaining lifetime of the session.
     public enum Persistence: String, Sendable, Hashable, CaseIterable {
@@ -153,17 +112,6 @@ public struct CookieConfiguration: Sendable, Equatable {
         case always
         /// Those that request it.
         case onRequest
-    }
-
-    /// Creates a cookie configuration.
-    public init(
-        name: String = "__Host-cloakroom", isSecure: Bool = true, sameSite: SameSite = .strict,
-        persistence: Persistence = .never
-    ) {
-        self.name = name
-        self.isSecure = isSecure
-        self.sameSite = sameSite
-        self.persistence = persistence
     }
 
     /// The `Max-Age` of the cookie of a session; `nil` for a cookie that is not persistent.
@@ -183,55 +131,35 @@ public struct CookieConfiguration: Sendable, Equatable {
 public struct AccountsConfiguration: Sendable, Equatable {
     /// What users sign in with at the gateway.
     public struct SignInName: Sendable, Equatable {
-        /// The member of the JSON object or the form that holds the name: 1 to 64 bytes, not `password`.
-        public var member: String
-        /// The kind of the name.
-        public var kind: AccountNameKind
+        /// The defaults of all keys.
+        public static let defaults = Self()
 
-        /// Creates a configuration of the name.
-        public init(member: String = "email", kind: AccountNameKind = .email) {
-            self.member = member
-            self.kind = kind
-        }
+        /// The member of the JSON object or the form that holds the name: 1 to 64 bytes, not `password`.
+        public var member = "email"
+        /// The kind of the name.
+        public var kind: AccountNameKind = .email
     }
 
     /// The path prefix of the endpoints, without a trailing slash.
-    public var prefix: String
+    public var prefix = "/auth"
     /// Index of the upstream that signs users in; `nil` disables the endpoints.
-    public var upstream: Int?
+    public var upstream: Int? = 0
     /// What users sign in with.
-    public var name: SignInName
+    public var name = SignInName()
     /// Sentences for users, by problem code.
-    public var messages: [ProblemCode: String]
+    public var messages: [ProblemCode: String] = [:]
     /// Whether sign-in attempts are throttled. Only load tests disable this.
-    public var isThrottled: Bool
+    public var isThrottled = true
     /// The maximum number of sign-in attempts from one address in 10 minutes, successful or not, 0...1,000,000; at most
     /// 20 of them for one account. 0 is unlimited. Ignored if ``isThrottled`` is `false`.
-    public var signInsPerAddress: Int
+    public var signInsPerAddress = 100
     /// The gateway's origin as browsers see it, such as `https://app.example.com`; redirect URIs are made of it. Required
     /// with identities.
     public var publicURL: String?
     /// What users may sign in with, the default first. Empty if no provider is configured.
-    public var identities: [SignInSource]
+    public var identities: [SignInSource] = []
     /// How users sign in at a provider.
-    public var login: LoginConfiguration
-
-    /// Creates a configuration of the endpoints.
-    public init(
-        prefix: String = "/auth", upstream: Int? = 0, name: SignInName = SignInName(),
-        messages: [ProblemCode: String] = [:], isThrottled: Bool = true, signInsPerAddress: Int = 100,
-        publicURL: String? = nil, identities: [SignInSource] = [], login: LoginConfiguration = LoginConfiguration()
-    ) {
-        self.prefix = prefix
-        self.upstream = upstream
-        self.name = name
-        self.messages = messages
-        self.isThrottled = isThrottled
-        self.signInsPerAddress = signInsPerAddress
-        self.publicURL = publicURL
-        self.identities = identities
-        self.login = login
-    }
+    public var login = LoginConfiguration()
 
     /// Whether users can sign in at all, so that the endpoints exist.
     public var isEnabled: Bool { upstream != nil || hasProviders }

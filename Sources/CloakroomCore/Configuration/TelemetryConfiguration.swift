@@ -9,25 +9,18 @@ public struct LoggingConfiguration: Sendable, Equatable {
     }
 
     /// The minimum log level: trace, debug, info, notice, warning, error, critical.
-    public var level: String
+    public var level = "info"
     /// The format of log lines.
-    public var format: Format
+    public var format: Format = .json
     /// Whether requests are logged.
-    public var accessLog: Bool
-
-    /// Creates a logging configuration.
-    public init(level: String = "info", format: Format = .json, accessLog: Bool = true) {
-        self.level = level
-        self.format = format
-        self.accessLog = accessLog
-    }
+    public var accessLog = true
 }
 
 /// Metrics.
 public struct MetricsConfiguration: Sendable, Equatable {
     /// The upper bounds of the buckets of all histograms of durations, in seconds: ascending, 1 to ``maxBuckets`` of
     /// them, each from ``bucketRange``.
-    public var buckets: [Double]
+    public var buckets = Self.defaultBuckets
 
     /// The bounds of OpenTelemetry's HTTP conventions, and bounds from 100 µs for a gateway whose own part of a request
     /// takes less than the lowest of those.
@@ -39,11 +32,6 @@ public struct MetricsConfiguration: Sendable, Equatable {
     public static let maxBuckets = 31
     /// The allowed bounds, in seconds.
     public static let bucketRange = 0.00001...3_600
-
-    /// Creates a configuration.
-    public init(buckets: [Double] = defaultBuckets) {
-        self.buckets = buckets
-    }
 }
 
 /// Traces.
@@ -58,16 +46,19 @@ public struct TracingConfiguration: Sendable, Equatable {
         case otlp
     }
 
+    /// The defaults of all keys.
+    public static let defaults = Self()
+
     /// The exporter of finished spans.
-    public var exporter: Exporter
+    public var exporter: Exporter = .none
     /// Which traces are recorded.
-    public var sampler: SamplerConfiguration
+    public var sampler = SamplerConfiguration()
     /// The resource attribute `service.name`.
-    public var serviceName: String
+    public var serviceName = "cloakroom"
     /// Further resource attributes, in the configured order.
-    public var resourceAttributes: [ResourceAttribute]
+    public var resourceAttributes: [ResourceAttribute] = []
     /// The collector.
-    public var otlp: OTLPConfiguration
+    public var otlp = OTLPConfiguration()
 
     /// A resource attribute of all spans of this process.
     public struct ResourceAttribute: Sendable, Hashable {
@@ -81,19 +72,6 @@ public struct TracingConfiguration: Sendable, Equatable {
             self.name = name
             self.value = value
         }
-    }
-
-    /// Creates a tracing configuration.
-    public init(
-        exporter: Exporter = .none, sampler: SamplerConfiguration = SamplerConfiguration(),
-        serviceName: String = "cloakroom",
-        resourceAttributes: [ResourceAttribute] = [], otlp: OTLPConfiguration = OTLPConfiguration()
-    ) {
-        self.exporter = exporter
-        self.sampler = sampler
-        self.serviceName = serviceName
-        self.resourceAttributes = resourceAttributes
-        self.otlp = otlp
     }
 }
 
@@ -110,37 +88,30 @@ public struct SamplerConfiguration: Sendable, Hashable {
     }
 
     /// The decision for traces that the gateway starts.
-    public var root: Root
+    public var root: Root = .traceIDRatio
     /// The fraction, 0...1; used only for `traceidratio`.
-    public var ratio: Double
+    public var ratio = 0.01
     /// Whether the sampling decision of a trusted peer takes precedence.
-    public var isParentBased: Bool
-
-    /// Creates a sampler: by default one trace in a hundred, or the decision of a trusted peer.
-    public init(root: Root = .traceIDRatio, ratio: Double = 0.01, isParentBased: Bool = true) {
-        self.root = root
-        self.ratio = ratio
-        self.isParentBased = isParentBased
-    }
+    public var isParentBased = true
 }
 
 /// Export of finished spans to a collector: OTLP over HTTP with protobuf bodies. Names and defaults are those of the
 /// OpenTelemetry SDK's variables `OTEL_EXPORTER_OTLP_*` and `OTEL_BSP_*`.
 public struct OTLPConfiguration: Sendable, Equatable {
     /// The whole URL that batches are posted to: `http` or `https`, a host, and a path.
-    public var endpoint: String
+    public var endpoint = "http://localhost:4318/v1/traces"
     /// PEM file of the trust roots for an `https` collector; `nil` uses the system's trust roots.
     public var caFile: String?
     /// Header fields of every export request, such as an API key of the collector.
-    public var headers: [Header]
+    public var headers: [Header] = []
     /// The timeout of one attempt, 1ms...1d.
-    public var timeout: Duration
+    public var timeout: Duration = .seconds(10)
     /// The maximum number of queued spans, 1...1,000,000; further spans are dropped and counted.
-    public var queueLimit: Int
+    public var queueLimit = 2_048
     /// The maximum number of spans in one batch, 1...``queueLimit``.
-    public var batchLimit: Int
+    public var batchLimit = 512
     /// The maximum delay of a span before it is sent, 1ms...1d.
-    public var interval: Duration
+    public var interval: Duration = .seconds(5)
 
     /// A field name and value. The value may be secret.
     public struct Header: Sendable, Equatable {
@@ -154,21 +125,6 @@ public struct OTLPConfiguration: Sendable, Equatable {
             self.name = name
             self.value = value
         }
-    }
-
-    /// Creates a configuration.
-    public init(
-        endpoint: String = "http://localhost:4318/v1/traces", caFile: String? = nil, headers: [Header] = [],
-        timeout: Duration = .seconds(10), queueLimit: Int = 2_048, batchLimit: Int = 512,
-        interval: Duration = .seconds(5)
-    ) {
-        self.endpoint = endpoint
-        self.caFile = caFile
-        self.headers = headers
-        self.timeout = timeout
-        self.queueLimit = queueLimit
-        self.batchLimit = batchLimit
-        self.interval = interval
     }
 
     /// The TLS configuration for an `https` collector.

@@ -11,21 +11,21 @@ public struct UpstreamConfiguration: Sendable, Equatable {
     /// The zone of the gateway; a target in another zone counts as twice as loaded. `nil` ignores the targets' zones.
     public var zone: String?
     /// The HTTP version of the connections.
-    public var protocolVersion: UpstreamProtocol
+    public var protocolVersion: UpstreamProtocol = .http1
     /// How host names are resolved.
-    public var dns: DNSConfiguration
+    public var dns = DNSConfiguration()
     /// How a target is selected.
-    public var balance: BalanceConfiguration
+    public var balance = BalanceConfiguration()
     /// Active health checks; `nil` disables them.
     public var health: HealthCheckConfiguration?
     /// When a target that fails requests is ejected.
-    public var eject: EjectionConfiguration
+    public var eject = EjectionConfiguration()
     /// The maximum number of requests in flight.
-    public var inFlight: InFlightConfiguration
+    public var inFlight = InFlightConfiguration()
     /// Whether and how often a failed request is sent again.
-    public var retry: RetryConfiguration
+    public var retry = RetryConfiguration()
     /// Whether the client's `Host` is forwarded; otherwise the target's own name is sent.
-    public var preserveHost: Bool
+    public var preserveHost = true
     /// The API token that routes with `inject: [apiToken]` add, and that every sign-in call contains.
     public var apiToken: APIToken?
     /// The exchange of credentials for tokens; `nil` if the upstream signs no users in.
@@ -36,48 +36,22 @@ public struct UpstreamConfiguration: Sendable, Equatable {
     public var revoke: IdentityEndpointConfiguration?
     /// How the signed-in user is fetched.
     public var user: IdentityEndpointConfiguration?
-    /// The name recorded in sessions whose tokens this upstream issued; see ``SessionSource``. Only used if the
-    /// upstream signs users in.
-    public var sessionSource: String
+    /// The name recorded in sessions whose tokens this upstream issued; `nil` is its ``name``. See ``source``.
+    public var sessionSource: String?
     /// Limits of the connection pool.
-    public var pool: PoolConfiguration
+    public var pool = PoolConfiguration()
     /// The fields with claims of the user that requests of a session get, at most 32.
-    public var claimHeaders: [ClaimHeader]
+    public var claimHeaders: [ClaimHeader] = []
+}
 
-    /// Creates an upstream.
-    /// - Parameter sessionSource: `nil` is the upstream's name.
-    public init(
-        name: String, targets: [UpstreamTargetConfiguration], tls: UpstreamTLSConfiguration? = nil,
-        zone: String? = nil, protocolVersion: UpstreamProtocol = .http1, dns: DNSConfiguration = DNSConfiguration(),
-        balance: BalanceConfiguration = BalanceConfiguration(), health: HealthCheckConfiguration? = nil,
-        eject: EjectionConfiguration = EjectionConfiguration(),
-        inFlight: InFlightConfiguration = InFlightConfiguration(), retry: RetryConfiguration = RetryConfiguration(),
-        preserveHost: Bool = true, apiToken: APIToken? = nil, signIn: IdentityEndpointConfiguration? = nil,
-        refresh: IdentityEndpointConfiguration? = nil, revoke: IdentityEndpointConfiguration? = nil,
-        user: IdentityEndpointConfiguration? = nil, sessionSource: String? = nil,
-        pool: PoolConfiguration = PoolConfiguration(), claimHeaders: [ClaimHeader] = []
-    ) {
-        self.name = name
-        self.targets = targets
-        self.tls = tls
-        self.zone = zone
-        self.protocolVersion = protocolVersion
-        self.dns = dns
-        self.balance = balance
-        self.health = health
-        self.eject = eject
-        self.inFlight = inFlight
-        self.retry = retry
-        self.preserveHost = preserveHost
-        self.apiToken = apiToken
-        self.signIn = signIn
-        self.refresh = refresh
-        self.revoke = revoke
-        self.user = user
-        self.sessionSource = sessionSource ?? name
-        self.pool = pool
-        self.claimHeaders = claimHeaders
+extension UpstreamConfiguration {
+    /// Creates an upstream with the defaults of all other keys.
+    public init(name: String, targets: [UpstreamTargetConfiguration]) {
+        self.init(name: name, targets: targets, tls: nil)
     }
+
+    /// The source of the sessions whose tokens this upstream issues. Only used if the upstream signs users in.
+    public var source: SessionSource { SessionSource(upstream: sessionSource ?? name) }
 }
 
 /// A static key that an upstream requires in every request.
@@ -96,51 +70,35 @@ public struct APIToken: Sendable, Equatable {
 
 /// Limits of the connections to one upstream, across all event loops.
 public struct PoolConfiguration: Sendable, Equatable {
+    /// The defaults of all keys.
+    public static let defaults = Self()
+
     /// The maximum number of connections, 1...65535.
-    public var maxConnections: Int
+    public var maxConnections = 1_024
     /// The maximum number of requests that wait for a connection, 0...1,000,000; further requests are rejected with
     /// 503.
-    public var maxPending: Int
+    public var maxPending = 1_024
     /// The maximum time that a request waits for a connection; then it is rejected with 503.
-    public var pendingTimeout: Duration
+    public var pendingTimeout: Duration = .seconds(10)
     /// The maximum idle time of a connection.
-    public var idleTimeout: Duration
+    public var idleTimeout: Duration = .seconds(60)
     /// The number of requests after which a connection is closed, 0...1,000,000; 0 is unlimited.
-    public var requestsPerConnection: Int
+    public var requestsPerConnection = 0
     /// The age after which a connection is closed, so that DNS changes take effect; zero is unlimited. Not configurable.
-    public var connectionLifetime: Duration
+    public var connectionLifetime: Duration = .seconds(3_600)
     /// The time after which a queue that was never empty is congested, 1 millisecond to 1 day: longer than a peak that a
     /// queue passes. Not configurable; `pendingTimeout` and `maxPending` are.
-    public var congestedAfter: Duration
+    public var congestedAfter: Duration = .milliseconds(500)
     /// The maximum time that a request waits in a congested queue, 1 millisecond to 1 day; then it is rejected with 503, as
     /// a lasting queue only delays all requests. Not configurable.
-    public var congestedTimeout: Duration
+    public var congestedTimeout: Duration = .milliseconds(50)
     /// The maximum number of concurrent streams of an HTTP/2 connection, 1...1,000 (RFC 9113 §5.1.2).
-    public var streams: Int
+    public var streams = Self.usualStreams
     /// The flow-control window of an HTTP/2 stream in bytes, 65,536...16,777,216 (RFC 9113 §6.9.2).
-    public var streamWindow: Int
+    public var streamWindow = 131_072
 
     /// The value of ``streams``, which is not configurable: an upstream announces a lower limit itself.
     public static let usualStreams = 100
-
-    /// Creates pool limits.
-    public init(
-        maxConnections: Int = 1_024, maxPending: Int = 1_024, pendingTimeout: Duration = .seconds(10),
-        idleTimeout: Duration = .seconds(60), requestsPerConnection: Int = 0,
-        connectionLifetime: Duration = .seconds(3_600), congestedAfter: Duration = .milliseconds(500),
-        congestedTimeout: Duration = .milliseconds(50), streams: Int = usualStreams, streamWindow: Int = 131_072
-    ) {
-        self.maxConnections = maxConnections
-        self.maxPending = maxPending
-        self.pendingTimeout = pendingTimeout
-        self.idleTimeout = idleTimeout
-        self.requestsPerConnection = requestsPerConnection
-        self.connectionLifetime = connectionLifetime
-        self.congestedAfter = congestedAfter
-        self.congestedTimeout = congestedTimeout
-        self.streams = streams
-        self.streamWindow = streamWindow
-    }
 }
 
 /// A target of an upstream.

@@ -12,27 +12,19 @@ public struct BalanceConfiguration: Sendable, Hashable {
         case roundRobin
     }
 
+    /// The defaults of all keys.
+    public static let defaults = Self()
+
     /// The policy.
-    public var policy: Policy
+    public var policy: Policy = .latency
     /// The time after which a measured latency has half of its weight, 128 milliseconds to 1 minute. Not configurable: the
     /// default serves APIs of any speed, and only tests need another value.
-    public var halfLife: Duration
+    public var halfLife: Duration = .seconds(4)
     /// The minimum latency that a failed request counts as, 0 seconds to 1 minute, because a target that fails quickly would
     /// otherwise attract requests. Not configurable.
-    public var failurePenalty: Duration
+    public var failurePenalty: Duration = .seconds(1)
     /// The time over which a new or recovered target receives its full share, 0 seconds (at once) to 15 minutes.
-    public var slowStart: Duration
-
-    /// Creates settings.
-    public init(
-        policy: Policy = .latency, halfLife: Duration = .seconds(4), failurePenalty: Duration = .seconds(1),
-        slowStart: Duration = .zero
-    ) {
-        self.policy = policy
-        self.halfLife = halfLife
-        self.failurePenalty = failurePenalty
-        self.slowStart = slowStart
-    }
+    public var slowStart: Duration = .zero
 }
 
 /// Active health checks of the targets of an upstream.
@@ -48,64 +40,45 @@ public struct HealthCheckConfiguration: Sendable, Equatable {
     /// The request that is sent.
     public var probe: Probe
     /// The time between two checks of a target, 500 milliseconds to 1 hour.
-    public var interval: Duration
+    public var interval: Duration = .seconds(5)
     /// The time for one check, more than zero and at most ``interval``.
-    public var timeout: Duration
+    public var timeout: Duration = .seconds(2)
     /// The number of consecutive passed checks after which a target is up, 1...10. Not configurable: one more check than
     /// the first passed one costs a second.
-    public var rise: Int
+    public var rise = 2
     /// The number of consecutive failed checks after which a target is down, 1...10.
-    public var fall: Int
+    public var fall = 3
     /// The statuses that pass, within 100...599. Never empty. Not used by a gRPC probe.
-    public var statuses: [ClosedRange<Int>]
+    public var statuses: [ClosedRange<Int>] = [200...299]
     /// The port of the check, 1...65535; `nil` uses the target's.
     public var port: Int?
     /// Whether the upstream's API token is sent.
-    public var apiToken: Bool
+    public var apiToken = false
+}
 
-    /// Creates settings.
-    public init(
-        probe: Probe, interval: Duration = .seconds(5), timeout: Duration = .seconds(2), rise: Int = 2, fall: Int = 3,
-        statuses: [ClosedRange<Int>] = [200...299], port: Int? = nil, apiToken: Bool = false
-    ) {
-        self.probe = probe
-        self.interval = interval
-        self.timeout = timeout
-        self.rise = rise
-        self.fall = fall
-        self.statuses = statuses
-        self.port = port
-        self.apiToken = apiToken
-    }
+extension HealthCheckConfiguration {
+    /// Creates settings with the defaults of all keys but the request.
+    public init(probe: Probe) { self.init(probe: probe, port: nil) }
 }
 
 /// When a target that fails requests is ejected: not selected until a time has passed.
 public struct EjectionConfiguration: Sendable, Equatable {
+    /// The defaults of all keys.
+    public static let defaults = Self()
+
     /// The number of consecutive failures, 0...100; 0 disables this rule.
-    public var consecutive: Int
+    public var consecutive = 5
     /// The fraction of failed requests within 10 seconds, 0...1; 0 disables this rule.
-    public var share: Double
+    public var share = 0.5
     /// The minimum number of requests within 10 seconds for ``share``: half of fewer requests can fail by chance.
     public static let volume = 20
     /// The response statuses that count as failures, within 500...599.
-    public var statuses: Set<Int>
+    public var statuses: Set<Int> = [502, 503, 504]
     /// The duration of the first ejection, 1 second to 1 hour; each further one takes twice as long.
-    public var time: Duration
+    public var time: Duration = .seconds(10)
     /// The maximum fraction of an upstream's targets that are ejected at a time, 0...1; 0 disables ejection. Not
     /// configurable: if more than half of the targets fail, the others could not carry their load.
-    public var most: Double
-
-    /// Creates settings.
-    public init(
-        consecutive: Int = 5, share: Double = 0.5, statuses: Set<Int> = [502, 503, 504], time: Duration = .seconds(10),
-        most: Double = 0.5
-    ) {
-        self.consecutive = consecutive
-        self.share = share
-        self.statuses = statuses
-        self.time = time
-        self.most = most
-    }
+    public var most = 0.5
 
     /// The maximum duration of an ejection: 5 minutes, so that a recovered target is noticed, or ``time`` if longer.
     public var longest: Duration { max(.seconds(300), time) }
@@ -116,16 +89,13 @@ public struct EjectionConfiguration: Sendable, Equatable {
 
 /// The maximum number of requests in flight; further requests wait in the queue. 0 is unlimited.
 public struct InFlightConfiguration: Sendable, Hashable {
-    /// To all targets of the upstream, 0...1,000,000.
-    public var upstream: Int
-    /// To each target, 0...1,000,000.
-    public var target: Int
+    /// The defaults of all keys.
+    public static let defaults = Self()
 
-    /// Creates limits.
-    public init(upstream: Int = 0, target: Int = 0) {
-        self.upstream = upstream
-        self.target = target
-    }
+    /// To all targets of the upstream, 0...1,000,000.
+    public var upstream = 0
+    /// To each target, 0...1,000,000.
+    public var target = 0
 }
 
 /// A failure after which a request may be sent again.
@@ -191,15 +161,9 @@ public struct RetryConfiguration: Sendable, Equatable {
 /// How host names of targets are resolved. Each address of a name is a target.
 public struct DNSConfiguration: Sendable, Hashable {
     /// The time between two queries, 1 second to 1 day.
-    public var interval: Duration
+    public var interval: Duration = .seconds(30)
     /// How long an address is used after it was last in a DNS response, 0 seconds to 1 day.
-    public var keep: Duration
-
-    /// Creates settings.
-    public init(interval: Duration = .seconds(30), keep: Duration = .seconds(120)) {
-        self.interval = interval
-        self.keep = keep
-    }
+    public var keep: Duration = .seconds(120)
 }
 
 /// The HTTP version of the connections to an upstream.

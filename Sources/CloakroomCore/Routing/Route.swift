@@ -7,13 +7,13 @@ public struct Route: Sendable, Equatable {
     /// The paths that the route matches.
     public var pattern: PathPattern
     /// Index of the upstream in ``GatewayConfiguration/upstreams``.
-    public var upstream: Int
+    public var upstream = 0
     /// Whether a request needs a session. Without one it gets 401 and is not forwarded.
     public var requiresAuthorization: Bool
     /// The fields that are added to the forwarded request.
-    public var inject: Injection
+    public var inject: Injection = []
     /// Sentences for users, by problem code; without an entry the default sentence of the code is used.
-    public var messages: [ProblemCode: String]
+    public var messages: [ProblemCode: String] = [:]
     /// The maximum size of a request body in bytes; `nil` uses ``LimitsConfiguration/body``.
     public var bodyLimit: Int?
     /// The timeout for the upstream's response head; `nil` uses ``TimeoutsConfiguration/responseHead``.
@@ -21,58 +21,35 @@ public struct Route: Sendable, Equatable {
     /// The idle timeout of a body; `nil` uses ``TimeoutsConfiguration/bodyIdle``.
     public var bodyIdleTimeout: Duration?
     /// Whether the connection may be upgraded to a WebSocket (RFC 6455, RFC 8441).
-    public var allowsWebSocket: Bool
+    public var allowsWebSocket = false
     /// The fraction of its requests that are logged in the access log, 0...1. Failed requests are always logged.
-    public var accessLogRatio: Double
+    public var accessLogRatio = 1.0
     /// Names of request fields that are forwarded although ``ClaimFields`` would remove them.
-    public var passFields: [String]
+    public var passFields: [String] = []
     /// The maximum number of requests in flight, 0...1,000,000; beyond it 503. 0 is unlimited.
-    public var inFlight: Int
+    public var inFlight = 0
     /// The maximum time from the request head to the last byte of the response, over all attempts, up to 1 day; zero is
     /// unlimited.
-    public var deadline: Duration
+    public var deadline: Duration = .zero
     /// Whether failed requests are sent again as ``UpstreamConfiguration/retry`` specifies.
-    public var retry: Bool
+    public var retry = true
     /// Whether response times count in the latency estimate of a target; `false` for long polling, whose requests only
     /// count as in flight.
-    public var timed: Bool
+    public var timed = true
     /// Whether requests are gRPC calls. Requires an upstream whose ``UpstreamConfiguration/protocolVersion`` allows
     /// HTTP/2.
-    public var grpc: Bool
+    public var grpc = false
     /// What happens to a request without a session, if the route requires one.
-    public var onMissingSession: MissingSessionAction
+    public var onMissingSession: MissingSessionAction = .reject
     /// What is required of the session.
-    public var require: SessionRequirement
+    public var require: SessionRequirement = .none
+}
 
-    /// Creates a route.
-    public init(
-        name: String, methods: [String], pattern: PathPattern, upstream: Int = 0, requiresAuthorization: Bool,
-        inject: Injection = [], messages: [ProblemCode: String] = [:], bodyLimit: Int? = nil,
-        responseHeadTimeout: Duration? = nil, bodyIdleTimeout: Duration? = nil, allowsWebSocket: Bool = false,
-        accessLogRatio: Double = 1, passFields: [String] = [], inFlight: Int = 0, deadline: Duration = .zero,
-        retry: Bool = true, timed: Bool = true, grpc: Bool = false, onMissingSession: MissingSessionAction = .reject,
-        require: SessionRequirement = .none
-    ) {
-        self.name = name
-        self.methods = methods
-        self.pattern = pattern
-        self.upstream = upstream
-        self.requiresAuthorization = requiresAuthorization
-        self.inject = inject
-        self.messages = messages
-        self.bodyLimit = bodyLimit
-        self.responseHeadTimeout = responseHeadTimeout
-        self.bodyIdleTimeout = bodyIdleTimeout
-        self.allowsWebSocket = allowsWebSocket
-        self.accessLogRatio = accessLogRatio
-        self.passFields = passFields
-        self.inFlight = inFlight
-        self.deadline = deadline
-        self.retry = retry
-        self.timed = timed
-        self.grpc = grpc
-        self.onMissingSession = onMissingSession
-        self.require = require
+extension Route {
+    /// Creates a route with the defaults of all other keys.
+    public init(name: String, methods: [String], pattern: PathPattern, requiresAuthorization: Bool) {
+        self.init(
+            name: name, methods: methods, pattern: pattern, upstream: 0, requiresAuthorization: requiresAuthorization)
     }
 }
 

@@ -356,7 +356,7 @@ extension GatewayConfiguration {
     /// The source of sessions that are signed in to with credentials; `nil` if no upstream signs users in.
     public var sessionSource: SessionSource? {
         accounts.upstream.flatMap { index in
-            upstreams.indices.contains(index) ? SessionSource(upstream: upstreams[index].sessionSource) : nil
+            upstreams.indices.contains(index) ? upstreams[index].source : nil
         }
     }
 

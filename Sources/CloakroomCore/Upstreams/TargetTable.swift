@@ -160,7 +160,7 @@ struct PickRules: Sendable, Equatable {
     ///   - probeTime: The time after which a probe without a result is lost: the time for a connection and a response
     ///     head, at most 1 hour.
     init(
-        _ balance: BalanceConfiguration = BalanceConfiguration(), targetLimit: Int = 0,
+        _ balance: BalanceConfiguration = .defaults, targetLimit: Int = 0,
         probeTime: Duration = .seconds(10)
     ) {
         policy = balance.policy

@@ -15,8 +15,8 @@ public struct BoardSettings: Sendable {
 
     /// Creates settings.
     public init(
-        balance: BalanceConfiguration = BalanceConfiguration(), eject: EjectionConfiguration = EjectionConfiguration(),
-        inFlight: InFlightConfiguration = InFlightConfiguration(), retry: RetryConfiguration = RetryConfiguration(),
+        balance: BalanceConfiguration = .defaults, eject: EjectionConfiguration = .defaults,
+        inFlight: InFlightConfiguration = .defaults, retry: RetryConfiguration = RetryConfiguration(),
         probeTime: Duration = .seconds(10)
     ) {
         self.balance = balance

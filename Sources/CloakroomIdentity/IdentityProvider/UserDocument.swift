@@ -78,7 +78,7 @@ enum UserIdentity {
         guard let configuration = upstream.user, let value = JSONValue(document: document)?[path: configuration.userID],
             let id = text(of: value)
         else { return nil }
-        return AccountName(userID: id, source: SessionSource(upstream: upstream.sessionSource))
+        return AccountName(userID: id, source: upstream.source)
     }
 
     /// A number and a string of the same digits are one id: an upstream that changes its format means the same user.

@@ -37,7 +37,7 @@ package struct SignInPage: Sendable {
     /// - Parameter routes: The routes of the same configuration.
     package init(_ configuration: GatewayConfiguration, routes: RouteTable) {
         accounts = configuration.accounts
-        providers = configuration.providers.map { Provider(name: $0.name, label: $0.label) }
+        providers = configuration.providers.map { Provider(name: $0.name, label: $0.displayName) }
         hasPassword = accounts.upstream != nil
         isPasswordFirst =
             if case .provider? = accounts.identities.first { false } else { true }

@@ -27,7 +27,7 @@ enum SignInRequestParser {
 
     /// - Parameter name: The member and the kind of the user name.
     static func read(
-        _ request: AccountRequest, name: AccountsConfiguration.SignInName = .init()
+        _ request: AccountRequest, name: AccountsConfiguration.SignInName = .defaults
     ) throws(SignInInputError) -> Credentials {
         if let authorization = request.authorization {
             switch BasicAuthorization.read(authorization) {

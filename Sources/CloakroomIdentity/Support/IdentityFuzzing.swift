@@ -19,7 +19,7 @@ package enum IdentityWire {
 
     /// The credentials in a sign-in request; `nil` if the request is rejected.
     package static func signIn(
-        body: [UInt8], contentType: String, name: AccountsConfiguration.SignInName = .init(), now: Timestamp
+        body: [UInt8], contentType: String, name: AccountsConfiguration.SignInName = .defaults, now: Timestamp
     ) -> Credentials? {
         try? SignInRequestParser.read(
             AccountRequest(endpoint: .signIn, contentType: contentType, body: Secret(bytes: body), now: now),

@@ -67,7 +67,7 @@ public final class UpstreamTargets: Sendable {
     /// - Throws: ``UpstreamTLSError`` if a file for TLS is invalid.
     public init(
         _ configuration: UpstreamConfiguration, adopting adopted: UpstreamTargets? = nil, loops: Int = 1,
-        timeouts: TimeoutsConfiguration = TimeoutsConfiguration(), limits: LimitsConfiguration = LimitsConfiguration(),
+        timeouts: TimeoutsConfiguration = .defaults, limits: LimitsConfiguration = .defaults,
         resolver: HostResolver = .system, logger: Logger
     ) throws(UpstreamTLSError) {
         self.configuration = configuration

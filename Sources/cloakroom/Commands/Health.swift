@@ -14,7 +14,8 @@ struct Health: AsyncParsableCommand {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "The admin listener's address. Default: CLOAKROOM_ADMIN_ADDRESS, or \(AdminConfiguration().address).",
+            "The admin listener's address. Default: CLOAKROOM_ADMIN_ADDRESS, or"
+                + " \(AdminConfiguration.defaults.address).",
             valueName: "host:port"))
     var address: String?
 
@@ -27,7 +28,7 @@ struct Health: AsyncParsableCommand {
 
     func run() async throws {
         let text = address ?? ProcessInfo.processInfo.environment["CLOAKROOM_ADMIN_ADDRESS"]
-        guard let address = text.map(HostAndPort.init) ?? AdminConfiguration().address, !address.host.isEmpty,
+        guard let address = text.map(HostAndPort.init) ?? AdminConfiguration.defaults.address, !address.host.isEmpty,
             address.port > 0
         else {
             throw ValidationError(

@@ -16,7 +16,7 @@ struct Top: AsyncParsableCommand {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "The admin listener. Default: CLOAKROOM_ADMIN_ADDRESS, or http://\(AdminConfiguration().address).",
+            "The admin listener. Default: CLOAKROOM_ADMIN_ADDRESS, or http://\(AdminConfiguration.defaults.address).",
             valueName: "URL"))
     var admin: String?
 
@@ -74,7 +74,7 @@ struct Top: AsyncParsableCommand {
 
     /// The URL of the admin listener, without a trailing slash.
     private func address(_ environment: [String: String], hasToken: Bool) throws -> String {
-        let given = admin ?? environment["CLOAKROOM_ADMIN_ADDRESS"] ?? "\(AdminConfiguration().address)"
+        let given = admin ?? environment["CLOAKROOM_ADMIN_ADDRESS"] ?? "\(AdminConfiguration.defaults.address)"
         let text = given.contains("://") ? given : "http://\(given)"
         guard let url = URLComponents(string: text), let scheme = url.scheme, ["http", "https"].contains(scheme),
             let host = url.host, !host.isEmpty, url.user == nil, url.query == nil, url.fragment == nil

@@ -1,7 +1,8 @@
 import CloakroomConfig
-import CloakroomCore
 import Foundation
 import Testing
+
+@testable import CloakroomCore
 
 @Suite struct CrossSiteConfigurationTests {
     /// The valid configuration with a line before the section `session`, which is in line 10.

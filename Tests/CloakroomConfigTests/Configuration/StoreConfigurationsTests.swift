@@ -1,7 +1,8 @@
 import CloakroomConfig
-import CloakroomCore
 import Foundation
 import Testing
+
+@testable import CloakroomCore
 
 @Suite struct StoreConfigurationsTests {
     private static let secret = LoadConfigTests.secret

@@ -1,7 +1,8 @@
-import CloakroomConfig
-import CloakroomCore
 import Foundation
 import Testing
+
+@testable import CloakroomConfig
+@testable import CloakroomCore
 
 @Suite struct TracingConfigurationTests {
     private func tracing(

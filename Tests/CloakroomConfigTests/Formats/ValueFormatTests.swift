@@ -29,14 +29,14 @@ import Testing
         ("2048", 2_048, "2KiB"), ("1 GiB", 1 << 30, "1GiB"), ("1TiB", 1 << 40, "1TiB"), ("7B", 7, "7"),
     ])
     func sizesAreReadAndRendered(_ text: String, _ bytes: Int, _ rendered: String) throws {
-        let format = ByteSize.size(0...(1 << 40))
+        let format = ValueFormat<Int>.size(0...(1 << 40))
         #expect(try format.parse(text) == bytes)
         #expect(format.render(bytes) == rendered)
     }
 
     @Test(arguments: ["", "KiB", "1KB", "1kib", "-1", "1.5MiB", "9223372036854775807KiB", "0x10"])
     func otherTextsAreNoSizes(_ text: String) {
-        #expect(throws: ConfigValueError.self) { try ByteSize.size(0...(1 << 40)).parse(text) }
+        #expect(throws: ConfigValueError.self) { try ValueFormat<Int>.size(0...(1 << 40)).parse(text) }
     }
 
     @Test func controlCharactersDoNotBreakALineOfAReport() {

@@ -1,7 +1,7 @@
-import CloakroomCore
 import Testing
 
 @testable import CloakroomConfig
+@testable import CloakroomCore
 
 @Suite("admin")
 struct AdminSectionTests {

@@ -1,6 +1,7 @@
 import CloakroomConfig
-import CloakroomCore
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("identities")
 struct IdentitiesSectionTests {
@@ -45,7 +46,7 @@ struct IdentitiesSectionTests {
                     client: IdentityClientConfiguration(
                         id: "cloakroom", authentication: .basic(Secret("0123456789-abc"))),
                     scopes: ["openid"], keep: .init(claims: ["groups"]), tokensFor: [0]))
-        #expect(identity.label == "company")
+        #expect(identity.displayName == "company")
         #expect(configuration.accounts.publicURL == "http://localhost:8080")
         #expect(configuration.accounts.identities == [.provider(0)])
         #expect(configuration.accounts.login == LoginConfiguration())

@@ -1,7 +1,8 @@
 import CloakroomConfig
-import CloakroomCore
 import Foundation
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("The section of an identity call")
 struct IdentityEndpointSectionTests {

@@ -1,9 +1,9 @@
-import CloakroomCore
 import CloakroomWire
 import Foundation
 import Testing
 
 @testable import CloakroomConfig
+@testable import CloakroomCore
 
 @Suite struct UpstreamPolicySectionsTests {
     private static let place = "[\"http://127.0.0.1:9000\"]"

@@ -1,8 +1,8 @@
-import CloakroomCore
 import Foundation
 import Testing
 
 @testable import CloakroomConfig
+@testable import CloakroomCore
 
 @Suite struct UpstreamRulesTests {
     private static let route = "    requiresAuthorization: true\n"

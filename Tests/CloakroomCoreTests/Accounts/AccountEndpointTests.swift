@@ -1,5 +1,6 @@
-import CloakroomCore
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("The gateway's own endpoints")
 struct AccountEndpointTests {

@@ -1,5 +1,6 @@
-import CloakroomCore
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("Links to a login")
 struct LoginLinksTests {

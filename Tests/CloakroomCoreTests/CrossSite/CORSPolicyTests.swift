@@ -1,6 +1,7 @@
-import CloakroomCore
 import CloakroomWire
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("CORS policy")
 struct CORSPolicyTests {

@@ -1,6 +1,7 @@
-import CloakroomCore
 import CloakroomWire
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("Cross-site request policy")
 struct CrossSitePolicyTests {

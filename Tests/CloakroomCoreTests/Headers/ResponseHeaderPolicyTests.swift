@@ -1,6 +1,7 @@
-import CloakroomCore
 import CloakroomWire
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("Response header policy")
 struct ResponseHeaderPolicyTests {

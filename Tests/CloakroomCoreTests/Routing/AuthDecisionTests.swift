@@ -1,5 +1,6 @@
-import CloakroomCore
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("The decision about a request")
 struct AuthDecisionTests {

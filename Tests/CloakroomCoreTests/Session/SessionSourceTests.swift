@@ -1,5 +1,6 @@
-import CloakroomCore
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("The source of a session's tokens")
 struct SessionSourceTests {

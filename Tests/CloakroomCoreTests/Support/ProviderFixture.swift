@@ -19,11 +19,10 @@ enum ProviderFixture {
     /// The upstream `legacy` signs users in with credentials; users may also sign in at both providers.
     static func configuration(_ adjust: (inout GatewayConfiguration) -> Void = { _ in }) -> GatewayConfiguration {
         var configuration = GatewayConfiguration(
-            listeners: [],
-            upstreams: ["legacy", "shop", "billing"].map { UpstreamConfiguration(name: $0, targets: []) }, routes: [],
+            identities: [company, partner],
+            upstreams: ["legacy", "shop", "billing"].map { UpstreamConfiguration(name: $0, targets: []) },
             accounts: AccountsConfiguration(
-                upstream: legacy, identities: [.provider(0), .provider(1), .upstream(legacy)]),
-            identities: [company, partner])
+                upstream: legacy, identities: [.provider(0), .provider(1), .upstream(legacy)]))
         adjust(&configuration)
         return configuration
     }

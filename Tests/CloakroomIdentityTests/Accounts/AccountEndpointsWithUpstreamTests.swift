@@ -1,9 +1,10 @@
-import CloakroomCore
 import CloakroomIdentity
 import FoundationEssentials
 import MockAPI
 import TestSupport
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("The account endpoints with the real mock API", .timeLimit(.minutes(3)))
 struct AccountEndpointsWithUpstreamTests {

@@ -1,6 +1,7 @@
-import CloakroomCore
 import CloakroomIdentity
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("POST to the accounts prefix")
 struct SignInTests {

@@ -1,6 +1,6 @@
-import CloakroomCore
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomIdentity
 
 @Suite("A response that rejects an identity request")

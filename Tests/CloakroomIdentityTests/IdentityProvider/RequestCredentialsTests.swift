@@ -1,7 +1,7 @@
-import CloakroomCore
 import FoundationEssentials
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomIdentity
 
 @Suite("The credentials in a request to an upstream")

@@ -1,9 +1,10 @@
-import CloakroomCore
 import CloakroomIdentity
 import FoundationEssentials
 import MockAPI
 import TestSupport
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("The token client with other dialects of the mock API", .timeLimit(.minutes(3)))
 struct TokenEndpointTests {

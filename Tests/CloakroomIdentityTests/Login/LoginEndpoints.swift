@@ -1,7 +1,7 @@
-import CloakroomCore
 import Testing
 import Tracing
 
+@testable import CloakroomCore
 @testable import CloakroomIdentity
 
 /// The endpoints of a gateway where users sign in at scripted providers, and with a password.

@@ -1,5 +1,4 @@
-import CloakroomCore
-
+@testable import CloakroomCore
 @testable import CloakroomIdentity
 
 /// What the tests of the login have in common.

@@ -1,6 +1,6 @@
-import CloakroomCore
 import Synchronization
 
+@testable import CloakroomCore
 @testable import CloakroomIdentity
 
 /// A provider with scripted responses, which also records what it is asked.

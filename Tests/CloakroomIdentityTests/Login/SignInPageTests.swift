@@ -1,7 +1,7 @@
-import CloakroomCore
 import Foundation
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomIdentity
 
 @Suite("The sign-in page")
@@ -20,7 +20,7 @@ struct SignInPageTests {
         let sources = identities.indices.map(SignInSource.provider)
         let own: [SignInSource] = hasPassword ? [.upstream(0)] : []
         return GatewayConfiguration(
-            listeners: [], upstreams: [],
+            identities: identities,
             routes: [
                 Route(name: "home", methods: ["GET"], pattern: try PathPattern("/"), requiresAuthorization: false),
                 Route(
@@ -31,8 +31,7 @@ struct SignInPageTests {
                 prefix: "/auth", upstream: hasPassword ? 0 : nil, name: name, messages: messages,
                 publicURL: "https://app.example.com",
                 identities: sources.isEmpty ? [] : isPasswordFirst ? own + sources : sources + own),
-            session: SessionConfiguration(cookie: CookieConfiguration(persistence: persistence)),
-            identities: identities)
+            session: SessionConfiguration(cookie: CookieConfiguration(persistence: persistence)))
     }
 
     static func page(_ configuration: GatewayConfiguration) -> SignInPage {

@@ -1,4 +1,3 @@
-import CloakroomCore
 import Crypto
 import CryptoExtras
 import Foundation
@@ -6,6 +5,7 @@ import NIOPosix
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomIdentity
 
 /// Rule 7 of the design of identities.

@@ -1,8 +1,8 @@
-import CloakroomCore
 import Foundation
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomIdentity
 
 /// Rules 6 and 16 of the design of identities, with a server.

@@ -1,10 +1,10 @@
-import CloakroomCore
 import CloakroomTLS
 import Foundation
 import NIOPosix
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomIdentity
 
 /// Rules 6 and 14 of the design of identities, with a server.

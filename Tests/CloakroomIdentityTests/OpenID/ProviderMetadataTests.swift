@@ -1,6 +1,6 @@
-import CloakroomCore
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomIdentity
 
 @Suite("The metadata of a provider")

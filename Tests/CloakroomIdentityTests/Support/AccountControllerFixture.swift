@@ -1,7 +1,8 @@
-import CloakroomCore
 import CloakroomIdentity
 import Testing
 import Tracing
+
+@testable import CloakroomCore
 
 /// Account endpoints with a scripted store and client.
 struct AccountControllerFixture {

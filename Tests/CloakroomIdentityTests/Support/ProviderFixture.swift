@@ -1,10 +1,10 @@
-import CloakroomCore
 import Foundation
 import NIOPosix
 import Synchronization
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomIdentity
 
 /// A provider whose server handles each request by a script, with a clock that only the test advances.

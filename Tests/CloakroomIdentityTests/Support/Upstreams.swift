@@ -1,8 +1,9 @@
-import CloakroomCore
 import CloakroomIdentity
 import CloakroomTLS
 import NIOPosix
 import Tracing
+
+@testable import CloakroomCore
 
 extension UpstreamTokenClient {
     /// Fetches the user's data without replaced tokens.

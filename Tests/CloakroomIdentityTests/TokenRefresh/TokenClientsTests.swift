@@ -1,6 +1,7 @@
-import CloakroomCore
 import CloakroomIdentity
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("The token clients of several sources", .timeLimit(.minutes(1)))
 struct TokenClientsTests {

@@ -1,8 +1,9 @@
-import CloakroomCore
 import CloakroomIdentity
 import FoundationEssentials
 import MockAPI
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("Refreshing with the real mock API: rotation and reuse detection", .timeLimit(.minutes(1)))
 struct TokenRefresherWithUpstreamTests {

@@ -1,9 +1,10 @@
-import CloakroomCore
 import CloakroomIdentity
 import InMemoryTracing
 import MockAPI
 import Testing
 import Tracing
+
+@testable import CloakroomCore
 
 @Suite("Spans of sign-in and sign-out", .timeLimit(.minutes(3)))
 struct AccountSpansTests {

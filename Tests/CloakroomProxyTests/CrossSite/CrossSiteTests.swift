@@ -1,7 +1,8 @@
-import CloakroomCore
 import Synchronization
 import TestSupport
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("State-changing requests must be same-origin", .serialized)
 struct CrossSiteTests {

@@ -1,7 +1,8 @@
-import CloakroomCore
 import NIOCore
 import TestSupport
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("WebSockets opened by pages of other sites (RFC 6455 §10.2)", .serialized)
 struct CrossSiteTunnelTests {

@@ -6,6 +6,7 @@ import NIOSSL
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomProxy
 
 @Suite("Storage of connections, for reads of every size")

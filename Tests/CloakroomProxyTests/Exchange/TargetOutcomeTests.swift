@@ -1,8 +1,9 @@
-import CloakroomCore
 import CloakroomProxy
 import NIOCore
 import TestSupport
 import Testing
+
+@testable import CloakroomCore
 
 /// One failure ejects a target. The second target is selected only if the first one is not: its tier is higher.
 @Suite("What counts against a target", .serialized)

@@ -1,6 +1,7 @@
-import CloakroomCore
 import TestSupport
 import Testing
+
+@testable import CloakroomCore
 
 /// Client requests that a wider, less strict route matches, but that an upstream may treat as those of a stricter one.
 @Suite("Stricter routes within wider ones", .serialized)

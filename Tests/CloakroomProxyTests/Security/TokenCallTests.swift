@@ -1,6 +1,7 @@
-import CloakroomCore
 import TestSupport
 import Testing
+
+@testable import CloakroomCore
 
 /// Client requests for the upstream's identity endpoints through a wildcard route.
 @Suite("Identity endpoints under wildcard routes", .serialized)

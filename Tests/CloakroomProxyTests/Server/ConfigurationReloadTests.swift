@@ -1,8 +1,9 @@
-import CloakroomCore
 import CloakroomProxy
 import Synchronization
 import TestSupport
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("Snapshots that are replaced while the gateway serves", .serialized, .timeLimit(.minutes(1)))
 struct ConfigurationReloadTests {

@@ -1,8 +1,9 @@
-import CloakroomCore
 import CloakroomProxy
 import Foundation
 import TestSupport
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("TLS files, checked before they are used")
 struct TLSFilesTests {

@@ -1,9 +1,9 @@
-import CloakroomCore
 import NIOCore
 import NIOPosix
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomProxy
 
 private let second: UInt64 = 1_000_000_000

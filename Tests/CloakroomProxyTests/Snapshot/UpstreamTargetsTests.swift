@@ -1,9 +1,9 @@
-import CloakroomCore
 import Logging
 import NIOCore
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomProxy
 
 @Suite("Targets shared by requests and identity calls", .serialized)

@@ -1,6 +1,7 @@
-import CloakroomCore
 import Foundation
 import Synchronization
+
+@testable import CloakroomCore
 
 /// A provider that users of the gateway under test sign in at, and sessions of it.
 enum Company {

@@ -1,4 +1,3 @@
-import CloakroomCore
 import CloakroomProxy
 import CloakroomTelemetry
 import Logging
@@ -9,6 +8,8 @@ import Synchronization
 import TestSupport
 import Testing
 import Tracing
+
+@testable import CloakroomCore
 
 /// A gateway with a scripted upstream.
 struct RunningGateway: Sendable {

@@ -1,7 +1,8 @@
-import CloakroomCore
 import NIOCore
 import TestSupport
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("Limits of requests in flight (upstreams.NAME.inFlight)", .serialized)
 struct InFlightLimitTests {

@@ -1,9 +1,9 @@
-import CloakroomCore
 import CloakroomWire
 import NIOCore
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomProxy
 
 @Suite("State of an upstream connection")

@@ -1,7 +1,8 @@
-import CloakroomCore
 import NIOCore
 import TestSupport
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("An upstream that sends no response", .serialized)
 struct UpstreamFailureTests {

@@ -1,7 +1,7 @@
-import CloakroomCore
 import Foundation
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomSessions
 
 /// Sample parts of a session, distinguished by a number.

@@ -1,7 +1,7 @@
-import CloakroomCore
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomSessions
 
 /// A single server whose replies to the scripts of the store are none that these return.

@@ -1,7 +1,7 @@
-import CloakroomCore
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomSessions
 
 /// Record stores over a real cluster while it changes. Each test starts six nodes, because it changes them.

@@ -1,9 +1,9 @@
-import CloakroomCore
 import Foundation
 import NIOSSL
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomSessions
 
 @Suite("Users, passwords and TLS of the server", .serialized, .timeLimit(.minutes(3)))

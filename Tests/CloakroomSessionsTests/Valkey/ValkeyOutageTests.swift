@@ -1,10 +1,10 @@
-import CloakroomCore
 import NIOCore
 import NIOPosix
 import Synchronization
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomSessions
 
 @Suite("Server outages", .serialized, .timeLimit(.minutes(3)))

@@ -1,8 +1,8 @@
-import CloakroomCore
 import NIOSSL
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomSessions
 
 @Suite("The probe of the store's servers", .serialized, .timeLimit(.minutes(3)))

@@ -1,9 +1,9 @@
-import CloakroomCore
 import NIOCore
 import NIOPosix
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomSessions
 
 @Suite("Sentinels", .serialized, .timeLimit(.minutes(3)))

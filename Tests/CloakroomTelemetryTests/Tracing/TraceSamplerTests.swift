@@ -1,6 +1,6 @@
-import CloakroomCore
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomTelemetry
 
 @Suite("Trace sampler")

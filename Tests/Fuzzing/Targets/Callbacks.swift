@@ -36,11 +36,12 @@ extension FuzzTarget {
 }
 
 private enum CallbackTexts {
-    static let routes = RouteTable(
-        GatewayConfiguration(
-            listeners: [], upstreams: [],
-            routes: ["/", "/files/*"].enumerated().compactMap { index, path in
-                guard let pattern = try? PathPattern(path) else { return nil }
-                return Route(name: "r\(index)", methods: ["GET"], pattern: pattern, requiresAuthorization: true)
-            }))
+    static let routes: RouteTable = {
+        var configuration = GatewayConfiguration.defaults
+        configuration.routes = ["/", "/files/*"].enumerated().compactMap { index, path in
+            guard let pattern = try? PathPattern(path) else { return nil }
+            return Route(name: "r\(index)", methods: ["GET"], pattern: pattern, requiresAuthorization: true)
+        }
+        return RouteTable(configuration)
+    }()
 }

@@ -27,7 +27,7 @@ extension FuzzTarget {
 
 private enum RequestChecks {
     static let policy = RequestHeaderPolicy(
-        injectable: Forbidden.injectable, cookie: SessionCookie(CookieConfiguration()))
+        injectable: Forbidden.injectable, cookie: SessionCookie(.defaults))
     static let trailers = TrailerPolicy(injectable: Forbidden.injectable)
 
     static func checkStartLine(_ head: RequestHead, _ plain: PlainHead) throws(Violation) {

@@ -28,7 +28,7 @@ extension FuzzTarget {
 }
 
 private enum ResponseChecks {
-    static let policy = ResponseHeaderPolicy(cookie: SessionCookie(CookieConfiguration()))
+    static let policy = ResponseHeaderPolicy(cookie: SessionCookie(.defaults))
     static let trailers = TrailerPolicy(injectable: Forbidden.injectable)
 
     static func checkStartLine(_ head: ResponseHead, _ plain: PlainHead) throws(Violation) {

@@ -14,7 +14,7 @@ extension FuzzTarget {
             LinearTime(CookieChecks.families) { bytes in
                 let values = bytes.split(separator: 0x0a, omittingEmptySubsequences: false).map(Array.init)
                 guard let head = CookieChecks.head(values) else { return }
-                let cookie = SessionCookie(CookieConfiguration())
+                let cookie = SessionCookie(.defaults)
                 _ = cookie.read(head)
                 var buffer = ByteBuffer()
                 var hasWritten = false
@@ -31,7 +31,7 @@ extension FuzzTarget {
     ) { bytes throws(Violation) in
         let values = bytes.split(separator: 0x0a, omittingEmptySubsequences: false).prefix(50).map(Array.init)
         guard let head = CookieChecks.head(values) else { return }
-        let cookie = SessionCookie(CookieConfiguration())
+        let cookie = SessionCookie(.defaults)
         let ours = values.flatMap(CookieChecks.pairs).filter { $0.name == CookieChecks.name }.map(\.value)
         switch cookie.read(head) {
         case .absent: try require(ours.isEmpty, "the session cookie is present, and was not found")

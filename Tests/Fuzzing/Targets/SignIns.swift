@@ -45,7 +45,8 @@ extension FuzzTarget {
                 "a password that is empty or has control characters")
         }
         for type in ["application/x-www-form-urlencoded", "application/json"] {
-            let name = AccountsConfiguration.SignInName(kind: .text)
+            var name = AccountsConfiguration.SignInName.defaults
+            name.kind = .text
             guard
                 let credentials = IdentityWire.signIn(
                     body: bytes, contentType: type, name: name, now: Timestamp(seconds: 0))

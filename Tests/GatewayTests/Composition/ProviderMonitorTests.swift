@@ -1,8 +1,8 @@
-import CloakroomCore
 import CloakroomTelemetry
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomIdentity
 @testable import cloakroom
 

@@ -1,10 +1,10 @@
-import CloakroomConfig
 import CloakroomCore
 import Foundation
 import Synchronization
 import TestSupport
 import Testing
 
+@testable import CloakroomConfig
 @testable import cloakroom
 
 /// How a running configuration changes with its files.

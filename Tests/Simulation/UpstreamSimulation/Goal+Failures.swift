@@ -15,26 +15,26 @@ extension Goal {
         case .flappingTarget, .flappingTargetWithRetries:
             var scenario = Scenario(duration: 30)
             scenario.incidents = [Incident(3, .fails, 2..<12), Incident(3, .fails, 22..<32)]
-            scenario.eject = EjectionConfiguration()
+            scenario.eject = .defaults
             if self == .flappingTargetWithRetries { scenario.retry = RetryConfiguration(statuses: [503]) }
             return scenario
         case .ejectedTarget:
             var scenario = Scenario(rate: 200, duration: 45)
             scenario.incidents = [Incident(3, .fails, 5..<20)]
             scenario.balance.policy = .roundRobin
-            scenario.eject = EjectionConfiguration()
+            scenario.eject = .defaults
             return scenario
         case .unreachableTarget:
             var scenario = Scenario(rate: 200, duration: 60)
             scenario.incidents = [Incident(3, .unreachable, 5..<25)]
-            scenario.eject = EjectionConfiguration()
+            scenario.eject = .defaults
             scenario.retry = RetryConfiguration()
             return scenario
         default:
             let rate = self == .failingUpstream ? 1_000.0 : 200
             var scenario = Scenario(rate: rate, duration: 26)
             scenario.incidents = scenario.weights.indices.map { Incident($0, .fails, 3..<23) }
-            scenario.eject = EjectionConfiguration()
+            scenario.eject = .defaults
             scenario.retry = RetryConfiguration(statuses: [503])
             return scenario
         }

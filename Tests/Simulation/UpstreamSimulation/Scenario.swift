@@ -19,15 +19,15 @@ public struct Scenario: Sendable {
     /// Seconds after which a configuration with the same values is loaded.
     public var reloadAt: Double?
     /// How targets are selected.
-    public var balance = BalanceConfiguration()
+    public var balance = BalanceConfiguration.defaults
     /// When targets are ejected; by default never, so that the effect of the estimate is measured alone.
-    public var eject = EjectionConfiguration(most: 0)
+    public var eject = EjectionConfiguration.defaults
     /// When requests are sent again; by default never.
     public var retry = RetryConfiguration(attempts: 1)
     /// The maximum time from the arrival of a request until its response head.
     public var headTimeout: Duration = .seconds(30)
     /// The limits of connections and queues.
-    public var pool = PoolConfiguration()
+    public var pool = PoolConfiguration.defaults
 
     /// - Parameters:
     ///   - targets: The number of targets, which have the same weight.
@@ -37,6 +37,7 @@ public struct Scenario: Sendable {
         weights = Array(repeating: 100, count: targets)
         self.rate = rate
         self.duration = duration
+        eject.most = 0
     }
 }
 

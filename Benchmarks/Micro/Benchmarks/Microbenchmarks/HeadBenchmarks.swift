@@ -21,7 +21,7 @@ func headBenchmarks() {
     }
 
     Benchmark("Request header policy, 17 fields") { benchmark in
-        let policy = RequestHeaderPolicy(injectable: ["X-API-TOKEN"], cookie: SessionCookie(CookieConfiguration()))
+        let policy = RequestHeaderPolicy(injectable: ["X-API-TOKEN"], cookie: SessionCookie(.defaults))
         var buffer = ByteBuffer(string: Samples.browserRequest())
         var parser = HeadParser(limits: HeadLimits())
         var head = RequestHead()

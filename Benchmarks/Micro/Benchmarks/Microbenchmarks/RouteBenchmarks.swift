@@ -29,14 +29,14 @@ private func table(routes count: Int) throws -> RouteTable {
     let others = try (1..<count).map { number in
         try route("other-\(number)", "/services/area-\(number % 50)/resource-\(number)/{id}")
     }
-    let configuration = GatewayConfiguration(
-        listeners: [], upstreams: [], routes: try [route("video", "/videos/{id}")] + others,
-        accounts: AccountsConfiguration(upstream: nil))
+    var configuration = GatewayConfiguration.defaults
+    configuration.routes = try [route("video", "/videos/{id}")] + others
+    configuration.accounts.upstream = nil
     return RouteTable(configuration)
 }
 
 func route(_ name: String, _ path: String) throws -> Route {
-    Route(
-        name: name, methods: ["GET"], pattern: try PathPattern(path), requiresAuthorization: true,
-        inject: [.apiToken, .bearer])
+    var route = Route(name: name, methods: ["GET"], pattern: try PathPattern(path), requiresAuthorization: true)
+    route.inject = [.apiToken, .bearer]
+    return route
 }

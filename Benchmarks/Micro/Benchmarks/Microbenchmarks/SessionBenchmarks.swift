@@ -7,7 +7,7 @@ import NIOCore
 /// From the cookie to the decision: read the ticket, look the session up, decide.
 func sessionBenchmarks() {
     Benchmark("Read the session cookie") { benchmark in
-        let cookie = SessionCookie(CookieConfiguration())
+        let cookie = SessionCookie(.defaults)
         let ticket = Array(repeating: "A", count: SessionTicket.characterCount).joined()
         var buffer = ByteBuffer(string: Samples.browserRequest(cookie: "__Host-cloakroom=\(ticket)"))
         var parser = HeadParser(limits: HeadLimits())
@@ -56,7 +56,8 @@ private struct FilledStore {
 
     init(sessions count: Int) async throws {
         store = MemorySessionStore(
-            SessionConfiguration(), accountHashes: AccountHasher(KeyedHash(key0: 1, key1: 2)), clock: { Samples.now })
+            GatewayConfiguration.defaults.session, accountHashes: AccountHasher(KeyedHash(key0: 1, key1: 2)),
+            clock: { Samples.now })
         for number in 0..<count {
             let account = AccountName(email: "user-\(number)@example.com")
             let user = UserProfile(json: Array(#"{"id":"1"}"#.utf8), account: account)

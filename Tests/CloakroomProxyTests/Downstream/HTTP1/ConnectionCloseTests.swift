@@ -1,10 +1,10 @@
-import CloakroomCore
 import CloakroomTelemetry
 import NIOCore
 import NIOEmbedded
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomProxy
 
 @Suite("How a client's connection ends (RFC 9112 §9.6)")

@@ -3,6 +3,7 @@ import NIOCore
 import NIOEmbedded
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomProxy
 
 @Suite("Memory of idle HTTP/1.1 connections")

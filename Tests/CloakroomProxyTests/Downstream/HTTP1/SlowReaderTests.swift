@@ -5,6 +5,7 @@ import NIOHTTP2
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomProxy
 
 @Suite("A client that sends requests and does not read the responses", .serialized)

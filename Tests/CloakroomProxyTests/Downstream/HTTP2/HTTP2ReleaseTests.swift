@@ -3,6 +3,7 @@ import NIOCore
 import NIOEmbedded
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomProxy
 
 @Suite("Objects released by an HTTP/2 connection")

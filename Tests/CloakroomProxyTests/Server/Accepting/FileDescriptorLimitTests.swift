@@ -1,8 +1,8 @@
-import CloakroomCore
 import Glibc
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomProxy
 
 @Suite("File descriptors")

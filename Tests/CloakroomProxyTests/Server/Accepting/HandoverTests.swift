@@ -1,8 +1,9 @@
-import CloakroomCore
 import CloakroomProxy
 import Synchronization
 import TestSupport
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("Handover between two gateways", .serialized)
 struct HandoverTests {

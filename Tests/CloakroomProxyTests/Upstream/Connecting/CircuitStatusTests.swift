@@ -1,10 +1,10 @@
-import CloakroomCore
 import Glibc
 import NIOCore
 import NIOPosix
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomProxy
 
 @Suite("The status of a target for operators", .serialized)

@@ -1,4 +1,3 @@
-import CloakroomCore
 import NIOCore
 import NIOHPACK
 import NIOHTTP2
@@ -6,6 +5,7 @@ import Synchronization
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomProxy
 
 @Suite("Health checks over HTTP/2", .serialized)

@@ -1,4 +1,3 @@
-import CloakroomCore
 import CloakroomTelemetry
 import NIOCore
 import NIOHPACK
@@ -7,6 +6,7 @@ import Synchronization
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomProxy
 
 @Suite("HTTP/2 connections of a pool", .serialized)

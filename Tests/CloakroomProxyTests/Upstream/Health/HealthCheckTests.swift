@@ -1,4 +1,3 @@
-import CloakroomCore
 import CloakroomTelemetry
 import NIOCore
 import NIOPosix
@@ -6,6 +5,7 @@ import NIOSSL
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomProxy
 
 @Suite("One health check of a target", .serialized)

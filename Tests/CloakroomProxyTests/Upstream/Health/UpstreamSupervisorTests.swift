@@ -1,4 +1,3 @@
-import CloakroomCore
 import CloakroomProxy
 import Glibc
 import NIOCore
@@ -6,6 +5,8 @@ import NIOPosix
 import Synchronization
 import TestSupport
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("Supervision of targets by a running gateway", .serialized)
 struct UpstreamSupervisorTests {

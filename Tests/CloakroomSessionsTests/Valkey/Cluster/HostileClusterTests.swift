@@ -1,8 +1,8 @@
-import CloakroomCore
 import NIOCore
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomSessions
 
 /// Servers of a cluster that lie. Keys `b`, `c` and `a` belong to the first, the second and the third server.

@@ -1,9 +1,9 @@
-import CloakroomCore
 import NIOCore
 import NIOEmbedded
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomSessions
 
 /// What one server may send on a connection.

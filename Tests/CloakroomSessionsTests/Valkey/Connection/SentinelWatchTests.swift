@@ -1,9 +1,9 @@
-import CloakroomCore
 import NIOPosix
 import Synchronization
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomSessions
 
 @Suite("A primary that sentinels confirm", .timeLimit(.minutes(3)))

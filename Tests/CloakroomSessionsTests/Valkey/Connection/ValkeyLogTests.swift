@@ -1,7 +1,7 @@
-import CloakroomCore
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomSessions
 
 @Suite("What is logged about connections", .timeLimit(.minutes(3)))

@@ -1,7 +1,7 @@
-import CloakroomCore
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomSessions
 
 @Suite("A server that is not of the configured kind", .timeLimit(.minutes(3)))

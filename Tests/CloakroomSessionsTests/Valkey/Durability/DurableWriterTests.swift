@@ -1,10 +1,10 @@
-import CloakroomCore
 import NIOCore
 import NIOPosix
 import Synchronization
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomSessions
 
 @Suite("Writes that replicas of the server confirm", .serialized, .timeLimit(.minutes(3)))

@@ -1,9 +1,9 @@
-import CloakroomCore
 import NIOPosix
 import Synchronization
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomSessions
 
 /// Writes whose server has not accepted their repetition yet, in a journal that is small.

@@ -1,9 +1,9 @@
-import CloakroomCore
 import NIOCore
 import Synchronization
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomSessions
 
 /// Cutoffs that are set again.

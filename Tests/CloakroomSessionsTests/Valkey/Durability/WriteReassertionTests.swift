@@ -1,10 +1,10 @@
-import CloakroomCore
 import NIOCore
 import NIOPosix
 import Synchronization
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomSessions
 
 /// A failover is simulated by restoring the state that a replica without the last writes would have.

@@ -1,9 +1,9 @@
-import CloakroomCore
 import Logging
 import NIOPosix
 import NIOSSL
 import TestSupport
 
+@testable import CloakroomCore
 @testable import CloakroomSessions
 
 /// One gateway's store on a server, with its recorded notifications.

@@ -1,8 +1,8 @@
-import CloakroomCore
 import Glibc
 import Synchronization
 import TestSupport
 
+@testable import CloakroomCore
 @testable import CloakroomSessions
 
 /// Servers that the tests of the contract share, because six nodes per test would take long. Each test has a prefix of

@@ -1,6 +1,6 @@
-import CloakroomCore
 import Synchronization
 
+@testable import CloakroomCore
 @testable import CloakroomSessions
 
 /// A place for the records of one test of the contract: a server of its own, or a prefix of its own at shared servers.

@@ -1,7 +1,7 @@
-import CloakroomCore
 import TestSupport
 import Tracing
 
+@testable import CloakroomCore
 @testable import CloakroomTelemetry
 
 /// An exporter, its counters and its log.

@@ -1,8 +1,8 @@
-import CloakroomCore
 import TestSupport
 import Testing
 import Tracing
 
+@testable import CloakroomCore
 @testable import CloakroomTelemetry
 
 @Suite("Span export at shutdown")

@@ -1,9 +1,9 @@
-import CloakroomCore
 import NIOCore
 import NIOPosix
 import Synchronization
 import TestSupport
 
+@testable import CloakroomCore
 @testable import CloakroomSessions
 
 /// A server that replies as a test specifies, and records the commands.
