@@ -139,7 +139,7 @@ let package = Package(
         .target(
             name: "CloakroomAdmin",
             dependencies: [
-                "CloakroomCore", "CloakroomTelemetry", "CloakroomWire", lifecycle, log, nioCore, nioPosix,
+                "CloakroomCore", "CloakroomTelemetry", "CloakroomWire", lifecycle, log, nioCore, nioPosix, nioTLS,
             ],
             // The status page.
             resources: [

@@ -33,10 +33,12 @@ struct AdminConnectionLimitTests {
         let connections = try (0..<AdminConnectionLimit.perAddress).map { _ in try connect("192.0.2.1") }
         try connections[0].receive()
         try connections[1].receive()
-        for connection in connections.dropFirst(2) { try connection.receive("G") }
+        // One that withholds the body of its request does not wait.
+        try connections[2].receive("POST /live HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n")
+        for connection in connections.dropFirst(3) { try connection.receive("G") }
         connections[1].respond()
         for _ in 2..<AdminConnectionLimit.perAddress { _ = try connect("192.0.2.1") }
-        #expect(connections[0].isOpen && connections[1].isOpen)
+        #expect(connections[0].isOpen && connections[1].isOpen && !connections[2].isOpen)
         _ = try connect("192.0.2.1")
         #expect(connections[0].isOpen && !connections[1].isOpen)
     }
@@ -64,6 +66,8 @@ struct AdminConnectionLimitTests {
         let idle = try self.connect("192.0.2.1")
         let unread = try (0..<4).map { _ in try connect("192.0.2.1", unread: quarter) }
         #expect(unread.allSatisfy { $0.isOpen })
+        // What a client sends meanwhile is no progress.
+        try unread[0].receive("G")
         let scraper = try connect("192.0.2.2", unread: quarter)
         #expect(idle.isOpen && scraper.isOpen)
         #expect(unread.map(\.isOpen) == [false, true, true, true])

@@ -86,6 +86,21 @@ struct AdminConnectionTests {
         }
     }
 
+    @Test("Requests that were complete before the client ended its side are served")
+    func pipelinedHalfClosure() throws {
+        for rest in ["", "GET /live"] {
+            let made = try EmbeddedConnection()
+            try made.receive(EmbeddedConnection.request + EmbeddedConnection.request + rest)
+            made.channel.pipeline.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
+            for _ in 0..<2 {
+                #expect(made.isOpen)
+                made.respond()
+            }
+            #expect(made.served.requests.count == 2)
+            #expect(!made.isOpen)
+        }
+    }
+
     @Test("Draining ends a connection at once, or after the response to a request whose head is complete")
     func drain() throws {
         for request in ["", "G", EmbeddedConnection.request, Self.chunked] {

@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomWire
 public import NIOCore
+import NIOTLS
 
 /// TLS of the admin listener, provided by the part that owns the certificates.
 public struct AdminTLS: Sendable {
@@ -44,6 +45,8 @@ final class AdminConnection: ChannelInboundHandler {
     static let requestSize = 32 << 10
     /// Output is written in pieces of this size, each of which is progress when the client takes it.
     private static let pieceSize = 64 << 10
+    /// The maximum number of bytes that are received and dropped after the last response.
+    private static let lingerSize = 256 << 10
 
     private enum Phase {
         /// No byte of the next request has been received.
@@ -71,6 +74,8 @@ final class AdminConnection: ChannelInboundHandler {
     private var received = 0
     /// Whether the connection ends after the response to the current request.
     private var isLast = false
+    /// Whether the client has ended its side. Requests that were complete before are served.
+    private var isInputClosed = false
     private var deadline: Scheduled<Void>?
     private var id: ObjectIdentifier { ObjectIdentifier(self) }
 
@@ -78,7 +83,8 @@ final class AdminConnection: ChannelInboundHandler {
     ///   - peer: The client's address, without port; empty if unknown.
     ///   - onRejection: Called with the reason if a request is rejected before it is served, or another connection is
     ///     closed for this one.
-    ///   - respond: Serves a request; the future is one of the connection's event loop.
+    ///   - respond: Serves a request; the future is one of the connection's event loop. It is not complete when it is
+    ///     returned: pipelined requests would be served recursively.
     init(
         _ limit: AdminConnectionLimit, peer: String, onRejection: @escaping (RejectionLog.Reason) -> Void,
         respond: @escaping (AdminRequest) -> EventLoopFuture<AdminResponse>
@@ -109,11 +115,12 @@ final class AdminConnection: ChannelInboundHandler {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        guard phase != .closed else { return }
         var bytes = Self.unwrapInboundIn(data)
         received += bytes.readableBytes
-        guard received <= Self.requestSize else { return cut() }
-        limit.update(id)
+        guard received <= (phase == .closed ? Self.lingerSize : Self.requestSize) else { return cut() }
+        guard phase != .closed else { return }
+        // While a response is sent, only what the client takes is progress.
+        if phase != .response { limit.update(id) }
         if phase == .idle {
             phase = .head
             cut(in: Self.headTimeout)
@@ -123,10 +130,12 @@ final class AdminConnection: ChannelInboundHandler {
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        // A client that has sent its request may end its side before it receives the response.
         if case ChannelEvent.inputClosed? = event as? ChannelEvent {
-            if phase == .response { isLast = true } else { close() }
+            isInputClosed = true
+            if phase != .response { close() }
         }
+        // TLS is below this handler: until now, its handshake was no progress.
+        if case TLSUserEvent.handshakeCompleted? = event as? TLSUserEvent { limit.update(id) }
         context.fireUserInboundEventTriggered(event)
     }
 
@@ -158,7 +167,6 @@ final class AdminConnection: ChannelInboundHandler {
     /// Rejects a request whose host is ambiguous: several `Host` fields (RFC 9112 §3.2), or a request target that is not
     /// a path and can thereby name another host than `Host` does (§3.2.2).
     private func headReceived() throws(WireError) {
-        limit.update(id) { $0.isServed = true }
         cut(in: Self.timeout)
         let target = head.bytes.getInteger(at: head.bytes.readerIndex + head.target.start, as: UInt8.self)
         guard target == UInt8(ascii: "/"), head.fields.count(where: { $0.name == .host }) <= 1 else {
@@ -174,6 +182,8 @@ final class AdminConnection: ChannelInboundHandler {
 
     private func serve() {
         phase = .response
+        // Not at the end of the head: a client that withholds its body waits for no response.
+        limit.update(id) { $0.isServed = true }
         let request = AdminRequest(head: head, body: body, peer: peer)
         head.reset()
         body = []
@@ -190,6 +200,7 @@ final class AdminConnection: ChannelInboundHandler {
     private func write(_ response: AdminResponse, isToHead: Bool) {
         guard phase == .response, let context else { return }
         received = input.readableBytes
+        if isInputClosed, received == 0 { isLast = true }
         var output = response.encoded(isToHead: isToHead, isLast: isLast)
         limit.update(id) { [size = output.readableBytes] connection in
             connection.isServed = false
@@ -216,6 +227,8 @@ final class AdminConnection: ChannelInboundHandler {
         phase = input.readableBytes > 0 ? .head : .idle
         cut(in: phase == .head ? Self.headTimeout : Self.idleTimeout)
         if phase == .head { read() }
+        // What remains is no complete request.
+        if isInputClosed, phase != .response { close() }
     }
 
     // MARK: - Ends

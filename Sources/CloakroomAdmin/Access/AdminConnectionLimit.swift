@@ -24,7 +24,7 @@ final class AdminConnectionLimit: Sendable {
         fileprivate let closed: EventLoopFuture<Void>
         /// The number of the last progress of all connections.
         fileprivate var progress: UInt64 = 0
-        /// Whether the head of a request is complete, and the response has not begun.
+        /// Whether a request is complete, and the response has not begun.
         var isServed = false
         /// The number of bytes of the response, until the client has taken all of them.
         var output = 0
@@ -82,10 +82,12 @@ final class AdminConnectionLimit: Sendable {
     func update(_ id: ObjectIdentifier, _ change: (inout Connection) -> Void = { _ in }) {
         let evicted: [Connection] = state.withLock { state in
             guard var connection = state.connections[id] else { return [] }
+            let output = connection.output
             change(&connection)
             state.progress += 1
             connection.progress = state.progress
             state.connections[id] = connection
+            guard connection.output > output else { return [] }
             var evicted: [Connection] = []
             while state.connections.values.reduce(0, { $0 + $1.output }) > Self.output,
                 let other = state.evict(where: { $0 != id && $1.output > 0 })

@@ -136,7 +136,8 @@ public enum RetryDecision: Sendable, Equatable {
         if reason == .stale || situation.isTargetWell { return .retryAny(reason, delay: 0) }
         if situation.targets == .other { return .retryOther(reason) }
         let delay = minDelay + ((random >> 32) * (maxDelay - minDelay)) >> 32
-        return .retryAny(reason, delay: min(delay, situation.remaining - minRemaining))
+        // Not 0, which is for connections that ended in order.
+        return .retryAny(reason, delay: max(1, min(delay, situation.remaining - minRemaining)))
     }
 
     /// Whether requests with a method are sent again for a reason, as far as the method decides: a target may have

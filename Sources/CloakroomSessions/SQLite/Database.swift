@@ -105,8 +105,13 @@ final class Database {
             try execute(isPart ? "RELEASE part" : "COMMIT")
             return value
         } catch {
-            // Some failures have rolled back the whole transaction already.
-            if isInsideTransaction { try? execute(isPart ? "ROLLBACK TO part; RELEASE part" : "ROLLBACK") }
+            // Some failures have rolled back the whole transaction already. If the part cannot be rolled back alone, all
+            // is: nothing of it may be committed.
+            if isInsideTransaction {
+                do { try execute(isPart ? "ROLLBACK TO part; RELEASE part" : "ROLLBACK") } catch {
+                    try? execute("ROLLBACK")
+                }
+            }
             throw error
         }
     }
@@ -124,6 +129,12 @@ final class DatabaseQueue: Sendable {
 
     /// Runs an operation after those before it.
     func async(_ body: @escaping @Sendable (Database) -> Void) {
-        queue.async { self.database.withLock { body($0) } }
+        queue.async {
+            self.database.withLock { db in
+                // A rollback has failed, for want of memory: a transaction that stayed open would block all others.
+                if db.isInsideTransaction { try? db.execute("ROLLBACK") }
+                body(db)
+            }
+        }
     }
 }
