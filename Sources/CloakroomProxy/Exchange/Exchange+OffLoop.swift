@@ -142,19 +142,19 @@ extension Exchange {
         guard let ticket = request.ticket else { return }
         let store = snapshot.config.sessions
         let timestamp = context.sessionTimestamp(at: now)
-        let started = telemetry.startedAt
+        let number = number
         runOffLoop {
             try? await store.load(ticket, now: timestamp)
         } resume: { [self] lookup in
-            tunnelSessionLoaded(lookup, started: started)
+            tunnelSessionLoaded(lookup, number: number)
         }
     }
 
     /// - Parameter lookup: `nil` if the store is unreachable, which ends no session.
-    private func tunnelSessionLoaded(_ lookup: SessionLookup?, started: UInt64) {
+    private func tunnelSessionLoaded(_ lookup: SessionLookup?, number: UInt64) {
         let now = context.updateTime()
         // The connection may be serving another request by now.
-        guard telemetry.startedAt == started else { return }
+        guard self.number == number else { return }
         let isOver =
             switch lookup {
             case .missing?: true

@@ -91,11 +91,11 @@ extension Exchange {
             // The only target may be used again.
             attempts.failed = .none
             downstream?.setDeadline(.max)
-            let started = telemetry.startedAt
-            context.eventLoop.assumeIsolated().scheduleTask(in: .nanoseconds(Int64(clamping: delay))) { [self] in
+            let time = TimeAmount.nanoseconds(Int64(clamping: delay))
+            context.eventLoop.assumeIsolated().scheduleTask(in: time) { [self, number] in
                 let now = context.updateTime()
                 // The client may have left, and its connection may serve another request.
-                guard telemetry.startedAt == started, machine.state == .waitingForConnection(.complete) else { return }
+                guard self.number == number, machine.state == .waitingForConnection(.complete) else { return }
                 lease(isFresh: true, now: now)
             }
         case .pass:

@@ -15,6 +15,8 @@ final class Exchange: Equatable {
     let context: LoopContext
     private var reference: SnapshotReference
     let peer: Peer
+    /// The number of the request on this connection: what was begun for an earlier one must not change a later one.
+    private(set) var number: UInt64 = 0
     var request = InboundRequest()
     /// `nil` after the client has disconnected.
     private(set) var downstream: (any ResponseWriter)?
@@ -127,6 +129,7 @@ final class Exchange: Equatable {
     }
 
     private func startTelemetry(now: UInt64) {
+        number += 1
         reference.retain(context.snapshot)
         telemetry.start(
             request.method, version: request.version, from: peer,
