@@ -279,9 +279,14 @@ private final class ScriptHandler: ChannelInboundHandler {
             guard let end = line.firstRange(of: "\r\n"), let size = Int(line[..<end.lowerBound], radix: 16) else {
                 return nil
             }
-            index += line[..<end.upperBound].utf8.count + size + 2
+            index += line[..<end.upperBound].utf8.count
+            if size == 0 {
+                // The end of this line, trailers if any, and an empty line.
+                let rest = unread.viewBytes(at: index - 2, length: unread.writerIndex - index + 2)
+                return rest?.firstRange(of: Array("\r\n\r\n".utf8)).map { $0.upperBound - start }
+            }
+            index += size + 2
             guard index <= unread.writerIndex else { return nil }
-            if size == 0 { return index - start }
         }
     }
 }
