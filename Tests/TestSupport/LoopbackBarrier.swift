@@ -6,10 +6,15 @@
 
 /// On a busy machine the kernel may deliver what was sent over loopback with a delay.
 package enum LoopbackBarrier {
-    /// Returns when what this thread has sent over loopback before is delivered: waits until no CPU has packets in its
-    /// queue, then sends a datagram to itself, which the kernel handles in order. Waits for at most a second each.
+    /// Returns when no CPU has packets in its queue, or after 20 ms. A thread that has moved to another CPU would overtake
+    /// what it has sent.
+    package static func waitForQueues() {
+        for _ in 0..<20 where hasQueuedPackets { usleep(1_000) }
+    }
+
+    /// Returns when what this thread has sent over loopback before is delivered: sends a datagram to itself, which the
+    /// kernel handles in order, and waits for it for at most a second.
     package static func pass() {
-        for _ in 0..<1_000 where hasQueuedPackets { usleep(1_000) }
         let descriptor = socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0)
         guard descriptor >= 0 else { return }
         defer { close(descriptor) }
@@ -28,8 +33,7 @@ package enum LoopbackBarrier {
         }
     }
 
-    /// Whether packets wait in the queue of a CPU: the last two numbers of its line. A thread that has moved to another
-    /// CPU since it sent them would overtake them.
+    /// Whether packets wait in the queue of a CPU: the last two numbers of its line.
     private static var hasQueuedPackets: Bool {
         let descriptor = open("/proc/net/softnet_stat", O_RDONLY)
         guard descriptor >= 0 else { return false }
