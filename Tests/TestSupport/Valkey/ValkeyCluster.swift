@@ -221,6 +221,13 @@ package final class ValkeyCluster: Sendable {
         try await meet(node)
         members.withLock { $0.append(node) }
         try await settled()
+        // A node without slots is in no table of slots, so the nodes may agree before all of them know it.
+        try await eventually("all nodes know the node \(node.port)") {
+            for other in nodes where other.isRunning {
+                guard try await other.run("CLUSTER", "NODES").text?.contains(node.id) == true else { return false }
+            }
+            return true
+        }
         return node
     }
 
