@@ -60,14 +60,6 @@ struct RefreshTokenStore {
         return .rotated(refreshToken: successor, accountID: family.accountID)
     }
 
-    /// The account of a token that remains usable; `nil` if it is unknown, used, expired or of a revoked family.
-    func account(of token: some StringProtocol, now: Date) -> String? {
-        guard let record = records[Self.key(of: token)], let family = families[record.family], !family.isDead,
-            !record.isSpent, now < record.expiresAt
-        else { return nil }
-        return family.accountID
-    }
-
     /// Revokes the family of a token; returns whether the mock issued the token. Revoking a revoked family is not an
     /// error (RFC 7009 §2.2).
     mutating func revoke(_ token: some StringProtocol) -> Bool {

@@ -110,14 +110,10 @@ public struct MockProviderSettings: Sendable, Redacted {
     public var clientID = "cloakroom"
     /// The secret of the client, for `client_secret_basic` and `client_secret_post`.
     public var clientSecret = "cloakroom-client-secret"
-    /// The public key of the client as PEM, for `private_key_jwt`; `nil` for none.
-    public var clientKey: String?
     /// The redirect URIs of the client; empty for any.
     public var redirectURIs: [String] = []
     /// The algorithm of the first key.
     public var algorithm = ProviderAlgorithm.es256
-    /// The lifetime of codes.
-    public var codeLifetime = Duration.seconds(60)
     /// The lifetime of access tokens, in whole seconds.
     public var accessTokenLifetime = Duration.seconds(300)
     /// The lifetime of a refresh token from its own issue.

@@ -46,16 +46,14 @@ import Testing
         }
     }
 
-    @Test("acr_values can be ignored, and the user can change")
+    @Test("the user can change")
     func user() async throws {
         try await running { visitor, provider in
             provider.script {
-                $0.ignoresContextClass = true
                 $0.subject = "mia"
                 $0.claims = ["groups": "[]"]
             }
-            let token = try DecodedToken(try await visitor.signIn(["acr_values": "gold"]).id_token ?? "")
-            #expect(token.claim("acr", as: String.self) == nil)
+            let token = try DecodedToken(try await visitor.signIn().id_token ?? "")
             #expect(token.claim("sub") == "mia" && token.claim("groups") == [String]())
             #expect(token.claim("email", as: String.self) == nil)
         }
@@ -75,22 +73,6 @@ import Testing
             #expect(tokens.token_type == "mac" && tokens.id_token == nil)
             let bearer = [("Authorization", "Bearer \(tokens.access_token)")]
             #expect(String(buffer: try await visitor.send(.GET, "/userinfo", bearer).body).contains(#""sub":"mia""#))
-        }
-    }
-
-    @Test("refreshes can lack an ID token and keep the refresh token")
-    func refreshes() async throws {
-        try await running { visitor, provider in
-            provider.script {
-                $0.refreshesIDToken = false
-                $0.rotatesRefreshTokens = false
-            }
-            let first = try await visitor.signIn()
-            #expect(first.id_token != nil)
-            for _ in 0..<2 {
-                let next: ProviderTokens = try await visitor.refresh(first.refresh_token).decode()
-                #expect(next.refresh_token == first.refresh_token && next.id_token == nil)
-            }
         }
     }
 
@@ -132,11 +114,10 @@ import Testing
         }
     }
 
-    @Test("an endpoint can be slow, slow byte by byte, and frozen")
+    @Test("an endpoint can be slow, and frozen")
     func slow() async throws {
         try await running { visitor, provider in
             var fault = EndpointFault.slow(seconds: 0.1, count: 1)
-            fault.bytePause = 0.01
             fault.body = "0123456789"
             fault.fields = ["Cache-Control": "max-age=5"]
             provider.script { $0.faults[.keys] = [fault] }
@@ -145,7 +126,7 @@ import Testing
                 #expect(String(buffer: response.body) == "0123456789")
                 #expect(response.headers["Cache-Control"] == ["max-age=5"])
             }
-            #expect(time >= .milliseconds(200))
+            #expect(time >= .milliseconds(100))
             provider.script { $0.faults[.keys] = [.frozen()] }
             await #expect(throws: HTTPClientError.deadlineExceeded) {
                 try await visitor.send(.GET, "/jwks", timeout: .milliseconds(300))
