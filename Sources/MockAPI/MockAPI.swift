@@ -22,7 +22,7 @@ public struct MockAPI: Service {
     /// The recorded traffic.
     public let observations: RequestRecorder
     /// The injected faults; can be changed while the mock runs.
-    public let faults: MockFaults
+    public let faults = MockFaults()
 
     private let logger: Logger
     private let onListening: @Sendable (Int) async -> Void
@@ -40,10 +40,8 @@ public struct MockAPI: Service {
         self.logger = logger
         self.onListening = onListening
         observations = RequestRecorder()
-        faults = MockFaults(
-            latency: settings.latency, errorRate: settings.errorRate, errorSeed: settings.errorSeed)
         accounts = AccountStore(settings.users)
-        accessTokens = AccessTokens(key: settings.signingKey, lifetime: settings.accessTokenLifetime)
+        accessTokens = AccessTokens(lifetime: settings.accessTokenLifetime)
         refreshTokens = RefreshTokens(lifetime: settings.refreshTokenLifetime)
     }
 

@@ -82,8 +82,7 @@ struct BearerAuthenticator {
     /// `nil` if there is no token or an invalid one.
     func account(for request: Request) -> Account? {
         if let userField, let id = request.headers[userField], !id.isEmpty {
-            return Account(
-                id: id, email: "", name: id, isNewUser: false, createdAt: Date(timeIntervalSince1970: 1_736_933_400))
+            return Account(id: id, email: "", name: id)
         }
         return AuthorizationCredentials.read(from: request.headers, scheme: "bearer")
             .flatMap { accessTokens.accountID(for: $0, now: now()) }

@@ -65,7 +65,8 @@ struct RequestRecorderTests {
 
     @Test("the HTTP endpoint returns the same records, and its requests are not recorded, delayed or failed")
     func overHTTP() async throws {
-        try await MockAPI.withServer(MockAPISettings(errorRate: 1, exposeObservations: true)) { mock in
+        try await MockAPI.withServer(MockAPISettings(exposeObservations: true)) { mock in
+            mock.faults.failNext("GET", "/__mock/requests")
             _ = try await mock.send(.GET, "/episodes")
             let response = try await mock.send(.GET, "/__mock/requests")
             #expect(response.status == 200)
