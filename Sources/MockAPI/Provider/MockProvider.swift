@@ -4,12 +4,6 @@ public import Logging
 import NIOCore
 public import ServiceLifecycle
 
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#endif
-
 /// A scripted OpenID Provider: the code flow of OpenID Connect Core 1.0 with real keys, and every deviation from it that
 /// a test requests.
 ///
@@ -66,22 +60,10 @@ public struct MockProvider: Service {
 
     /// Serves; `onListening` is called with the bound port.
     func serve(_ onListening: @escaping @Sendable (Int) async -> Void) async throws {
-        guard (0...65_535).contains(settings.port) else { throw MockAPIError.portOutOfRange(settings.port) }
         let (host, state) = (settings.host, state)
-        let application = Application(
-            router: router(),
-            configuration: ApplicationConfiguration(address: .hostname(host, port: settings.port)),
-            onServerRunning: { channel in
-                guard let port = channel.localAddress?.port else { return }
-                state.setIssuer("http://\(host):\(port)")
-                await onListening(port)
-            },
-            logger: logger)
-        do {
-            try await application.run()
-        } catch let error as IOError {
-            let reason = String(cString: strerror(error.errnoCode))
-            throw MockAPIError.cannotListen("\(host):\(settings.port): \(reason)")
+        try await MockServer.run(router(), on: host, settings.port, logger: logger) { port in
+            state.setIssuer("http://\(host):\(port)")
+            await onListening(port)
         }
     }
 
