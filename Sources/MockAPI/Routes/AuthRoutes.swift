@@ -15,7 +15,8 @@ struct AuthRoutes {
         router.post("api/v1/signin") { request, _ in try signIn(request, issuer.signInWithoutRefresh) }
     }
 
-    private func signIn(_ request: Request, _ issue: (BasicCredentials) throws -> (some Encodable)?) throws -> Response {
+    private func signIn(_ request: Request, _ issue: (BasicCredentials) throws -> (some Encodable)?) throws -> Response
+    {
         guard let tokens = try BasicCredentials(request.headers).flatMap(issue) else {
             return JSONResponse.unauthorized(.basic, "The e-mail address or the password is wrong.")
         }
