@@ -26,12 +26,8 @@ public struct ProviderScript: Sendable, Codable, Equatable {
     public var idToken = TokenForgery()
     /// Changes of logout tokens.
     public var logoutToken = TokenForgery()
-    /// Changes of access tokens, which are JWTs (RFC 9068).
-    public var accessToken = TokenForgery()
     /// Changes of successful responses of the token endpoint.
     public var tokenResponse = MemberEdit()
-    /// Changes of the userinfo response.
-    public var userInfo = MemberEdit()
 
     /// The faults by endpoint. The first one whose count is not used up applies.
     public var faults: [ProviderEndpoint: [EndpointFault]] = [:]
@@ -51,9 +47,7 @@ public struct ProviderScript: Sendable, Codable, Equatable {
         try members.read(.keySet, into: &keySet)
         try members.read(.idToken, into: &idToken)
         try members.read(.logoutToken, into: &logoutToken)
-        try members.read(.accessToken, into: &accessToken)
         try members.read(.tokenResponse, into: &tokenResponse)
-        try members.read(.userInfo, into: &userInfo)
         try members.read(.faults, into: &faults)
     }
 }

@@ -179,7 +179,6 @@ final class ProviderState: Sendable {
             guard let login = activeLogin(of: token, in: state) else { return nil }
             let subject = [("sub", RawJSON.string(state.logins[login].subject))]
             return RawObject(subject + state.script.claims.sorted { $0.key < $1.key }.map { ($0.key, $0.value) })
-                .applying(state.script.userInfo)
         }
     }
 
@@ -189,10 +188,8 @@ final class ProviderState: Sendable {
         try state.withLock { try $0.forge.keySet($0.script.keySet) }
     }
 
-    func rotateKeys(to algorithm: ProviderAlgorithm?, keepsOld: Bool, hasShortCoordinate: Bool) throws {
-        try state.withLock {
-            try $0.forge.rotate(to: algorithm, keepsOld: keepsOld, hasShortCoordinate: hasShortCoordinate)
-        }
+    func rotateKeys(keepsOld: Bool, hasShortCoordinate: Bool = false) throws {
+        try state.withLock { try $0.forge.rotate(keepsOld: keepsOld, hasShortCoordinate: hasShortCoordinate) }
     }
 
     /// A logout token (OpenID Connect Back-Channel Logout §2.4).
@@ -257,7 +254,7 @@ final class ProviderState: Sendable {
             ("iat", RawJSON.seconds(now)), ("exp", RawJSON.seconds(expiresAt)),
             ("jti", RawJSON.string(RandomToken.make())), ("scope", RawJSON.string(scope)),
         ])
-        let token = try state.forge.token(type: "at+jwt", claims, state.script.accessToken, now: now)
+        let token = try state.forge.token(type: "at+jwt", claims, TokenForgery(), now: now)
         state.accessTokens[token] = IssuedAccessToken(login: index, expiresAt: expiresAt)
         state.issued.append(token)
         return token
