@@ -2,14 +2,7 @@ import FoundationEssentials
 import HTTPTypes
 import Hummingbird
 public import Logging
-import NIOCore
 public import ServiceLifecycle
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#endif
 
 /// A small video-course API for demonstrating and testing a gateway, with a web page that uses it.
 ///
@@ -20,15 +13,13 @@ public struct MockAPI: Service {
     /// The settings.
     public let settings: MockAPISettings
     /// The recorded traffic.
-    public let observations: RequestRecorder
+    public let observations = RequestRecorder()
     /// The injected faults; can be changed while the mock runs.
-    public let faults: MockFaults
+    public let faults = MockFaults()
 
     private let logger: Logger
     private let onListening: @Sendable (Int) async -> Void
-    private let accounts: AccountStore
-    private let accessTokens: AccessTokens
-    private let refreshTokens: RefreshTokens
+    private let issuer: TokenIssuer
 
     /// Creates a mock that does not listen yet. `onListening` is called with the bound port.
     public init(
@@ -39,12 +30,7 @@ public struct MockAPI: Service {
         self.settings = settings
         self.logger = logger
         self.onListening = onListening
-        observations = RequestRecorder()
-        faults = MockFaults(
-            latency: settings.latency, errorRate: settings.errorRate, errorSeed: settings.errorSeed)
-        accounts = AccountStore(settings.users)
-        accessTokens = AccessTokens(key: settings.signingKey, lifetime: settings.accessTokenLifetime)
-        refreshTokens = RefreshTokens(lifetime: settings.refreshTokenLifetime)
+        issuer = TokenIssuer(settings, observations: observations)
     }
 
     /// Serves until the task is cancelled or a graceful shutdown begins.
@@ -56,31 +42,18 @@ public struct MockAPI: Service {
 
     /// Serves; `onListening` is called with the bound port.
     func serve(_ onListening: @escaping @Sendable (Int) async -> Void) async throws {
-        guard (0...65_535).contains(settings.port) else { throw MockAPIError.portOutOfRange(settings.port) }
-        let application = Application(
-            router: try router(),
-            configuration: ApplicationConfiguration(address: .hostname(settings.host, port: settings.port)),
-            onServerRunning: { channel in
-                if let port = channel.localAddress?.port { await onListening(port) }
-            },
-            logger: logger)
-        do {
-            try await application.run()
-        } catch let error as IOError {
-            let reason = String(cString: strerror(error.errnoCode))
-            throw MockAPIError.cannotListen("\(settings.host):\(settings.port): \(reason)")
-        }
+        try await MockServer.run(try router(), on: settings.host, settings.port, logger: logger, onListening)
     }
 
     /// Rejects every access token issued so far with 401, regardless of its `exp`. Refresh tokens stay valid.
     public func rejectIssuedAccessTokens() {
-        accessTokens.rejectAllIssued()
+        issuer.accessTokens.rejectAllIssued()
     }
 
     /// Renames the user with this e-mail address; returns false if there is no such user.
     @discardableResult
     public func renameUser(email: String, to name: String) -> Bool {
-        accounts.rename(email: email, to: name)
+        issuer.accounts.rename(email: email, to: name)
     }
 
     private func router() throws -> Router<BasicRequestContext> {
@@ -92,18 +65,13 @@ public struct MockAPI: Service {
         router.add(middleware: APITokenMiddleware(apiToken: settings.apiToken))
         router.add(middleware: FailureMiddleware(faults: faults, control: control))
 
-        AuthRoutes(
-            accounts: accounts, accessTokens: accessTokens, refreshTokens: refreshTokens,
-            observations: observations, now: settings.now
-        ).register(on: router)
+        AuthRoutes(issuer: issuer).register(on: router)
         TokenEndpointRoutes(
-            accounts: accounts, accessTokens: accessTokens, refreshTokens: refreshTokens, observations: observations,
-            client: MockClient(id: settings.clientID, secret: settings.clientSecret),
-            lifetime: settings.accessTokenLifetime, now: settings.now
+            issuer: issuer, client: MockClient(id: settings.clientID, secret: settings.clientSecret),
+            lifetime: settings.accessTokenLifetime
         ).register(on: router)
         let bearer = BearerAuthenticator(
-            accounts: accounts, accessTokens: accessTokens,
-            userField: settings.userField.flatMap { HTTPField.Name($0) }, now: settings.now)
+            issuer: issuer, userField: settings.userField.flatMap { HTTPField.Name($0) })
         try ContentRoutes(bearer: bearer).register(on: router)
         MediaRoutes(bearer: bearer).register(on: router)
         PageRoutes(identities: settings.identities).register(on: router)

@@ -1,4 +1,3 @@
-public import Crypto
 public import FoundationEssentials
 
 /// The settings of a mock API. All defaults suit `cloakroom-demo`.
@@ -20,14 +19,6 @@ public struct MockAPISettings: Sendable, Redacted {
     public var accessTokenLifetime: Duration
     /// The lifetime of a refresh token from its own issue, not negative. Default 8 hours.
     public var refreshTokenLifetime: Duration
-    /// The delay of every response. Default 0.
-    public var latency: Duration
-    /// The fraction of requests that get 500, 0...1; see ``MockFaults``. Default 0.
-    public var errorRate: Double
-    /// The start of the counter for `errorRate`: the same seed fails the same requests. Default 0.
-    public var errorSeed: Int
-    /// The HMAC key of access tokens. Default: random.
-    public var signingKey: SymmetricKey
     /// Whether the `/__mock/…` paths exist: the recorded traffic and test bodies. Default false.
     public var exposeObservations: Bool
     /// The identities of the gateway that the page links to for sign-in. Default: none.
@@ -48,10 +39,6 @@ public struct MockAPISettings: Sendable, Redacted {
         clientSecret: String = "mock-client-secret",
         accessTokenLifetime: Duration = .seconds(300),
         refreshTokenLifetime: Duration = .seconds(28_800),
-        latency: Duration = .zero,
-        errorRate: Double = 0,
-        errorSeed: Int = 0,
-        signingKey: SymmetricKey = SymmetricKey(size: .bits256),
         exposeObservations: Bool = false,
         now: @escaping @Sendable () -> Date = { Date() }
     ) {
@@ -63,10 +50,6 @@ public struct MockAPISettings: Sendable, Redacted {
         self.clientSecret = clientSecret
         self.accessTokenLifetime = accessTokenLifetime
         self.refreshTokenLifetime = refreshTokenLifetime
-        self.latency = latency
-        self.errorRate = errorRate
-        self.errorSeed = errorSeed
-        self.signingKey = signingKey
         self.exposeObservations = exposeObservations
         self.now = now
     }
@@ -94,24 +77,12 @@ public struct MockUser: Sendable, Redacted {
     public var password: String
     /// The name in `GET /user`.
     public var name: String
-    /// Whether `GET /user` calls the user new.
-    public var isNewUser: Bool
-    /// The creation time of the account, in whole seconds.
-    public var createdAt: Date
 
-    /// Creates an account; `createdAt` defaults to 15 January 2025, 09:30 UTC.
-    public init(
-        email: String,
-        password: String,
-        name: String,
-        isNewUser: Bool = false,
-        createdAt: Date = Date(timeIntervalSince1970: 1_736_933_400)
-    ) {
+    /// Creates an account.
+    public init(email: String, password: String, name: String) {
         self.email = email
         self.password = password
         self.name = name
-        self.isNewUser = isNewUser
-        self.createdAt = createdAt
     }
 }
 

@@ -30,26 +30,13 @@ struct MockAPICommand: AsyncParsableCommand {
     @Option(help: "Access token lifetime in seconds.")
     var accessTokenLifetime = 300.0
 
-    @Option(help: "Refresh token lifetime in seconds.")
-    var refreshTokenLifetime = 28_800.0
-
-    @Option(help: "Response delay in seconds.")
-    var latency = 0.0
-
-    @Option(help: "Fraction of requests that get a 500 response, 0 to 1.")
-    var errorRate = 0.0
-
     @Flag(help: "Serve recorded requests at /__mock/requests, and endpoints with slow or large responses.")
     var exposeObservations = false
 
     func validate() throws {
         guard (0...65_535).contains(port) else { throw ValidationError("--port must be 0 to 65535") }
-        guard (0...1).contains(errorRate) else { throw ValidationError("--error-rate must be 0 to 1") }
-        for (name, value) in [
-            ("--access-token-lifetime", accessTokenLifetime), ("--refresh-token-lifetime", refreshTokenLifetime),
-            ("--latency", latency),
-        ] where !(0...1_000_000_000).contains(value) {
-            throw ValidationError("\(name) must be a number of seconds, 0 to 1000000000")
+        guard (0...1_000_000_000).contains(accessTokenLifetime) else {
+            throw ValidationError("--access-token-lifetime must be a number of seconds, 0 to 1000000000")
         }
         for account in user where account.firstIndex(of: ":") == nil {
             throw ValidationError("--user must be email:password")
@@ -71,9 +58,6 @@ struct MockAPICommand: AsyncParsableCommand {
         settings.port = port
         settings.apiToken = try token()
         settings.accessTokenLifetime = .seconds(accessTokenLifetime)
-        settings.refreshTokenLifetime = .seconds(refreshTokenLifetime)
-        settings.latency = .seconds(latency)
-        settings.errorRate = errorRate
         settings.exposeObservations = exposeObservations
         if !user.isEmpty {
             settings.users = user.map { account in

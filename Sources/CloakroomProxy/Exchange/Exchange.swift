@@ -74,9 +74,6 @@ final class Exchange: Equatable {
     /// Whether an exchange is in progress.
     var isActive: Bool { machine.state != .idle }
 
-    /// Whether the response is a tunnel or an event stream, so the timeouts of bodies do not apply.
-    var isLongLived: Bool { tunnel != nil }
-
     /// Whether the gateway or the connection is draining. If so, responses for which
     /// ``Tunnel/endsWhenDraining`` holds end as soon as they start.
     var isDraining: Bool { isConnectionDraining || context.isDraining }

@@ -8,7 +8,7 @@ final class AccessTokens: Sendable {
     private let lifetime: Duration
     private let era = Atomic<Int>(0)
 
-    init(key: SymmetricKey, lifetime: Duration) {
+    init(key: SymmetricKey = SymmetricKey(size: .bits256), lifetime: Duration) {
         signer = AccessTokenSigner(key: key)
         self.lifetime = lifetime
     }

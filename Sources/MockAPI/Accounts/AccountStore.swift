@@ -9,8 +9,9 @@ struct Account: Encodable, Sendable {
     let id: String
     let email: String
     var name: String
-    let isNewUser: Bool
-    let createdAt: Date
+    let isNewUser = false
+    /// 15 January 2025, 09:30 UTC.
+    let createdAt = Date(timeIntervalSince1970: 1_736_933_400)
 }
 
 /// The users that can sign in, and the accounts of token subjects.
@@ -30,8 +31,7 @@ final class AccountStore: Sendable {
         for user in users {
             let id = Self.id(of: user.email)
             entries[id] = Entry(
-                account: Account(
-                    id: id, email: user.email, name: user.name, isNewUser: user.isNewUser, createdAt: user.createdAt),
+                account: Account(id: id, email: user.email, name: user.name),
                 password: SecretFingerprint(of: user.password))
         }
         entriesByID = Mutex(entries)

@@ -60,14 +60,6 @@ struct RefreshTokenStore {
         return .rotated(refreshToken: successor, accountID: family.accountID)
     }
 
-    /// The account of a token that remains usable; `nil` if it is unknown, used, expired or of a revoked family.
-    func account(of token: some StringProtocol, now: Date) -> String? {
-        guard let record = records[Self.key(of: token)], let family = families[record.family], !family.isDead,
-            !record.isSpent, now < record.expiresAt
-        else { return nil }
-        return family.accountID
-    }
-
     /// Revokes the family of a token; returns whether the mock issued the token. Revoking a revoked family is not an
     /// error (RFC 7009 §2.2).
     mutating func revoke(_ token: some StringProtocol) -> Bool {
@@ -96,24 +88,62 @@ struct RefreshTokenStore {
     }
 }
 
-/// The token store of a mock, protected by a lock: of two requests with the same token exactly one gets its successor.
-final class RefreshTokens: Sendable {
-    private let store: Mutex<RefreshTokenStore>
+/// Signs users in and issues their tokens. Thread-safe: of two requests with the same refresh token exactly one gets its
+/// successor.
+final class TokenIssuer: Sendable {
+    let accounts: AccountStore
+    let accessTokens: AccessTokens
+    private let refreshTokens: Mutex<RefreshTokenStore>
+    private let observations: RequestRecorder
+    private let now: @Sendable () -> Date
 
-    init(lifetime: Duration) {
-        store = Mutex(RefreshTokenStore(lifetime: lifetime))
+    init(_ settings: MockAPISettings, observations: RequestRecorder) {
+        accounts = AccountStore(settings.users)
+        accessTokens = AccessTokens(lifetime: settings.accessTokenLifetime)
+        refreshTokens = Mutex(RefreshTokenStore(lifetime: settings.refreshTokenLifetime))
+        self.observations = observations
+        now = settings.now
     }
 
-    func issue(to accountID: String, now: Date) -> String {
-        store.withLock { $0.issue(to: accountID, now: now) }
+    /// The tokens of a new sign-in; `nil` for wrong credentials.
+    func signIn(_ credentials: BasicCredentials) throws -> TokenPair? {
+        guard let account = accounts.authenticate(credentials) else { return nil }
+        let now = now()
+        return try TokenPair(
+            accessToken: accessTokens.issue(to: account.id, now: now),
+            refreshToken: refreshTokens.withLock { $0.issue(to: account.id, now: now) })
     }
 
-    func rotate(_ token: Substring, now: Date) -> RefreshTokenStore.Rotation {
-        store.withLock { $0.rotate(token, now: now) }
+    /// The tokens for a refresh token; `nil` if it is not usable.
+    func refresh(_ token: some StringProtocol) throws -> TokenPair? {
+        let now = now()
+        switch refreshTokens.withLock({ $0.rotate(token, now: now) }) {
+        case .rotated(let refreshToken, let accountID):
+            observations.recordRefresh(at: now.timeIntervalSince1970)
+            return TokenPair(
+                accessToken: try accessTokens.issue(to: accountID, now: now), refreshToken: refreshToken)
+        case .reused:
+            observations.recordReuse()
+            return nil
+        case .rejected: return nil
+        }
     }
 
-    func revoke(_ token: Substring) -> Bool {
-        store.withLock { $0.revoke(token) }
+    /// Revokes a refresh token; returns whether the mock issued it.
+    func revoke(_ token: some StringProtocol) -> Bool {
+        refreshTokens.withLock { $0.revoke(token) }
+    }
+
+    /// An access token that does not expire; `nil` for wrong credentials.
+    func signInWithoutRefresh(_ credentials: BasicCredentials) throws -> AccessTokenOnly? {
+        try accounts.authenticate(credentials).map {
+            AccessTokenOnly(accessToken: try accessTokens.issue(to: $0.id, now: now(), expires: false))
+        }
+    }
+
+    /// The account of an access token; `nil` if the token is not valid.
+    func account(of token: some StringProtocol) -> Account? {
+        accessTokens.accountID(for: token, now: now()).flatMap(accounts.account(withID:))
     }
 }
 

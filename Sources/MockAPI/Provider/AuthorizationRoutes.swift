@@ -33,7 +33,7 @@ struct AuthorizationRoutes {
             callback["error"] = problem
             callback["error_description"] = "description of the provider"
         } else {
-            callback["code"] = state.signIn(parameters, isPushed: form["request_uri"] != nil)
+            callback["code"] = state.signIn(parameters)
         }
         callback["state"] = parameters["state"]
         callback["iss"] = state.issuer

@@ -23,8 +23,6 @@ public struct EndpointFault: Sendable, Codable, Equatable {
     public var fields: [String: String] = [:]
     /// Seconds before the response begins.
     public var delay = 0.0
-    /// Seconds before each byte of the body.
-    public var bytePause = 0.0
     /// Whether no response is sent, and the connection remains open.
     public var freezes = false
     /// Whether the connection is closed without a response.
@@ -46,7 +44,6 @@ public struct EndpointFault: Sendable, Codable, Equatable {
         body = try members.decodeIfPresent(String.self, forKey: .body)
         try members.read(.fields, into: &fields)
         try members.read(.delay, into: &delay)
-        try members.read(.bytePause, into: &bytePause)
         try members.read(.freezes, into: &freezes)
         try members.read(.closes, into: &closes)
         try members.read(.takesEffect, into: &takesEffect)
@@ -115,7 +112,7 @@ struct ProviderResponse {
         _ endpoint: ProviderEndpoint, _ state: ProviderState, _ context: ProviderContext,
         _ work: () throws -> ProviderResponse
     ) async throws -> Response {
-        guard let fault = state.nextFault(endpoint) else { return try work().response(bytePause: 0) }
+        guard let fault = state.nextFault(endpoint) else { return try work().response }
         if fault.delay > 0 { try await sleep(.seconds(min(fault.delay, 86_400))) }
         let replaces = fault.freezes || fault.closes || fault.status != nil
         var response = !replaces || fault.takesEffect ? try work() : ProviderResponse.json("")
@@ -134,30 +131,20 @@ struct ProviderResponse {
             response.fields.removeAll { $0.name.lowercased() == name.lowercased() }
             response.fields.append((name, value))
         }
-        return response.response(bytePause: min(fault.bytePause, 3_600))
+        return response.response
     }
 
     private static func sleep(_ duration: Duration) async throws {
         try await cancelWhenGracefulShutdown { try await Task.sleep(for: duration) }
     }
 
-    private func response(bytePause: Double) -> Response {
+    private var response: Response {
         var headers = HTTPFields()
         for (name, value) in fields {
             if let name = HTTPField.Name(name) { headers.append(HTTPField(name: name, value: value)) }
         }
-        let body = ByteBuffer(string: body)
-        guard bytePause > 0 else {
-            return Response(
-                status: HTTPResponse.Status(code: status), headers: headers, body: ResponseBody(byteBuffer: body))
-        }
-        let slowBody = ResponseBody(contentLength: body.readableBytes) { writer in
-            for byte in body.readableBytesView {
-                try await Self.sleep(.seconds(bytePause))
-                try await writer.write(ByteBuffer(bytes: [byte]))
-            }
-            try await writer.finish(nil)
-        }
-        return Response(status: HTTPResponse.Status(code: status), headers: headers, body: slowBody)
+        return Response(
+            status: HTTPResponse.Status(code: status), headers: headers,
+            body: ResponseBody(byteBuffer: ByteBuffer(string: body)))
     }
 }

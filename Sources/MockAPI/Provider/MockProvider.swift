@@ -4,12 +4,6 @@ public import Logging
 import NIOCore
 public import ServiceLifecycle
 
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#endif
-
 /// A scripted OpenID Provider: the code flow of OpenID Connect Core 1.0 with real keys, and every deviation from it that
 /// a test requests.
 ///
@@ -25,7 +19,7 @@ public import ServiceLifecycle
 ///     provider.script { $0.faults[.refresh] = [.error("invalid_grant", count: 1)] }
 ///     try provider.rotateKeys(keepsOld: false)
 ///     let login = provider.logins.last
-///     let status = try await provider.sendLogout(to: gateway + "/auth/backchannel", sessionID: login?.sessionID)
+///     let status = try await provider.provider.sendLogout(to: gateway + "/auth/backchannel", sessionID: login?.sessionID)
 /// }
 /// ```
 ///
@@ -66,22 +60,10 @@ public struct MockProvider: Service {
 
     /// Serves; `onListening` is called with the bound port.
     func serve(_ onListening: @escaping @Sendable (Int) async -> Void) async throws {
-        guard (0...65_535).contains(settings.port) else { throw MockAPIError.portOutOfRange(settings.port) }
         let (host, state) = (settings.host, state)
-        let application = Application(
-            router: router(),
-            configuration: ApplicationConfiguration(address: .hostname(host, port: settings.port)),
-            onServerRunning: { channel in
-                guard let port = channel.localAddress?.port else { return }
-                state.setIssuer("http://\(host):\(port)")
-                await onListening(port)
-            },
-            logger: logger)
-        do {
-            try await application.run()
-        } catch let error as IOError {
-            let reason = String(cString: strerror(error.errnoCode))
-            throw MockAPIError.cannotListen("\(host):\(settings.port): \(reason)")
+        try await MockServer.run(router(), on: host, settings.port, logger: logger) { port in
+            state.setIssuer("http://\(host):\(port)")
+            await onListening(port)
         }
     }
 
@@ -110,14 +92,10 @@ public struct MockProviderSettings: Sendable, Redacted {
     public var clientID = "cloakroom"
     /// The secret of the client, for `client_secret_basic` and `client_secret_post`.
     public var clientSecret = "cloakroom-client-secret"
-    /// The public key of the client as PEM, for `private_key_jwt`; `nil` for none.
-    public var clientKey: String?
     /// The redirect URIs of the client; empty for any.
     public var redirectURIs: [String] = []
     /// The algorithm of the first key.
     public var algorithm = ProviderAlgorithm.es256
-    /// The lifetime of codes.
-    public var codeLifetime = Duration.seconds(60)
     /// The lifetime of access tokens, in whole seconds.
     public var accessTokenLifetime = Duration.seconds(300)
     /// The lifetime of a refresh token from its own issue.

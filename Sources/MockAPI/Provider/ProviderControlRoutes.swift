@@ -7,10 +7,10 @@ import Hummingbird
 ///
 /// - `GET /__mock/script`, `PUT /__mock/script`: the ``ProviderScript`` as JSON. A `PUT` replaces it; omitted members have
 ///   their defaults. The response is the script in effect.
-/// - `POST /__mock/rotate?keep=false&algorithm=RS256&short=true`: see ``RunningMockProvider/rotateKeys(to:keepsOld:hasShortCoordinate:)``.
+/// - `POST /__mock/rotate?keep=false`: see ``RunningMockProvider/rotateKeys(keepsOld:hasShortCoordinate:)``.
 /// - `GET /__mock/logins`: the sign-ins, each with `sub` and `sid`.
 /// - `POST /__mock/logout?url=…&sub=…&sid=…`: sends a logout token. The response has the `status` of the receiver.
-/// - `GET /__mock/requests`, `DELETE /__mock/requests`: the ``RecordedTraffic``.
+/// - `GET /__mock/requests`: the ``RecordedTraffic``.
 struct ProviderControlRoutes {
     let provider: MockProvider
 
@@ -34,10 +34,7 @@ struct ProviderControlRoutes {
     }
 
     private func rotate(_ request: Request) throws -> Response {
-        let parameters = request.uri.queryParameters
-        try provider.state.rotateKeys(
-            to: parameters["algorithm"].flatMap { ProviderAlgorithm(rawValue: String($0)) },
-            keepsOld: parameters["keep"] != "false", hasShortCoordinate: parameters["short"] == "true")
+        try provider.state.rotateKeys(keepsOld: request.uri.queryParameters["keep"] != "false")
         return Response(status: .noContent)
     }
 

@@ -46,7 +46,7 @@ struct ProviderMetadataRoutes {
                 "id_token_signing_alg_values_supported",
                 RawJSON.list(ProviderAlgorithm.allCases.map(\.rawValue))
             ),
-            ("token_endpoint_auth_methods_supported", RawJSON.list(state.client.methods.map(\.rawValue))),
+            ("token_endpoint_auth_methods_supported", #"["client_secret_basic","client_secret_post"]"#),
         ])
         return .json(members.applying(state.script.discovery).json)
     }

@@ -14,8 +14,6 @@ public struct ProviderScript: Sendable, Codable, Equatable {
     public var asksUser = false
     /// The error code that the authorization endpoint returns instead of a code.
     public var denial: String?
-    /// Whether `acr_values` is ignored. Otherwise, `acr` is the first requested value.
-    public var ignoresContextClass = false
     /// Changes of the query of the callback; values are texts, `extra` is appended as is. `iss` is present by default
     /// (RFC 9207).
     public var callback = MemberEdit()
@@ -28,19 +26,8 @@ public struct ProviderScript: Sendable, Codable, Equatable {
     public var idToken = TokenForgery()
     /// Changes of logout tokens.
     public var logoutToken = TokenForgery()
-    /// Changes of access tokens, which are JWTs (RFC 9068).
-    public var accessToken = TokenForgery()
     /// Changes of successful responses of the token endpoint.
     public var tokenResponse = MemberEdit()
-    /// Changes of the userinfo response.
-    public var userInfo = MemberEdit()
-
-    /// Whether refresh tokens rotate, with detection of reuse (RFC 9700 §4.14.2). Otherwise, the same is returned again.
-    public var rotatesRefreshTokens = true
-    /// Whether the response to a refresh contains an ID token (OpenID Connect Core §12.2).
-    public var refreshesIDToken = true
-    /// The only accepted audience of client assertions: `issuer` or `token_endpoint`; `nil` for both.
-    public var assertionAudience: String?
 
     /// The faults by endpoint. The first one whose count is not used up applies.
     public var faults: [ProviderEndpoint: [EndpointFault]] = [:]
@@ -55,18 +42,12 @@ public struct ProviderScript: Sendable, Codable, Equatable {
         try members.read(.claims, into: &claims)
         try members.read(.asksUser, into: &asksUser)
         denial = try members.decodeIfPresent(String.self, forKey: .denial)
-        try members.read(.ignoresContextClass, into: &ignoresContextClass)
         try members.read(.callback, into: &callback)
         try members.read(.discovery, into: &discovery)
         try members.read(.keySet, into: &keySet)
         try members.read(.idToken, into: &idToken)
         try members.read(.logoutToken, into: &logoutToken)
-        try members.read(.accessToken, into: &accessToken)
         try members.read(.tokenResponse, into: &tokenResponse)
-        try members.read(.userInfo, into: &userInfo)
-        try members.read(.rotatesRefreshTokens, into: &rotatesRefreshTokens)
-        try members.read(.refreshesIDToken, into: &refreshesIDToken)
-        assertionAudience = try members.decodeIfPresent(String.self, forKey: .assertionAudience)
         try members.read(.faults, into: &faults)
     }
 }

@@ -14,15 +14,11 @@ public struct ProviderLogin: Sendable, Redacted {
     public let authenticatedAt: Date
     /// The parameters of the authorization request, also of a pushed one.
     public let parameters: [String: String]
-    /// Whether the authorization request was pushed.
-    public let isPushed: Bool
 }
 
 /// A request to the token endpoint of a ``MockProvider``.
 public struct ProviderTokenRequest: Sendable, Redacted {
-    /// How the client authenticated.
-    public let authentication: ClientAuthentication
-    /// The parameters, with those of the authentication.
+    /// The parameters.
     public let parameters: [String: String]
 }
 
@@ -39,16 +35,15 @@ final class ProviderState: Sendable {
         var refreshTokens: RefreshTokenStore
         var accessTokens: [String: IssuedAccessToken] = [:]
         var issued: [String] = []
-        var assertionIDs: Set<String> = []
     }
 
     let settings: MockProviderSettings
-    let client: ProviderClient
+    let client: MockClient
     private let state: Mutex<State>
 
     init(_ settings: MockProviderSettings) throws {
         self.settings = settings
-        client = try ProviderClient(settings)
+        client = MockClient(id: settings.clientID, secret: settings.clientSecret)
         let forge = try TokenForge(settings.algorithm)
         state = Mutex(
             State(
@@ -85,11 +80,6 @@ final class ProviderState: Sendable {
         }
     }
 
-    /// Whether an assertion has a new id (RFC 7523 §3, `jti`).
-    func isFirst(assertionID: String) -> Bool {
-        state.withLock { $0.assertionIDs.insert(assertionID).inserted }
-    }
-
     // MARK: - Authorization
 
     /// Stores a pushed request.
@@ -107,16 +97,15 @@ final class ProviderState: Sendable {
 
     /// Signs the user of the script in.
     /// - Returns: The code.
-    func signIn(_ parameters: [String: String], isPushed: Bool) -> String {
+    func signIn(_ parameters: [String: String]) -> String {
         let (now, code) = (now, RandomToken.make())
         state.withLock { state in
             let requested = parameters["acr_values"]?.split(separator: " ").first.map(String.init)
             let login = ProviderLogin(
                 subject: state.script.subject, sessionID: RandomToken.make(),
-                contextClass: state.script.ignoresContextClass ? nil : requested, authenticatedAt: now,
-                parameters: parameters, isPushed: isPushed)
+                contextClass: requested, authenticatedAt: now, parameters: parameters)
             state.codes[code] = IssuedCode(
-                login: state.logins.count, expiresAt: now.addingTimeInterval(settings.codeLifetime.inSeconds))
+                login: state.logins.count, expiresAt: now.addingTimeInterval(60))
             state.logins.append(login)
             state.issued.append(code)
         }
@@ -141,7 +130,7 @@ final class ProviderState: Sendable {
             else { return nil }
             let refreshToken = state.refreshTokens.issue(to: String(issued.login), now: now)
             state.codes[code]?.refreshToken = refreshToken
-            return try respond(&state, login: issued.login, refreshToken: refreshToken, isRefresh: false)
+            return try respond(&state, login: issued.login, refreshToken: refreshToken)
         }
     }
 
@@ -153,16 +142,10 @@ final class ProviderState: Sendable {
     /// The tokens for a refresh token (RFC 6749 §6).
     func refresh(_ token: String) throws -> Refresh {
         try state.withLock { state in
-            if !state.script.rotatesRefreshTokens {
-                guard let login = state.refreshTokens.account(of: token, now: now).flatMap({ Int($0) }),
-                    state.logins.indices.contains(login)
-                else { return .rejected }
-                return .refreshed(try respond(&state, login: login, refreshToken: token, isRefresh: true))
-            }
             switch state.refreshTokens.rotate(token, now: now) {
             case .rotated(let successor, let account):
                 guard let login = Int(account), state.logins.indices.contains(login) else { return .rejected }
-                return .refreshed(try respond(&state, login: login, refreshToken: successor, isRefresh: true))
+                return .refreshed(try respond(&state, login: login, refreshToken: successor))
             case .reused: return .reused
             case .rejected: return .rejected
             }
@@ -196,7 +179,6 @@ final class ProviderState: Sendable {
             guard let login = activeLogin(of: token, in: state) else { return nil }
             let subject = [("sub", RawJSON.string(state.logins[login].subject))]
             return RawObject(subject + state.script.claims.sorted { $0.key < $1.key }.map { ($0.key, $0.value) })
-                .applying(state.script.userInfo)
         }
     }
 
@@ -206,10 +188,8 @@ final class ProviderState: Sendable {
         try state.withLock { try $0.forge.keySet($0.script.keySet) }
     }
 
-    func rotateKeys(to algorithm: ProviderAlgorithm?, keepsOld: Bool, hasShortCoordinate: Bool) throws {
-        try state.withLock {
-            try $0.forge.rotate(to: algorithm, keepsOld: keepsOld, hasShortCoordinate: hasShortCoordinate)
-        }
+    func rotateKeys(keepsOld: Bool, hasShortCoordinate: Bool = false) throws {
+        try state.withLock { try $0.forge.rotate(keepsOld: keepsOld, hasShortCoordinate: hasShortCoordinate) }
     }
 
     /// A logout token (OpenID Connect Back-Channel Logout §2.4).
@@ -231,19 +211,15 @@ final class ProviderState: Sendable {
     }
 
     /// The response of the token endpoint (RFC 6749 §5.1, OpenID Connect Core §3.1.3.3).
-    private func respond(
-        _ state: inout sending State, login index: Int, refreshToken: String, isRefresh: Bool
-    ) throws -> RawObject {
+    private func respond(_ state: inout sending State, login index: Int, refreshToken: String) throws -> RawObject {
         let scope = state.logins[index].parameters["scope"] ?? "openid"
         let accessToken = try makeAccessToken(&state, login: index, audience: "https://api.example.com", scope: scope)
-        var response = RawObject([
+        let response = RawObject([
             ("access_token", RawJSON.string(accessToken)), ("token_type", #""Bearer""#),
             ("expires_in", String(settings.accessTokenLifetime.components.seconds)),
             ("refresh_token", RawJSON.string(refreshToken)), ("scope", RawJSON.string(scope)),
+            ("id_token", RawJSON.string(try makeIDToken(&state, login: index, accessToken: accessToken))),
         ])
-        if !isRefresh || state.script.refreshesIDToken {
-            response["id_token"] = RawJSON.string(try makeIDToken(&state, login: index, accessToken: accessToken))
-        }
         state.issued.append(refreshToken)
         return response.applying(state.script.tokenResponse)
     }
@@ -278,7 +254,7 @@ final class ProviderState: Sendable {
             ("iat", RawJSON.seconds(now)), ("exp", RawJSON.seconds(expiresAt)),
             ("jti", RawJSON.string(RandomToken.make())), ("scope", RawJSON.string(scope)),
         ])
-        let token = try state.forge.token(type: "at+jwt", claims, state.script.accessToken, now: now)
+        let token = try state.forge.token(type: "at+jwt", claims, TokenForgery(), now: now)
         state.accessTokens[token] = IssuedAccessToken(login: index, expiresAt: expiresAt)
         state.issued.append(token)
         return token

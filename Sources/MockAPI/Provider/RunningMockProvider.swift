@@ -32,14 +32,12 @@ public struct RunningMockProvider: Sendable {
     /// Replaces the signing key. Further tokens have a new `kid`.
     ///
     /// - Parameters:
-    ///   - algorithm: The algorithm of the new key; `nil` for that of the old one.
     ///   - keepsOld: Whether the old keys remain published.
-    ///   - hasShortCoordinate: Whether the new key is an ES256 key whose x coordinate begins with a zero byte.
+    ///   - hasShortCoordinate: Whether the new key is an ES256 key whose x coordinate begins with a zero byte; otherwise
+    ///     it has the algorithm of the old one.
     /// - Throws: An error of the cryptographic library.
-    public func rotateKeys(
-        to algorithm: ProviderAlgorithm? = nil, keepsOld: Bool = true, hasShortCoordinate: Bool = false
-    ) throws {
-        try provider.state.rotateKeys(to: algorithm, keepsOld: keepsOld, hasShortCoordinate: hasShortCoordinate)
+    public func rotateKeys(keepsOld: Bool = true, hasShortCoordinate: Bool = false) throws {
+        try provider.state.rotateKeys(keepsOld: keepsOld, hasShortCoordinate: hasShortCoordinate)
     }
 
     /// A logout token with the scripted changes.
@@ -47,14 +45,6 @@ public struct RunningMockProvider: Sendable {
     /// - Throws: An error of the cryptographic library.
     public func logoutToken(subject: String? = nil, sessionID: String? = nil) throws -> String {
         try provider.state.logoutToken(subject: subject, sessionID: sessionID)
-    }
-
-    /// Sends a logout token to the back-channel endpoint of a client (OpenID Connect Back-Channel Logout §2.5).
-    ///
-    /// - Returns: The status of the response.
-    /// - Throws: An error of the connection, or of the cryptographic library.
-    public func sendLogout(to url: String, subject: String? = nil, sessionID: String? = nil) async throws -> Int {
-        try await provider.sendLogout(to: url, subject: subject, sessionID: sessionID)
     }
 }
 
@@ -80,7 +70,11 @@ extension MockProvider {
         }
     }
 
-    func sendLogout(to url: String, subject: String?, sessionID: String?) async throws -> Int {
+    /// Sends a logout token to the back-channel endpoint of a client (OpenID Connect Back-Channel Logout §2.5).
+    ///
+    /// - Returns: The status of the response.
+    /// - Throws: An error of the connection, or of the cryptographic library.
+    public func sendLogout(to url: String, subject: String? = nil, sessionID: String? = nil) async throws -> Int {
         var request = HTTPClientRequest(url: url)
         request.method = .POST
         request.headers.add(name: "Content-Type", value: "application/x-www-form-urlencoded")

@@ -16,11 +16,11 @@ struct TokenForge: Sendable {
     }
 
     /// - Parameter keepsOld: Whether the earlier keys remain published.
-    mutating func rotate(to algorithm: ProviderAlgorithm?, keepsOld: Bool, hasShortCoordinate: Bool) throws {
+    mutating func rotate(keepsOld: Bool, hasShortCoordinate: Bool) throws {
         let id = "key-\(count + 1)"
         let next =
             try hasShortCoordinate
-            ? ProviderKey(shortCoordinateID: id) : ProviderKey(algorithm ?? current.algorithm, id: id)
+            ? ProviderKey(shortCoordinateID: id) : ProviderKey(current.algorithm, id: id)
         count += 1
         retired = current
         earlier = keepsOld ? [current] + earlier : []

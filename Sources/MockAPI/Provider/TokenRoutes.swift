@@ -50,12 +50,12 @@ struct TokenRoutes {
         _ request: Request, _ form: TokenForm?, _ work: (TokenForm) throws -> ProviderResponse
     ) throws -> ProviderResponse {
         guard let form else { return .error("invalid_request") }
-        guard let authentication = state.client.authentication(request, form, state) else {
+        guard state.client.isAuthenticated(request.headers, form) else {
             var response = ProviderResponse.error("invalid_client", status: 401)
             response.fields.append((name: "WWW-Authenticate", value: #"Basic realm="provider""#))
             return response
         }
-        state.record(ProviderTokenRequest(authentication: authentication, parameters: form.parameters))
+        state.record(ProviderTokenRequest(parameters: form.parameters))
         return try work(form)
     }
 

@@ -6,65 +6,34 @@ import Hummingbird
 ///
 /// Folder `Routes/`: the endpoints of the API and of its page.
 struct AuthRoutes {
-    let accounts: AccountStore
-    let accessTokens: AccessTokens
-    let refreshTokens: RefreshTokens
-    let observations: RequestRecorder
-    let now: @Sendable () -> Date
+    let issuer: TokenIssuer
 
     func register(on router: Router<BasicRequestContext>) {
-        router.post("auth") { request, _ in try signIn(request) }
+        router.post("auth") { request, _ in try signIn(request, issuer.signIn) }
         router.post("auth/refresh") { request, _ in try refresh(request) }
         router.post("auth/revoke") { request, _ in revoke(request) }
-        router.post("api/v1/signin") { request, _ in try signInWithoutRefresh(request) }
+        router.post("api/v1/signin") { request, _ in try signIn(request, issuer.signInWithoutRefresh) }
     }
 
-    private func signIn(_ request: Request) throws -> Response {
-        guard let account = account(for: request) else { return wrongCredentials }
-        let now = now()
-        return try JSONResponse.noStore(
-            TokenPair(
-                accessToken: accessTokens.issue(to: account.id, now: now),
-                refreshToken: refreshTokens.issue(to: account.id, now: now)))
-    }
-
-    private func signInWithoutRefresh(_ request: Request) throws -> Response {
-        guard let account = account(for: request) else { return wrongCredentials }
-        return try JSONResponse.noStore(
-            AccessTokenOnly(accessToken: accessTokens.issue(to: account.id, now: now(), expires: false)))
+    private func signIn(_ request: Request, _ issue: (BasicCredentials) throws -> (some Encodable)?) throws -> Response
+    {
+        guard let tokens = try BasicCredentials(request.headers).flatMap(issue) else {
+            return JSONResponse.unauthorized(.basic, "The e-mail address or the password is wrong.")
+        }
+        return try JSONResponse.noStore(tokens)
     }
 
     private func refresh(_ request: Request) throws -> Response {
-        guard let token = AuthorizationCredentials.read(from: request.headers, scheme: "bearer") else {
-            return badRefreshToken
-        }
-        let now = now()
-        switch refreshTokens.rotate(token, now: now) {
-        case .rotated(let refreshToken, let accountID):
-            observations.recordRefresh(at: now.timeIntervalSince1970)
-            return try JSONResponse.noStore(
-                TokenPair(accessToken: accessTokens.issue(to: accountID, now: now), refreshToken: refreshToken))
-        case .reused:
-            observations.recordReuse()
-            return badRefreshToken
-        case .rejected:
-            return badRefreshToken
-        }
+        guard let token = AuthorizationCredentials.read(from: request.headers, scheme: "bearer"),
+            let tokens = try issuer.refresh(token)
+        else { return badRefreshToken }
+        return try JSONResponse.noStore(tokens)
     }
 
     private func revoke(_ request: Request) -> Response {
-        guard let token = AuthorizationCredentials.read(from: request.headers, scheme: "bearer"),
-            refreshTokens.revoke(token)
+        guard let token = AuthorizationCredentials.read(from: request.headers, scheme: "bearer"), issuer.revoke(token)
         else { return badRefreshToken }
         return Response(status: .noContent)
-    }
-
-    private func account(for request: Request) -> Account? {
-        BasicCredentials(request.headers).flatMap(accounts.authenticate)
-    }
-
-    private var wrongCredentials: Response {
-        JSONResponse.unauthorized(.basic, "The e-mail address or the password is wrong.")
     }
 
     private var badRefreshToken: Response {
@@ -74,20 +43,15 @@ struct AuthRoutes {
 
 /// The account of the access token of a request, or that of ``MockAPISettings/userField``.
 struct BearerAuthenticator {
-    let accounts: AccountStore
-    let accessTokens: AccessTokens
-    var userField: HTTPField.Name?
-    let now: @Sendable () -> Date
+    let issuer: TokenIssuer
+    let userField: HTTPField.Name?
 
     /// `nil` if there is no token or an invalid one.
     func account(for request: Request) -> Account? {
         if let userField, let id = request.headers[userField], !id.isEmpty {
-            return Account(
-                id: id, email: "", name: id, isNewUser: false, createdAt: Date(timeIntervalSince1970: 1_736_933_400))
+            return Account(id: id, email: "", name: id)
         }
-        return AuthorizationCredentials.read(from: request.headers, scheme: "bearer")
-            .flatMap { accessTokens.accountID(for: $0, now: now()) }
-            .flatMap(accounts.account(withID:))
+        return AuthorizationCredentials.read(from: request.headers, scheme: "bearer").flatMap { issuer.account(of: $0) }
     }
 
     /// The response to a request without a valid token.

@@ -10,13 +10,9 @@ import NIOCore
 /// - `/login` and `/login/again`: forms with the members `username`, `secret`, `realm=main` and `token`. Every response
 ///   is 200, with `{"ok": false, "code": …}` for an error.
 struct TokenEndpointRoutes {
-    let accounts: AccountStore
-    let accessTokens: AccessTokens
-    let refreshTokens: RefreshTokens
-    let observations: RequestRecorder
+    let issuer: TokenIssuer
     let client: MockClient
     let lifetime: Duration
-    let now: @Sendable () -> Date
 
     func register(on router: Router<BasicRequestContext>) {
         router.post("oauth/token") { request, _ in try await token(request) }
@@ -35,16 +31,10 @@ struct TokenEndpointRoutes {
             guard let name = form["username"], let password = form["password"] else {
                 return try oauthError("invalid_request")
             }
-            guard let account = accounts.authenticate(BasicCredentials(email: name, password: password)) else {
-                return try oauthError("invalid_grant")
-            }
-            return try oauthTokens(account.id, refreshTokens.issue(to: account.id, now: now()))
+            return try oauthTokens(issuer.signIn(BasicCredentials(email: name, password: password)))
         case "refresh_token":
             guard let presented = form["refresh_token"] else { return try oauthError("invalid_request") }
-            guard case .rotated(let refreshToken, let accountID) = rotate(presented) else {
-                return try oauthError("invalid_grant")
-            }
-            return try oauthTokens(accountID, refreshToken)
+            return try oauthTokens(issuer.refresh(presented))
         case nil: return try oauthError("invalid_request")
         default: return try oauthError("unsupported_grant_type")
         }
@@ -56,15 +46,16 @@ struct TokenEndpointRoutes {
             return try oauthError("invalid_request")
         }
         guard client.isAuthenticated(request.headers, form) else { return try unknownClient() }
-        _ = refreshTokens.revoke(Substring(token))
+        _ = issuer.revoke(token)
         return Response(status: .ok)
     }
 
-    private func oauthTokens(_ accountID: String, _ refreshToken: String) throws -> Response {
-        try JSONResponse.noStore(
+    private func oauthTokens(_ tokens: TokenPair?) throws -> Response {
+        guard let tokens else { return try oauthError("invalid_grant") }
+        return try JSONResponse.noStore(
             OAuthTokens(
-                access_token: accessTokens.issue(to: accountID, now: now()), token_type: "bearer",
-                expires_in: Int(lifetime.components.seconds), refresh_token: refreshToken))
+                access_token: tokens.accessToken, token_type: "bearer",
+                expires_in: Int(lifetime.components.seconds), refresh_token: tokens.refreshToken))
     }
 
     private func oauthError(_ code: String) throws -> Response {
@@ -86,38 +77,20 @@ struct TokenEndpointRoutes {
         guard let form = try await TokenForm(request), form["realm"] == "main", let name = form["username"],
             let password = form["secret"]
         else { return try JSONResponse.noStore(OwnError(code: "bad_request")) }
-        guard let account = accounts.authenticate(BasicCredentials(email: name, password: password)) else {
-            return try JSONResponse.noStore(OwnError(code: "wrong_password"))
-        }
-        return try ownTokens(account.id, refreshTokens.issue(to: account.id, now: now()))
+        return try ownTokens(issuer.signIn(BasicCredentials(email: name, password: password)), "wrong_password")
     }
 
     private func loginAgain(_ request: Request) async throws -> Response {
         guard let form = try await TokenForm(request), let presented = form["token"] else {
             return try JSONResponse.noStore(OwnError(code: "bad_request"))
         }
-        guard case .rotated(let refreshToken, let accountID) = rotate(presented) else {
-            return try JSONResponse.noStore(OwnError(code: "token_expired"))
-        }
-        return try ownTokens(accountID, refreshToken)
+        return try ownTokens(issuer.refresh(presented), "token_expired")
     }
 
-    private func ownTokens(_ accountID: String, _ refreshToken: String) throws -> Response {
-        try JSONResponse.noStore(
-            OwnTokens(
-                session: OwnTokens.Session(
-                    key: accessTokens.issue(to: accountID, now: now()), again: refreshToken)))
-    }
-
-    private func rotate(_ token: String) -> RefreshTokenStore.Rotation {
-        let now = now()
-        let rotation = refreshTokens.rotate(Substring(token), now: now)
-        switch rotation {
-        case .rotated: observations.recordRefresh(at: now.timeIntervalSince1970)
-        case .reused: observations.recordReuse()
-        case .rejected: break
-        }
-        return rotation
+    private func ownTokens(_ tokens: TokenPair?, _ error: String) throws -> Response {
+        guard let tokens else { return try JSONResponse.noStore(OwnError(code: error)) }
+        return try JSONResponse.noStore(
+            OwnTokens(session: OwnTokens.Session(key: tokens.accessToken, again: tokens.refreshToken)))
     }
 }
 

@@ -41,18 +41,13 @@ public final class RequestRecorder: Sendable {
 
     init() {}
 
-    /// The traffic since the start or the last reset.
+    /// The traffic since the start.
     public func snapshot() -> RecordedTraffic {
         state.withLock { state in
             var snapshot = state.seen
             snapshot.recent = Array(state.seen.recent[state.oldest...] + state.seen.recent[..<state.oldest])
             return snapshot
         }
-    }
-
-    /// Clears all observations.
-    public func reset() {
-        state.withLock { $0 = State() }
     }
 
     func record(_ request: RecordedRequest) {
@@ -177,9 +172,5 @@ struct ObservationRoutes {
 
     func register(on router: Router<some RequestContext>) {
         router.get("__mock/requests") { _, _ in try JSONResponse.noStore(observations.snapshot()) }
-        router.delete("__mock/requests") { _, _ -> Response in
-            observations.reset()
-            return Response(status: .noContent)
-        }
     }
 }

@@ -29,36 +29,12 @@ struct TestRoutes {
             status: .ok, headers: [.contentType: type], body: ResponseBody(asyncSequence: request.body))
     }
 
-    /// Sends `count` (0...2^40) bytes of ``BytePattern`` in chunks, without `Content-Length`.
+    /// Sends `count` (0...2^20) bytes, each of which is the lower part of its offset.
     private func bytes(_ request: Request) -> Response {
-        guard let count = request.uri.queryParameters["count"].flatMap({ Int($0) }), (0...1 << 40).contains(count)
-        else { return JSONResponse.error(.badRequest, "count must be a whole number from 0 to 1099511627776.") }
-        let body = ResponseBody { writer in
-            let chunk = BytePattern.period(times: 64)
-            var left = count
-            while left > 0 {
-                let part = chunk.getSlice(at: chunk.readerIndex, length: min(left, chunk.readableBytes)) ?? chunk
-                try await writer.write(part)
-                left -= part.readableBytes
-            }
-            try await writer.finish(nil)
-        }
-        return Response(status: .ok, headers: [.contentType: "application/octet-stream"], body: body)
-    }
-}
-
-/// The bytes of `GET /__mock/bytes`: the same in all responses; a lost or duplicated byte changes all following ones.
-public enum BytePattern {
-    /// A prime, so that no power of two, such as a buffer size, is a multiple of the period.
-    private static let periodLength = 251
-
-    /// The byte at a non-negative offset.
-    public static func byte(at offset: Int) -> UInt8 {
-        UInt8(truncatingIfNeeded: offset % periodLength)
-    }
-
-    /// Whole periods, so that after any number of them the next byte is that of offset 0.
-    static func period(times: Int) -> ByteBuffer {
-        ByteBuffer(bytes: (0..<periodLength * times).map(byte(at:)))
+        guard let count = request.uri.queryParameters["count"].flatMap({ Int($0) }), (0...1 << 20).contains(count)
+        else { return JSONResponse.error(.badRequest, "count must be a whole number from 0 to 1048576.") }
+        let bytes = ByteBuffer(bytes: (0..<count).map { UInt8(truncatingIfNeeded: $0) })
+        return Response(
+            status: .ok, headers: [.contentType: "application/octet-stream"], body: ResponseBody(byteBuffer: bytes))
     }
 }

@@ -39,7 +39,7 @@ struct AuditHash: ParsableCommand {
         }
         let text = Self.hashes(
             of: name, issuer: issuer, kind: configuration.accounts.name.kind, under: keys.accountHashes)
-        try FileHandle.standardOutput.write(contentsOf: Data((text.joined(separator: "\n") + "\n").utf8))
+        try CommandOutput.print(text.joined(separator: "\n") + "\n")
     }
 
     /// The hashes of an account in audit lines, the newest first.

@@ -130,6 +130,6 @@ struct ConfigReferenceCommand: ParsableCommand {
 
     func run() throws {
         let yaml = try String(contentsOfFile: comments, encoding: .utf8)
-        try FileHandle.standardOutput.write(contentsOf: Data(ConfigurationReference(comments: yaml).markdown.utf8))
+        try CommandOutput.print(ConfigurationReference(comments: yaml).markdown)
     }
 }

@@ -35,7 +35,7 @@ struct Health: AsyncParsableCommand {
                 "the address of the admin listener must be host:port (write --address 127.0.0.1:9464)")
         }
         let result = await HealthCheck.ask(address, caFile: caFile)
-        try FileHandle.standardOutput.write(contentsOf: Data("\(result.text)\n".utf8))
+        try CommandOutput.print("\(result.text)\n")
         if !result.isReady { throw ExitCode(1) }
     }
 }

@@ -33,7 +33,7 @@ struct ReloadCommand: AsyncParsableCommand {
                 for problem in response.problems { try Self.printError(problem) }
                 throw ReloadRejected()
             }
-            try FileHandle.standardOutput.write(contentsOf: Data("reloaded, configuration \(response.hash)\n".utf8))
+            try CommandOutput.print("reloaded, configuration \(response.hash)\n")
         }
     }
 

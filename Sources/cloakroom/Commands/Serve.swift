@@ -91,15 +91,14 @@ struct Serve: AsyncParsableCommand {
                 onAdminListening: { _ in notifier.started(.admin) })
             gateway.noteWarnings(running.config.warnings(and: found))
             let reload = ReloadService(
-                sources: sources, running: running, state: state, triggers: triggers
-            ) {
-                try await gateway.apply($0)
-            } onProgress: {
-                notifier.reload($0)
-            } onOutcome: {
-                gateway.noteReload($0)
-                notifier.noteReload($0)
-            }
+                triggers: triggers,
+                reloader: Reloader(
+                    sources: sources, state: state, apply: { try await gateway.apply($0) },
+                    onProgress: { notifier.reload($0) },
+                    onOutcome: {
+                        gateway.noteReload($0)
+                        notifier.noteReload($0)
+                    }, running: running))
             let controlSocket = controlPath.map {
                 ControlSocketService(
                     path: $0, replacesOther: takeOver, reload: { await requests.perform() },

@@ -228,10 +228,7 @@ enum CertificateFacts {
         guard let leaf = chain.first else { return [] }
         let days = Int((leaf.notValidAfter.timeIntervalSinceNow / 86_400).rounded(.down))
         let validity = days < 0 ? "expired \(-days) days ago" : "\(days) days left"
-        let issuers = chain.prefix(maxCertificates).map {
-            DoctorRedaction.certificateText("\($0.subject)") + " issued by "
-                + DoctorRedaction.certificateText("\($0.issuer)")
-        }
+        let issuers = chain.prefix(maxCertificates).map { "\(text("\($0.subject)")) issued by \(text("\($0.issuer)"))" }
         return ["certificate for \(names(leaf).joined(separator: ", ")), \(validity)"] + issuers.map { "chain: \($0)" }
     }
 
@@ -240,7 +237,7 @@ enum CertificateFacts {
         let names = (try? certificate.extensions.subjectAlternativeNames).flatMap { $0 }.map { Array($0) } ?? []
         let texts = names.prefix(maxNames).compactMap { name -> String? in
             switch name {
-            case .dnsName(let name): DoctorRedaction.certificateText(name)
+            case .dnsName(let name): text(name)
             case .ipAddress(let octets):
                 octets.bytes.count == 4 ? octets.bytes.map(String.init).joined(separator: ".") : "an IPv6 address"
             default: nil
@@ -248,4 +245,6 @@ enum CertificateFacts {
         }
         return texts.isEmpty ? ["no host name"] : texts
     }
+
+    private static func text(_ text: String) -> String { TerminalText.clean(text, limit: 120) }
 }

@@ -113,15 +113,6 @@ struct DoctorRedaction {
         return url.unicodeScalars.allSatisfy { (0x21...0x7e).contains($0.value) } ? url : Self.placeholder
     }
 
-    /// A text of a certificate, without control characters.
-    static func certificateText(_ text: String) -> String {
-        String(
-            String.UnicodeScalarView(
-                text.unicodeScalars.prefix(120).filter {
-                    $0.properties.generalCategory != .control && $0.properties.generalCategory != .format
-                }))
-    }
-
     /// Whether a text has a secret in it, or is a longer part of one, or may be, because not all of them are known.
     private func containsSecret(_ text: String) -> Bool {
         if isIncomplete { return true }

@@ -25,7 +25,7 @@ struct ProviderDiagnosis {
                         host: origin.host.trimmingCharacters(in: CharacterSet(charactersIn: "[]")), port: origin.port),
                     scheme: origin.isSecure ? .https : .http),
                 targetKey: key + ".issuer", tls: identity.caFile.map { UpstreamTLSConfiguration(caFile: $0) },
-                tlsKey: key, limit: .nanoseconds(Int64(timeouts.connect / .nanoseconds(1)))
+                tlsKey: key, limit: TimeAmount(timeouts.connect)
             ).run()
         }
         guard steps.allSatisfy({ $0.outcome == .passed }) else {

@@ -23,7 +23,7 @@ struct SignInDiagnosis {
         for target in upstream.targets.prefix(8) {
             let probe = ConnectionProbe(
                 target: target, targetKey: key + ".targets", tls: upstream.tls, tlsKey: key + ".tls",
-                limit: .nanoseconds(Int64(timeouts.connect / .nanoseconds(1))))
+                limit: TimeAmount(timeouts.connect))
             let found = await probe.run()
             isReachable = isReachable || found.allSatisfy { $0.outcome == .passed }
             steps += found
@@ -107,28 +107,20 @@ private final class SignInSession {
 
     private func signIn() async -> (DoctorStep, TokenSet?) {
         guard let configuration = upstream.signIn else { return (DoctorStep("sign-in", .notConfigured), nil) }
-        let (result, calls) = await observing { [signInClient, credentials] () throws(TokenClientError) in
+        var (step, tokens, call) = await attempt("sign-in") {
+            [signInClient, credentials] () throws(TokenClientError) in
             try await signInClient.signIn(credentials, traceparent: nil, now: .now).tokens
         }
-        var step = describe("sign-in", calls)
-        addLookups(configuration, "signIn", calls.last, to: &step)
-        switch result {
-        case .success(let tokens): return (step, tokens)
-        case .failure(let error):
-            SignInAdvice(upstream, redaction).explain(error, calls.last, in: &step)
-            return (step, nil)
-        }
+        addLookups(configuration, "signIn", call, to: &step)
+        return (step, tokens)
     }
 
     private func user(_ tokens: TokenSet) async -> DoctorStep {
         guard let configuration = upstream.user else { return DoctorStep("user", .notConfigured) }
-        let (result, calls) = await observing { [client] () throws(TokenClientError) in
+        var (step, _, call) = await attempt("user") { [client] () throws(TokenClientError) in
             try await client.user(tokens, replacing: nil, traceparent: nil)
         }
-        var step = describe("user", calls)
-        if case .failure(let error) = result {
-            SignInAdvice(upstream, redaction).explain(error, calls.last, in: &step)
-        } else if let body = calls.last?.response?.body, let document = JSONValue(document: body) {
+        if step.outcome == .passed, let body = call?.response?.body, let document = JSONValue(document: body) {
             let isFound = document[path: configuration.userID] != nil
             step.lookups.append(
                 .init(
@@ -142,16 +134,13 @@ private final class SignInSession {
         guard let configuration = upstream.refresh else { return DoctorStep("refresh", .notConfigured) }
         guard tokens.refreshToken != nil else { return .skipped("refresh", "there is no refresh token") }
         let current = tokens
-        let (result, calls) = await observing { [client] () throws(TokenClientError) in
+        var (step, refreshed, call) = await attempt("refresh") { [client] () throws(TokenClientError) in
             try await client.refresh(current, traceparent: nil, now: .now)
         }
-        var step = describe("refresh", calls)
-        addLookups(configuration, "refresh", calls.last, to: &step)
-        switch result {
-        case .success(let refreshed):
+        addLookups(configuration, "refresh", call, to: &step)
+        if let refreshed {
             add(refreshed)
             tokens = refreshed
-        case .failure(let error): SignInAdvice(upstream, redaction).explain(error, calls.last, in: &step)
         }
         return step
     }
@@ -159,13 +148,10 @@ private final class SignInSession {
     private func revoke(_ tokens: TokenSet) async -> DoctorStep {
         guard let configuration = upstream.revoke else { return DoctorStep("revoke", .notConfigured) }
         guard tokens.refreshToken != nil else { return .skipped("revoke", "there is no refresh token") }
-        let (result, calls) = await observing { [client] () throws(TokenClientError) in
+        var (step, _, call) = await attempt("revoke") { [client] () throws(TokenClientError) in
             try await client.revoke(tokens, traceparent: nil)
         }
-        var step = describe("revoke", calls)
-        if case .failure(let error) = result {
-            SignInAdvice(upstream, redaction).explain(error, calls.last, in: &step)
-        } else if calls.last?.response?.status == 401 {
+        if step.outcome == .passed, call?.response?.status == 401 {
             // A running gateway accepts this status: the token may be invalid already.
             step.fail(
                 "the upstream rejects the token that it issued, with 401",
@@ -176,11 +162,11 @@ private final class SignInSession {
         return step
     }
 
-    // MARK: - Description
-
-    private func observing<R: Sendable>(
-        _ body: @Sendable () async throws(TokenClientError) -> R
-    ) async -> (Result<R, TokenClientError>, [IdentityCallObservation]) {
+    /// Makes a call.
+    /// - Returns: The step, which has failed with an explanation if the call has; the result; and the last attempt.
+    private func attempt<R: Sendable>(
+        _ name: String, _ body: @Sendable () async throws(TokenClientError) -> R
+    ) async -> (step: DoctorStep, result: R?, call: IdentityCallObservation?) {
         let calls = ObservedCalls()
         let result = await ObservedCalls.$current.withValue(calls) {
             () async -> Result<R, TokenClientError> in
@@ -190,8 +176,14 @@ private final class SignInSession {
                 return .failure(error)
             }
         }
-        return (result, calls.all)
+        var step = describe(name, calls.all)
+        if case .failure(let error) = result {
+            SignInAdvice(upstream, redaction).explain(error, calls.all.last, in: &step)
+        }
+        return (step, try? result.get(), calls.all.last)
     }
+
+    // MARK: - Description
 
     private func describe(_ name: String, _ calls: [IdentityCallObservation]) -> DoctorStep {
         var step = DoctorStep(name, .passed)

@@ -36,7 +36,7 @@ struct StarterFile {
         } else {
             try Self.publish(draft, text, as: path)
         }
-        try FileHandle.standardOutput.write(contentsOf: Data(report.utf8))
+        try CommandOutput.print(report)
     }
 
     /// Gives the draft its name, unless the file exists. A file system without hard links, such as FAT, gets a second file

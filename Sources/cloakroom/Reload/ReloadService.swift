@@ -8,37 +8,9 @@ import UnixSignals
 ///
 /// A new configuration is read and validated completely, then applied atomically. Reloads never overlap.
 struct ReloadService: Service, Unprintable {
-    private let triggers: AsyncStream<ReloadTrigger>
-    private let reloader: Reloader
-
-    /// Creates the service.
-    /// - Parameters:
-    ///   - sources: The configuration sources, the same as at the start.
-    ///   - running: The configuration in effect at the start.
-    ///   - state: Records each outcome.
-    ///   - triggers: The events that start a reload or a poll; see ``ReloadTrigger/live(_:)``.
-    ///   - check: Performs the checks that need file access, as `check-config` does.
-    ///   - now: Returns the current time.
-    ///   - apply: Applies a configuration atomically. If it throws, the previous configuration must still be in effect;
-    ///     the error's description is reported.
-    ///   - onProgress: Is called when a reload begins and when it has ended.
-    ///   - onOutcome: Is called with each outcome, once for each change of the files and for each signal or request.
-    init(
-        sources: ConfigSources, running: ConfigFileSnapshot, state: ReloadState, triggers: AsyncStream<ReloadTrigger>,
-        check: @escaping @Sendable (GatewayConfiguration) -> [ConfigFinding] = {
-            ReferencedFileChecks.findings(in: $0)
-        },
-        now: @escaping @Sendable () -> Timestamp = { .now },
-        apply: @escaping @Sendable (GatewayConfiguration) async throws -> Void,
-        onProgress: @escaping @Sendable (ReloadProgress) -> Void = { _ in },
-        onOutcome: @escaping @Sendable (ReloadOutcome) -> Void
-    ) {
-        self.triggers = triggers
-        reloader = Reloader(
-            sources: sources, state: state, check: check, now: now, apply: apply, onProgress: onProgress,
-            onOutcome: onOutcome,
-            running: running)
-    }
+    /// The events that start a reload or a poll; see ``ReloadTrigger/live(_:requests:)``.
+    let triggers: AsyncStream<ReloadTrigger>
+    let reloader: Reloader
 
     func run() async {
         var reloader = reloader

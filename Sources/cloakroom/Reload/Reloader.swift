@@ -9,10 +9,14 @@ import CloakroomProxy
 struct Reloader: Unprintable {
     let sources: ConfigSources
     let state: ReloadState
+    /// Performs the checks that need file access, as `check-config` does.
     let check: @Sendable (GatewayConfiguration) -> [ConfigFinding]
     let now: @Sendable () -> Timestamp
+    /// Applies a configuration atomically. If it throws, the previous configuration must still be in effect; the error's
+    /// description is reported.
     let apply: @Sendable (GatewayConfiguration) async throws -> Void
     let onProgress: @Sendable (ReloadProgress) -> Void
+    /// Is called with each outcome, once for each change of the files and for each signal or request.
     let onOutcome: @Sendable (ReloadOutcome) -> Void
 
     /// The configuration in effect.
@@ -24,8 +28,10 @@ struct Reloader: Unprintable {
 
     init(
         sources: ConfigSources, state: ReloadState,
-        check: @escaping @Sendable (GatewayConfiguration) -> [ConfigFinding],
-        now: @escaping @Sendable () -> Timestamp,
+        check: @escaping @Sendable (GatewayConfiguration) -> [ConfigFinding] = {
+            ReferencedFileChecks.findings(in: $0)
+        },
+        now: @escaping @Sendable () -> Timestamp = { .now },
         apply: @escaping @Sendable (GatewayConfiguration) async throws -> Void,
         onProgress: @escaping @Sendable (ReloadProgress) -> Void = { _ in },
         onOutcome: @escaping @Sendable (ReloadOutcome) -> Void, running: ConfigFileSnapshot

@@ -235,16 +235,16 @@ struct ReloadServiceTests {
         let running = try ConfigFileSnapshot.read(sources)
         let (triggers, trigger) = AsyncStream<ReloadTrigger>.makeStream()
         let gateway = FakeGateway()
-        let service = ReloadService(
-            sources: sources, running: running,
-            state: ReloadState(sources, running: running, now: Timestamp(milliseconds: 1)), triggers: triggers,
+        let reloader = Reloader(
+            sources: sources, state: ReloadState(sources, running: running, now: Timestamp(milliseconds: 1)),
             now: { Timestamp(milliseconds: 2) },
             apply: { configuration in
                 // An attempt that takes some time; the next attempt waits until it has finished.
                 for _ in 0..<100 { await Task.yield() }
                 #expect(gateway.plannedResponses.count == gateway.outcomes.count)
                 try gateway.apply(configuration)
-            }, onOutcome: { gateway.note($0) })
+            }, onOutcome: { gateway.note($0) }, running: running)
+        let service = ReloadService(triggers: triggers, reloader: reloader)
         for next in [ReloadTrigger.signal, .poll, .signal, .signal] { trigger.yield(next) }
         trigger.finish()
         await service.run()
@@ -281,10 +281,11 @@ struct ReloadServiceTests {
         let stages = Mutex<[ReloadProgress]>([])
         let state = ReloadState(sources, running: running, now: Timestamp(milliseconds: 1))
         let (triggers, trigger) = AsyncStream<ReloadTrigger>.makeStream()
-        let service = ReloadService(
-            sources: sources, running: running, state: state, triggers: triggers, now: { Timestamp(milliseconds: 2) },
+        let reloader = Reloader(
+            sources: sources, state: state, now: { Timestamp(milliseconds: 2) },
             apply: { try gateway.apply($0) }, onProgress: { stage in stages.withLock { $0.append(stage) } },
-            onOutcome: { gateway.note($0) })
+            onOutcome: { gateway.note($0) }, running: running)
+        let service = ReloadService(triggers: triggers, reloader: reloader)
         let serving = Task { await service.run() }
         func request() async -> ReloadOutcome? {
             await withCheckedContinuation { trigger.yield(.request(ReloadRequest($0))) }

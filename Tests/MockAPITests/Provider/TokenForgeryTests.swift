@@ -173,9 +173,10 @@ import Testing
 
     @Test("the key set can have odd keys first, keys without members, and short coordinates")
     func keySet() async throws {
-        try await MockProvider.withServer { provider in
+        var settings = MockProviderSettings()
+        settings.algorithm = .rs256
+        try await MockProvider.withServer(settings) { provider in
             let visitor = ProviderVisitor(provider: provider)
-            try provider.rotateKeys(to: .rs256, keepsOld: true)
             try provider.rotateKeys(keepsOld: true, hasShortCoordinate: true)
             provider.script {
                 $0.keySet.others = [#"{"kty":"oct","k":"c2VjcmV0"}"#]
@@ -183,7 +184,7 @@ import Testing
                 $0.keySet.stripsZeros = true
             }
             let keys = try await visitor.keys()
-            #expect(keys.map { $0["kty"] } == ["oct", "EC", "RSA", "EC"])
+            #expect(keys.map { $0["kty"] } == ["oct", "EC", "RSA"])
             #expect(keys.allSatisfy { $0["alg"] == nil && $0["kid"] == nil })
             #expect(Base64Text.decode((keys[1]["x"] ?? "")[...])?.count == 31)
             #expect(try await visitor.isSigned(try await visitor.signIn().id_token ?? ""))

@@ -8,23 +8,19 @@ import Testing
 struct ProbeTests {
     private let settings = MockAPISettings(exposeObservations: true)
 
-    @Test(
-        "the requested number of bytes is sent chunked, each determined by its offset",
-        arguments: [0, 1, 251, 16_064, 100_000])
+    @Test("the requested number of bytes is sent, each determined by its offset", arguments: [0, 1, 100_000])
     func bytes(count: Int) async throws {
         try await MockAPI.withServer(settings) { mock in
             let response = try await mock.send(.GET, "/__mock/bytes?count=\(count)")
             #expect(response.status == 200)
-            #expect(response.headers["transfer-encoding"] == ["chunked"])
-            #expect(response.headers["content-length"].isEmpty)
-            #expect(Array(response.body.readableBytesView) == (0..<count).map(BytePattern.byte(at:)))
+            #expect(Array(response.body.readableBytesView) == (0..<count).map { UInt8(truncatingIfNeeded: $0) })
         }
     }
 
     @Test("an echo returns the request body with its content type")
     func echo() async throws {
         try await MockAPI.withServer(settings) { mock in
-            let sent = ByteBuffer(bytes: (0..<300_000).map(BytePattern.byte(at:)))
+            let sent = ByteBuffer(bytes: (0..<300_000).map { UInt8(truncatingIfNeeded: $0) })
             let response = try await mock.send(
                 .POST, "/__mock/echo", headers: [("Content-Type", "image/x-test")], body: .bytes(sent))
             #expect(response.status == 200)

@@ -4,18 +4,10 @@ import Testing
 @testable import MockAPI
 
 struct MockFaultsTests {
-    @Test("the error rate is the fraction of requests that fail with 500")
-    func errorRate() async throws {
-        try await MockAPI.withServer(MockAPISettings(errorRate: 0.5)) { mock in
-            var statuses: [Int] = []
-            for _ in 0..<6 { statuses.append(try await mock.send(.GET, "/episodes").status) }
-            #expect(statuses == [200, 500, 200, 500, 200, 500])
-        }
-    }
-
     @Test("a request without the API token gets 403 and does not consume a failure")
     func keyFirst() async throws {
-        try await MockAPI.withServer(MockAPISettings(errorRate: 1)) { mock async throws in
+        try await MockAPI.withServer { mock async throws in
+            mock.faults.failNext("GET", "/episodes")
             #expect(try await mock.send(.GET, "/episodes", apiToken: nil).status == 403)
             #expect(try await mock.send(.GET, "/episodes").status == 500)
         }
@@ -33,19 +25,10 @@ struct MockFaultsTests {
         }
     }
 
-    @Test("the error rate can be changed while the mock runs")
-    func changed() async throws {
-        try await MockAPI.withServer { mock async throws in
-            mock.faults.setErrorRate(1)
-            #expect(try await mock.send(.GET, "/episodes").status == 500)
-            mock.faults.setErrorRate(0)
-            #expect(try await mock.send(.GET, "/episodes").status == 200)
-        }
-    }
-
     @Test("a response is delayed by the latency")
     func latency() async throws {
-        try await MockAPI.withServer(MockAPISettings(latency: .milliseconds(60))) { mock async throws in
+        try await MockAPI.withServer { mock async throws in
+            mock.faults.setLatency(.milliseconds(60))
             let started = ContinuousClock.now
             #expect(try await mock.send(.GET, "/episodes").status == 200)
             #expect(ContinuousClock.now - started >= .milliseconds(60))

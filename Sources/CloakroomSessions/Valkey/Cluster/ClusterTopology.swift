@@ -193,9 +193,6 @@ struct ClusterTopology: Sendable {
         additions = (now, 0)
         seed = (false, 0, 0, now)
     }
-
-    /// Whether at least one slot has an owner.
-    var hasOwners: Bool { members.values.contains { $0.slots > 0 } }
 }
 
 extension ClusterTopology {
