@@ -113,11 +113,9 @@ extension Exchange {
         case .recheckSession(let isUsed):
             // Data from the client counts as use of its session.
             let found = request.ticket.map { lookUp($0, now: now, slides: isUsed) } ?? .missing(.noSession)
-            let lookup = permitsToContinue(found, now: now) ? found : .missing(.noSession)
-            guard let next = tunnel?.sessionLookedUp(lookup, at: context.sessionTimestamp(at: now), now: now) else {
-                return false
-            }
-            return execute(next, now: now)
+            let next = tunnel?.sessionLookedUp(
+                admission(of: found, now: now), at: context.sessionTimestamp(at: now), now: now)
+            return next.map { execute($0, now: now) } ?? false
         case .loadSession:
             setTunnelDeadline()
             loadTunnelSession(now: now)
@@ -131,10 +129,9 @@ extension Exchange {
         return true
     }
 
-    /// Whether the session of a long-lived response, if it is active, still has the claims that the route requires.
-    private func permitsToContinue(_ lookup: SessionLookup, now: UInt64) -> Bool {
-        guard case .active(let session) = lookup, let permit else { return true }
-        return snapshot.config.routes[permit.route].rules.permitsToContinue(session, now: context.timestamp(at: now))
+    /// Whether the session of a long-lived response may still be used.
+    private func admission(of lookup: SessionLookup, now: UInt64) -> SessionAdmission {
+        route?.rules.admit(lookup, now: context.timestamp(at: now)) ?? .missing(.noSession)
     }
 
     /// Loads the session of a long-lived response, because it is no longer cached. The response continues meanwhile.
@@ -155,12 +152,7 @@ extension Exchange {
         let now = context.updateTime()
         // The connection may be serving another request by now.
         guard self.number == number else { return }
-        let isOver =
-            switch lookup {
-            case .missing?: true
-            case let lookup?: !permitsToContinue(lookup, now: now)
-            case nil: false
-            }
+        let isOver = lookup.map { admission(of: $0, now: now).endsResponse } ?? false
         if case .close(let reason)? = tunnel?.sessionLoaded(isOver: isOver) { endTunnel(reason) }
     }
 
