@@ -122,7 +122,8 @@ public final class SessionRules: Sendable {
         access = RouteAccess(requiresAuthorization: true, inject: [], source: .matchingNone)
     }
 
-    /// Decides whether a session may be used. Nothing else does: ``RouteAccess/source`` is a shortcut to the same result.
+    /// Decides whether a session may be used, and nothing else does. ``RouteAccess/source`` is a shortcut to the same
+    /// result.
     /// - Parameter now: The time of the wall clock.
     package func admit(_ lookup: SessionLookup, now: Timestamp) -> SessionAdmission {
         switch lookup {

@@ -1,5 +1,5 @@
-/// Whether a session may be used. Requests, account endpoints and long-lived responses all ask for this value, and only
-/// ``SessionRules`` create it.
+/// Whether a session may be used. Requests, account endpoints and long-lived responses all ask
+/// ``SessionRules/admit(_:now:)`` for it.
 package enum SessionAdmission: Sendable {
     /// Why a session may not be used although it is valid.
     package enum DenialReason: Sendable, Equatable {

@@ -56,7 +56,7 @@ struct LoginController: Sendable {
             } catch {
                 return attempt.failed(LoginFailure(error), at: logins.providers.first)
             }
-            // The session that the new one replaces. It is looked up now: a `Strict` cookie is not sent with the callback.
+            // The new session replaces this one. It is looked up now: a `Strict` cookie is not sent with the callback.
             let replaced: Session? =
                 switch admission {
                 case .admitted(let session, _), .denied(_, let session): session

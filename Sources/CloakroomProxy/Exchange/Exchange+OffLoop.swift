@@ -82,7 +82,7 @@ extension Exchange {
         let now = context.updateTime()
         let entry = snapshot.config.routes[index]
         guard case .success(let lookup) = result,
-            let decision = decider.decide(request, route: index, loaded: lookup, now: context.timestamp(at: now))
+            let decision = decider.authorize(request, route: index, loaded: lookup, now: context.timestamp(at: now))
         else {
             // A store failure does not end the session: respond with 503, not 401.
             telemetry.failed(.storeUnavailable)
@@ -223,7 +223,7 @@ extension Exchange {
         let timestamp = context.timestamp(at: now)
         switch outcome {
         case .active(let session):
-            let decision = decider.decide(request, route: index, refreshed: session, now: timestamp)
+            let decision = decider.authorize(request, route: index, refreshed: session, now: timestamp)
             switch decision {
             case .forward(let permit): permitted(permit, isReplay: isReplay, now: now)
             case .exchange(let pending, let ticket): exchange(pending, ticket: ticket, isReplay: isReplay)
@@ -233,7 +233,7 @@ extension Exchange {
         case .ended(let reason):
             // The ticket is permanently invalid, which was detected only now; no other 401 clears the cookie.
             let lines = reason == .refreshRejected ? snapshot.config.cookieClearingLine : []
-            switch decider.decide(request, route: index, loaded: .missing(reason), now: timestamp) {
+            switch decider.authorize(request, route: index, loaded: .missing(reason), now: timestamp) {
             // Without a session the route may still be public.
             case .forward(let permit): permitted(permit, isReplay: isReplay, now: now)
             case .denied(var denial):
@@ -346,7 +346,7 @@ extension Exchange {
         else { return nil }
         let lookup = lookUp(ticket, now: now, slides: false)
         if case .active(let session) = lookup, !permit.isOutdated(by: session) { return nil }
-        switch decider.decide(request, route: permit.route, loaded: lookup, now: context.timestamp(at: now)) {
+        switch decider.authorize(request, route: permit.route, loaded: lookup, now: context.timestamp(at: now)) {
         case .forward(let permit), .forwardAndRefresh(let permit, _, _):
             use(permit, now: now)
             return nil
