@@ -33,6 +33,8 @@ public struct TokenClients: Sendable, Unprintable {
     private let clients: [SessionSource: any TokenClient]
     /// The source of sessions that users sign in to with credentials; `nil` if there is none.
     public let signInSource: SessionSource?
+    /// The rules of the gateway's own endpoints: a session of a source without a client is denied, and no other.
+    package let rules: SessionRules
 
     /// Creates the clients of a configuration.
     /// - Parameters:
@@ -45,6 +47,7 @@ public struct TokenClients: Sendable, Unprintable {
         if let signIn { clients[signIn.source] = signIn.client }
         self.clients = clients
         signInSource = signIn?.source
+        rules = SessionRules(admitting: clients.keys)
     }
 
     /// The client of a source; `nil` if the source is not configured.

@@ -24,21 +24,14 @@ public enum AuthDecision: Sendable, Equatable {
     case stepUp(Session)
 
     /// Decides about a request for a route. Path, headers and client do not affect the decision.
-    /// - Parameters:
-    ///   - routeIndex: The route's index in its table.
-    ///   - now: When the request was received.
-    ///   - lookup: Looks up the session; not called if the route does not use sessions.
-    public static func decide(
-        _ route: Route, at routeIndex: Int, now: Timestamp, session lookup: @autoclosure () -> SessionLookup
-    ) -> AuthDecision {
-        decide(route.access, at: routeIndex, now: now, session: lookup())
-    }
-
-    /// Decides about a request, given only the access rules of its route.
     ///
     /// A session of the source in ``RouteAccess/source`` is decided about with one comparison. `rules` are read, and
     /// counted as a reference, only for other sessions.
-    /// - Parameter rules: The rules that `route` belongs to. Without them no other session is accepted.
+    /// - Parameters:
+    ///   - routeIndex: The route's index in its table.
+    ///   - now: When the request was received.
+    ///   - rules: The rules that `route` belongs to. Without them no other session is accepted.
+    ///   - lookup: Looks up the session; not called if the route does not use sessions.
     public static func decide(
         _ route: RouteAccess, at routeIndex: Int, now: Timestamp, rules: @autoclosure () -> SessionRules? = nil,
         session lookup: @autoclosure () -> SessionLookup
@@ -49,7 +42,7 @@ public enum AuthDecision: Sendable, Equatable {
         switch lookup() {
         case .active(let session):
             guard let permit = UpstreamPermit(route: routeIndex, of: route, session: session) else {
-                return decide(route, at: routeIndex, judged: session, by: rules(), now: now)
+                return decideByRules(rules(), about: session, route, at: routeIndex, now: now)
             }
             // Only requests that include the access token need a valid one.
             guard route.inject.contains(.bearer) else { return .forward(permit) }
@@ -80,45 +73,46 @@ public enum AuthDecision: Sendable, Equatable {
         now: Timestamp
     ) -> AuthDecision {
         if let permit = UpstreamPermit(route: routeIndex, of: route, session: session) { return .forward(permit) }
-        switch decide(route, at: routeIndex, judged: session, by: rules, now: now, isRefreshed: true) {
+        switch decideByRules(rules, about: session, route, at: routeIndex, now: now, isRefreshed: true) {
         case .forwardAndRefresh(let permit, _): return .forward(permit)
         case let decision: return decision
         }
     }
 
-    /// Decides about a session that the rules have to judge. Not inlined, so that it costs other sessions nothing.
+    /// Decides about a session by all rules of the route. Not inlined, so that it costs other sessions nothing.
     @inline(never)
-    private static func decide(
-        _ route: RouteAccess, at routeIndex: Int, judged session: Session, by rules: SessionRules?, now: Timestamp,
+    private static func decideByRules(
+        _ rules: SessionRules?, about session: Session, _ route: RouteAccess, at routeIndex: Int, now: Timestamp,
         isRefreshed: Bool = false
     ) -> AuthDecision {
         guard let rules else { return .endSession(session) }
-        let judgement = rules.judge(session, now: now)
-        switch judgement {
-        case .unknownSource:
+        switch rules.admit(.active(session), now: now) {
+        case .missing(let reason):
+            return decide(route, at: routeIndex, now: now, session: .missing(reason))
+        case .notCached:
+            return .loadSession
+        case .denied(.unknownSource, _):
             return .endSession(session)
-        case .wrongIdentity, .missingClaim, .stepUp:
-            // Where a session is optional, one that may not use the route is like none.
-            guard route.requiresAuthorization else {
-                return .forward(UpstreamPermit(route: routeIndex, inject: route.inject))
-            }
-            switch judgement {
-            case .stepUp: return .stepUp(session)
-            case .missingClaim(let name):
-                // The provider may state other claims with new tokens.
-                let isOutdated = !isRefreshed && session.update.urgency(at: now) == .required
-                return isOutdated ? .refresh(session) : .missingClaim(name, session)
-            default: return .wrongIdentity(session)
-            }
-        case .permitted(.exchanged):
+        // Where a session is optional, one that may not use the route is like none.
+        case .denied where !route.requiresAuthorization:
+            return .forward(UpstreamPermit(route: routeIndex, inject: route.inject))
+        case .denied(.wrongIdentity, _):
+            return .wrongIdentity(session)
+        case .denied(.stepUp, _):
+            return .stepUp(session)
+        case .denied(.missingClaim(let name), _):
+            // The provider may state other claims with new tokens.
+            let isOutdated = !isRefreshed && session.update.urgency(at: now) == .required
+            return isOutdated ? .refresh(session) : .missingClaim(name, session)
+        case .admitted(_, .exchanged):
             return .exchange(
                 PendingExchange(
                     session: session, upstream: rules.upstream, route: routeIndex, inject: route.inject,
                     isRefreshed: isRefreshed))
-        case .permitted(.own):
+        case .admitted(_, .own):
             let permit = UpstreamPermit(route: routeIndex, inject: route.inject, grant: .session(session))
             return isRefreshed ? .forward(permit) : due(permit, session, at: now)
-        case .permitted(.none):
+        case .admitted(_, .none):
             let permit = UpstreamPermit(
                 route: routeIndex, inject: route.inject.subtracting(.bearer), grant: .session(session))
             // Requests without a token use the session's claims for as long as it lives: these are refreshed with its
@@ -138,16 +132,8 @@ public struct PendingExchange: Sendable, Equatable {
     public let upstream: Int
     /// Index of the route.
     public let route: Int
-    private let inject: Injection
-    private let isRefreshed: Bool
-
-    fileprivate init(session: Session, upstream: Int, route: Int, inject: Injection, isRefreshed: Bool) {
-        self.session = session
-        self.upstream = upstream
-        self.route = route
-        self.inject = inject
-        self.isRefreshed = isRefreshed
-    }
+    fileprivate let inject: Injection
+    fileprivate let isRefreshed: Bool
 
     /// Continues with the result of the search for a token.
     ///
@@ -208,13 +194,9 @@ public struct UpstreamPermit: Sendable, Equatable {
     public let hasSession: Bool
     private let grant: Grant
 
-    /// Creates a permit for a request without a session.
-    fileprivate init(route: Int, inject: Injection) {
-        self.init(route: route, inject: inject, grant: .none)
-    }
-
+    /// Creates a permit, by default for a request without a session.
     @inline(__always)
-    fileprivate init(route: Int, inject: Injection, grant: Grant) {
+    fileprivate init(route: Int, inject: Injection, grant: Grant = .none) {
         self.route = route
         self.inject = inject
         if case .none = grant { hasSession = false } else { hasSession = true }

@@ -61,22 +61,8 @@ public final class SessionRules: Sendable {
         var clockSkew = Duration.zero
     }
 
-    /// The judgement about a session.
-    package enum Judgement: Sendable, Equatable {
-        /// The session may use the route.
-        case permitted(Token)
-        /// No identity of the configuration has this source: the identity was removed, or its issuer has changed.
-        case unknownSource
-        /// The identity of the session may not use the route.
-        case wrongIdentity
-        /// The user does not have this claim with an acceptable value, or a claim header cannot contain it.
-        case missingClaim(String)
-        /// The user has to authenticate again.
-        case stepUp
-    }
-
     /// Distinguishes the rules from all others of the process, also those of other configurations. At least 1.
-    let serial: UInt64
+    let serial = SessionRules.lastSerial.wrappingAdd(1, ordering: .relaxed).newValue
     private static let lastSerial = Atomic<UInt64>(0)
 
     /// The part of the rules that decides about most sessions.
@@ -109,7 +95,6 @@ public final class SessionRules: Sendable {
                     exchange: exchange, clockSkew: identity.clockSkew))
         }
         self.accepted = accepted
-        serial = Self.lastSerial.wrappingAdd(1, ordering: .relaxed).newValue
         known = configuration.sessionSources
         requirement = route.require
         self.claimHeaders = claimHeaders
@@ -126,32 +111,46 @@ public final class SessionRules: Sendable {
             source: direct?.source ?? .matchingNone)
     }
 
-    /// Judges a session.
+    /// Creates the rules of the gateway's own endpoints, which admit the sessions of all sources.
+    init(admitting sources: some Sequence<SessionSource>) {
+        accepted = sources.map { Acceptance(source: $0, token: .none) }
+        known = []
+        requirement = .none
+        claimHeaders = nil
+        upstream = -1
+        dependsOnClaims = false
+        access = RouteAccess(requiresAuthorization: true, inject: [], source: .matchingNone)
+    }
+
+    /// Decides whether a session may be used, and nothing else does. ``RouteAccess/source`` is a shortcut to the same
+    /// result.
+    /// - Parameter now: The time of the wall clock.
+    package func admit(_ lookup: SessionLookup, now: Timestamp) -> SessionAdmission {
+        switch lookup {
+        case .active(let session):
+            guard let index = acceptance(of: session.source) else {
+                return .denied(known.contains(session.source) ? .wrongIdentity : .unknownSource, session)
+            }
+            let unmet = unmetRequirement(of: session, skew: accepted[index].clockSkew, now: now)
+            if let unmet { return .denied(unmet, session) }
+            return .admitted(session, accepted[index].token)
+        case .missing(let reason): return .missing(reason)
+        case .notCached: return .notCached
+        }
+    }
+
+    /// Why a session of an accepted source does not meet the requirements; `nil` if it does.
     ///
     /// The claims keep the verdict, so that the next request only compares a number and, if the rules have a maximum age,
     /// the time.
-    /// - Parameter now: The time of the wall clock.
-    package func judge(_ session: Session, now: Timestamp) -> Judgement {
-        guard let index = acceptance(of: session.source) else {
-            return known.contains(session.source) ? .wrongIdentity : .unknownSource
-        }
-        guard !requirement.isEmpty || claimHeaders != nil else { return .permitted(accepted[index].token) }
+    private func unmetRequirement(
+        of session: Session, skew: Duration, now: Timestamp
+    ) -> SessionAdmission.DenialReason? {
+        guard !requirement.isEmpty || claimHeaders != nil else { return nil }
         let claims = session.claims
-        guard let claims, let kept = claims.verdict(by: self) else {
-            return judge(claims, accepted[index], now: now)
-        }
+        guard let claims, let kept = claims.verdict(by: self) else { return judge(claims, skew: skew, now: now) }
         guard kept == Self.isMet else { return .missingClaim(requirement.claims[Int(kept)].name) }
-        let isRecent = requirement.isRecent(claims.authenticatedAt, now: now, skew: accepted[index].clockSkew)
-        return isRecent ? .permitted(accepted[index].token) : .stepUp
-    }
-
-    /// Whether a session may continue to use a long-lived response that it has begun: the same as for a new request,
-    /// apart from the authentication, since `maxAge` passes for every session.
-    package func permitsToContinue(_ session: Session, now: Timestamp) -> Bool {
-        switch judge(session, now: now) {
-        case .permitted, .stepUp: true
-        case .unknownSource, .wrongIdentity, .missingClaim: false
-        }
+        return requirement.isRecent(claims.authenticatedAt, now: now, skew: skew) ? nil : .stepUp
     }
 
     /// The kept verdict that the claims meet the rules, apart from a maximum age. The others are the index of a required
@@ -160,10 +159,10 @@ public final class SessionRules: Sendable {
 
     /// Judges the claims of a session that may use the route otherwise.
     @inline(never)
-    private func judge(_ claims: SessionClaims?, _ acceptance: Acceptance, now: Timestamp) -> Judgement {
+    private func judge(_ claims: SessionClaims?, skew: Duration, now: Timestamp) -> SessionAdmission.DenialReason? {
         let verdict = requirement.judge(
             claims: claims?.values ?? .object([:]), acr: claims?.acr, authenticatedAt: claims?.authenticatedAt,
-            now: now, skew: acceptance.clockSkew)
+            now: now, skew: skew)
         switch verdict {
         case .permitted: break
         case .missingClaim(let name):
@@ -175,7 +174,7 @@ public final class SessionRules: Sendable {
         }
         if let claimHeaders, let name = claims?.fields(for: claimHeaders).unrepresentable { return .missingClaim(name) }
         claims?.keep(Self.isMet, by: self)
-        return .permitted(acceptance.token)
+        return nil
     }
 
     /// Whether a session of a source may use two routes in the same way, apart from their requirements: its requests

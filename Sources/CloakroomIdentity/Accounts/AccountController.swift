@@ -101,28 +101,28 @@ public struct AccountController: AccountEndpointHandler {
     func withSession(
         of request: AccountRequest, _ body: (Session) async throws(SessionStoreError) -> AccountResponse
     ) async -> AccountResponse {
-        guard let ticket = request.ticket else { return unauthorized(.noSession) }
         do throws(SessionStoreError) {
-            switch try await lookUp(ticket, now: request.now) {
-            case .active(let session) where accepts(session): return try await body(session)
-            case .active:
-                _ = try await store.end(ticket, reason: .sourceRemoved, now: request.now)
-                return unauthorized(SessionEndReason.sourceRemoved.unauthorizedReason)
+            switch try await admission(of: request) {
+            case .admitted(let session, _): return try await body(session)
             case .missing(let reason): return unauthorized(reason)
-            case .notCached: return storeFailure(SessionStoreError(.unavailable))
+            case .notCached: throw SessionStoreError(.unavailable)
+            case .denied:
+                if let ticket = request.ticket {
+                    _ = try await store.end(ticket, reason: .sourceRemoved, now: request.now)
+                }
+                return unauthorized(SessionEndReason.sourceRemoved.unauthorizedReason)
             }
         } catch {
             return storeFailure(error)
         }
     }
 
-    /// Whether the configuration has the source of a session.
-    func accepts(_ session: Session) -> Bool { clients[session.source] != nil }
-
-    func lookUp(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
-        let lookup = store.lookup(ticket, now: now, slides: false)
-        guard case .notCached = lookup else { return lookup }
-        return try await store.load(ticket, now: now)
+    /// Whether the session of the request may be used; one of a source without a client is denied.
+    func admission(of request: AccountRequest) async throws(SessionStoreError) -> SessionAdmission {
+        guard let ticket = request.ticket else { return .missing(.noSession) }
+        var lookup = store.lookup(ticket, now: request.now, slides: false)
+        if case .notCached = lookup { lookup = try await store.load(ticket, now: request.now) }
+        return clients.rules.admit(lookup, now: request.wallTime)
     }
 
     /// Ends the session before calling the upstream: if the later steps fail, the ticket is already invalid.

@@ -49,18 +49,25 @@ struct LoginController: Sendable {
         let isOwn = request.fetchMetadata.isOwn && !parameters.isForeign
         return await account.spans.withSpan("login") { span in
             let attempt = LoginAttempt(account: account, logins: logins, request: request, span: span)
-            let replaced: Session?
+            let admission: SessionAdmission
             do throws(SessionStoreError) {
-                replaced = try await session(of: request)
+                admission = try await account.admission(of: request)
+                if case .notCached = admission { throw SessionStoreError(.unavailable) }
             } catch {
                 return attempt.failed(LoginFailure(error), at: logins.providers.first)
             }
+            // The new session replaces this one. It is looked up now: a `Strict` cookie is not sent with the callback.
+            let replaced: Session? =
+                switch admission {
+                case .admitted(let session, _), .denied(_, let session): session
+                case .missing, .notCached: nil
+                }
             guard let provider = provider(parameters, session: replaced) else {
                 return rejected(.badRequest, "The parameters of the sign-in are invalid.", request)
             }
             // A login does not authenticate the user of a password again: it would replace the session by another one.
             let isStepUp = parameters.stepUp != nil && replaced?.provenance != nil
-            if let replaced, !isStepUp, !isOwn, account.accepts(replaced) {
+            if case .admitted = admission, !isStepUp, !isOwn {
                 span?.setOutcome(outcome: "signed_in", isError: false)
                 return .redirect(to: logins.returnTarget(parameters.returnTo), cookies: [])
             }
@@ -101,16 +108,6 @@ struct LoginController: Sendable {
         ]
         let query = FormEncoding.encode(fields.compactMap { name, value in value.map { (name: name, value: $0) } })
         return "\(account.accounts.prefix)/login?\(query)"
-    }
-
-    /// The session that the new one replaces. It is looked up now: a `Strict` cookie is not sent with the callback.
-    private func session(of request: AccountRequest) async throws(SessionStoreError) -> Session? {
-        guard let ticket = request.ticket else { return nil }
-        switch try await account.lookUp(ticket, now: request.now) {
-        case .active(let session): return session
-        case .missing: return nil
-        case .notCached: throw SessionStoreError(.unavailable)
-        }
     }
 
     /// The requested provider, otherwise the default one. Users authenticate again at the provider of their session by

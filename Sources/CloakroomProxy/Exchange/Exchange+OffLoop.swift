@@ -82,7 +82,7 @@ extension Exchange {
         let now = context.updateTime()
         let entry = snapshot.config.routes[index]
         guard case .success(let lookup) = result,
-            let decision = decider.decide(request, route: index, loaded: lookup, now: context.timestamp(at: now))
+            let decision = decider.authorize(request, route: index, loaded: lookup, now: context.timestamp(at: now))
         else {
             // A store failure does not end the session: respond with 503, not 401.
             telemetry.failed(.storeUnavailable)
@@ -113,11 +113,9 @@ extension Exchange {
         case .recheckSession(let isUsed):
             // Data from the client counts as use of its session.
             let found = request.ticket.map { lookUp($0, now: now, slides: isUsed) } ?? .missing(.noSession)
-            let lookup = permitsToContinue(found, now: now) ? found : .missing(.noSession)
-            guard let next = tunnel?.sessionLookedUp(lookup, at: context.sessionTimestamp(at: now), now: now) else {
-                return false
-            }
-            return execute(next, now: now)
+            let next = tunnel?.sessionLookedUp(
+                admission(of: found, now: now), at: context.sessionTimestamp(at: now), now: now)
+            return next.map { execute($0, now: now) } ?? false
         case .loadSession:
             setTunnelDeadline()
             loadTunnelSession(now: now)
@@ -131,10 +129,9 @@ extension Exchange {
         return true
     }
 
-    /// Whether the session of a long-lived response, if it is active, still has the claims that the route requires.
-    private func permitsToContinue(_ lookup: SessionLookup, now: UInt64) -> Bool {
-        guard case .active(let session) = lookup, let permit else { return true }
-        return snapshot.config.routes[permit.route].rules.permitsToContinue(session, now: context.timestamp(at: now))
+    /// Whether the session of a long-lived response may still be used.
+    private func admission(of lookup: SessionLookup, now: UInt64) -> SessionAdmission {
+        route?.rules.admit(lookup, now: context.timestamp(at: now)) ?? .missing(.noSession)
     }
 
     /// Loads the session of a long-lived response, because it is no longer cached. The response continues meanwhile.
@@ -155,12 +152,7 @@ extension Exchange {
         let now = context.updateTime()
         // The connection may be serving another request by now.
         guard self.number == number else { return }
-        let isOver =
-            switch lookup {
-            case .missing?: true
-            case let lookup?: !permitsToContinue(lookup, now: now)
-            case nil: false
-            }
+        let isOver = lookup.map { admission(of: $0, now: now).endsResponse } ?? false
         if case .close(let reason)? = tunnel?.sessionLoaded(isOver: isOver) { endTunnel(reason) }
     }
 
@@ -231,7 +223,7 @@ extension Exchange {
         let timestamp = context.timestamp(at: now)
         switch outcome {
         case .active(let session):
-            let decision = decider.decide(request, route: index, refreshed: session, now: timestamp)
+            let decision = decider.authorize(request, route: index, refreshed: session, now: timestamp)
             switch decision {
             case .forward(let permit): permitted(permit, isReplay: isReplay, now: now)
             case .exchange(let pending, let ticket): exchange(pending, ticket: ticket, isReplay: isReplay)
@@ -241,7 +233,7 @@ extension Exchange {
         case .ended(let reason):
             // The ticket is permanently invalid, which was detected only now; no other 401 clears the cookie.
             let lines = reason == .refreshRejected ? snapshot.config.cookieClearingLine : []
-            switch decider.decide(request, route: index, loaded: .missing(reason), now: timestamp) {
+            switch decider.authorize(request, route: index, loaded: .missing(reason), now: timestamp) {
             // Without a session the route may still be public.
             case .forward(let permit): permitted(permit, isReplay: isReplay, now: now)
             case .denied(var denial):
@@ -354,7 +346,7 @@ extension Exchange {
         else { return nil }
         let lookup = lookUp(ticket, now: now, slides: false)
         if case .active(let session) = lookup, !permit.isOutdated(by: session) { return nil }
-        switch decider.decide(request, route: permit.route, loaded: lookup, now: context.timestamp(at: now)) {
+        switch decider.authorize(request, route: permit.route, loaded: lookup, now: context.timestamp(at: now)) {
         case .forward(let permit), .forwardAndRefresh(let permit, _, _):
             use(permit, now: now)
             return nil

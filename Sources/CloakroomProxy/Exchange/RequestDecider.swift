@@ -123,9 +123,9 @@ struct RequestDecider {
         }
     }
 
-    /// Decides again on a request whose session has been loaded.
+    /// Decides whether the session permits a request, after the session has been loaded.
     /// - Returns: `nil` if the session is still not cached.
-    func decide(_ request: borrowing InboundRequest, route index: Int, loaded lookup: SessionLookup, now: Timestamp)
+    func authorize(_ request: borrowing InboundRequest, route index: Int, loaded lookup: SessionLookup, now: Timestamp)
         -> RequestDecision?
     {
         let entry = config.routes[index]
@@ -135,8 +135,8 @@ struct RequestDecider {
         return requestDecision(of: decision, request, route: index, now: now)
     }
 
-    /// Decides again on a request whose session has just been refreshed.
-    func decide(_ request: borrowing InboundRequest, route index: Int, refreshed session: Session, now: Timestamp)
+    /// Decides whether the session permits a request, after the session has just been refreshed.
+    func authorize(_ request: borrowing InboundRequest, route index: Int, refreshed session: Session, now: Timestamp)
         -> RequestDecision
     {
         let entry = config.routes[index]

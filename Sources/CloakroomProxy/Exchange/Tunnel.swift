@@ -119,21 +119,17 @@ struct Tunnel {
 
     /// The session was looked up.
     ///
-    /// The response continues for as long as the session does, also if `maxAge` of its route has passed. A session whose
-    /// user has lost a claim that the route requires counts as ended.
+    /// The response continues for as long as the session may be used, also if `maxAge` of its route has passed.
     /// - Parameter time: Session time of `now`.
-    mutating func sessionLookedUp(_ lookup: SessionLookup, at time: Timestamp, now: UInt64) -> DeadlineAction {
-        switch lookup {
-        case .active: return checkIdleTimeout(now: now)
-        case .missing: return .close(.sessionEnded)
-        case .notCached:
-            // The session's absolute end is known and fixed, so it applies even if the store is unreachable.
-            if let sessionEnd, time >= sessionEnd { return .close(.sessionEnded) }
-            let action = checkIdleTimeout(now: now)
-            guard action == .continue, !isSessionLoading else { return action }
-            isSessionLoading = true
-            return .loadSession
-        }
+    mutating func sessionLookedUp(_ admission: SessionAdmission, at time: Timestamp, now: UInt64) -> DeadlineAction {
+        if admission.endsResponse { return .close(.sessionEnded) }
+        guard case .notCached = admission else { return checkIdleTimeout(now: now) }
+        // The session's absolute end is known and fixed, so it applies even if the store is unreachable.
+        if let sessionEnd, time >= sessionEnd { return .close(.sessionEnded) }
+        let action = checkIdleTimeout(now: now)
+        guard action == .continue, !isSessionLoading else { return action }
+        isSessionLoading = true
+        return .loadSession
     }
 
     /// The session was loaded from the store.

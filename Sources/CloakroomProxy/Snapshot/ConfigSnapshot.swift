@@ -201,29 +201,18 @@ final class RouteRuntime: Sendable {
 
 /// The 401 responses of a route, one per reason, rendered in advance.
 struct UnauthorizedProblems: Sendable {
-    private let noSession, expiredIdle, expiredAbsolute, revoked, refreshRejected, invalidCredentials: ProblemDocument
+    private let documents: [ProblemDocument]
 
     init(messages: [ProblemCode: String]) {
-        func document(_ reason: UnauthorizedReason) -> ProblemDocument {
-            ProblemDocument(Problem(.unauthorized, detail: messages[.unauthorized], reason: reason))
+        documents = UnauthorizedReason.allCases.map {
+            ProblemDocument(Problem(.unauthorized, detail: messages[.unauthorized], reason: $0))
         }
-        noSession = document(.noSession)
-        expiredIdle = document(.expiredIdle)
-        expiredAbsolute = document(.expiredAbsolute)
-        revoked = document(.revoked)
-        refreshRejected = document(.refreshRejected)
-        invalidCredentials = document(.invalidCredentials)
     }
 
     subscript(reason: UnauthorizedReason) -> ProblemDocument {
-        switch reason {
-        case .noSession: noSession
-        case .expiredIdle: expiredIdle
-        case .expiredAbsolute: expiredAbsolute
-        case .revoked: revoked
-        case .refreshRejected: refreshRejected
-        case .invalidCredentials: invalidCredentials
-        }
+        // Few, so a search costs less than a hash. No copies: a document has references.
+        let index = documents.indices.first { documents[$0].problem.reason == reason }
+        return documents[index ?? 0]
     }
 }
 

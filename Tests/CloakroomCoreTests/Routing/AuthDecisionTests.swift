@@ -223,3 +223,12 @@ struct AuthDecisionTests {
         for text in ["\(permit)", String(reflecting: permit), dumped] { #expect(!text.contains("canary")) }
     }
 }
+
+extension AuthDecision {
+    /// Decides about a request for a route without a configuration.
+    fileprivate static func decide(
+        _ route: Route, at routeIndex: Int, now: Timestamp, session lookup: @autoclosure () -> SessionLookup
+    ) -> AuthDecision {
+        decide(route.access, at: routeIndex, now: now, session: lookup())
+    }
+}

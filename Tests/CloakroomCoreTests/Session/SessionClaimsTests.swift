@@ -73,13 +73,13 @@ struct SessionClaimsTests {
         }
     }
 
-    private func judge(
+    private func admit(
         _ session: Session, _ requirement: SessionRequirement, at now: Timestamp = Fixture.now,
         upstream: Int = Fixture.shop, _ adjust: (inout GatewayConfiguration) -> Void = { _ in }
-    ) throws -> (rules: SessionRules, judgement: SessionRules.Judgement) {
+    ) throws -> (rules: SessionRules, admission: Fixture.Admission) {
         let rules = Fixture.rules(
             try Fixture.route(to: upstream, require: requirement), in: Fixture.configuration(adjust))
-        return (rules, rules.judge(session, now: now))
+        return (rules, Fixture.admission(of: session, by: rules, now: now))
     }
 
     private let staff = SessionRequirement(claims: [.init("groups", in: ["staff"])])
@@ -90,12 +90,13 @@ struct SessionClaimsTests {
         let session = Fixture.session(of: Fixture.company)
         let claims = try #require(session.claims)
         // More routes than are kept, in turn: each is judged by its own rules.
-        let routes = try (0..<12).map { try judge(session, $0 % 3 == 0 ? editors : staff).rules }
+        let routes = try (0..<12).map { try admit(session, $0 % 3 == 0 ? editors : staff).rules }
         for _ in 0..<3 {
             for (index, rules) in routes.enumerated() {
                 let isPermitted = index % 3 != 0
                 #expect(
-                    rules.judge(session, now: Fixture.now) == (isPermitted ? .permitted(.own) : .missingClaim("groups"))
+                    Fixture.admission(of: session, by: rules, now: Fixture.now)
+                        == (isPermitted ? .admitted(.own) : .denied(.missingClaim("groups")))
                 )
                 #expect(claims.verdict(by: rules) != nil)
             }
@@ -103,38 +104,39 @@ struct SessionClaimsTests {
         #expect(routes.count { claims.verdict(by: $0) != nil } == 4)
         #expect(Set(routes.map(\.serial)).count == routes.count)
         // The same route after a reload, which changes what is required, or which identities are accepted.
-        #expect(try judge(session, editors).judgement == .missingClaim("groups"))
-        #expect(try judge(session, staff) { $0.identities[0].tokensFor = [] }.judgement == .wrongIdentity)
-        #expect(try judge(session, staff) { $0.accounts.identities = [.provider(1)] }.judgement == .unknownSource)
-        #expect(try judge(session, staff, upstream: Fixture.billing).judgement == .permitted(.exchanged))
+        #expect(try admit(session, editors).admission == .denied(.missingClaim("groups")))
+        #expect(try admit(session, staff) { $0.identities[0].tokensFor = [] }.admission == .denied(.wrongIdentity))
+        #expect(
+            try admit(session, staff) { $0.accounts.identities = [.provider(1)] }.admission == .denied(.unknownSource))
+        #expect(try admit(session, staff, upstream: Fixture.billing).admission == .admitted(.exchanged))
     }
 
     @Test("A token refresh with other claims is judged anew, and one with the same claims is not")
     func keptUntilRefresh() throws {
         let session = Fixture.session(of: Fixture.company)
-        let (rules, judgement) = try judge(session, staff)
-        #expect(judgement == .permitted(.own))
+        let (rules, admission) = try admit(session, staff)
+        #expect(admission == .admitted(.own))
         #expect(session.refreshed(with: SessionUpdate(tokens: session.tokens)).claims?.verdict(by: rules) != nil)
         let demoted = session.refreshed(
             with: SessionUpdate(provenance: Fixture.provenance(claims: #"{"groups":["guests"]}"#)))
         #expect(demoted.claims?.verdict(by: rules) == nil)
-        #expect(rules.judge(demoted, now: Fixture.now) == .missingClaim("groups"))
-        #expect(rules.judge(session, now: Fixture.now) == .permitted(.own))
+        #expect(Fixture.admission(of: demoted, by: rules, now: Fixture.now) == .denied(.missingClaim("groups")))
+        #expect(Fixture.admission(of: session, by: rules, now: Fixture.now) == .admitted(.own))
     }
 
     @Test("Identity rule 24: the time of the authentication is compared for each request, whatever is kept")
     func age() throws {
         let session = Fixture.session(of: Fixture.company, age: 60)
-        let (rules, judgement) = try judge(session, SessionRequirement(acr: ["mfa"], maxAge: .seconds(60)))
-        #expect(judgement == .permitted(.own))
+        let (rules, admission) = try admit(session, SessionRequirement(acr: ["mfa"], maxAge: .seconds(60)))
+        #expect(admission == .admitted(.own))
         #expect(session.claims?.verdict(by: rules) != nil)
         // The skew of the identity is 30 s.
-        #expect(rules.judge(session, now: Fixture.now + .seconds(30)) == .permitted(.own))
-        #expect(rules.judge(session, now: Fixture.now + .milliseconds(30_001)) == .stepUp)
-        #expect(rules.judge(session, now: Fixture.now - .milliseconds(90_001)) == .stepUp)
-        #expect(rules.judge(session, now: Fixture.now) == .permitted(.own))
+        #expect(Fixture.admission(of: session, by: rules, now: Fixture.now + .seconds(30)) == .admitted(.own))
+        #expect(Fixture.admission(of: session, by: rules, now: Fixture.now + .milliseconds(30_001)) == .denied(.stepUp))
+        #expect(Fixture.admission(of: session, by: rules, now: Fixture.now - .milliseconds(90_001)) == .denied(.stepUp))
+        #expect(Fixture.admission(of: session, by: rules, now: Fixture.now) == .admitted(.own))
         let never = Fixture.session(of: Fixture.company, acr: "low")
-        #expect(rules.judge(never, now: Fixture.now) == .stepUp)
+        #expect(Fixture.admission(of: never, by: rules, now: Fixture.now) == .denied(.stepUp))
         #expect(never.claims?.verdict(by: rules) == nil)
     }
 

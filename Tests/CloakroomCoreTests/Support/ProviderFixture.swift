@@ -42,6 +42,28 @@ enum ProviderFixture {
             route, in: configuration, claimHeaders: ClaimHeaders(configuration.upstreams[route.upstream]))
     }
 
+    /// An admission without its session.
+    enum Admission: Equatable {
+        case admitted(SessionRules.Token)
+        case missing(UnauthorizedReason)
+        case notCached
+        case denied(SessionAdmission.DenialReason)
+
+        init(_ admission: SessionAdmission) {
+            self =
+                switch admission {
+                case .admitted(_, let token): .admitted(token)
+                case .missing(let reason): .missing(reason)
+                case .notCached: .notCached
+                case .denied(let reason, _): .denied(reason)
+                }
+        }
+    }
+
+    static func admission(of session: Session, by rules: SessionRules, now: Timestamp = now) -> Admission {
+        Admission(rules.admit(.active(session), now: now))
+    }
+
     /// A session that was signed in to with credentials.
     static func passwordSession(_ token: String = "password") -> Session {
         session(token, source: SessionSource(upstream: "legacy"), provenance: nil)

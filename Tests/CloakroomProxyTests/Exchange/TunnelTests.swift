@@ -49,7 +49,7 @@ struct TunnelTests {
         #expect(tunnel.deadlineExpired(now: Self.second) == .recheckSession(isUsed: false))
         let (_, session) = FakeSessions.make()
         #expect(
-            tunnel.sessionLookedUp(.active(session), at: Timestamp(seconds: 1), now: Self.second) == .continue)
+            tunnel.sessionLookedUp(.admitted(session, .own), at: Timestamp(seconds: 1), now: Self.second) == .continue)
         #expect(tunnel.deadline == 2 * Self.second)
     }
 
@@ -81,7 +81,7 @@ struct TunnelTests {
         #expect(
             tunnel.sessionLookedUp(.missing(.revoked), at: time, now: Self.second) == .close(.sessionEnded))
         let (_, session) = FakeSessions.make()
-        #expect(tunnel.sessionLookedUp(.active(session), at: time, now: 10 * Self.second) == .timeOut)
+        #expect(tunnel.sessionLookedUp(.admitted(session, .own), at: time, now: 10 * Self.second) == .timeOut)
     }
 
     @Test("A session that is not cached is loaded once at a time; a store outage does not end the response")
