@@ -58,23 +58,7 @@ public struct SessionTicket: Sendable, Hashable, CustomStringConvertible, Custom
     }
 
     /// The value for the cookie, only for the `Set-Cookie` field of the client that signed in.
-    public var cookieValue: String {
-        let bytes = self.bytes
-        var characters: [UInt8] = []
-        characters.reserveCapacity(Self.characterCount)
-        var bits: UInt32 = 0
-        var bitCount: UInt32 = 0
-        for byte in bytes {
-            bits = bits << 8 | UInt32(byte)
-            bitCount += 8
-            while bitCount >= 6 {
-                bitCount -= 6
-                characters.append(Self.character(for: UInt8(bits >> bitCount & 0x3f)))
-            }
-        }
-        characters.append(Self.character(for: UInt8(bits << (6 - bitCount) & 0x3f)))
-        return String(decoding: characters, as: UTF8.self)
-    }
+    public var cookieValue: String { Base64URL.encode(bytes) }
 
     /// The 32 bytes, for hashing.
     public var bytes: [UInt8] { [word0, word1, word2, word3].flatMap(\.bigEndianBytes) }
@@ -100,27 +84,7 @@ public struct SessionTicket: Sendable, Hashable, CustomStringConvertible, Custom
     }
 
     /// The value of each character of the alphabet; 0xff for all others.
-    private static let values: [UInt8] = (0..<256).map { code in
-        let character = UInt8(code)
-        return switch character {
-        case UInt8(ascii: "A")...UInt8(ascii: "Z"): character - UInt8(ascii: "A")
-        case UInt8(ascii: "a")...UInt8(ascii: "z"): character - UInt8(ascii: "a") + 26
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0") + 52
-        case UInt8(ascii: "-"): 62
-        case UInt8(ascii: "_"): 63
-        default: 0xff
-        }
-    }
-
-    private static func character(for value: UInt8) -> UInt8 {
-        switch value {
-        case 0..<26: UInt8(ascii: "A") + value
-        case 26..<52: UInt8(ascii: "a") + value - 26
-        case 52..<62: UInt8(ascii: "0") + value - 52
-        case 62: UInt8(ascii: "-")
-        default: UInt8(ascii: "_")
-        }
-    }
+    private static let values: [UInt8] = (0..<256).map { Base64URL.value(UInt8($0)) ?? 0xff }
 }
 
 /// The key under which a store keeps a session: SHA-256 of the ticket's bytes. It grants no access.

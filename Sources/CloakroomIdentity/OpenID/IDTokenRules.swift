@@ -2,6 +2,8 @@ package import CloakroomCore
 import Crypto
 
 /// The checked claims of an ID token (OpenID Connect Core §2).
+///
+/// Folder `OpenID/`: tokens and keys of OpenID Providers, which are untrusted until their signature is verified.
 package struct IDToken: Sendable {
     /// `iss`.
     package let issuer: String

@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomWire
 
 /// The fields of a form (`application/x-www-form-urlencoded`, WHATWG URL §5.1).
 enum FormURLEncodedBody {
@@ -26,23 +27,14 @@ enum FormURLEncodedBody {
             case UInt8(ascii: "+"):
                 bytes.append(0x20)
             case UInt8(ascii: "%"):
-                guard let high = rest.popFirst().flatMap(digit), let low = rest.popFirst().flatMap(digit) else {
-                    return nil
-                }
-                bytes.append(high << 4 | low)
+                guard let high = rest.popFirst().flatMap(Byte.hexadecimal),
+                    let low = rest.popFirst().flatMap(Byte.hexadecimal)
+                else { return nil }
+                bytes.append(UInt8(high << 4 | low))
             default:
                 bytes.append(byte)
             }
         }
         return String(validating: bytes, as: UTF8.self)
-    }
-
-    private static func digit(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
-        default: nil
-        }
     }
 }

@@ -2,8 +2,6 @@
 ///
 /// Each byte string has exactly one accepted spelling: no padding, no line breaks, no letters of the other alphabet, and
 /// unused bits of the last character are zero (RFC 4648 §3.5). The same token can therefore not be sent in two forms.
-///
-/// Folder `OpenID/`: tokens and keys of OpenID Providers, which are untrusted until their signature is verified.
 package enum Base64URL {
     /// Decodes a text in time linear in its length.
     /// - Returns: `nil` for a text that ``encode(_:)`` does not produce.
@@ -45,7 +43,8 @@ package enum Base64URL {
         return String(decoding: text, as: UTF8.self)
     }
 
-    private static func value(_ byte: UInt8) -> UInt8? {
+    /// - Returns: `nil` for a byte outside of the alphabet.
+    static func value(_ byte: UInt8) -> UInt8? {
         switch byte {
         case UInt8(ascii: "A")...UInt8(ascii: "Z"): byte - UInt8(ascii: "A")
         case UInt8(ascii: "a")...UInt8(ascii: "z"): byte - UInt8(ascii: "a") + 26
