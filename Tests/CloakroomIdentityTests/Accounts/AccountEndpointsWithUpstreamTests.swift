@@ -8,25 +8,6 @@ import Testing
 
 @Suite("The account endpoints with the real mock API", .timeLimit(.minutes(3)))
 struct AccountEndpointsWithUpstreamTests {
-    private func withEndpoints<R: Sendable>(
-        _ body: (RunningMockAPI, AccountController, ScriptedStore, RecordingObserver) async throws -> R
-    ) async throws -> R {
-        let settings = MockAPISettings(
-            apiToken: Upstreams.apiToken,
-            users: [MockUser(email: "jo@example.com", password: "canary-password", name: "Jo")])
-        return try await MockAPI.withServer(settings) { mock in
-            try await Upstreams.withClient(Upstreams.configuration(port: mock.port)) { client in
-                let store = ScriptedStore(CallRecorder())
-                let observer = RecordingObserver()
-                let endpoints = AccountController(
-                    store: store, clients: TokenClients(signIn: (.unknown, client)), observer: observer,
-                    session: SessionConfiguration(),
-                    accounts: AccountsConfiguration(), accounts: AccountHasher(Upstreams.accountKey))
-                return try await body(mock, endpoints, store, observer)
-            }
-        }
-    }
-
     private func signIn(_ password: String = "canary-password") -> AccountRequest {
         let pair = Data("jo@example.com:\(password)".utf8).base64EncodedString()
         return AccountRequest(endpoint: .signIn, authorization: Secret("Basic \(pair)"), now: now)
@@ -36,7 +17,8 @@ struct AccountEndpointsWithUpstreamTests {
 
     @Test("Signing in, reading the session and signing out; the tokens are then revoked upstream too")
     func roundTrip() async throws {
-        try await withEndpoints { mock, endpoints, _, _ in
+        try await Upstreams.withMock { mock, client in
+            let endpoints = AccountControllerFixture(upstream: client).endpoints
             let signedIn = await endpoints.respond(signIn())
             #expect(signedIn.status == 200)
             let ticket = try #require(signedIn.ticket)
@@ -54,13 +36,12 @@ struct AccountEndpointsWithUpstreamTests {
 
     @Test("Rules 18, 22: no response contains a token, a password or the API key; the ticket is in its cookie only")
     func canaries() async throws {
-        try await withEndpoints { _, endpoints, store, observer in
+        try await Upstreams.withMock { _, client in
+            let fixture = AccountControllerFixture(upstream: client)
+            let endpoints = fixture.endpoints
             let signedIn = await endpoints.respond(signIn())
             let ticket = try #require(signedIn.ticket)
-            guard case .active(let session) = store.lookup(ticket, now: now, slides: false) else {
-                Issue.record("there is no session")
-                return
-            }
+            let session = try #require(fixture.store.active(ticket, now: now))
             let told = await endpoints.respond(AccountRequest(endpoint: .currentSession, ticket: ticket, now: now))
             let wrong = await endpoints.respond(signIn("canary-wrong"))
             let again = await endpoints.respond(
@@ -79,7 +60,7 @@ struct AccountEndpointsWithUpstreamTests {
                     #expect(!response.everything.contains(secret))
                     #expect(!String(reflecting: response).contains(secret))
                 }
-                #expect(!String(reflecting: observer.all).contains(secret))
+                #expect(!String(reflecting: fixture.observer.all).contains(secret))
                 #expect(!String(reflecting: session).contains(secret))
             }
             #expect(!(signedIn.json ?? "").contains(ticket.cookieValue))
@@ -91,11 +72,7 @@ struct AccountEndpointsWithUpstreamTests {
     /// The response statuses of eight consecutive sign-ins.
     private func statuses(_ port: Int, timeout: Duration) async throws -> [Int] {
         try await Upstreams.withClient(Upstreams.configuration(port: port), timeout: timeout) { client in
-            let endpoints = AccountController(
-                store: ScriptedStore(CallRecorder()), clients: TokenClients(signIn: (.unknown, client)),
-                observer: RecordingObserver(),
-                session: SessionConfiguration(), accounts: AccountsConfiguration(),
-                accounts: AccountHasher(Upstreams.accountKey))
+            let endpoints = AccountControllerFixture(upstream: client).endpoints
             var request = signIn()
             request.now = Upstreams.now
             var statuses: [Int] = []
@@ -121,26 +98,5 @@ struct AccountEndpointsWithUpstreamTests {
         let deaf = try await BlackholePort(.isDeaf)
         defer { deaf.release() }
         #expect(try await statuses(deaf.port, timeout: .milliseconds(200)) == Array(repeating: 504, count: 8))
-    }
-
-    @Test("An upstream that is not running leads to 502 and ends no session")
-    func upstreamGone() async throws {
-        let port = try await ScriptedServer.rejectingPort()
-        try await Upstreams.withClient(Upstreams.configuration(port: port)) { client in
-            let store = ScriptedStore(CallRecorder())
-            let signedIn = AccountControllerFixture.signedIn("1")
-            let (ticket, _) = try await store.create(
-                NewSession(user: signedIn.user, tokens: signedIn.tokens), now: now)
-            let endpoints = AccountController(
-                store: store, clients: TokenClients(signIn: (.unknown, client)), observer: RecordingObserver(),
-                session: SessionConfiguration(),
-                accounts: AccountsConfiguration(), accounts: AccountHasher(Upstreams.accountKey))
-            var request = signIn()
-            request.ticket = ticket
-            #expect(await endpoints.respond(request).problem == Problem(.unreachable, status: 502))
-            #expect(
-                await endpoints.respond(AccountRequest(endpoint: .currentSession, ticket: ticket, now: now)).status
-                    == 200)
-        }
     }
 }

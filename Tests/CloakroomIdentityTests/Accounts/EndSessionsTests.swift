@@ -5,12 +5,13 @@ import Testing
 
 @Suite("DELETE of sessions under the accounts prefix")
 struct EndSessionsTests {
+    private let subject = AccountControllerFixture()
+
     private let other = AccountName(email: "al@example.com")
 
     @Test(
         "Rule 40: ends one of the user's sessions: 204, its ticket reports \"revoked\", its tokens are revoked too")
     func endsOne() async throws {
-        let subject = AccountControllerFixture()
         let (ticket, current) = try await subject.session()
         let (oldTicket, old) = try await subject.session()
         let response = await subject.sessions(.endSession, "\(old.id)", ticket: ticket)
@@ -24,7 +25,6 @@ struct EndSessionsTests {
 
     @Test("does not distinguish another user's session from a missing one: both are 404, and no session ends")
     func foreign() async throws {
-        let subject = AccountControllerFixture()
         let (ticket, _) = try await subject.session()
         let (foreignTicket, foreign) = try await subject.session(of: other)
         let response = await subject.sessions(.endSession, "\(foreign.id)", ticket: ticket)
@@ -38,7 +38,6 @@ struct EndSessionsTests {
         "A malformed session name is 404",
         arguments: [nil, "", "x", "0123456789ABCDEF", "0123456789abcdef0", "..", "*", "%00"] as [String?])
     func malformed(name: String?) async throws {
-        let subject = AccountControllerFixture()
         let (ticket, _) = try await subject.session()
         #expect(await subject.sessions(.endSession, name, ticket: ticket) == AccountResponse(Problem(.notFound)))
         #expect(subject.store.count == 1)
@@ -46,7 +45,6 @@ struct EndSessionsTests {
 
     @Test("Ending the current session signs out: the cookie and the site data are cleared, the tokens revoked")
     func current() async throws {
-        let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
         let id = try subject.id(of: ticket)
         let response = await subject.sessions(.endSession, "\(id)", ticket: ticket)
@@ -58,7 +56,6 @@ struct EndSessionsTests {
 
     @Test("Rule 24: ends all others, returns their number, and keeps the current session and those of other users")
     func endsOthers() async throws {
-        let subject = AccountControllerFixture()
         let (ticket, current) = try await subject.session()
         var others: [SessionTicket: SessionID] = [:]
         for _ in 0..<3 {
@@ -84,7 +81,6 @@ struct EndSessionsTests {
         "Rule 24: if the store fails halfway, the response is 503, and the sessions that have ended are in the audit log"
     )
     func halfway() async throws {
-        let subject = AccountControllerFixture()
         let (ticket, current) = try await subject.session()
         let (_, old) = try await subject.session()
         subject.store.failAfterEnding()
@@ -94,7 +90,6 @@ struct EndSessionsTests {
 
     @Test("Rule 40: sessions that the store cannot open are not revoked upstream, and the event reports this")
     func sealed() async throws {
-        let subject = AccountControllerFixture()
         let (ticket, current) = try await subject.session()
         let (_, old) = try await subject.session()
         subject.store.seal()
@@ -105,7 +100,6 @@ struct EndSessionsTests {
 
     @Test("Rule 24: ending an old session meanwhile does not disturb ending all others, and new sessions are included")
     func afterAnOldOne() async throws {
-        let subject = AccountControllerFixture()
         let old = try #require(await subject.signIn().ticket)
         let second = try #require(await subject.signIn().ticket)
         let third = try #require(await subject.signIn().ticket)
@@ -119,7 +113,6 @@ struct EndSessionsTests {
 
     @Test("Rule 21: sessions of one account are found together, however the name was spelled at sign-in")
     func spellings() async throws {
-        let subject = AccountControllerFixture()
         let (ticket, _) = try await subject.session(of: AccountName(email: "J\u{f3}@Example.com"))
         _ = try await subject.session(of: AccountName(email: "jo\u{301}@example.COM"))
         #expect(await subject.sessions(.endOtherSessions, ticket: ticket).json == #"{"ended":1}"#)

@@ -5,18 +5,21 @@ import Testing
 
 @Suite("The account endpoints with sessions of providers")
 struct ProviderSessionTests {
+    private let gateway: LoginEndpoints
+
+    init() throws { gateway = try LoginEndpoints() }
+
     private static let next = "https://id.example.com/logout?client_id=cloakroom"
     private static let continuation = "https://app.example.com/auth/logout"
 
     private func signedIn(_ gateway: LoginEndpoints) async throws -> SessionTicket {
-        var browser = LoginBrowser(gateway)
+        let browser = LoginBrowser(gateway)
         _ = try await browser.signIn()
         return try #require(browser.ticket)
     }
 
     @Test("Identity rule 19: a sign-out ends the session, then revokes its tokens, then names where it continues")
     func signOut() async throws {
-        let gateway = try LoginEndpoints()
         gateway.provider.endSession(at: Self.next)
         let ticket = try await signedIn(gateway)
         let response = await gateway.signOut(ticket)
@@ -36,7 +39,6 @@ struct ProviderSessionTests {
         "Identity rule 19: without an endpoint at the provider a sign-out is 204, and a failed revocation changes nothing"
     )
     func signOutHere() async throws {
-        let gateway = try LoginEndpoints()
         gateway.client.failRevoke(.unreachable)
         #expect(await gateway.signOut(try await signedIn(gateway)).status == 204)
         gateway.provider.endSession(at: Self.next)
@@ -46,7 +48,6 @@ struct ProviderSessionTests {
 
     @Test("Identity rule 19: a sign-out that the store cannot execute does not continue at the provider")
     func storeDown() async throws {
-        let gateway = try LoginEndpoints()
         gateway.provider.endSession(at: Self.next)
         let ticket = try await signedIn(gateway)
         gateway.store.fail(.end, .unavailable)
@@ -67,7 +68,6 @@ struct ProviderSessionTests {
 
     @Test("A sign-out continues with a navigation: only a redirect has the ID token, and no script can read it")
     func continuation() async throws {
-        let gateway = try LoginEndpoints()
         gateway.provider.endSession(at: Self.next)
         let response = await gateway.signOut(try await signedIn(gateway))
         let cookie = try #require(response.values(of: "Set-Cookie").last)
@@ -93,7 +93,6 @@ struct ProviderSessionTests {
 
     @Test("Without its cookie, or after a minute, a sign-out ends here: no client chooses where it continues")
     func noContinuation() async throws {
-        let gateway = try LoginEndpoints()
         gateway.provider.endSession(at: Self.next)
         let response = await gateway.signOut(try await signedIn(gateway))
         #expect(await continued(gateway, after: response, at: LoginEndpoints.now + .seconds(61)).location == "/home")
@@ -104,8 +103,7 @@ struct ProviderSessionTests {
             #expect(await continued(gateway, after: forged).location == "/home")
         }
         // A login cookie is sealed for another name.
-        var browser = LoginBrowser(gateway)
-        let login = await browser.login()
+        let login = await LoginBrowser(gateway).login()
         let moved = try #require(login.values(of: "Set-Cookie").first.map(LoginFixture.received))
         let request = AccountRequest(
             endpoint: .logout,
@@ -116,7 +114,6 @@ struct ProviderSessionTests {
 
     @Test("Without an ID token, or with one that is too large for a cookie, the page continues at the provider itself")
     func direct() async throws {
-        let gateway = try LoginEndpoints()
         gateway.provider.endSession(at: Self.next)
         for token in [nil, String(repeating: "a", count: 3_000)] {
             gateway.provider.state { $0.idToken = token.map { Secret($0) } }
@@ -128,7 +125,6 @@ struct ProviderSessionTests {
 
     @Test("A password session signs out with 204, also next to providers")
     func passwordSession() async throws {
-        let gateway = try LoginEndpoints()
         gateway.provider.endSession(at: Self.next)
         gateway.client.response(.success(AccountControllerFixture.signedIn("1")))
         let body = Secret(#"{"email":"jo@example.com","password":"canary-password"}"#)
@@ -142,7 +138,6 @@ struct ProviderSessionTests {
 
     @Test("A user lists and ends the sessions of the own account, of all identities with its issuer and of no other")
     func lists() async throws {
-        let gateway = try LoginEndpoints()
         let tickets = [try await signedIn(gateway), try await signedIn(gateway)]
         gateway.provider.state { $0.subject = "al" }
         let other = try await signedIn(gateway)
@@ -159,7 +154,6 @@ struct ProviderSessionTests {
 
     @Test("A session of an identity that was removed, or has another issuer now, ends")
     func removed() async throws {
-        let gateway = try LoginEndpoints()
         let stated = SessionProvenance(
             identity: "company", issuer: "https://old.example.com", subject: "jo", nonceHash: [],
             claims: Array("{}".utf8))

@@ -5,6 +5,8 @@ import Testing
 
 @Suite("GET of sessions under the accounts prefix")
 struct SessionListTests {
+    private let subject = AccountControllerFixture()
+
     private struct Document: Decodable {
         struct Entry: Decodable {
             let id: String
@@ -25,7 +27,6 @@ struct SessionListTests {
 
     @Test("lists the user's own sessions, the latest first, and marks the current one")
     func lists() async throws {
-        let subject = AccountControllerFixture()
         let firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0"
         let ticket = try #require(await subject.signIn(from: "192.0.2.7", userAgent: firefox).ticket)
         let (_, later) = try await subject.session(
@@ -48,7 +49,6 @@ struct SessionListTests {
 
     @Test("never extends the idle timeout")
     func doesNotSlide() async throws {
-        let subject = AccountControllerFixture()
         let (ticket, session) = try await subject.session()
         for endpoint in [AccountEndpoint.listSessions, .endOtherSessions, .endSession] {
             let later = AccountControllerFixture.now + .seconds(600)
@@ -59,7 +59,6 @@ struct SessionListTests {
 
     @Test("is valid JSON for any contents of a session")
     func escaping() async throws {
-        let subject = AccountControllerFixture()
         let peer = "\"},\\\u{0}\r\n\u{1f}\u{7f}</script>\u{2028}é"
         let (ticket, _) = try await subject.session(from: SessionClientInfo(peer: peer))
         let document = try document(await subject.sessions(.listSessions, ticket: ticket))
@@ -68,7 +67,6 @@ struct SessionListTests {
 
     @Test("Rules 18 and 22: neither the list nor its events contain a token, a ticket or a name")
     func canaries() async throws {
-        let subject = AccountControllerFixture()
         let ticket = try #require(await subject.signIn().ticket)
         let (other, session) = try await subject.session()
         let responses = [
@@ -89,7 +87,6 @@ struct SessionListTests {
         "Without an active session all three are 401 with the reason, and keep the cookie",
         arguments: [AccountEndpoint.listSessions, .endOtherSessions, .endSession])
     func unauthorized(endpoint: AccountEndpoint) async throws {
-        let subject = AccountControllerFixture()
         let (ticket, session) = try await subject.session()
         let none = await subject.sessions(endpoint, "\(session.id)", ticket: nil)
         #expect(none == AccountResponse(Problem(.unauthorized, reason: .noSession)))
@@ -106,7 +103,6 @@ struct SessionListTests {
             (.endOtherSessions, .endAll), (.endSession, .end),
         ] as [(AccountEndpoint, ScriptedStore.Operation)])
     func storeDown(endpoint: AccountEndpoint, operation: ScriptedStore.Operation) async throws {
-        let subject = AccountControllerFixture()
         let (ticket, _) = try await subject.session()
         subject.store.becomeRemote()
         subject.store.fail(operation, .unavailable)
@@ -117,7 +113,6 @@ struct SessionListTests {
 
     @Test("reads from the store if the session is not cached locally")
     func remote() async throws {
-        let subject = AccountControllerFixture()
         let (ticket, _) = try await subject.session()
         subject.store.becomeRemote()
         #expect(try document(await subject.sessions(.listSessions, ticket: ticket)).sessions.map(\.current) == [true])

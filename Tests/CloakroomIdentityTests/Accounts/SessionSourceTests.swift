@@ -57,20 +57,15 @@ struct SessionSourceTests {
         }
         subject.refresher.refreshInBackground(session, ticket: ticket)
         #expect(subject.refresher.inFlightCount == 0)
-        #expect(subject.results.isEmpty)
+        #expect(subject.results.isEmpty && subject.client.refreshed.isEmpty)
     }
 
     @Test("Rules 34 and 40: are not revoked at this upstream if ended by name, and the event reports this")
     func revocations() async throws {
         let revocations = TokenRevocations(
             clients: TokenClients(signIn: (.unknown, subject.client)), observer: subject.observer)
-        let (ticket, own) = try await subject.session()
-        let foreignTicket = try await session()
-        guard
-            case .active(let foreign) = subject.store.lookup(
-                foreignTicket, now: AccountControllerFixture.now, slides: false)
-        else { throw AccountControllerFixture.NoSession() }
-        _ = ticket
+        let (_, own) = try await subject.session()
+        let foreign = try #require(subject.store.active(try await session(), now: AccountControllerFixture.now))
         #expect(revocations.revoke([EndedSession(id: foreign.id, opened: foreign)]) == .notRevokedSourceRemoved)
         let both = [EndedSession(id: foreign.id, opened: foreign), EndedSession(id: own.id, opened: own)]
         #expect(revocations.revoke(both) == .revoking)

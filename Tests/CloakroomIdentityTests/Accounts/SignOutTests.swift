@@ -4,11 +4,12 @@ import Testing
 
 @Suite("DELETE of the accounts prefix")
 struct SignOutTests {
+    private let subject = AccountControllerFixture()
+
     private let cleared = "__Host-cloakroom=; Path=/; HttpOnly; Secure; SameSite=Strict; Max-Age=0"
 
     @Test("ends the session first, then revokes its tokens, and clears the cookie")
     func signsOut() async throws {
-        let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
         let id = try subject.id(of: ticket)
         let response = await subject.signOut(ticket)
@@ -24,7 +25,6 @@ struct SignOutTests {
 
     @Test("succeeds if the upstream is unavailable, and reports this to the operator")
     func revokeFails() async throws {
-        let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
         let id = try subject.id(of: ticket)
         subject.client.failRevoke(.unreachable)
@@ -35,7 +35,6 @@ struct SignOutTests {
 
     @Test("responds the same when repeated or without a session, and emits no event")
     func idempotent() async throws {
-        let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
         let first = await subject.signOut(ticket)
         let told = subject.observer.all.count
@@ -46,7 +45,6 @@ struct SignOutTests {
 
     @Test("is 503 if the store is unavailable, and keeps the cookie for another attempt")
     func storeDown() async throws {
-        let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
         subject.store.fail(.end, .unavailable)
         let response = await subject.signOut(ticket)

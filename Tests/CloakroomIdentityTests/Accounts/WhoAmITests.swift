@@ -4,9 +4,10 @@ import Testing
 
 @Suite("GET of the accounts prefix")
 struct WhoAmITests {
+    private let subject = AccountControllerFixture()
+
     @Test("returns the user and the times, as sign-in did")
     func tells() async throws {
-        let subject = AccountControllerFixture()
         let signedIn = await subject.signIn()
         let response = await subject.whoAmI(signedIn.ticket, at: AccountControllerFixture.now + .seconds(60))
         #expect(response.status == 200)
@@ -16,20 +17,14 @@ struct WhoAmITests {
 
     @Test("never extends the idle timeout")
     func doesNotSlide() async throws {
-        let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
         let later = AccountControllerFixture.now + .seconds(600)
         #expect(await subject.whoAmI(ticket, at: later).status == 200)
-        guard case .active(let session) = subject.store.lookup(ticket, now: later, slides: false) else {
-            Issue.record("the session was not found")
-            return
-        }
-        #expect(session.lastUsedAt == AccountControllerFixture.now)
+        #expect(subject.store.active(ticket, now: later)?.lastUsedAt == AccountControllerFixture.now)
     }
 
     @Test("is 401 with the reason, and keeps the cookie")
     func unauthorized() async throws {
-        let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
         #expect(await subject.whoAmI(nil).problem == Problem(.unauthorized, reason: .noSession))
         let late = await subject.whoAmI(ticket, at: AccountControllerFixture.now + .seconds(9 * 3_600))
@@ -42,7 +37,6 @@ struct WhoAmITests {
 
     @Test("reads from the store if the session is not cached locally")
     func remote() async throws {
-        let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
         subject.store.becomeRemote()
         #expect(await subject.whoAmI(ticket).status == 200)
@@ -52,7 +46,6 @@ struct WhoAmITests {
 
     @Test("is 503 and never 401 if the store is unavailable")
     func storeDown() async throws {
-        let subject = AccountControllerFixture()
         let ticket = try await subject.ticket()
         subject.store.becomeRemote()
         subject.store.fail(.load, .unavailable)

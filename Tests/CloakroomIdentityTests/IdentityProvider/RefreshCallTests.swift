@@ -12,37 +12,28 @@ struct RefreshCallTests {
         obtainedAt: Upstreams.now - .seconds(300))
 
     private struct Call {
-        var result: Result<TokenSet, TokenClientError>
+        var tokens: TokenSet?
+        var error: TokenClientError?
         var requests: [String]
         var connectionCount: Int
 
-        var tokens: TokenSet? { try? result.get() }
-        var kind: TokenClientError.Kind? {
-            if case .failure(let error) = result, error.call == .refresh { error.kind } else { nil }
-        }
+        /// The error of a refresh.
+        var kind: TokenClientError.Kind? { error.flatMap { $0.call == .refresh ? $0.kind : nil } }
     }
 
     private func refresh(
         _ script: [ScriptedServer.Act], tokens: TokenSet? = nil, timeout: Duration = .seconds(10),
         change: (inout UpstreamConfiguration) -> Void = { _ in }
     ) async throws -> Call {
-        try await ScriptedServer.run(script) { port, upstream in
-            var configuration = Upstreams.configuration(port: port)
-            change(&configuration)
-            let result = try await Upstreams.withClient(configuration, timeout: timeout) { client in
-                await Self.refresh(tokens ?? self.tokens, with: client)
+        try await Upstreams.withScript(script, timeout: timeout, change: change) { client, upstream in
+            var refreshed: TokenSet?
+            let error = await thrown { () throws(TokenClientError) in
+                refreshed = try await client.refresh(
+                    tokens ?? self.tokens, traceparent: "00-a-b-01", now: Upstreams.now)
             }
-            return Call(result: result, requests: upstream.requests, connectionCount: upstream.connectionCount)
-        }
-    }
-
-    private static func refresh(
-        _ tokens: TokenSet, with client: UpstreamTokenClient
-    ) async -> Result<TokenSet, TokenClientError> {
-        do throws(TokenClientError) {
-            return .success(try await client.refresh(tokens, traceparent: "00-a-b-01", now: Upstreams.now))
-        } catch {
-            return .failure(error)
+            return Call(
+                tokens: refreshed, error: error, requests: upstream.requests,
+                connectionCount: upstream.connectionCount)
         }
     }
 
@@ -201,24 +192,6 @@ struct RefreshCallTests {
         #expect(call.tokens?.refreshToken == Secret("canary-refresh-2"))
     }
 
-    @Test("is never sent twice, whatever happens to the connection", arguments: [ScriptedServer.Act.close, .reset])
-    func sentOnce(act: ScriptedServer.Act) async throws {
-        let call = try await refresh([act, ScriptedServer.response("200 OK", Self.response)])
-        #expect(call.kind == .unreachable)
-        #expect(call.requests.count == 1)
-    }
-
-    @Test("is not sent to the next target once it was sent to one")
-    func oneTarget() async throws {
-        try await ScriptedServer.run([ScriptedServer.response("200 OK", Self.response)]) { other, next in
-            let call = try await refresh([.close]) {
-                $0.targets.append(UpstreamTargetConfiguration(HostAndPort(host: "127.0.0.1", port: other)))
-            }
-            #expect(call.kind == .unreachable)
-            #expect(call.requests.count == 1 && next.requests.isEmpty)
-        }
-    }
-
     @Test("uses the next target if one refuses connections")
     func nextTarget() async throws {
         let rejecting = try await ScriptedServer.rejectingPort()
@@ -231,25 +204,21 @@ struct RefreshCallTests {
 
     @Test("uses a new connection, so that it cannot be lost on a pooled one that was just closed")
     func ownConnection() async throws {
-        try await ScriptedServer.run([ScriptedServer.response("200 OK", Self.response)]) { port, upstream in
-            try await Upstreams.withClient(Upstreams.configuration(port: port)) { client in
-                _ = try await client.user(tokens, traceparent: nil)
-                _ = try await client.user(tokens, traceparent: nil)
-                #expect(upstream.connectionCount == 1)
-                _ = try await client.refresh(tokens, traceparent: nil, now: now)
-                _ = try await client.refresh(tokens, traceparent: nil, now: now)
-                #expect(upstream.connectionCount == 3)
-            }
+        try await Upstreams.withScript([ScriptedServer.response("200 OK", Self.response)]) { client, upstream in
+            for _ in 0..<2 { _ = try await client.user(tokens, traceparent: nil) }
+            #expect(upstream.connectionCount == 1)
+            for _ in 0..<2 { _ = try await client.refresh(tokens, traceparent: nil, now: now) }
+            #expect(upstream.connectionCount == 3)
         }
     }
 
-    @Test("times out if no response arrives, and if the body stalls")
-    func timeouts() async throws {
-        for act in [ScriptedServer.Act.silence, .bytes("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")] {
-            let call = try await refresh([act], timeout: .milliseconds(200))
-            #expect(call.kind == .timedOut)
-            #expect(call.requests.count == 1)
-        }
+    @Test(
+        "times out if no response arrives, and if the body stalls",
+        arguments: [ScriptedServer.Act.silence, .bytes("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")])
+    func timeouts(act: ScriptedServer.Act) async throws {
+        let call = try await refresh([act], timeout: .milliseconds(200))
+        #expect(call.kind == .timedOut)
+        #expect(call.requests.count == 1)
     }
 
     @Test("does not reject the session if there is no refresh token, and sends nothing")
@@ -274,29 +243,33 @@ struct RefreshCallTests {
             ScriptedServer.response("200 OK", #"{"accessToken":"canary\n"}"#), .bytesThenClose("canary\r\n\r\n"),
         ]
         for act in acts {
-            let result = try await refresh([act]).result
-            #expect(throws: TokenClientError.self) { try result.get() }
+            let error = try #require(try await refresh([act]).error)
             var dumped = ""
-            dump(result, to: &dumped)
-            #expect(!dumped.contains("canary") && !String(reflecting: result).contains("canary"))
+            dump(error, to: &dumped)
+            #expect(!dumped.contains("canary") && !String(reflecting: error).contains("canary"))
         }
     }
 }
 
 @Suite("The request for a user's data", .timeLimit(.minutes(1)))
 struct UserCallTests {
-    private let tokens = TokenSet(authorization: Secret("Bearer canary-access"), obtainedAt: Upstreams.now)
+    private struct Call {
+        var document: [UInt8]?
+        var error: TokenClientError?
+        var requests: [String]
+    }
 
     private func user(
-        _ act: ScriptedServer.Act, change: (inout UpstreamConfiguration) -> Void = { _ in }
-    ) async throws -> (document: [UInt8]?, requests: [String]) {
-        try await ScriptedServer.run([act]) { port, upstream in
-            var configuration = Upstreams.configuration(port: port)
-            change(&configuration)
-            let document = try await Upstreams.withClient(configuration) {
-                try await $0.user(tokens, traceparent: "00-a-b-01")
+        _ act: ScriptedServer.Act, replacing previous: TokenSet? = nil, timeout: Duration = .seconds(10),
+        change: (inout UpstreamConfiguration) -> Void = { _ in }
+    ) async throws -> Call {
+        let tokens = TokenSet(authorization: Secret("Bearer canary-access-0123456789"), obtainedAt: Upstreams.now)
+        return try await Upstreams.withScript([act], timeout: timeout, change: change) { client, upstream in
+            var document: [UInt8]?
+            let error = await thrown { () throws(TokenClientError) in
+                document = try await client.user(tokens, replacing: previous, traceparent: "00-a-b-01")
             }
-            return (document, upstream.requests)
+            return Call(document: document, error: error, requests: upstream.requests)
         }
     }
 
@@ -306,78 +279,54 @@ struct UserCallTests {
         #expect(call.document == Array(#"{"name":"Jo"}"#.utf8))
         let request = try #require(call.requests.first)
         #expect(request.hasPrefix("GET /user HTTP/1.1\r\n"))
-        #expect(request.contains("\r\nAuthorization: Bearer canary-access\r\n"))
+        #expect(request.contains("\r\nAuthorization: Bearer canary-access-0123456789\r\n"))
         #expect(request.contains("\r\ntraceparent: 00-a-b-01\r\n"))
     }
 
     @Test("returns nothing if the upstream has no user endpoint")
     func noCall() async throws {
         let call = try await user(.silence) { $0.user = nil }
-        #expect(call.document == nil && call.requests.isEmpty)
+        #expect(call.document == nil && call.error == nil && call.requests.isEmpty)
     }
 
     @Test(
         "reports the kind of each invalid response",
         arguments: [
-            ("401 Unauthorized", "{}", .invalidResponse), ("500 Oops", "{}", .unreachable),
-            ("200 OK", "[]", .invalidResponse), ("200 OK", #"{"t":"canary-access"}"#, .invalidResponse),
+            ("400 Bad", "", .misconfigured(.requestRejected)), ("401 Unauthorized", "{}", .invalidResponse),
+            ("403 No", "", .misconfigured(.forbidden)), ("404 Not Found", "", .misconfigured(.notFound)),
+            ("422 No", "", .misconfigured(.requestRejected)), ("429 Slow down", "", .busy),
+            ("500 Oops", "{}", .unreachable), ("503 Away", "", .unreachable), ("200 OK", "[]", .invalidResponse),
+            ("200 OK", #"{"t":"canary-access-0123456789"}"#, .invalidResponse),
         ] as [(String, String, TokenClientError.Kind)])
     func failures(status: String, body: String, kind: TokenClientError.Kind) async throws {
-        var tokens = tokens
-        tokens.authorization = Secret("Bearer canary-access-0123456789")
-        let document = body.replacing("canary-access", with: "canary-access-0123456789")
-        try await ScriptedServer.run([ScriptedServer.response(status, document)]) { [tokens] port, _ in
-            try await Upstreams.withClient(Upstreams.configuration(port: port)) { client in
-                await #expect(throws: TokenClientError(kind, in: .user, isUnjudged: status.hasPrefix("5"))) {
-                    try await client.user(tokens, traceparent: nil)
-                }
-                return
-            }
-        }
+        let call = try await user(ScriptedServer.response(status, body))
+        #expect(call.error == TokenClientError(kind, in: .user, isUnjudged: status.hasPrefix("5")))
     }
 
-    @Test("Rule 39: rejects a document that contains the replaced tokens in any spelling")
-    func previousTokens() async throws {
+    @Test(
+        "Rule 39: rejects a document that contains the replaced tokens in any spelling",
+        arguments: [#"{"t":"canary\u002daccess-before"}"#, #"{"canary-refresh-before":1}"#])
+    func previousTokens(text: String) async throws {
         let previous = TokenSet(
             authorization: Secret("Bearer canary-access-before"), refreshToken: Secret("canary-refresh-before"),
             obtainedAt: Upstreams.now)
-        for text in [#"{"t":"canary\u002daccess-before"}"#, #"{"canary-refresh-before":1}"#] {
-            try await ScriptedServer.run([ScriptedServer.response("200 OK", text)]) { [tokens] port, _ in
-                try await Upstreams.withClient(Upstreams.configuration(port: port)) { client in
-                    await #expect(throws: TokenClientError(.invalidResponse, in: .user)) {
-                        try await client.user(tokens, replacing: previous, traceparent: nil)
-                    }
-                    let document = try await client.user(tokens, replacing: nil, traceparent: nil)
-                    #expect(document == Array(text.utf8))
-                }
-            }
-        }
+        let act = ScriptedServer.response("200 OK", text)
+        #expect(try await user(act, replacing: previous).error == TokenClientError(.invalidResponse, in: .user))
+        #expect(try await user(act).document == Array(text.utf8))
     }
 
     @Test("Rule 31: rejects a large document of nested brackets immediately")
     func nestedDocument() async throws {
         let text = #"{"a":"# + String(repeating: "[", count: 22_500) + String(repeating: "]", count: 22_500) + "}"
-        try await ScriptedServer.run([ScriptedServer.response("200 OK", text)]) { [tokens] port, _ in
-            try await Upstreams.withClient(Upstreams.configuration(port: port), timeout: .seconds(30)) { client in
-                let time = await ContinuousClock().measure {
-                    await #expect(throws: TokenClientError(.invalidResponse, in: .user)) {
-                        try await client.user(tokens, traceparent: nil)
-                    }
-                }
-                #expect(time < .seconds(10))
-            }
-        }
+        let start = ContinuousClock.now
+        let call = try await user(ScriptedServer.response("200 OK", text), timeout: .seconds(30))
+        #expect(call.error == TokenClientError(.invalidResponse, in: .user))
+        #expect(ContinuousClock.now - start < .seconds(10))
     }
 
     @Test("times out if no response arrives")
     func timeout() async throws {
-        try await ScriptedServer.run([.silence]) { port, _ in
-            try await Upstreams.withClient(Upstreams.configuration(port: port), timeout: .milliseconds(200)) { client in
-                await #expect(throws: TokenClientError(.timedOut, in: .user)) {
-                    try await client.user(tokens, traceparent: nil)
-                }
-                return
-            }
-        }
+        #expect(
+            try await user(.silence, timeout: .milliseconds(200)).error == TokenClientError(.timedOut, in: .user))
     }
 }

@@ -71,50 +71,47 @@ struct SharedTargetsTests {
 
     @Test("A connected target that does not respond is reported as failed, not as unreachable")
     func slow() async throws {
-        try await ScriptedServer.run([.silence]) { port, _ in
-            let targets = RecordedTargets(1)
-            _ = try await Upstreams.withClient(
-                Upstreams.configuration(port: port), timeout: .seconds(3), targets: targets
-            ) { client in
-                await #expect(throws: TokenClientError(.timedOut, in: .refresh)) {
-                    try await client.refresh(Self.held, traceparent: nil, now: Upstreams.now)
-                }
+        let targets = RecordedTargets(1)
+        _ = try await Upstreams.withScript([.silence], timeout: .seconds(3), targets: targets) { client, _ in
+            await #expect(throws: TokenClientError(.timedOut, in: .refresh)) {
+                try await client.refresh(Self.held, traceparent: nil, now: Upstreams.now)
             }
-            #expect(targets.reports == [.connected(0), .ended(0, .failed)])
-            #expect(targets.isBalanced)
         }
+        #expect(targets.reports == [.connected(0), .ended(0, .failed)])
+        #expect(targets.isBalanced)
     }
 
     @Test(
         "The statuses 502 to 504 are reported as failures of the target, others are not",
         arguments: [401, 500, 502, 503, 504])
     func statuses(_ status: Int) async throws {
-        try await ScriptedServer.run([ScriptedServer.response("\(status) Status", "{}")]) { port, _ in
-            let targets = RecordedTargets(1)
-            _ = try await Upstreams.withClient(Upstreams.configuration(port: port), targets: targets) { client in
-                await #expect(throws: TokenClientError.self) {
-                    try await client.refresh(Self.held, traceparent: nil, now: Upstreams.now)
-                }
+        let targets = RecordedTargets(1)
+        let act = ScriptedServer.response("\(status) Status", "{}")
+        _ = try await Upstreams.withScript([act], targets: targets) { client, _ in
+            await #expect(throws: TokenClientError.self) {
+                try await client.refresh(Self.held, traceparent: nil, now: Upstreams.now)
             }
-            let outcome: TargetOutcome = [502, 503, 504].contains(status) ? .failed : .succeeded
-            #expect(targets.reports == [.connected(0), .ended(0, outcome)])
         }
+        let outcome: TargetOutcome = [502, 503, 504].contains(status) ? .failed : .succeeded
+        #expect(targets.reports == [.connected(0), .ended(0, outcome)])
     }
 
-    @Test("A refresh whose connection was lost after it was sent is sent to no other target")
-    func notSentTwice() async throws {
-        for act in [ScriptedServer.Act.close, .reset] {
-            try await ScriptedServer.run([act]) { first, one in
-                try await ScriptedServer.run([Self.tokens]) { second, other in
-                    let configuration = Upstreams.configuration(port: first, others: [second])
-                    _ = try await Upstreams.withClient(configuration) { client in
-                        await #expect(throws: TokenClientError(.unreachable, in: .refresh)) {
-                            try await client.refresh(Self.held, traceparent: nil, now: Upstreams.now)
-                        }
-                    }
-                    #expect(one.requests.count == 1)
-                    #expect(other.requests.isEmpty)
+    @Test(
+        "A refresh whose connection was lost after it was sent is sent to no target again",
+        arguments: [ScriptedServer.Act.close, .reset])
+    func notSentTwice(act: ScriptedServer.Act) async throws {
+        try await ScriptedServer.run([Self.tokens]) { port, other in
+            try await Upstreams.withScript(
+                [act, Self.tokens],
+                change: {
+                    $0.targets.append(UpstreamTargetConfiguration(HostAndPort(host: "127.0.0.1", port: port)))
                 }
+            ) { client, first in
+                await #expect(throws: TokenClientError(.unreachable, in: .refresh)) {
+                    try await client.refresh(Self.held, traceparent: nil, now: Upstreams.now)
+                }
+                #expect(first.requests.count == 1)
+                #expect(other.requests.isEmpty)
             }
         }
     }

@@ -16,15 +16,8 @@ struct TokenEndpointTests {
         _ change: (inout UpstreamConfiguration) -> Void,
         body: (RunningMockAPI, UpstreamTokenClient) async throws -> R
     ) async throws -> R {
-        let settings = MockAPISettings(
-            apiToken: Upstreams.apiToken,
-            users: [MockUser(email: "jo", password: "pä:ss &=+%", name: "Jo")],
-            clientID: "mock:client", clientSecret: "canary secret+%")
-        return try await MockAPI.withServer(settings) { mock in
-            var configuration = Upstreams.configuration(port: mock.port)
-            change(&configuration)
-            return try await Upstreams.withClient(configuration) { try await body(mock, $0) }
-        }
+        let users = [MockUser(email: "jo", password: "pä:ss &=+%", name: "Jo")]
+        return try await Upstreams.withMock(users, change: change, body: body)
     }
 
     private static func useOAuth(_ configuration: inout UpstreamConfiguration, client: Configuration.Client = client) {
@@ -157,17 +150,12 @@ struct TokenEndpointTests {
             ("503 Service Unavailable", #"{"error":"invalid_grant"}"#, .unreachable),
         ] as [(String, String, TokenClientError.Kind)])
     func noEnd(status: String, body: String, kind: TokenClientError.Kind) async throws {
-        try await ScriptedServer.run([ScriptedServer.response(status, body)]) { port, upstream in
-            var configuration = Upstreams.configuration(port: port)
-            Self.useOAuth(&configuration)
+        try await Upstreams.withScript([ScriptedServer.response(status, body)]) {
+            Self.useOAuth(&$0)
+        } body: { tokenClient, upstream in
             let tokens = TokenSet(authorization: Secret("Bearer a"), refreshToken: Secret("r"), obtainedAt: now)
-            try await Upstreams.withClient(configuration) { tokenClient in
-                await #expect(
-                    throws: TokenClientError(kind, in: .refresh, isUnjudged: status.hasPrefix("5"))
-                ) {
-                    try await tokenClient.refresh(tokens, traceparent: nil, now: now)
-                }
-                return
+            await #expect(throws: TokenClientError(kind, in: .refresh, isUnjudged: status.hasPrefix("5"))) {
+                try await tokenClient.refresh(tokens, traceparent: nil, now: now)
             }
             let request = try #require(upstream.requests.first)
             #expect(upstream.requests.count == 1)

@@ -46,10 +46,6 @@ struct UserIDTests {
         #expect(account(#"{"id":"17"}"#, upstream(source: "other")) != account(#"{"id":"17"}"#))
     }
 
-    private func json(_ body: String) -> ScriptedServer.Act {
-        .bytes("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)")
-    }
-
     @Test(
         "Rule 35: is compared after a refresh: data of another user end the session, data without an id change nothing",
         arguments: [
@@ -60,7 +56,7 @@ struct UserIDTests {
     func refresh(before: String?, after: String, kind: TokenClientError.Kind?) async throws {
         let tokens = TokenSet(authorization: Secret("Bearer canary-access-2"), obtainedAt: Upstreams.now)
         let name = AccountName(email: "jo@example.com")
-        try await ScriptedServer.run([json(after)]) { port, _ in
+        try await ScriptedServer.run([ScriptedServer.response("200 OK", after)]) { port, _ in
             let configuration = Upstreams.configuration(port: port)
             let document = before ?? "{}"
             // With the account of the id, and as stored by a release without ids.
@@ -83,17 +79,15 @@ struct UserIDTests {
 
     @Test("Rule 35: is returned by a sign-in together with the typed name")
     func signIn() async throws {
-        let tokens = json(#"{"accessToken":"canary-access-1","refreshToken":"canary-refresh-1"}"#)
-        let user = json(#"{"id":17,"email":"jo@example.com"}"#)
-        try await ScriptedServer.run([tokens, user, tokens, user]) { port, _ in
-            try await Upstreams.withClient(Upstreams.configuration(port: port)) { client in
-                for email in ["jo@example.com", "j\u{f6}@example.com"] {
-                    let signedIn = try await client.signIn(
-                        try Upstreams.credentials(email), traceparent: nil, now: Upstreams.now)
-                    #expect(
-                        signedIn.user.account == AccountName(userID: "17", source: SessionSource(upstream: "api")))
-                    #expect(signedIn.user.name == AccountName(email: email))
-                }
+        let tokens = ScriptedServer.response(
+            "200 OK", #"{"accessToken":"canary-access-1","refreshToken":"canary-refresh-1"}"#)
+        let user = ScriptedServer.response("200 OK", #"{"id":17,"email":"jo@example.com"}"#)
+        try await Upstreams.withScript([tokens, user, tokens, user]) { client, _ in
+            for email in ["jo@example.com", "j\u{f6}@example.com"] {
+                let signedIn = try await client.signIn(
+                    try Upstreams.credentials(email), traceparent: nil, now: Upstreams.now)
+                #expect(signedIn.user.account == AccountName(userID: "17", source: SessionSource(upstream: "api")))
+                #expect(signedIn.user.name == AccountName(email: email))
             }
         }
     }

@@ -5,12 +5,18 @@ import Testing
 
 @Suite("GET of callback below the accounts prefix")
 struct CallbackControllerTests {
+    private let gateway: LoginEndpoints
+    private let browser: LoginBrowser
+
+    init() throws {
+        gateway = try LoginEndpoints()
+        browser = LoginBrowser(gateway)
+    }
+
     private static let tokens = ["canary-code", "canary-access", "canary-refresh", "canary-id-token"]
 
     @Test("creates a session with what the provider stated, removes the login cookie and continues")
     func signsIn() async throws {
-        let gateway = try LoginEndpoints()
-        var browser = LoginBrowser(gateway)
         let response = try await browser.signIn("returnTo=%2Fepisodes")
         #expect(response.status == 303)
         #expect(response.location == "/episodes")
@@ -37,7 +43,7 @@ struct CallbackControllerTests {
     @Test("Identity rule 9: with a Strict cookie a document continues, because a redirect would not send the cookie")
     func strictSessionSurvivesTheWayBack() async throws {
         let gateway = try LoginEndpoints(sameSite: .strict)
-        var browser = LoginBrowser(gateway)
+        let browser = LoginBrowser(gateway)
         let response = try await browser.signIn("returnTo=%2Fepisodes%3Fa%3D1%26b%3D2", sendsTicket: false)
         #expect(response.status == 200)
         #expect(response.location == nil)
@@ -47,37 +53,30 @@ struct CallbackControllerTests {
         #expect(await gateway.whoAmI(browser.ticket).status == 200)
     }
 
-    @Test("Identity rule 2: two tabs both sign in, in any order")
-    func twoTabsBothSignIn() async throws {
-        for order in [[0, 1], [1, 0]] {
-            let gateway = try LoginEndpoints()
-            var browser = LoginBrowser(gateway)
-            _ = await browser.login("returnTo=%2Fepisodes")
-            _ = await browser.login("returnTo=%2Finvoice")
-            for index in order {
-                let response = await browser.callback(try browser.returned(login: index))
-                #expect(response.location == ["/episodes", "/invoice"][index])
-            }
-            #expect(browser.cookies.count == 1)
-            #expect(gateway.store.count == 1)
-            #expect(await gateway.whoAmI(browser.ticket).status == 200)
+    @Test("Identity rule 2: two tabs both sign in, in any order", arguments: [[0, 1], [1, 0]])
+    func twoTabsBothSignIn(order: [Int]) async throws {
+        _ = await browser.login("returnTo=%2Fepisodes")
+        _ = await browser.login("returnTo=%2Finvoice")
+        for index in order {
+            let response = await browser.callback(try browser.returned(login: index))
+            #expect(response.location == ["/episodes", "/invoice"][index])
         }
+        #expect(browser.cookies.count == 1)
+        #expect(gateway.store.count == 1)
+        #expect(await gateway.whoAmI(browser.ticket).status == 200)
     }
 
     @Test("Identity rule 4: a callback cannot be replayed, not even by a client that keeps the cookie")
     func callbackCannotBeReplayed() async throws {
-        let gateway = try LoginEndpoints()
-        var browser = LoginBrowser(gateway)
-        _ = await browser.login()
+        let query = try await browser.begin()
         let kept = browser.loginCookies
-        let query = try browser.returned()
         #expect(await browser.callback(query).status == 303)
         // The reload of the page: the cookie is removed.
         let reloaded = await browser.callback(query)
         #expect(reloaded.status == 400)
         #expect(reloaded.values(of: "Set-Cookie").isEmpty)
         #expect(gateway.lastLogin?.reason == "no_pending_login")
-        var other = LoginBrowser(gateway)
+        let other = LoginBrowser(gateway)
         for cookie in kept { other.set(cookie) }
         let replayed = await other.callback(query)
         #expect(replayed.status == 400)
@@ -95,12 +94,11 @@ struct CallbackControllerTests {
         for (first, second) in [(LoginEndpoints.hashes, older), (older, LoginEndpoints.hashes), (older, older)] {
             let gateway = try LoginEndpoints(hashes: first)
             let other = try LoginEndpoints(store: gateway.store, hashes: second)
-            var browser = LoginBrowser(gateway)
-            _ = await browser.login()
+            let browser = LoginBrowser(gateway)
+            let query = try await browser.begin()
             let kept = browser.loginCookies
-            let query = try browser.returned()
             #expect(await browser.callback(query).status == 303)
-            var replay = LoginBrowser(other)
+            let replay = LoginBrowser(other)
             for cookie in kept { replay.set(cookie) }
             #expect(await replay.callback(query).status == 400)
             #expect(other.lastLogin?.reason == "used")
@@ -108,23 +106,18 @@ struct CallbackControllerTests {
             // A logout that one replica receives ends the login that the other one completes.
             gateway.provider.logout(.session(id: "sid-1", subject: nil))
             #expect(await gateway.postLogout().status == 200)
-            var late = LoginBrowser(other)
+            let late = LoginBrowser(other)
             #expect(try await late.signIn().status == 403)
         }
     }
 
     @Test("Identity rule 4: of many callbacks at once with one state, one spends its code")
     func callbacksAtOnce() async throws {
-        let gateway = try LoginEndpoints()
-        var browser = LoginBrowser(gateway)
-        _ = await browser.login()
-        let (tab, query) = (browser, try browser.returned())
+        let query = try await browser.begin()
         let statuses = await withTaskGroup(of: Int.self) { group in
             for _ in 0..<20 {
-                group.addTask {
-                    var tab = tab
-                    return await tab.callback(query).status
-                }
+                let tab = LoginBrowser(gateway, cookies: browser.cookies)
+                group.addTask { await tab.callback(query).status }
             }
             return await group.reduce(into: [Int: Int]()) { $0[$1, default: 0] += 1 }
         }
@@ -136,10 +129,9 @@ struct CallbackControllerTests {
     @Test("Identity rule 4: nor as long as its login is valid, if the clock of the first replica was a minute behind")
     func clocksDiffer() async throws {
         let gateway = try LoginEndpoints(login: LoginConfiguration(timeout: .seconds(60)))
-        var browser = LoginBrowser(gateway)
-        _ = await browser.login()
+        let browser = LoginBrowser(gateway)
+        let query = try await browser.begin()
         let kept = browser.loginCookies
-        let query = try browser.returned()
         #expect(await browser.callback(query, at: LoginFixture.now - .seconds(59)).status == 303)
         for cookie in kept { browser.set(cookie) }
         #expect(await browser.callback(query, at: LoginFixture.now + .seconds(60)).status == 400)
@@ -148,11 +140,9 @@ struct CallbackControllerTests {
 
     @Test("Identity rule 4: the callback of another browser is rejected: no user is signed in as an attacker")
     func callbackOfAnotherBrowserIsRefused() async throws {
-        let gateway = try LoginEndpoints()
-        var attacker = LoginBrowser(gateway, peer: "203.0.113.1")
-        _ = await attacker.login()
-        let query = try attacker.returned()
-        var victim = LoginBrowser(gateway)
+        let attacker = LoginBrowser(gateway, peer: "203.0.113.1")
+        let query = try await attacker.begin()
+        let victim = LoginBrowser(gateway)
         for login in [false, true] {
             // With and without a login of its own in progress.
             if login { _ = await victim.login() }
@@ -173,9 +163,8 @@ struct CallbackControllerTests {
     func tooLate() async throws {
         let gateway = try LoginEndpoints(login: LoginConfiguration(timeout: .seconds(60)))
         for (seconds, status) in [(60, 303), (61, 400)] {
-            var browser = LoginBrowser(gateway)
-            _ = await browser.login()
-            let query = try browser.returned()
+            let browser = LoginBrowser(gateway)
+            let query = try await browser.begin()
             #expect(await browser.callback(query, at: LoginFixture.now + .seconds(Int64(seconds))).status == status)
             #expect(browser.loginCookies.isEmpty)
         }
@@ -184,12 +173,10 @@ struct CallbackControllerTests {
 
     @Test("A forged cookie of the same name hides no login, and a single one makes none")
     func tossedCookies() async throws {
-        let gateway = try LoginEndpoints()
-        var browser = LoginBrowser(gateway)
         _ = await browser.login()
         let own = try #require(browser.loginCookies.first)
         let query = Array(try browser.returned().utf8)
-        var other = LoginBrowser(gateway)
+        let other = LoginBrowser(gateway)
         _ = await other.login()
         let foreign = ReceivedCookie(name: own.name, value: try #require(other.loginCookies.first).value)
         let forged = ReceivedCookie(name: own.name, value: Array(repeating: UInt8(ascii: "A"), count: 60_000))
@@ -224,17 +211,15 @@ struct CallbackControllerTests {
             ("error=access_denied&iss=https%3A%2F%2Fevil.example", "company", "issuer_mismatch"),
         ]
         for (query, path, reason) in cases {
-            var browser = LoginBrowser(gateway)
-            _ = await browser.login()
-            let response = await browser.callback(try browser.returned(query), name: path)
+            let browser = LoginBrowser(gateway)
+            let response = await browser.callback(try await browser.begin(query), name: path)
             #expect(response.status == 502)
             #expect(gateway.lastLogin?.reason == reason)
             #expect(browser.ticket == nil && browser.loginCookies.isEmpty)
         }
         #expect(gateway.provider.redemptions.isEmpty && gateway.partner.redemptions.isEmpty)
-        var browser = LoginBrowser(gateway)
-        _ = await browser.login()
-        #expect(await browser.callback(try browser.returned("code=a&\(own)"), name: "company").status == 303)
+        let browser = LoginBrowser(gateway)
+        #expect(await browser.callback(try await browser.begin("code=a&\(own)"), name: "company").status == 303)
         #expect(gateway.provider.redemptions.last?.redirectURI == "https://app.example.com/auth/callback/company")
     }
 
@@ -244,19 +229,15 @@ struct CallbackControllerTests {
             as [(Bool, String?)])
     func paths(hasPartner: Bool, name: String?) async throws {
         let gateway = try LoginEndpoints(hasPartner: hasPartner)
-        var browser = LoginBrowser(gateway)
-        _ = await browser.login()
-        #expect(await browser.callback(try browser.returned(), name: name).status == 404)
+        let browser = LoginBrowser(gateway)
+        #expect(await browser.callback(try await browser.begin(), name: name).status == 404)
         #expect(await gateway.postLogout(name: name).problem?.status == 404)
         #expect(gateway.provider.redemptions.isEmpty && gateway.provider.tokens.isEmpty)
     }
 
     @Test("Identity rule 4: a malformed query is 400, and no cookie is removed for it")
     func malformed() async throws {
-        let gateway = try LoginEndpoints()
-        var browser = LoginBrowser(gateway)
-        _ = await browser.login()
-        let good = try browser.returned()
+        let good = try await browser.begin()
         let long = String(repeating: "x", count: 4_096)
         for query in [
             "", "code=a", good + "&code=b", good + "&error=a", good + "&x=%", good + "&x=\(long)", "state=a&code=b",
@@ -269,44 +250,37 @@ struct CallbackControllerTests {
         #expect(await browser.callback(good).status == 303)
     }
 
-    @Test("The session that was presented with the login, or with the callback, is replaced by one with a new ticket")
-    func replaces() async throws {
-        for sendsTicket in [true, false] {
-            let gateway = try LoginEndpoints()
-            var browser = LoginBrowser(gateway)
-            _ = try await browser.signIn()
-            let first = try #require(browser.ticket)
-            _ = try await browser.signIn(sendsTicket: sendsTicket)
-            #expect(browser.ticket != nil && browser.ticket != first)
-            #expect(await gateway.whoAmI(first).problem?.reason == .revoked)
-            #expect(await gateway.whoAmI(browser.ticket).status == 200)
-            #expect(gateway.store.count == 1)
-            // Providers end their own session with its refresh token, and the new session here belongs to it.
-            await gateway.endpoints.revocations.finish(within: .seconds(10))
-            #expect(!gateway.journal.all.contains { $0.hasPrefix("revoke") })
-        }
+    @Test(
+        "The session that was presented with the login, or with the callback, is replaced by one with a new ticket",
+        arguments: [true, false])
+    func replaces(sendsTicket: Bool) async throws {
+        _ = try await browser.signIn()
+        let first = try #require(browser.ticket)
+        _ = try await browser.signIn(sendsTicket: sendsTicket)
+        #expect(browser.ticket != nil && browser.ticket != first)
+        #expect(await gateway.whoAmI(first).problem?.reason == .revoked)
+        #expect(await gateway.whoAmI(browser.ticket).status == 200)
+        #expect(gateway.store.count == 1)
+        // Providers end their own session with its refresh token, and the new session here belongs to it.
+        await gateway.endpoints.revocations.finish(within: .seconds(10))
+        #expect(!gateway.journal.all.contains { $0.hasPrefix("revoke") })
     }
 
-    @Test("The tokens of a replaced session of another user are revoked")
-    func replacesOtherUser() async throws {
-        for sendsTicket in [true, false] {
-            let gateway = try LoginEndpoints()
-            var browser = LoginBrowser(gateway)
-            _ = try await browser.signIn()
-            gateway.provider.state { $0.subject = "al" }
-            _ = try await browser.signIn(sendsTicket: sendsTicket)
-            await until { gateway.journal.all.contains("revoke canary-refresh-1") }
-            #expect(!gateway.journal.all.contains("revoke canary-refresh-2"))
-        }
+    @Test("The tokens of a replaced session of another user are revoked", arguments: [true, false])
+    func replacesOtherUser(sendsTicket: Bool) async throws {
+        _ = try await browser.signIn()
+        gateway.provider.state { $0.subject = "al" }
+        _ = try await browser.signIn(sendsTicket: sendsTicket)
+        await until { gateway.journal.all.contains("revoke canary-refresh-1") }
+        #expect(!gateway.journal.all.contains("revoke canary-refresh-2"))
     }
 
     @Test("A planted ticket is not kept, and a failed login ends no session")
     func fixation() async throws {
-        let gateway = try LoginEndpoints()
-        var attacker = LoginBrowser(gateway)
+        let attacker = LoginBrowser(gateway)
         _ = try await attacker.signIn()
         let planted = try #require(attacker.ticket)
-        var victim = attacker
+        let victim = LoginBrowser(gateway, cookies: attacker.cookies)
         gateway.provider.failRedeem(TokenClientError(.denied("invalid_grant"), in: .code))
         #expect(try await victim.signIn().status == 502)
         #expect(victim.ticket == planted)
@@ -324,7 +298,7 @@ struct CallbackControllerTests {
     func persistent() async throws {
         let gateway = try LoginEndpoints(persistence: .onRequest)
         gateway.provider.end(by: LoginFixture.now + .seconds(3_600))
-        var browser = LoginBrowser(gateway)
+        let browser = LoginBrowser(gateway)
         let response = try await browser.signIn("persistent=1")
         let line = try #require(response.values(of: "Set-Cookie").first)
         // The time since the request is subtracted.
@@ -338,7 +312,7 @@ struct CallbackControllerTests {
     func fuzzed() async throws {
         let gateway = try LoginEndpoints(isThrottled: false)
         var generator = CountingGenerator(state: 17)
-        var browser = LoginBrowser(gateway)
+        let browser = LoginBrowser(gateway)
         _ = await browser.login()
         let state = Base64URL.encode(try #require(gateway.provider.secrets.first).state)
         let cookie = try #require(browser.loginCookies.first)
@@ -369,8 +343,6 @@ struct CallbackControllerTests {
 
     @Test("Identity rule 9: no secret of the login appears in a response or an event")
     func secretsStayHere() async throws {
-        let gateway = try LoginEndpoints()
-        var browser = LoginBrowser(gateway)
         var responses = [await browser.login()]
         let cookies = browser.loginCookies.map { String(decoding: $0.value, as: UTF8.self) }
         responses.append(await browser.callback(try browser.returned()))

@@ -5,10 +5,18 @@ import Testing
 
 @Suite("GET of login below the accounts prefix")
 struct LoginControllerTests {
+    private let gateway: LoginEndpoints
+    private let browser: LoginBrowser
+
+    init() throws {
+        gateway = try LoginEndpoints()
+        browser = LoginBrowser(gateway)
+    }
+
     @Test("redirects to the default provider with a login cookie, and records that")
     func begins() async throws {
         let gateway = try LoginEndpoints(hasPartner: true)
-        var browser = LoginBrowser(gateway)
+        let browser = LoginBrowser(gateway)
         let response = await browser.login("returnTo=%2Fepisodes%3Fpage%3D2")
         #expect(response.status == 303)
         let state = Base64URL.encode(try #require(gateway.provider.secrets.first).state)
@@ -28,10 +36,9 @@ struct LoginControllerTests {
 
     @Test("Identity rule 1: every login has its own secrets, and reveals none but the state")
     func everyLoginHasItsOwnSecrets() async throws {
-        let gateway = try LoginEndpoints()
         var seen: Set<[UInt8]> = []
         for _ in 0..<50 {
-            var browser = LoginBrowser(gateway)
+            let browser = LoginBrowser(gateway)
             let response = await browser.login()
             let secrets = try #require(gateway.provider.secrets.last)
             for value in [secrets.state, secrets.nonce, secrets.verifier] { #expect(seen.insert(value).inserted) }
@@ -55,8 +62,6 @@ struct LoginControllerTests {
             FetchMetadata(isGET: true), FetchMetadata(isGET: false, mode: "navigate", destination: "document"),
         ])
     func xhrIsNeverRedirected(metadata: FetchMetadata) async throws {
-        let gateway = try LoginEndpoints()
-        var browser = LoginBrowser(gateway)
         let response = await browser.login(metadata: metadata)
         #expect(response.problem?.status == 403)
         #expect(response.problem?.code == .crossSite)
@@ -69,7 +74,6 @@ struct LoginControllerTests {
 
     @Test("A browser without Fetch Metadata that accepts HTML begins a login")
     func oldBrowser() async throws {
-        var browser = LoginBrowser(try LoginEndpoints())
         let metadata = FetchMetadata(isGET: true, accept: "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8")
         #expect(await browser.login(metadata: metadata).status == 303)
     }
@@ -77,7 +81,7 @@ struct LoginControllerTests {
     @Test("The identity is chosen by its name; each has a redirect URI of its own")
     func identity() async throws {
         let gateway = try LoginEndpoints(hasPartner: true)
-        var browser = LoginBrowser(gateway)
+        let browser = LoginBrowser(gateway)
         let response = await browser.login("identity=partner&unknown=1")
         #expect(response.location?.hasPrefix("https://id.partner.example/authorize?") == true)
         #expect(gateway.provider.secrets.isEmpty)
@@ -92,8 +96,6 @@ struct LoginControllerTests {
             "x=%FF", "x=1&x=2", "identity=company%00", "for=invoice%20", "x=\(String(repeating: "a", count: 4_096))",
         ])
     func malformed(query: String) async throws {
-        let gateway = try LoginEndpoints()
-        var browser = LoginBrowser(gateway)
         let response = await browser.login(query)
         #expect(response.status == 400)
         #expect(response.html?.contains("The parameters of the sign-in are invalid.") == true)
@@ -116,15 +118,11 @@ struct LoginControllerTests {
             ("%2F%E2%80%A6", "/home"), ("%2F%00", "/home"),
         ])
     func returnToLeadsOnlyToRoutes(requested: String, target: String) async throws {
-        let gateway = try LoginEndpoints()
-        var browser = LoginBrowser(gateway)
         #expect(try await browser.signIn("returnTo=\(requested)").location == target)
     }
 
     @Test("Identity rule 3: at the limit the oldest login makes way, unreadable cookies first; the new one never fails")
     func oldestPendingLoginMakesWay() async throws {
-        let gateway = try LoginEndpoints()
-        var browser = LoginBrowser(gateway)
         for second in 0..<5 { _ = await browser.login(at: LoginFixture.now + .seconds(Int64(second))) }
         #expect(browser.loginCookies.count == 3)
         browser.set(ReceivedCookie(name: "__Host-cloakroom-login-AAAAAAAA", value: Array("forged".utf8)))
@@ -151,9 +149,7 @@ struct LoginControllerTests {
             (.misconfigured(.invalidClient), 502, "invalid_client"),
         ])
     func providerFails(kind: TokenClientError.Kind, status: Int, reason: String) async throws {
-        let gateway = try LoginEndpoints()
         gateway.provider.failLogin(TokenClientError(kind, in: .push))
-        var browser = LoginBrowser(gateway)
         let response = await browser.login("returnTo=%2Fepisodes")
         #expect(response.status == status)
         #expect(response.html?.contains("href=\"/home\"") == true)
@@ -169,8 +165,6 @@ struct LoginControllerTests {
 
     @Test("Identity rule 27: without the store no login begins, with and without a session")
     func storeDown() async throws {
-        let gateway = try LoginEndpoints()
-        var browser = LoginBrowser(gateway)
         gateway.store.fail(.throttle, .unavailable)
         #expect(await browser.login().status == 503)
         gateway.store.recover(.throttle)
@@ -188,12 +182,10 @@ struct LoginControllerTests {
     @Test("The cookie names the session that the new one replaces")
     func replaces() async throws {
         let gateway = try LoginEndpoints(sameSite: .strict)
-        var browser = LoginBrowser(gateway)
+        let browser = LoginBrowser(gateway)
         _ = try await browser.signIn()
         let ticket = try #require(browser.ticket)
-        guard case .active(let session) = gateway.store.lookup(ticket, now: LoginFixture.now, slides: false) else {
-            throw AccountControllerFixture.NoSession()
-        }
+        let session = try #require(gateway.store.active(ticket, now: LoginFixture.now))
         _ = await browser.login("persistent=1")
         let login = try #require(LoginFixture.pending(browser.loginCookies))
         #expect(login.replaces == session.key)
@@ -209,7 +201,6 @@ struct LoginControllerTests {
         "Only the gateway's own pages and the user request a persistent session",
         arguments: [("same-origin", true), ("none", true), ("same-site", false), ("cross-site", false)])
     func persistentLink(site: String, isPersistent: Bool) async throws {
-        var browser = LoginBrowser(try LoginEndpoints())
         #expect(await browser.login("persistent=1", metadata: Self.navigation(from: site)).status == 303)
         #expect(LoginFixture.pending(browser.loginCookies)?.isPersistent == isPersistent)
     }
@@ -219,7 +210,7 @@ struct LoginControllerTests {
         arguments: ["", "&identity=partner", "&persistent=1", "&for=r1"])
     func foreignLink(parameters: String) async throws {
         let gateway = try LoginEndpoints(hasPartner: true)
-        var browser = LoginBrowser(gateway)
+        let browser = LoginBrowser(gateway)
         let link = "returnTo=%2Fepisodes" + parameters
         let foreign = Self.navigation(from: "cross-site")
         // Without a session it begins a login.
@@ -240,8 +231,6 @@ struct LoginControllerTests {
 
     @Test("A link on another site ends no session of a password, not even for a route that requires a step-up")
     func foreignStepUpOfPassword() async throws {
-        let gateway = try LoginEndpoints()
-        var browser = LoginBrowser(gateway)
         let signedIn = AccountControllerFixture.signedIn("1")
         let (ticket, _) = try await gateway.store.create(
             NewSession(user: signedIn.user, tokens: signedIn.tokens), now: LoginFixture.now)
@@ -260,7 +249,7 @@ struct LoginControllerTests {
         arguments: ["", "&identity=partner", "&persistent=1", "&for=r1", "&foreign=1"])
     func foreignLinkWithStrictCookie(parameters: String) async throws {
         let gateway = try LoginEndpoints(sameSite: .strict, hasPartner: true, persistence: .onRequest)
-        var browser = LoginBrowser(gateway)
+        let browser = LoginBrowser(gateway)
         #expect(await browser.login().status == 303)
         let returned = try browser.returned()
         #expect(await browser.callback(returned, name: "company", sendsTicket: false).status == 200)
@@ -284,9 +273,9 @@ struct LoginControllerTests {
     @Test("A link on another site continues with the same parameters, and never with a persistent session")
     func continuation() async throws {
         let gateway = try LoginEndpoints(sameSite: .strict, hasPartner: true, persistence: .onRequest)
-        var browser = LoginBrowser(gateway)
         let foreign = Self.navigation(from: "cross-site")
         for returnTo in ["%2Finvoice%3Fa%3D1%26b%3D2", "%2F%2Fevil.example"] {
+            let browser = LoginBrowser(gateway)
             let link = "for=invoice&identity=partner&persistent=1&unknown=1&returnTo=" + returnTo
             let page = await browser.login(link, sendsTicket: false, metadata: foreign)
             #expect(page.html?.contains("evil") == false)
@@ -296,15 +285,14 @@ struct LoginControllerTests {
             let login = try #require(LoginFixture.pending(browser.loginCookies))
             #expect(login.returnTarget == (returnTo.contains("evil") ? "/home" : "/invoice?a=1&b=2"))
             #expect(login.route == "invoice" && !login.isPersistent)
-            browser = LoginBrowser(gateway)
         }
-        #expect(await browser.login("x=%FF", sendsTicket: false, metadata: foreign).status == 400)
+        #expect(await LoginBrowser(gateway).login("x=%FF", sendsTicket: false, metadata: foreign).status == 400)
     }
 
     @Test("A step-up of a link on another site is one of the user of the session, with a Strict cookie too")
     func foreignStepUpWithStrictCookie() async throws {
         let gateway = try LoginEndpoints(sameSite: .strict)
-        var browser = LoginBrowser(gateway)
+        let browser = LoginBrowser(gateway)
         _ = try await browser.signIn(sendsTicket: false)
         let page = await browser.login(
             "for=invoice", sendsTicket: false, metadata: Self.navigation(from: "cross-site"))
@@ -324,11 +312,9 @@ struct LoginControllerTests {
 
     @Test("A link on another site begins a login if the source of the session was removed: no loop of redirects")
     func foreignLinkWithRemovedSource() async throws {
-        let gateway = try LoginEndpoints()
-        var browser = LoginBrowser(gateway)
         _ = try await browser.signIn()
         let removed = try LoginEndpoints(hasClients: false, store: gateway.store)
-        var later = LoginBrowser(removed)
+        let later = LoginBrowser(removed)
         later.set(ReceivedCookie(name: "__Host-cloakroom", value: Array(try #require(browser.ticket).cookieValue.utf8)))
         let response = await later.login(metadata: Self.navigation(from: "cross-site"))
         #expect(response.location?.contains("/authorize?") == true)
@@ -338,7 +324,7 @@ struct LoginControllerTests {
     func stepUp() async throws {
         let gateway = try LoginEndpoints(hasPartner: true)
         gateway.partner.state { $0.acr = "mfa" }
-        var browser = LoginBrowser(gateway)
+        let browser = LoginBrowser(gateway)
         #expect(await browser.login("identity=partner").status == 303)
         let state = Base64URL.encode(try #require(gateway.partner.secrets.last).state)
         #expect(await browser.callback("state=\(state)&code=a", name: "partner").status == 303)
@@ -355,12 +341,10 @@ struct LoginControllerTests {
 
     @Test("A route without a requirement is an ordinary login, and so is one without a session, except for its check")
     func stepUpWithoutSession() async throws {
-        let gateway = try LoginEndpoints()
-        var browser = LoginBrowser(gateway)
         _ = await browser.login("for=r1")
         #expect(gateway.provider.stepUps == [nil])
         #expect(LoginFixture.pending(browser.loginCookies)?.route == nil)
-        var other = LoginBrowser(gateway)
+        let other = LoginBrowser(gateway)
         _ = await other.login("for=invoice")
         #expect(gateway.provider.stepUps.last == .init(acr: ["mfa"], maxAge: .seconds(600)))
         let login = LoginFixture.pending(other.loginCookies)

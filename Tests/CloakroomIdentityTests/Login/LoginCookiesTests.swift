@@ -51,17 +51,6 @@ struct LoginCookiesTests {
         #expect(cookies.setCookieValue(login) == nil)
     }
 
-    @Test("Two tabs both sign in: each callback finds its own login")
-    func twoTabsBothSignIn() throws {
-        let both = [try cookie(1), try cookie(2)]
-        for seed: UInt64 in [1, 2] {
-            let secrets = LoginFixture.secrets(seed)
-            let login = cookies.login(forState: secrets.state, among: both, now: LoginFixture.now)
-            #expect(login?.nonce == secrets.nonce)
-            #expect(login?.verifier == secrets.verifier)
-        }
-    }
-
     @Test("Identity rule 4: a callback of another browser is rejected")
     func callbackOfAnotherBrowserIsRefused() throws {
         let state = LoginFixture.secrets(1).state

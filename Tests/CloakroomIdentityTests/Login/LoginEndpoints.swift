@@ -1,3 +1,4 @@
+import Synchronization
 import Testing
 import Tracing
 
@@ -101,15 +102,19 @@ struct LoginEndpoints {
 }
 
 /// A browser: keeps the cookies that it is sent, and sends those that it has.
-struct LoginBrowser {
+final class LoginBrowser: Sendable {
     let gateway: LoginEndpoints
-    var peer = "192.0.2.1"
-    private(set) var cookies: [String: String] = [:]
+    let peer: String
+    private let jar: Mutex<[String: String]>
 
-    init(_ gateway: LoginEndpoints, peer: String = "192.0.2.1") {
+    /// - Parameter cookies: Those that it begins with.
+    init(_ gateway: LoginEndpoints, peer: String = "192.0.2.1", cookies: [String: String] = [:]) {
         self.gateway = gateway
         self.peer = peer
+        jar = Mutex(cookies)
     }
+
+    var cookies: [String: String] { jar.withLock { $0 } }
 
     /// The ticket of the session cookie.
     var ticket: SessionTicket? {
@@ -121,14 +126,14 @@ struct LoginBrowser {
             .map { ReceivedCookie(name: $0.key, value: Array($0.value.utf8)) }
     }
 
-    mutating func set(_ cookie: ReceivedCookie) {
-        cookies[cookie.name] = String(decoding: cookie.value, as: UTF8.self)
+    func set(_ cookie: ReceivedCookie) {
+        jar.withLock { $0[cookie.name] = String(decoding: cookie.value, as: UTF8.self) }
     }
 
     /// Navigates to `login` below the accounts prefix.
     /// - Parameter sendsTicket: Whether the browser sends the session cookie: a `Strict` one not with a link of another
     ///   site.
-    mutating func login(
+    func login(
         _ query: String = "", sendsTicket: Bool = true, metadata: FetchMetadata = LoginEndpoints.navigation,
         at now: Timestamp = LoginFixture.now
     ) async -> AccountResponse {
@@ -139,7 +144,7 @@ struct LoginBrowser {
     /// - Parameters:
     ///   - name: The last path segment.
     ///   - sendsTicket: Whether the session cookie comes along: a `Strict` one does not.
-    mutating func callback(
+    func callback(
         _ query: String, name: String? = nil, sendsTicket: Bool = true,
         metadata: FetchMetadata = LoginEndpoints.navigation, at now: Timestamp = LoginFixture.now
     ) async -> AccountResponse {
@@ -147,12 +152,19 @@ struct LoginBrowser {
     }
 
     /// Begins a login and returns with a code.
-    mutating func signIn(_ query: String = "", sendsTicket: Bool = true, at now: Timestamp = LoginFixture.now)
+    func signIn(_ query: String = "", sendsTicket: Bool = true, at now: Timestamp = LoginFixture.now)
         async throws
         -> AccountResponse
     {
         #expect(await login(query, at: now).status == 303)
         return await callback(try returned(), sendsTicket: sendsTicket, at: now)
+    }
+
+    /// Begins a login.
+    /// - Returns: The query with which the provider sends the browser back.
+    func begin(_ rest: String = "code=canary-code") async throws -> String {
+        #expect(await login().status == 303)
+        return try returned(rest)
     }
 
     /// The query with which the provider sends the browser back from the latest login, or the one with the given index.
@@ -162,7 +174,7 @@ struct LoginBrowser {
         return "state=\(Base64URL.encode(secrets.state))&\(rest)"
     }
 
-    private mutating func send(
+    private func send(
         _ endpoint: AccountEndpoint, _ query: String, name: String? = nil, ticket: SessionTicket?,
         _ metadata: FetchMetadata, _ now: Timestamp
     ) async -> AccountResponse {
@@ -174,10 +186,11 @@ struct LoginBrowser {
         return response
     }
 
-    private mutating func receive(_ response: AccountResponse) {
+    private func receive(_ response: AccountResponse) {
         for line in response.values(of: "Set-Cookie") {
             let cookie = LoginFixture.received(line)
-            cookies[cookie.name] = line.hasSuffix("Max-Age=0") ? nil : String(decoding: cookie.value, as: UTF8.self)
+            let value = line.hasSuffix("Max-Age=0") ? nil : String(decoding: cookie.value, as: UTF8.self)
+            jar.withLock { $0[cookie.name] = value }
         }
     }
 }

@@ -9,28 +9,27 @@ struct StepUpTests {
     private func signedIn(sameSite: CookieConfiguration.SameSite = .lax) async throws -> (LoginEndpoints, LoginBrowser)
     {
         let gateway = try LoginEndpoints(sameSite: sameSite)
-        var browser = LoginBrowser(gateway)
+        let browser = LoginBrowser(gateway)
         _ = try await browser.signIn()
         return (gateway, browser)
     }
 
-    @Test("replaces the session if the user authenticated as required")
-    func succeeds() async throws {
-        for sameSite in [CookieConfiguration.SameSite.lax, .strict] {
-            let (gateway, first) = try await signedIn(sameSite: sameSite)
-            var browser = first
-            let earlier = browser.ticket
-            gateway.provider.state {
-                $0.acr = "mfa"
-                $0.authenticatedAt = LoginFixture.now - .seconds(5)
-            }
-            let response = try await browser.signIn("for=invoice&returnTo=%2Finvoice", sendsTicket: sameSite == .lax)
-            #expect(response.status == (sameSite == .lax ? 303 : 200))
-            #expect(gateway.provider.redemptions.last?.needsAuthenticationTime == true)
-            #expect(await gateway.whoAmI(browser.ticket).status == 200)
-            #expect(await gateway.whoAmI(earlier).problem?.reason == .revoked)
-            #expect(gateway.store.count == 1)
+    @Test(
+        "replaces the session if the user authenticated as required",
+        arguments: [(CookieConfiguration.SameSite.lax, 303), (.strict, 200)])
+    func succeeds(sameSite: CookieConfiguration.SameSite, status: Int) async throws {
+        let (gateway, browser) = try await signedIn(sameSite: sameSite)
+        let earlier = browser.ticket
+        gateway.provider.state {
+            $0.acr = "mfa"
+            $0.authenticatedAt = LoginFixture.now - .seconds(5)
         }
+        let response = try await browser.signIn("for=invoice&returnTo=%2Finvoice", sendsTicket: sameSite == .lax)
+        #expect(response.status == status)
+        #expect(gateway.provider.redemptions.last?.needsAuthenticationTime == true)
+        #expect(await gateway.whoAmI(browser.ticket).status == 200)
+        #expect(await gateway.whoAmI(earlier).problem?.reason == .revoked)
+        #expect(gateway.store.count == 1)
     }
 
     @Test(
@@ -39,8 +38,7 @@ struct StepUpTests {
             (nil, 0), ("pwd", 0), ("MFA", 0), ("mfa ", 0), ("", 0), ("mfa", nil), ("mfa", -631), ("mfa", 31),
         ] as [(String?, Int64?)])
     func providerThatIgnoresAcrIsCaught(acr: String?, authenticated: Int64?) async throws {
-        let (gateway, first) = try await signedIn()
-        var browser = first
+        let (gateway, browser) = try await signedIn()
         let earlier = browser.ticket
         gateway.provider.state {
             $0.acr = acr
@@ -60,8 +58,7 @@ struct StepUpTests {
 
     @Test("Identity rule 24: another user than that of the session is rejected")
     func otherUser() async throws {
-        let (gateway, first) = try await signedIn()
-        var browser = first
+        let (gateway, browser) = try await signedIn()
         let earlier = browser.ticket
         gateway.provider.state {
             $0.acr = "mfa"
@@ -77,7 +74,7 @@ struct StepUpTests {
     @Test("Without a session the requirement is checked too, and no session is created if it is not met")
     func withoutSession() async throws {
         let gateway = try LoginEndpoints()
-        var browser = LoginBrowser(gateway)
+        let browser = LoginBrowser(gateway)
         #expect(try await browser.signIn("for=invoice").status == 403)
         #expect(browser.ticket == nil && gateway.store.count == 0)
         gateway.provider.state {
@@ -90,9 +87,9 @@ struct StepUpTests {
     @Test("A requirement that a reload has removed while the user was at the provider rejects the login")
     func routeRemoved() async throws {
         let (before, after) = (try LoginEndpoints(), try LoginEndpoints(routes: []))
-        var browser = LoginBrowser(before)
+        let browser = LoginBrowser(before)
         _ = await browser.login("for=invoice")
-        var later = LoginBrowser(after)
+        let later = LoginBrowser(after)
         for cookie in browser.loginCookies { later.set(cookie) }
         #expect(await later.callback(try browser.returned()).status == 403)
         #expect(after.provider.redemptions.isEmpty)

@@ -95,10 +95,10 @@ struct AuthorizationURLTests {
     @Test(
         "A push that fails is no URL, and never falls back to a request in the URL",
         arguments: [
-            (ScriptedServer.json(#"{"error":"invalid_client"}"#, status: "401 No"), .misconfigured(.invalidClient)),
-            (ScriptedServer.json(#"{"error":"invalid_request"}"#, status: "400 Bad"), .misconfigured(.invalidRequest)),
-            (ScriptedServer.json(#"{"error":"unknown_code"}"#, status: "400 Bad"), .denied("unknown_code")),
-            (ScriptedServer.json(#"{"error":"Call 555-1"}"#, status: "400 Bad"), .denied("other")),
+            (ProviderFixture.error("invalid_client", status: "401 No"), .misconfigured(.invalidClient)),
+            (ProviderFixture.error("invalid_request"), .misconfigured(.invalidRequest)),
+            (ProviderFixture.error("unknown_code"), .denied("unknown_code")),
+            (ProviderFixture.error("Call 555-1"), .denied("other")),
             (ScriptedServer.json("", status: "413 Too Large"), .misconfigured(.requestRejected)),
             (ScriptedServer.json("", status: "429 Slow"), .unreachable),
             (ScriptedServer.json("", status: "503 Away"), .unreachable),

@@ -15,9 +15,7 @@ struct CodeRedemptionTests {
                 ("sid", #""s-1""#), ("auth_time", "1799999990.5"), ("acr", #""mfa""#), ("email", #""jo@example.com""#),
                 ("groups", #"["a","b"]"#), ("secret_claim", "1"),
             ])
-            fixture.server.respond(
-                to: "POST /token",
-                with: ProviderFixture.tokens([("id_token", token), ("refresh_expires_in", "1800")]))
+            fixture.issue([("id_token", token), ("refresh_expires_in", "1800")])
             let result = try await fixture.redeem()
             let form = try #require(fixture.tokenRequests.first).form
             #expect(
@@ -78,8 +76,7 @@ struct CodeRedemptionTests {
         try await ProviderFixture.run(
             change: { $0.logout = .init(isEnabled: isLogoutEnabled, sendsHint: !isLogoutEnabled) }
         ) { fixture in
-            fixture.server.respond(
-                to: "POST /token", with: ProviderFixture.tokens([("id_token", try fixture.idToken())]))
+            fixture.issue([("id_token", try fixture.idToken())])
             #expect(try await fixture.redeem().provenance.idToken == nil)
         }
     }
@@ -97,40 +94,34 @@ struct CodeRedemptionTests {
         }
     }
 
-    @Test("A response that never arrives, or too slowly, ends with the time limit")
-    func slow() async throws {
-        for act in [
+    @Test(
+        "A response that never arrives, or too slowly, ends with the time limit",
+        arguments: [
             ScriptedServer.Act.silence, .bytes("HTTP/1.1 200 OK\r\nContent-Le"),
             .bytes("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"),
-        ] {
-            try await ProviderFixture.run(timeout: .milliseconds(400)) { fixture in
-                fixture.server.handle("POST /token", [act])
-                let start = ContinuousClock.now
-                await #expect(throws: TokenClientError(.unreachable, in: .code)) { try await fixture.redeem() }
-                #expect(ContinuousClock.now - start < .seconds(5))
-                #expect(fixture.tokenRequests.count == 1)
-            }
+        ])
+    func slow(act: ScriptedServer.Act) async throws {
+        try await ProviderFixture.run(timeout: .milliseconds(400)) { fixture in
+            fixture.server.handle("POST /token", [act])
+            let start = ContinuousClock.now
+            await #expect(throws: TokenClientError(.unreachable, in: .code)) { try await fixture.redeem() }
+            #expect(ContinuousClock.now - start < .seconds(5))
+            #expect(fixture.tokenRequests.count == 1)
         }
     }
 
     @Test(
         "A response without tokens is an error by its status and its code",
         arguments: [
-            (ScriptedServer.json(#"{"error":"invalid_grant"}"#, status: "400 Bad"), .denied("invalid_grant")),
-            (ScriptedServer.json(#"{"error":"invalid_client"}"#, status: "401 No"), .misconfigured(.invalidClient)),
-            (
-                ScriptedServer.json(#"{"error":"unauthorized_client"}"#, status: "400 Bad"),
-                .misconfigured(.unauthorizedClient)
-            ),
+            (ProviderFixture.error("invalid_grant"), .denied("invalid_grant")),
+            (ProviderFixture.error("invalid_client", status: "401 No"), .misconfigured(.invalidClient)),
+            (ProviderFixture.error("unauthorized_client"), .misconfigured(.unauthorizedClient)),
             (ScriptedServer.json("", status: "400 Bad"), .misconfigured(.requestRejected)),
             (ScriptedServer.json("", status: "403 No"), .misconfigured(.forbidden)),
             (ScriptedServer.json("", status: "404 No"), .misconfigured(.notFound)),
             (ScriptedServer.json("", status: "429 Slow"), .unreachable),
             (ScriptedServer.json("", status: "500 Error"), .unreachable),
-            (
-                "HTTP/1.1 307 Moved\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n",
-                .failed(.invalidResponse)
-            ),
+            ("HTTP/1.1 307 Moved\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n", .failed(.invalidResponse)),
             (ScriptedServer.json("<html>"), .failed(.invalidResponse)),
             (ScriptedServer.json("{}"), .failed(.invalidResponse)),
             (ScriptedServer.json(String(repeating: " ", count: 65_537)), .failed(.invalidResponse)),
@@ -163,8 +154,8 @@ struct CodeRedemptionTests {
         ] as [(String, String?, TokenRejection)])
     func wrongClaims(name: String, value: String?, rejection: TokenRejection) async throws {
         try await ProviderFixture.run { fixture in
-            let response = ProviderFixture.tokens([("id_token", try fixture.idToken([(name, value)]))])
-            #expect(await fixture.rejection(of: response) == TokenClientError(.failed(.token(rejection)), in: .code))
+            let error = await fixture.rejection(ofIDToken: try fixture.idToken([(name, value)]))
+            #expect(error == TokenClientError(.failed(.token(rejection)), in: .code))
             #expect(fixture.events.contains(.rejected(.token(rejection), in: .code)))
         }
     }
@@ -182,15 +173,12 @@ struct CodeRedemptionTests {
     @Test("A forged signature fails the login, and no algorithm can be chosen that is not configured")
     func forged() async throws {
         try await ProviderFixture.run { fixture in
-            let forged = ProviderFixture.tokens([
-                ("id_token", try fixture.idToken(key: try ScriptedKey(.es256)))
-            ])
-            #expect(await fixture.rejection(of: forged)?.kind == .failed(.token(.invalidSignature)))
+            let forged = try fixture.idToken(key: try ScriptedKey(.es256))
+            #expect(await fixture.rejection(ofIDToken: forged)?.kind == .failed(.token(.invalidSignature)))
             let payload = Base64URL.encode(fixture.claims().payload)
             let none = Base64URL.encode(Array(#"{"alg":"none"}"#.utf8)) + ".\(payload)."
             #expect(
-                await fixture.rejection(of: ProviderFixture.tokens([("id_token", "\"\(none)\"")]))?.kind
-                    == .failed(.token(.algorithmNotAllowed)))
+                await fixture.rejection(ofIDToken: "\"\(none)\"")?.kind == .failed(.token(.algorithmNotAllowed)))
         }
     }
 
@@ -206,9 +194,7 @@ struct CodeRedemptionTests {
         "A lifetime of the session at the provider is optional, and 0 is none", arguments: ["0", "-1", #""x""#, "null"])
     func endsBy(value: String) async throws {
         try await ProviderFixture.run { fixture in
-            fixture.server.respond(
-                to: "POST /token",
-                with: ProviderFixture.tokens([("id_token", try fixture.idToken()), ("refresh_expires_in", value)]))
+            fixture.issue([("id_token", try fixture.idToken()), ("refresh_expires_in", value)])
             #expect(try await fixture.redeem().endsBy == nil)
         }
     }
@@ -219,11 +205,10 @@ struct CodeRedemptionTests {
     func claimsTooLarge() async throws {
         try await ProviderFixture.run(change: { $0.keep = .init(claims: ["name"], bytes: 20) }) { fixture in
             let exact = try fixture.idToken([("name", "\"\(String(repeating: "a", count: 9))\"")])
-            #expect(await fixture.rejection(of: ProviderFixture.tokens([("id_token", exact)])) == nil)
+            #expect(await fixture.rejection(ofIDToken: exact) == nil)
             let large = try fixture.idToken([("name", "\"\(String(repeating: "a", count: 10))\"")])
             #expect(
-                await fixture.rejection(of: ProviderFixture.tokens([("id_token", large)]))
-                    == TokenClientError(.failed(.claimsTooLarge), in: .code))
+                await fixture.rejection(ofIDToken: large) == TokenClientError(.failed(.claimsTooLarge), in: .code))
         }
     }
 
@@ -231,17 +216,14 @@ struct CodeRedemptionTests {
     func claimsWithToken() async throws {
         try await ProviderFixture.run { fixture in
             let token = try fixture.idToken([("name", "\"x \(ProviderFixture.refreshToken)\"")])
-            #expect(
-                await fixture.rejection(of: ProviderFixture.tokens([("id_token", token)]))?.kind
-                    == .failed(.invalidResponse))
+            #expect(await fixture.rejection(ofIDToken: token)?.kind == .failed(.invalidResponse))
         }
     }
 
     @Test("The user's data come from userinfo if configured, with the access token")
     func userInfo() async throws {
         try await ProviderFixture.run(change: { $0.userSource = .userInfo }) { fixture in
-            fixture.server.respond(
-                to: "POST /token", with: ProviderFixture.tokens([("id_token", try fixture.idToken())]))
+            fixture.issue([("id_token", try fixture.idToken())])
             fixture.server.respond(
                 to: "GET /userinfo", with: ScriptedServer.json(#"{"sub":"jo","name":"Jo","email_verified":true}"#))
             let claims = try await fixture.redeem().provenance.claims
@@ -260,15 +242,14 @@ struct CodeRedemptionTests {
             (ScriptedServer.json(#"{"sub":["jo"]}"#), .failed(.otherSubject)),
             (ScriptedServer.json("a.b.c"), .failed(.invalidResponse)),
             (ScriptedServer.json("", status: "401 No"), .failed(.invalidResponse)),
-            (ScriptedServer.json(#"{"error":"invalid_token"}"#, status: "401 No"), .failed(.invalidResponse)),
+            (ProviderFixture.error("invalid_token", status: "401 No"), .failed(.invalidResponse)),
             (ScriptedServer.json("", status: "503 Away"), .unreachable),
         ] as [(String, TokenClientError.Kind)])
     func rejectedUserInfo(response: String, kind: TokenClientError.Kind) async throws {
         try await ProviderFixture.run(change: { $0.userSource = .userInfo }) { fixture in
             fixture.server.respond(to: "GET /userinfo", with: response)
-            let tokens = ProviderFixture.tokens([("id_token", try fixture.idToken())])
-            let rejection = await fixture.rejection(of: tokens)
-            #expect(rejection == TokenClientError(kind, in: .user))
+            let error = await fixture.rejection(ofIDToken: try fixture.idToken())
+            #expect(error == TokenClientError(kind, in: .user))
         }
     }
 }

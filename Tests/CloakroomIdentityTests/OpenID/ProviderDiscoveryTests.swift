@@ -11,12 +11,7 @@ import Testing
 @Suite("Metadata and keys of a provider", .timeLimit(.minutes(3)))
 struct ProviderDiscoveryTests {
     private func error(_ fixture: ProviderFixture) async -> TokenClientError? {
-        do throws(TokenClientError) {
-            _ = try await fixture.authorizationURL()
-            return nil
-        } catch {
-            return error
-        }
+        await thrown { () throws(TokenClientError) in try await fixture.authorizationURL() }
     }
 
     @Test("are fetched once at the start, and by no login")
@@ -49,11 +44,7 @@ struct ProviderDiscoveryTests {
                 with: ScriptedServer.json(
                     ProviderFixture.metadata(
                         issuer: "https://evil.example.com", [("jwks_uri", "\"\(fixture.issuer)/evil\"")])))
-            let next = try ScriptedKey(.es256, id: "key-2")
-            fixture.server.respond(to: "GET /jwks", with: ProviderFixture.keySet([try next.jwk()]))
-            fixture.server.respond(
-                to: "POST /token",
-                with: ProviderFixture.tokens([("id_token", try fixture.idToken(key: next))]))
+            try fixture.rotate()
             _ = try await fixture.redeem()
             #expect(fixture.events.contains(.metadataRejected(.issuer)))
             #expect(fixture.requests("GET /evil").isEmpty)
@@ -177,7 +168,7 @@ struct ProviderDiscoveryTests {
             ) { fixture in
                 other.respond(
                     to: "POST /token?tenant=1",
-                    with: ScriptedServer.json(#"{"error":"invalid_grant"}"#, status: "400 Bad"))
+                    with: ProviderFixture.error("invalid_grant"))
                 #expect(await fixture.rejection(of: "")?.kind == .denied("invalid_grant"))
                 #expect(fixture.tokenRequests.isEmpty)
                 #expect(other.requests.last?.field("Host") == "127.0.0.1:\(port)")
@@ -200,23 +191,6 @@ struct ProviderDiscoveryTests {
 
     // MARK: - Rotation
 
-    @Test("rotationNeedsNoRestart: an ID token with a new key fetches the keys once")
-    func rotationNeedsNoRestart() async throws {
-        try await ProviderFixture.run { fixture in
-            let next = try ScriptedKey(.es256, id: "key-2")
-            fixture.server.respond(to: "GET /jwks", with: ProviderFixture.keySet([try next.jwk()]))
-            fixture.server.respond(
-                to: "POST /token", with: ProviderFixture.tokens([("id_token", try fixture.idToken(key: next))]))
-            _ = try await fixture.redeem()
-            _ = try await fixture.redeem()
-            #expect(fixture.requests("GET /jwks").count == 2)
-            // A key that left the set verifies nothing.
-            #expect(
-                try await fixture.rejection(of: ProviderFixture.tokens([("id_token", fixture.idToken())]))?.kind
-                    == .failed(.token(.unknownKey)))
-        }
-    }
-
     @Test("forgedKidsDoNotStarveRotation: posted tokens cannot use up the fetches of sign-ins")
     func forgedKidsDoNotStarveRotation() async throws {
         try await ProviderFixture.run { fixture in
@@ -227,10 +201,7 @@ struct ProviderDiscoveryTests {
                 }
             }
             #expect(fixture.requests("GET /jwks").count == 2)
-            let next = try ScriptedKey(.es256, id: "key-2")
-            fixture.server.respond(to: "GET /jwks", with: ProviderFixture.keySet([try next.jwk()]))
-            fixture.server.respond(
-                to: "POST /token", with: ProviderFixture.tokens([("id_token", try fixture.idToken(key: next))]))
+            try fixture.rotate()
             _ = try await fixture.redeem()
             #expect(fixture.requests("GET /jwks").count == 3)
         }

@@ -51,76 +51,68 @@ struct ProviderKeysTests {
         }
     }
 
+    private let key: ScriptedKey
+    private let provider: ScriptedProvider
+    private let keys: ProviderKeys
+
+    init() throws {
+        key = try ScriptedKey(.es256)
+        provider = ScriptedProvider([try key.jwk()])
+        keys = provider.keys()
+    }
+
     private func failure(
-        _ keys: ProviderKeys, _ token: [UInt8], from source: KeySetSchedule.Source = .tokenEndpoint
+        _ token: [UInt8], from source: KeySetSchedule.Source = .tokenEndpoint, of other: ProviderKeys? = nil
     ) async -> TokenClientError.Kind? {
-        do throws(TokenClientError) {
-            _ = try await keys.verify(token, from: source)
-            return nil
-        } catch {
-            return error.kind
-        }
+        await thrown { () throws(TokenClientError) in try await (other ?? keys).verify(token, from: source) }?.kind
     }
 
     @Test("The first token fetches the keys, and later ones use them")
     func firstToken() async throws {
-        let key = try ScriptedKey(.es256)
-        let provider = ScriptedProvider([try key.jwk(), #"{"kty":"oct"}"#])
-        let keys = provider.keys()
-        for _ in 0..<3 { #expect(await failure(keys, try key.token("{}")) == nil) }
+        provider.serve([try key.jwk(), #"{"kty":"oct"}"#])
+        for _ in 0..<3 { #expect(await failure(try key.token("{}")) == nil) }
         #expect(provider.fetches == 1)
         #expect(provider.outcomes == [.replaced(usable: 1, skipped: 1)])
     }
 
     @Test("Identity rule 14: a rotation needs no restart, and the removed key verifies nothing")
     func rotationNeedsNoRestart() async throws {
-        let old = try ScriptedKey(.es256, id: "old")
         let new = try ScriptedKey(.es256, id: "new")
-        let provider = ScriptedProvider([try old.jwk()])
-        let keys = provider.keys()
-        #expect(await failure(keys, try old.token("{}")) == nil)
+        #expect(await failure(try key.token("{}")) == nil)
         provider.serve([try new.jwk()])
         provider.advance(seconds: 31)
-        #expect(await failure(keys, try new.token("{}")) == nil)
-        #expect(await failure(keys, try old.token("{}")) == .failed(.token(.unknownKey)))
+        #expect(await failure(try new.token("{}")) == nil)
+        #expect(await failure(try key.token("{}")) == .failed(.token(.unknownKey)))
         #expect(provider.fetches == 2)
     }
 
     @Test("Identity rule 14: forged logout tokens use no fetch of a sign-in")
     func forgedKidsDoNotStarveRotation() async throws {
-        let old = try ScriptedKey(.es256, id: "old")
         let new = try ScriptedKey(.es256, id: "new")
-        let provider = ScriptedProvider([try old.jwk()])
-        let keys = provider.keys()
-        #expect(await failure(keys, try old.token("{}")) == nil)
+        #expect(await failure(try key.token("{}")) == nil)
         provider.advance(seconds: 31)
         for number in 0..<100 {
-            let forged = ScriptedKey(old, algorithm: .es256, id: "forged-\(number)")
-            #expect(await failure(keys, try forged.token("{}"), from: .backChannel) == .failed(.token(.unknownKey)))
+            let forged = ScriptedKey(key, algorithm: .es256, id: "forged-\(number)")
+            #expect(await failure(try forged.token("{}"), from: .backChannel) == .failed(.token(.unknownKey)))
         }
         #expect(provider.fetches == 2)
         provider.serve([try new.jwk()])
-        #expect(await failure(keys, try new.token("{}")) == nil)
+        #expect(await failure(try new.token("{}")) == nil)
         #expect(provider.fetches == 3)
     }
 
     @Test("A token that no key can verify causes no fetch", arguments: ["", "a.b", "eyJhbGciOiJub25lIn0.e30."])
     func unparsableTokens(text: String) async throws {
-        let provider = ScriptedProvider([])
-        let keys = provider.keys()
-        #expect(await failure(keys, Array(text.utf8), from: .backChannel) != nil)
+        #expect(await failure(Array(text.utf8), from: .backChannel) != nil)
         #expect(provider.fetches == 0)
     }
 
     @Test("Many tokens at once cause one fetch")
     func oneFetch() async throws {
-        let key = try ScriptedKey(.es256)
         let token = try key.token("{}")
-        let provider = ScriptedProvider([try key.jwk()])
-        let keys = provider.keys()
         provider.hold(true)
         await withTaskGroup(of: TokenClientError.Kind?.self) { group in
-            for _ in 0..<50 { group.addTask { await failure(keys, token) } }
+            for _ in 0..<50 { group.addTask { await failure(token) } }
             while provider.fetches == 0 { await Task.yield() }
             provider.hold(false)
             for await result in group { #expect(result == nil) }
@@ -130,15 +122,12 @@ struct ProviderKeysTests {
 
     @Test("A sign-in whose key was published during a fetch causes a second one")
     func keyPublishedDuringFetch() async throws {
-        let old = try ScriptedKey(.es256, id: "old")
         let new = try ScriptedKey(.es256, id: "new")
-        let provider = ScriptedProvider([try old.jwk()])
-        let keys = provider.keys()
         provider.hold(true)
-        async let logout = failure(keys, try old.token("{}"), from: .backChannel)
+        async let logout = failure(try key.token("{}"), from: .backChannel)
         while provider.fetches == 0 { await Task.yield() }
-        provider.serve([try old.jwk(), try new.jwk()])
-        async let signIn = failure(keys, try new.token("{}"))
+        provider.serve([try key.jwk(), try new.jwk()])
+        async let signIn = failure(try new.token("{}"))
         provider.hold(false)
         #expect(try await logout == nil)
         #expect(try await signIn == nil)
@@ -147,50 +136,39 @@ struct ProviderKeysTests {
 
     @Test("Identity rule 14: without keys the provider is unavailable, and the token is not judged")
     func unavailable() async throws {
-        let key = try ScriptedKey(.es256)
-        let provider = ScriptedProvider(nil)
-        let keys = provider.keys()
-        #expect(await failure(keys, try key.token("{}")) == .unreachable)
+        provider.serve(nil)
+        #expect(await failure(try key.token("{}")) == .unreachable)
         provider.serve([try key.jwk()])
-        #expect(await failure(keys, try key.token("{}")) == .unreachable)
+        #expect(await failure(try key.token("{}")) == .unreachable)
         provider.advance(seconds: 30)
-        #expect(await failure(keys, try key.token("{}")) == nil)
+        #expect(await failure(try key.token("{}")) == nil)
         #expect(provider.outcomes == [.failed, .replaced(usable: 1, skipped: 0)])
     }
 
     @Test("An invalid document replaces no key")
     func invalidDocument() async throws {
-        let key = try ScriptedKey(.es256)
-        let provider = ScriptedProvider([try key.jwk()])
-        let keys = provider.keys()
-        #expect(await failure(keys, try key.token("{}")) == nil)
+        #expect(await failure(try key.token("{}")) == nil)
         provider.serve(document: Array("<html>".utf8))
         provider.advance(seconds: 31)
         let other = ScriptedKey(key, algorithm: .es256, id: "other")
-        #expect(await failure(keys, try other.token("{}")) == .failed(.token(.unknownKey)))
+        #expect(await failure(try other.token("{}")) == .failed(.token(.unknownKey)))
         #expect(provider.outcomes.last == .invalid(.notJSON))
-        #expect(await failure(keys, try key.token("{}")) == nil)
+        #expect(await failure(try key.token("{}")) == nil)
     }
 
     @Test("Identity rule 14: keys are used for a day while the provider is unavailable, and no longer")
     func staleKeys() async throws {
-        let key = try ScriptedKey(.es256)
-        let provider = ScriptedProvider([try key.jwk()])
-        let keys = provider.keys()
-        #expect(await failure(keys, try key.token("{}")) == nil)
+        #expect(await failure(try key.token("{}")) == nil)
         provider.serve(nil)
         provider.advance(seconds: 3_600 + 86_399)
-        #expect(await failure(keys, try key.token("{}")) == nil)
+        #expect(await failure(try key.token("{}")) == nil)
         #expect(await keys.usability == .stale)
         provider.advance(seconds: 1)
-        #expect(await failure(keys, try key.token("{}")) == .unreachable)
+        #expect(await failure(try key.token("{}")) == .unreachable)
     }
 
     @Test("Keys are fetched in the background until the task is cancelled")
     func background() async throws {
-        let key = try ScriptedKey(.es256)
-        let provider = ScriptedProvider([try key.jwk()])
-        let keys = provider.keys()
         let task = Task { await keys.run() }
         while provider.outcomes.isEmpty { await Task.yield() }
         #expect(await keys.usability == .fresh)
@@ -223,26 +201,20 @@ struct ProviderKeysTests {
 
     @Test("Keys of an earlier configuration verify tokens while the provider is unavailable, until they are too old")
     func previous() async throws {
-        let key = try ScriptedKey(.es256)
-        let provider = ScriptedProvider([try key.jwk()])
-        let first = provider.keys()
-        #expect(first.fetched == nil)
-        #expect(await first.prepare())
+        #expect(keys.fetched == nil)
+        #expect(await keys.prepare())
         provider.serve(nil)
         // Also over several configurations.
-        let keys = provider.keys(previous: provider.keys(previous: first))
-        #expect(await keys.usability == .fresh)
-        #expect(await failure(keys, try key.token("{}")) == nil)
+        let later = provider.keys(previous: provider.keys(previous: keys))
+        #expect(await later.usability == .fresh)
+        #expect(await failure(try key.token("{}"), of: later) == nil)
         #expect(provider.fetches == 1)
         provider.advance(seconds: 3_600 + 86_400)
-        #expect(await failure(keys, try key.token("{}")) == .unreachable)
+        #expect(await failure(try key.token("{}"), of: later) == .unreachable)
     }
 
     @Test("Calls that any client can cause wait in a limited number; others wait too, or fail at once")
     func limitedWaits() async throws {
-        let key = try ScriptedKey(.es256)
-        let provider = ScriptedProvider([try key.jwk()])
-        let keys = provider.keys()
         let token = try key.token("{}")
         provider.hold(true)
         await withTaskGroup(of: Bool.self) { group in
@@ -251,7 +223,7 @@ struct ProviderKeysTests {
             }
             while await keys.anonymousWaits < ProviderKeys.maxAnonymousWaits { await Task.yield() }
             #expect(await !keys.prepare(isAnonymous: true))
-            #expect(await failure(keys, token, from: .backChannel) == .unreachable)
+            #expect(await failure(token, from: .backChannel) == .unreachable)
             // A refresh of a user waits.
             group.addTask { await keys.prepare() }
             provider.hold(false)
@@ -263,9 +235,6 @@ struct ProviderKeysTests {
 
     @Test("A wait ends at its deadline, and the fetch continues")
     func deadline() async throws {
-        let key = try ScriptedKey(.es256)
-        let provider = ScriptedProvider([try key.jwk()])
-        let keys = provider.keys()
         let token = try key.token("{}")
         provider.hold(true)
         let start = ContinuousClock.now
@@ -275,7 +244,7 @@ struct ProviderKeysTests {
         }
         #expect(ContinuousClock.now - start < .seconds(30))
         provider.hold(false)
-        #expect(await failure(keys, token) == nil)
+        #expect(await failure(token) == nil)
         #expect(provider.fetches == 1)
     }
 }

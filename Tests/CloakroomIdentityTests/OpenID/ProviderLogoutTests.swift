@@ -7,12 +7,12 @@ import Testing
 @Suite("The end of a session at its provider", .timeLimit(.minutes(3)))
 struct ProviderLogoutTests {
     private func revokeError(_ fixture: ProviderFixture, _ tokens: TokenSet) async -> TokenClientError? {
-        do throws(TokenClientError) {
-            try await fixture.provider.revoke(tokens, traceparent: nil)
-            return nil
-        } catch {
-            return error
-        }
+        await thrown { () throws(TokenClientError) in try await fixture.provider.revoke(tokens, traceparent: nil) }
+    }
+
+    /// The URL of the sign-out of a session.
+    private func url(_ fixture: ProviderFixture, idToken: String = "a.b.c") throws -> String? {
+        fixture.provider.endSessionURL(try #require(fixture.session { $0.idToken = Secret(idToken) }.provenance))
     }
 
     @Test("RFC 7009 §2.1: the refresh token is revoked, else the access token")
@@ -35,11 +35,8 @@ struct ProviderLogoutTests {
         "Only success is success; an unavailable provider is unreachable",
         arguments: [
             (ScriptedServer.json("", status: "503 Away"), .unreachable),
-            (ScriptedServer.json(#"{"error":"invalid_client"}"#, status: "401 No"), .misconfigured(.invalidClient)),
-            (
-                ScriptedServer.json(#"{"error":"unsupported_token_type"}"#, status: "400 Bad"),
-                .denied("unsupported_token_type")
-            ),
+            (ProviderFixture.error("invalid_client", status: "401 No"), .misconfigured(.invalidClient)),
+            (ProviderFixture.error("unsupported_token_type"), .denied("unsupported_token_type")),
         ] as [(String, TokenClientError.Kind)])
     func notRevoked(response: String, kind: TokenClientError.Kind) async throws {
         try await ProviderFixture.run { fixture in
@@ -69,7 +66,7 @@ struct ProviderLogoutTests {
         } body: { fixture in
             try await fixture.provider.revoke(fixture.session().tokens, traceparent: nil)
             #expect(fixture.requests("POST /revoke").count == 1)
-            #expect(fixture.provider.endSessionURL(try #require(fixture.session().provenance)) != nil)
+            #expect(try url(fixture) != nil)
         }
         try await ProviderFixture.run(timeout: .seconds(30), isReady: false) { server, _ in
             server.handle(ProviderFixture.discovery, [.silence])
@@ -87,8 +84,7 @@ struct ProviderLogoutTests {
     @Test("The sign-out continues at the provider, with the ID token, the client and where to return (RPL §2)")
     func url() async throws {
         try await ProviderFixture.run(change: { $0.logout.returnTo = "/bye" }) { fixture in
-            let provenance = try #require(fixture.session { $0.idToken = Secret("a.b.c") }.provenance)
-            let url = try #require(fixture.provider.endSessionURL(provenance))
+            let url = try #require(try url(fixture))
             #expect(url.hasPrefix(fixture.issuer + "/logout?"))
             #expect(
                 url.form == [
@@ -101,9 +97,7 @@ struct ProviderLogoutTests {
     @Test("A hint that would make the URL too long is omitted")
     func longHint() async throws {
         try await ProviderFixture.run { fixture in
-            let provenance = try #require(
-                fixture.session { $0.idToken = Secret(String(repeating: "a", count: 8_000)) }.provenance)
-            let url = try #require(fixture.provider.endSessionURL(provenance))
+            let url = try #require(try url(fixture, idToken: String(repeating: "a", count: 8_000)))
             #expect(url.form["id_token_hint"] == nil)
             #expect(url.form["client_id"] == "cloakroom")
         }
@@ -112,16 +106,16 @@ struct ProviderLogoutTests {
     @Test("There is no URL without the endpoint, without metadata, or if the configuration disables it")
     func noURL() async throws {
         try await ProviderFixture.run(metadata: [("end_session_endpoint", nil)]) { fixture in
-            let provenance = try #require(fixture.session().provenance)
-            #expect(fixture.provider.endSessionURL(provenance) == nil)
+            let url = try url(fixture)
+            #expect(url == nil)
         }
         try await ProviderFixture.run(change: { $0.logout.isEnabled = false }) { fixture in
-            let provenance = try #require(fixture.session().provenance)
-            #expect(fixture.provider.endSessionURL(provenance) == nil)
+            let url = try url(fixture)
+            #expect(url == nil)
         }
         try await ProviderFixture.run(change: { $0.logout.sendsHint = false }) { fixture in
-            let provenance = try #require(fixture.session { $0.idToken = Secret("a.b.c") }.provenance)
-            #expect(fixture.provider.endSessionURL(provenance)?.form["id_token_hint"] == nil)
+            let url = try url(fixture)
+            #expect(try #require(url).form["id_token_hint"] == nil)
         }
     }
 

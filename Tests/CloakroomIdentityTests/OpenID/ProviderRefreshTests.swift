@@ -12,8 +12,7 @@ struct ProviderRefreshTests {
     @Test("replaces the tokens, and a response without an ID token changes nothing else")
     func success() async throws {
         try await ProviderFixture.run { fixture in
-            fixture.server.respond(
-                to: "POST /token", with: ProviderFixture.tokens([Self.successor, ("access_token", #""canary-2""#)]))
+            fixture.issue([Self.successor, ("access_token", #""canary-2""#)])
             fixture.advance(by: .seconds(290))
             let update = try await fixture.refresh(fixture.session())
             #expect(update.tokens?.authorization == Secret("Bearer canary-2"))
@@ -30,9 +29,7 @@ struct ProviderRefreshTests {
     @Test("keeps the refresh token if the response has none, and reports the end of the provider's session")
     func keepsToken() async throws {
         try await ProviderFixture.run { fixture in
-            fixture.server.respond(
-                to: "POST /token",
-                with: ProviderFixture.tokens([("refresh_token", nil), ("refresh_expires_in", "1800")]))
+            fixture.issue([("refresh_token", nil), ("refresh_expires_in", "1800")])
             let update = try await fixture.refresh(fixture.session())
             #expect(update.tokens?.refreshToken == Secret(ProviderFixture.refreshToken))
             #expect(update.endsBy == ProviderFixture.start + .seconds(1_800))
@@ -79,16 +76,15 @@ struct ProviderRefreshTests {
 
     @Test("Identity rule 18: other codes, and any 400, end sessions only if they are configured")
     func endsOn() async throws {
+        let empty = ScriptedServer.json("", status: "400 Bad")
         try await ProviderFixture.run(change: { $0.endsOn = ["invalid_grant", "invalid_request"] }) { fixture in
-            let invalid = ScriptedServer.json(#"{"error":"invalid_request"}"#, status: "400 Bad")
+            let invalid = ProviderFixture.error("invalid_request")
             #expect(await fixture.refreshError(of: invalid)?.kind == .rejected)
-            #expect(
-                await fixture.refreshError(of: ScriptedServer.json("", status: "400 Bad"))?.kind
-                    == .misconfigured(.requestRejected))
+            #expect(await fixture.refreshError(of: empty)?.kind == .misconfigured(.requestRejected))
         }
         try await ProviderFixture.run(change: { $0.endsOn = ["any400"] }) { fixture in
-            #expect(await fixture.refreshError(of: ScriptedServer.json("", status: "400 Bad"))?.kind == .rejected)
-            let client = ScriptedServer.json(#"{"error":"invalid_client"}"#, status: "401 No")
+            #expect(await fixture.refreshError(of: empty)?.kind == .rejected)
+            let client = ProviderFixture.error("invalid_client", status: "401 No")
             #expect(await fixture.refreshError(of: client)?.kind == .misconfigured(.invalidClient))
             // The rest of the body might name another cause.
             let cut = "HTTP/1.1 400 Bad\r\nContent-Length: 40\r\n\r\n{"
@@ -151,7 +147,7 @@ struct ProviderRefreshTests {
                 ("name", #""Joanna""#), ("groups", #"["b"]"#), ("acr", #""pwd""#), ("nonce", nil),
                 ("auth_time", "1799999990"),
             ])
-            fixture.server.respond(to: "POST /token", with: ProviderFixture.tokens([("id_token", token)]))
+            fixture.issue([("id_token", token)])
             let session = fixture.session {
                 $0.acr = "mfa"
                 $0.authenticatedAt = Timestamp(seconds: 1_799_999_990)
@@ -215,9 +211,7 @@ struct ProviderRefreshTests {
                 let claims =
                     #"{"iss":"\#(fixture.issuer)","aud":"cloakroom","sub":"jo","exp":1800000300,"iat":1800000000}"#
                 let token = String(decoding: try other.token(claims), as: UTF8.self)
-                fixture.server.respond(
-                    to: "POST /token",
-                    with: ProviderFixture.tokens([Self.successor, ("id_token", "\"\(token)\"")]))
+                fixture.issue([Self.successor, ("id_token", "\"\(token)\"")])
                 let update = try await fixture.refresh(fixture.session())
                 #expect(update.tokens?.refreshToken == Secret("canary-successor-0123456789"))
                 #expect(update.provenance == nil)
@@ -230,7 +224,7 @@ struct ProviderRefreshTests {
     func claimsTooLarge() async throws {
         try await ProviderFixture.run(change: { $0.keep.bytes = 20 }) { fixture in
             let token = try fixture.idToken([("name", "\"\(String(repeating: "a", count: 100))\"")])
-            fixture.server.respond(to: "POST /token", with: ProviderFixture.tokens([("id_token", token)]))
+            fixture.issue([("id_token", token)])
             #expect(try await fixture.refresh(fixture.session()).provenance?.claims == Array("{}".utf8))
             #expect(fixture.events.contains(.rejected(.claimsTooLarge, in: .refresh)))
         }
@@ -242,21 +236,19 @@ struct ProviderRefreshTests {
     func userInfo() async throws {
         try await ProviderFixture.run(change: { $0.userSource = .userInfo }) { fixture in
             let session = fixture.session()
-            fixture.server.respond(
-                to: "POST /token", with: ProviderFixture.tokens([("id_token", try fixture.idToken())]))
+            fixture.issue([("id_token", try fixture.idToken())])
             #expect(try await fixture.refresh(session).provenance?.claims == session.provenance?.claims)
             fixture.server.respond(to: "GET /userinfo", with: ScriptedServer.json(#"{"sub":"jo","name":"Joanna"}"#))
-            let update = try await fixture.provider.updatedUser(
-                of: session, replacing: session.tokens, traceparent: nil)
+            let update = try await fixture.updatedUser(of: session)
             #expect(update?.provenance?.claims == Array(#"{"name":"Joanna"}"#.utf8))
             #expect(update?.tokens == nil)
             fixture.server.respond(to: "GET /userinfo", with: ScriptedServer.json(#"{"sub":"ann","name":"Ann"}"#))
             await #expect(throws: TokenClientError(.rejected, in: .user)) {
-                try await fixture.provider.updatedUser(of: session, replacing: session.tokens, traceparent: nil)
+                try await fixture.updatedUser(of: session)
             }
             fixture.server.respond(to: "GET /userinfo", with: ScriptedServer.json("[]"))
             await #expect(throws: TokenClientError(.invalidResponse, in: .user)) {
-                try await fixture.provider.updatedUser(of: session, replacing: session.tokens, traceparent: nil)
+                try await fixture.updatedUser(of: session)
             }
         }
     }
@@ -264,9 +256,7 @@ struct ProviderRefreshTests {
     @Test("Claims from the ID token need no userinfo")
     func noUserInfo() async throws {
         try await ProviderFixture.run { fixture in
-            let session = fixture.session()
-            let updated = try await fixture.provider.updatedUser(
-                of: session, replacing: session.tokens, traceparent: nil)
+            let updated = try await fixture.updatedUser(of: fixture.session())
             #expect(updated == nil)
             #expect(fixture.requests("GET /userinfo").isEmpty)
         }

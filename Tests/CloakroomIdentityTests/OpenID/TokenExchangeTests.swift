@@ -69,12 +69,9 @@ struct TokenExchangeTests {
             ),
             (response([("token_type", #""N_A""#)]), .failed(.invalidResponse)),
             (response([("access_token", nil)]), .failed(.invalidResponse)),
-            (ScriptedServer.json(#"{"error":"invalid_grant"}"#, status: "400 Bad"), .denied("invalid_grant")),
-            (ScriptedServer.json(#"{"error":"invalid_target"}"#, status: "400 Bad"), .denied("invalid_target")),
-            (
-                ScriptedServer.json(#"{"error":"invalid_request"}"#, status: "400 Bad"),
-                .misconfigured(.invalidRequest)
-            ),
+            (ProviderFixture.error("invalid_grant"), .denied("invalid_grant")),
+            (ProviderFixture.error("invalid_target"), .denied("invalid_target")),
+            (ProviderFixture.error("invalid_request"), .misconfigured(.invalidRequest)),
             (ScriptedServer.json("", status: "503 Away"), .unreachable),
         ] as [(String, TokenClientError.Kind)])
     func rejected(response: String, kind: TokenClientError.Kind) async throws {

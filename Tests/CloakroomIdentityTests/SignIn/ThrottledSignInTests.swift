@@ -19,6 +19,14 @@ struct ThrottledSignInTests {
         subject.journal.all.count { $0.hasPrefix("signIn") }
     }
 
+    /// The statuses of a thousand concurrent sign-ins, and how many have each.
+    private func concurrent(_ subject: AccountControllerFixture) async -> [Int: Int] {
+        await withTaskGroup(of: Int.self) { group in
+            for _ in 0..<1_000 { group.addTask { await subject.signIn().status } }
+            return await group.reduce(into: [:]) { $0[$1, default: 0] += 1 }
+        }
+    }
+
     @Test("responds with 429 and Retry-After after five failures, and sends nothing upstream any more")
     func throttles() async {
         let subject = subject()
@@ -182,10 +190,7 @@ struct ThrottledSignInTests {
     @Test("Rule 32: of a thousand concurrent sign-ins with the correct password twenty are sent upstream")
     func parallelSuccesses() async {
         let subject = subject(nil)
-        let statuses = await withTaskGroup(of: Int.self) { group in
-            for _ in 0..<1_000 { group.addTask { await subject.signIn().status } }
-            return await group.reduce(into: [:]) { $0[$1, default: 0] += 1 }
-        }
+        let statuses = await concurrent(subject)
         #expect(attempts(subject) <= 20)
         #expect(statuses[200, default: 0] == attempts(subject))
         #expect(statuses[429, default: 0] == 1_000 - attempts(subject))
@@ -250,10 +255,7 @@ struct ThrottledSignInTests {
     @Test("Of a thousand concurrent guesses five are sent upstream")
     func parallel() async {
         let subject = subject()
-        let statuses = await withTaskGroup(of: Int.self) { group in
-            for _ in 0..<1_000 { group.addTask { await subject.signIn().status } }
-            return await group.reduce(into: [:]) { $0[$1, default: 0] += 1 }
-        }
+        let statuses = await concurrent(subject)
         #expect(attempts(subject) <= 5)
         #expect(statuses[401, default: 0] == attempts(subject))
         #expect(statuses[429, default: 0] == 1_000 - attempts(subject))

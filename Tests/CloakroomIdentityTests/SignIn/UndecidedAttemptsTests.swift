@@ -7,6 +7,9 @@ import Testing
 
 @Suite("Attempts that wait for undecided ones", .timeLimit(.minutes(1)))
 struct UndecidedAttemptsTests {
+    /// Attempts whose waiting has no end of its own.
+    private let attempts = UndecidedAttempts(sleep: { _ in try await Task.sleep(for: .seconds(3_600)) })
+
     /// The accounts that were resumed, in their order.
     private final class Resumed: Sendable {
         let accounts = Mutex<[UInt64]>([])
@@ -35,7 +38,6 @@ struct UndecidedAttemptsTests {
 
     @Test("are resumed one by one, in their order, by those that did not fail")
     func order() async throws {
-        let attempts = UndecidedAttempts(sleep: { _ in try await Task.sleep(for: .seconds(3_600)) })
         for account in 0..<3 as Range<UInt64> { await counted(attempts, account) }
         let resumed = Resumed()
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -73,7 +75,6 @@ struct UndecidedAttemptsTests {
 
     @Test("do not miss one that did not fail while they were being counted")
     func race() async throws {
-        let attempts = UndecidedAttempts(sleep: { _ in try await Task.sleep(for: .seconds(3_600)) })
         await counted(attempts, 1)
         await counted(attempts, 2)
         let turn = await attempts.begin(keys(3))
@@ -90,7 +91,6 @@ struct UndecidedAttemptsTests {
 
     @Test("are counted again if the only other one did not fail while they were being counted")
     func lastRace() async throws {
-        let attempts = UndecidedAttempts(sleep: { _ in try await Task.sleep(for: .seconds(3_600)) })
         await counted(attempts, 1)
         let turn = await attempts.begin(keys(3))
         attempts.decided(keys(1), isReleased: true)
@@ -102,7 +102,6 @@ struct UndecidedAttemptsTests {
 
     @Test("pass on what they do not need because another key delays them")
     func otherKey() async throws {
-        let attempts = UndecidedAttempts(sleep: { _ in try await Task.sleep(for: .seconds(3_600)) })
         await counted(attempts, 1)
         await counted(attempts, 2)
         async let first = delayed(attempts, 3)
@@ -144,7 +143,6 @@ struct UndecidedAttemptsTests {
 
     @Test("are at most 64 of an address and 1,024 of the process")
     func bounds() async throws {
-        let attempts = UndecidedAttempts(sleep: { _ in try await Task.sleep(for: .seconds(3_600)) })
         try await withThrowingTaskGroup(of: Void.self) { group in
             for address in 1...17 as ClosedRange<UInt64> {
                 await counted(attempts, 0, address: address)

@@ -17,16 +17,17 @@ struct AccountControllerFixture {
 
     static let account = AccountName(email: "jo@example.com")
 
+    /// - Parameter upstream: The client; `nil` for ``client``.
     init(
         messages: [ProblemCode: String] = [:], cookie: CookieConfiguration = CookieConfiguration(),
         isThrottled: Bool = true,
         signInsPerAddress: Int = 100, maxSessionsPerAccount: Int = 100, page: SignInPage? = nil,
-        tracer: (any Tracer)? = nil
+        upstream: (any TokenClient)? = nil, tracer: (any Tracer)? = nil
     ) {
         store = ScriptedStore(journal)
         client = ScriptedClient(journal, signIn: .success(Self.signedIn("1")))
         endpoints = AccountController(
-            store: store, clients: TokenClients(signIn: (.unknown, client)), observer: observer,
+            store: store, clients: TokenClients(signIn: (.unknown, upstream ?? client)), observer: observer,
             session: SessionConfiguration(maxSessionsPerAccount: maxSessionsPerAccount, cookie: cookie),
             accounts: AccountsConfiguration(
                 messages: messages, isThrottled: isThrottled, signInsPerAddress: signInsPerAddress),
@@ -74,12 +75,7 @@ struct AccountControllerFixture {
     }
 
     /// The name of the ticket's session.
-    func id(of ticket: SessionTicket) throws -> SessionID {
-        guard case .active(let session) = store.lookup(ticket, now: Self.now, slides: false) else { throw NoSession() }
-        return session.id
-    }
-
-    struct NoSession: Error {}
+    func id(of ticket: SessionTicket) throws -> SessionID { try #require(store.active(ticket, now: Self.now)).id }
 
     func whoAmI(_ ticket: SessionTicket?, at now: Timestamp = now) async -> AccountResponse {
         await endpoints.respond(AccountRequest(endpoint: .currentSession, ticket: ticket, now: now))

@@ -122,6 +122,11 @@ struct ProviderFixture: Sendable {
         return ScriptedServer.json("{\(members.map { "\"\($0)\":\($1)" }.joined(separator: ","))}")
     }
 
+    /// An error of OAuth.
+    static func error(_ code: String, status: String = "400 Bad") -> String {
+        ScriptedServer.json(#"{"error":"\#(code)"}"#, status: status)
+    }
+
     /// The claims of an ID token for ``login``.
     func claims(_ changes: [(String, String?)] = []) -> ScriptedClaims {
         var claims = ScriptedClaims(members: [
@@ -156,12 +161,14 @@ struct ProviderFixture: Sendable {
     /// Redeems a code for a response of the token endpoint, and returns the error.
     func rejection(of response: String, needsAuthenticationTime: Bool = false) async -> TokenClientError? {
         server.respond(to: "POST /token", with: response)
-        do throws(TokenClientError) {
-            _ = try await redeem(needsAuthenticationTime: needsAuthenticationTime)
-            return nil
-        } catch {
-            return error
+        return await thrown { () throws(TokenClientError) in
+            try await redeem(needsAuthenticationTime: needsAuthenticationTime)
         }
+    }
+
+    /// Redeems a code for a response with an ID token, and returns the error.
+    func rejection(ofIDToken token: String) async -> TokenClientError? {
+        await rejection(of: Self.tokens([("id_token", token)]))
     }
 
     func authorizationURL(
@@ -195,12 +202,26 @@ struct ProviderFixture: Sendable {
     /// Refreshes a session with a response of the token endpoint, and returns the error.
     func refreshError(of response: String, _ session: Session? = nil) async -> TokenClientError? {
         server.respond(to: "POST /token", with: response)
-        do throws(TokenClientError) {
-            _ = try await refresh(session ?? self.session())
-            return nil
-        } catch {
-            return error
-        }
+        return await thrown { () throws(TokenClientError) in try await refresh(session ?? self.session()) }
+    }
+
+    /// Fetches what the provider states about the user of a session.
+    func updatedUser(of session: Session) async throws(TokenClientError) -> SessionUpdate? {
+        try await provider.updatedUser(of: session, replacing: session.tokens, traceparent: nil)
+    }
+
+    // MARK: - Responses
+
+    /// Issues these tokens from now on.
+    func issue(_ changes: [(String, String?)]) {
+        server.respond(to: "POST /token", with: Self.tokens(changes))
+    }
+
+    /// Replaces the key by another one, which signs the ID token that is issued from now on.
+    func rotate() throws {
+        let next = try ScriptedKey(.es256, id: "key-2")
+        server.respond(to: "GET /jwks", with: Self.keySet([try next.jwk()]))
+        issue([("id_token", try idToken(key: next))])
     }
 
     // MARK: - Requests

@@ -42,9 +42,7 @@ struct RefresherFixture {
     }
 
     /// The session as the store holds it.
-    func kept(_ ticket: SessionTicket) -> Session? {
-        if case .active(let session) = store.lookup(ticket, now: time.now, slides: false) { session } else { nil }
-    }
+    func kept(_ ticket: SessionTicket) -> Session? { store.active(ticket, now: time.now) }
 
     /// Waits for the refreshes in flight to complete.
     func settle() async { await until { refresher.inFlightCount == 0 } }

@@ -66,6 +66,11 @@ final class ScriptedStore: SessionStore {
     /// The lifetimes of the states, in the order of the changes.
     var throttleLifetimes: [Duration] { state.withLock { $0.lifetimes } }
 
+    /// The session of a ticket; `nil` if there is none, or not locally.
+    func active(_ ticket: SessionTicket, now: Timestamp) -> Session? {
+        if case .active(let session) = lookup(ticket, now: now, slides: false) { session } else { nil }
+    }
+
     func lookup(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup {
         state.withLock { state in
             guard !state.isRemote else { return .notCached }

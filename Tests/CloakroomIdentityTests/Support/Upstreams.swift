@@ -1,6 +1,8 @@
 import CloakroomIdentity
 import CloakroomTLS
+import MockAPI
 import NIOPosix
+import TestSupport
 import Tracing
 
 @testable import CloakroomCore
@@ -55,5 +57,48 @@ enum Upstreams {
             await client.shutdown()
             throw error
         }
+    }
+
+    /// Runs a client whose upstream handles the requests by a script.
+    static func withScript<R: Sendable>(
+        _ script: [ScriptedServer.Act], timeout: Duration = .seconds(10), targets: RecordedTargets? = nil,
+        calls: (any IdentityCallObserver)? = nil, change: (inout UpstreamConfiguration) throws -> Void = { _ in },
+        body: (UpstreamTokenClient, ScriptedServer) async throws -> R
+    ) async throws -> R {
+        try await ScriptedServer.run(script) { port, upstream in
+            var configuration = configuration(port: port)
+            try change(&configuration)
+            return try await withClient(configuration, timeout: timeout, targets: targets, calls: calls) {
+                try await body($0, upstream)
+            }
+        }
+    }
+
+    /// Runs a client of the mock API, which has some users with the password `canary-password`.
+    static func withMock<R: Sendable>(
+        _ users: [MockUser] = [MockUser(email: "jo@example.com", password: "canary-password", name: "Jo")],
+        timeout: Duration = .seconds(10), tracer: (any Tracer)? = nil,
+        change: (inout UpstreamConfiguration) -> Void = { _ in },
+        body: (RunningMockAPI, UpstreamTokenClient) async throws -> R
+    ) async throws -> R {
+        let settings = MockAPISettings(
+            apiToken: apiToken, users: users, clientID: "mock:client", clientSecret: "canary secret+%")
+        return try await MockAPI.withServer(settings) { mock in
+            var configuration = configuration(port: mock.port)
+            change(&configuration)
+            return try await withClient(configuration, timeout: timeout, tracer: tracer) { try await body(mock, $0) }
+        }
+    }
+}
+
+/// The error that a call throws; `nil` if it succeeds.
+func thrown<Failure: Error, Value>(
+    _ call: () async throws(Failure) -> Value
+) async -> Failure? {
+    do throws(Failure) {
+        _ = try await call()
+        return nil
+    } catch {
+        return error
     }
 }

@@ -106,42 +106,50 @@ struct ExchangedTokensTests {
         tokens.cached(session, upstream: upstream, now: scripted.now)
     }
 
+    /// The token of an exchange that succeeds.
+    private func token(_ session: Session, _ upstream: Int = 0) async throws -> Secret {
+        guard case .active(let token) = await exchange(session, upstream) else { throw OtherOutcome() }
+        return token
+    }
+
+    /// The problem of an exchange that fails.
+    private func problem(_ session: Session) async throws -> Problem {
+        guard case .failed(let problem) = await exchange(session) else { throw OtherOutcome() }
+        return problem
+    }
+
+    private struct OtherOutcome: Error {}
+
     @Test("are kept for their session and upstream until a fifth of their lifetime is left")
-    func kept() async {
+    func kept() async throws {
         let session = session()
         #expect(cached(session) == nil)
-        let outcome = await exchange(session)
-        guard case .active(let token) = outcome else {
-            Issue.record("no token")
-            return
-        }
+        let token = try await token(session)
         #expect(cached(session) == token)
         scripted.advance(by: .milliseconds(239_999))
         #expect(cached(session) == token)
-        #expect(await exchange(session) == outcome)
+        #expect(await exchange(session) == .active(token))
         #expect(scripted.exchanges.count == 1)
         scripted.advance(by: .milliseconds(1))
         #expect(cached(session) == nil)
-        #expect(await exchange(session) != outcome)
+        #expect(await exchange(session) != .active(token))
         #expect(scripted.exchanges.count == 2)
     }
 
     @Test("audiencesNeverSwapTokens: upstreams and sessions have tokens of their own")
-    func audiencesNeverSwapTokens() async {
+    func audiencesNeverSwapTokens() async throws {
         let sessions = (1...8).map { session($0) }
-        await withTaskGroup(of: Void.self) { group in
+        try await withThrowingTaskGroup(of: Void.self) { group in
             for round in 0..<400 {
                 let (session, upstream) = (sessions[round % 8], round / 8 % 3)
                 group.addTask {
-                    guard case .active(let token) = await exchange(session, upstream) else {
-                        Issue.record("no token")
-                        return
-                    }
+                    let token = try await token(session, upstream)
                     let text = String(decoding: token.bytes, as: UTF8.self)
                     #expect(text.hasPrefix("Bearer \(upstream)-\(session.id)-"))
                     #expect(cached(session, upstream) == token)
                 }
             }
+            try await group.waitForAll()
         }
         #expect(scripted.exchanges.count == 24)
         #expect(Set(scripted.exchanges).count == 24)
@@ -182,15 +190,12 @@ struct ExchangedTokensTests {
     }
 
     @Test("are dropped when the session's tokens change, and a later token serves an earlier request")
-    func tokensChange() async {
+    func tokensChange() async throws {
         let old = session()
         _ = await exchange(old)
         let new = refreshed(old)
         #expect(cached(new) == nil)
-        guard case .active(let token) = await exchange(new) else {
-            Issue.record("no token")
-            return
-        }
+        let token = try await token(new)
         #expect(cached(new) == token)
         #expect(cached(old) == token)
         #expect(scripted.exchanges.count == 2)
@@ -223,16 +228,13 @@ struct ExchangedTokensTests {
     }
 
     @Test("A token that its upstream rejects is dropped, but not more often than every five seconds")
-    func dropped() async {
+    func dropped() async throws {
         let session = session()
         #expect(tokens.drop(Secret("Bearer none"), of: session, upstream: 0))
         _ = await exchange(session, 1)
         var rejected: [Secret] = []
         for seconds in 0..<12 {
-            guard case .active(let token) = await exchange(session) else {
-                Issue.record("no token")
-                return
-            }
+            let token = try await token(session)
             let isDropped = tokens.drop(token, of: session, upstream: 0)
             #expect(isDropped == (seconds % 5 == 0), "after \(seconds) s")
             #expect((cached(session) == nil) == isDropped)
@@ -254,14 +256,11 @@ struct ExchangedTokensTests {
         arguments: [
             .denied("invalid_grant"), .denied("invalid_token"), .misconfigured(.invalidRequest),
         ] as [TokenClientError.Kind])
-    func refreshes(kind: TokenClientError.Kind) async {
+    func refreshes(kind: TokenClientError.Kind) async throws {
         let session = session()
         scripted.fail(kind)
         scripted.refresh(with: .active(refreshed(session)))
-        guard case .active(let token) = await exchange(session) else {
-            Issue.record("no token")
-            return
-        }
+        let token = try await token(session)
         #expect(scripted.refreshes == [.rejected])
         #expect(scripted.exchanges == ["0 access-1", "0 access-\(session.id)-v2"])
         #expect(cached(session) == token)
@@ -291,14 +290,11 @@ struct ExchangedTokensTests {
     @Test(
         "An exchange that the provider rejects for the gateway's own fault is reported as such, also in the back-off",
         arguments: [IdentityMisconfiguration.invalidClient, .invalidScope, .unsupportedGrantType])
-    func misconfigured(reason: IdentityMisconfiguration) async {
+    func misconfigured(reason: IdentityMisconfiguration) async throws {
         let session = session()
         scripted.fail(.misconfigured(reason))
         for _ in 0..<3 {
-            guard case .failed(let problem) = await exchange(session), problem.code == .identityMisconfigured else {
-                Issue.record("another outcome")
-                return
-            }
+            #expect(try await problem(session).code == .identityMisconfigured)
         }
         #expect(scripted.exchanges.count == 1)
         #expect(scripted.refreshes.isEmpty)
@@ -336,36 +332,25 @@ struct ExchangedTokensTests {
     }
 
     @Test("After a failure no exchange follows during the back-off, which doubles")
-    func backOff() async {
+    func backOff() async throws {
         let session = session()
         for delay in [1, 2, 4] {
             scripted.fail(.unreachable)
             let before = scripted.exchanges.count
             _ = await exchange(session)
-            for _ in 0..<10 {
-                guard case .failed(let problem) = await exchange(session), problem.status == 502 else {
-                    Issue.record("no failure during the back-off")
-                    return
-                }
-            }
+            for _ in 0..<10 { #expect(try await problem(session).status == 502) }
             #expect(scripted.exchanges.count == before + 1)
             scripted.advance(by: .seconds(delay))
         }
-        guard case .active = await exchange(session) else {
-            Issue.record("no token after the back-off")
-            return
-        }
+        _ = try await token(session)
     }
 
     @Test("Another upstream of the same session is not affected by a failure")
-    func independent() async {
+    func independent() async throws {
         let session = session()
         scripted.fail(.unreachable)
         _ = await exchange(session, 0)
-        guard case .active = await exchange(session, 1) else {
-            Issue.record("no token for the other upstream")
-            return
-        }
+        _ = try await token(session, 1)
     }
 
     @Test("Each exchange is one event")

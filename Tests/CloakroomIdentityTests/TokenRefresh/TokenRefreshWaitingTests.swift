@@ -4,9 +4,10 @@ import Testing
 
 @Suite("Waiting for a token refresh", .timeLimit(.minutes(1)))
 struct TokenRefreshWaitingTests {
+    private let test = RefresherFixture()
+
     @Test("200 requests that need the same tokens refreshed cause one refresh, and all get its tokens")
     func singleFlight() async throws {
-        let test = RefresherFixture()
         let (ticket, session) = try await test.session()
         test.client.hold()
         let authorizations = await withTaskGroup(of: Secret?.self) { group in
@@ -27,7 +28,6 @@ struct TokenRefreshWaitingTests {
 
     @Test("The request that starts a refresh has the time of its call, one that joins has the time of its wait")
     func identityTime() async throws {
-        let test = RefresherFixture()
         let (ticket, session) = try await test.session()
         test.client.hold()
         let times = [IdentityCallTime(), IdentityCallTime()]
@@ -51,7 +51,6 @@ struct TokenRefreshWaitingTests {
 
     @Test("all waiting requests get a definite rejection")
     func rejected() async throws {
-        let test = RefresherFixture()
         let (ticket, session) = try await test.session()
         test.client.hold()
         test.client.fail(.rejected)
@@ -67,7 +66,6 @@ struct TokenRefreshWaitingTests {
 
     @Test("a cancelled request does not stop the refresh, even if it started it")
     func cancellation() async throws {
-        let test = RefresherFixture()
         let (ticket, session) = try await test.session()
         test.client.hold()
         let first = Task { await test.refresh(session, ticket) }
@@ -85,7 +83,6 @@ struct TokenRefreshWaitingTests {
 
     @Test("tokens that no request waits for any more are saved all the same")
     func everybodyGone() async throws {
-        let test = RefresherFixture()
         let (ticket, session) = try await test.session()
         test.client.hold()
         let only = Task { await test.refresh(session, ticket) }
@@ -99,7 +96,6 @@ struct TokenRefreshWaitingTests {
 
     @Test("a request that was cancelled before its call starts no refresh")
     func cancelledBefore() async throws {
-        let test = RefresherFixture()
         let (ticket, session) = try await test.session()
         test.client.hold()
         let never = Task {
@@ -147,7 +143,6 @@ struct TokenRefreshWaitingTests {
 
     @Test("takes at most the wait limit; the refresh continues and its tokens are saved")
     func timeLimit() async throws {
-        let test = RefresherFixture()
         let (ticket, session) = try await test.session()
         test.client.hold()
         let waiting = Task { await test.refresh(session, ticket) }
@@ -163,7 +158,6 @@ struct TokenRefreshWaitingTests {
 
     @Test("includes fetching the user's data: until then nothing uses the new tokens, which may be of another user")
     func includesTheUser() async throws {
-        let test = RefresherFixture()
         let (ticket, session) = try await test.session()
         let hold = RotatingClient()
         hold.hold()
@@ -181,7 +175,6 @@ struct TokenRefreshWaitingTests {
 
     @Test("a request with newer tokens than those being refreshed gets a refresh of its own")
     func aboutOlderTokens() async throws {
-        let test = RefresherFixture()
         let (ticket, session) = try await test.session()
         let newer = try #require(await test.refresh(session, ticket).session)
         await test.settle()

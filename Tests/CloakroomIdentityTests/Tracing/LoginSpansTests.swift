@@ -12,22 +12,13 @@ struct LoginSpansTests {
     @Test("The start and the callback of a login are child spans of their requests, with their outcomes")
     func outcomes() async throws {
         let gateway = try LoginEndpoints(tracer: spans.tracer)
-        let (_, server) = try await spans.request {
-            var browser = LoginBrowser(gateway)
-            return try await browser.signIn()
-        }
+        let (_, server) = try await spans.request { try await LoginBrowser(gateway).signIn() }
         for error in [TokenClientError(.denied("invalid_grant"), in: .code), TokenClientError(.unreachable, in: .code)]
         {
             gateway.provider.failRedeem(error)
-            _ = try await spans.request {
-                var browser = LoginBrowser(gateway)
-                return try await browser.signIn()
-            }
+            _ = try await spans.request { try await LoginBrowser(gateway).signIn() }
         }
-        _ = try await spans.request {
-            var browser = LoginBrowser(gateway)
-            return await browser.callback("state=a")
-        }
+        _ = try await spans.request { await LoginBrowser(gateway).callback("state=a") }
         let finished = spans.finished
         #expect(
             finished.map(\.operationName) == [
@@ -44,19 +35,11 @@ struct LoginSpansTests {
     @Test("Rule 22: no code, state, token, subject or ticket appears in a span")
     func secrecy() async throws {
         let gateway = try LoginEndpoints(tracer: spans.tracer)
-        let (browser, _) = try await spans.request {
-            var browser = LoginBrowser(gateway)
-            _ = try await browser.signIn()
-            return browser
-        }
-        var text = ""
-        for span in spans.finished {
-            text +=
-                "\(span.operationName) \(span.texts) \(span.events) \(span.errors) \(String(describing: span.status))"
-        }
+        let browser = LoginBrowser(gateway)
+        _ = try await spans.request { try await browser.signIn() }
         let state = Base64URL.encode(try #require(gateway.provider.secrets.first).state)
         for secret in ["canary", "jo", state, try #require(browser.cookies["__Host-cloakroom"])] {
-            #expect(!text.contains(secret))
+            #expect(!spans.text.contains(secret))
         }
     }
 }

@@ -16,6 +16,12 @@ struct TracedRequest: Sendable {
 
     /// The ended spans, in the order of their ends.
     var finished: [FinishedInMemorySpan] { tracer.finishedSpans }
+
+    /// All parts of the ended spans.
+    var text: String {
+        finished.map { "\($0.operationName) \($0.texts) \($0.events) \($0.errors) \(String(describing: $0.status))" }
+            .joined()
+    }
 }
 
 extension FinishedInMemorySpan {
