@@ -1,6 +1,5 @@
 import Logging
 import NIOPosix
-import Synchronization
 import Testing
 
 @testable import CloakroomCore
@@ -57,10 +56,6 @@ struct InstrumentedRecordStoreTests {
         let isSuccess: Bool
     }
 
-    private final class Calls: Sendable {
-        let all = Mutex<[Call]>([])
-    }
-
     private static func record(_ word: UInt64) -> SessionRecord {
         SessionRecord(
             key: SessionKey(word, 2, 3, 4), account: 5, createdAt: Timestamp(seconds: 1),
@@ -70,9 +65,9 @@ struct InstrumentedRecordStoreTests {
 
     @Test("Each operation is reported once, by its name, and returns its result unchanged")
     func everyOperation() async throws {
-        let calls = Calls()
+        let calls = Recorded<Call>()
         let records = InstrumentedRecordStore(InMemoryRecords()) { operation, isSuccess, _ in
-            calls.all.withLock { $0.append(Call(operation: operation, isSuccess: isSuccess)) }
+            calls.append(Call(operation: operation, isSuccess: isSuccess))
         }
         let now = Timestamp(seconds: 2)
         let record = Self.record(1)
@@ -105,7 +100,7 @@ struct InstrumentedRecordStoreTests {
         try await records.setCutoff(
             index, keeping: KeptSession(id: id, birth: 1), before: nil, lifetime: .seconds(9), now: now)
         #expect(try await records.cutoffs([index], now: now).first??.kept == id)
-        let told = calls.all.withLock { $0 }
+        let told = calls.all
         // Two of them twice: attempts are counted and removed, and read after each.
         #expect(told.count == SessionStoreOperation.allCases.count + 2)
         #expect(Set(told.map(\.operation)) == Set(SessionStoreOperation.allCases))
@@ -114,14 +109,14 @@ struct InstrumentedRecordStoreTests {
 
     @Test("Uses that a part of the store has not written are a failure with a reason")
     func unwrittenUses() async throws {
-        let calls = Calls()
-        let reasons = Mutex<[SessionStoreError.Reason]>([])
+        let calls = Recorded<Call>()
+        let reasons = Recorded<SessionStoreError.Reason>()
         let failing = InMemoryRecords(partitions: 2)
         failing.set { $0.failingPartitions = [1] }
         let records = InstrumentedRecordStore(failing) { operation, reason in
-            reasons.withLock { if operation == .touch { $0.append(reason) } }
+            if operation == .touch { reasons.append(reason) }
         } onOperation: { operation, isSuccess, _ in
-            calls.all.withLock { $0.append(Call(operation: operation, isSuccess: isSuccess)) }
+            calls.append(Call(operation: operation, isSuccess: isSuccess))
         }
         let now = Timestamp(seconds: 2)
         func touches(_ ids: ClosedRange<UInt64>) -> [RecordTouch] {
@@ -129,16 +124,16 @@ struct InstrumentedRecordStoreTests {
         }
         #expect(try await records.touch(touches(1...4))?.ids == [SessionID(1), SessionID(3)])
         #expect(try await records.touch(touches(2...2)) == nil)
-        #expect(calls.all.withLock { $0.map(\.isSuccess) } == [false, true])
-        #expect(reasons.withLock { $0 } == [.clusterDown])
+        #expect(calls.all.map(\.isSuccess) == [false, true])
+        #expect(reasons.all == [.clusterDown])
     }
 
     @Test("What is not an operation on the store is passed on, and the choice of the oldest is reported as a list")
     func passedOn() async throws {
-        let calls = Calls()
+        let calls = Recorded<Call>()
         let memory = InMemoryRecords(partitions: 16)
         let records = InstrumentedRecordStore(memory) { operation, isSuccess, _ in
-            calls.all.withLock { $0.append(Call(operation: operation, isSuccess: isSuccess)) }
+            calls.append(Call(operation: operation, isSuccess: isSuccess))
         }
         #expect(records.partitionCount == 16)
         #expect(records.partition(of: SessionID(5)) == 5)
@@ -146,21 +141,21 @@ struct InstrumentedRecordStoreTests {
         let rule = SurplusRule(
             limit: 0, accounts: [1], usedAfter: Timestamp(seconds: 1), new: SessionID(1))
         #expect(try await records.surplus(of: 1, by: rule, now: Timestamp(seconds: 2)) == .none)
-        #expect(calls.all.withLock { $0 } == [Call(operation: .list, isSuccess: true)])
+        #expect(calls.all == [Call(operation: .list, isSuccess: true)])
     }
 
     @Test("A failure is reported as one, and its error is unchanged")
     func failure() async throws {
-        let calls = Calls()
+        let calls = Recorded<Call>()
         let sqlite = SQLiteRecordStore(
             path: "/nowhere/at/all/sessions.sqlite", logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
             now: { Timestamp(seconds: 1) })
         let records = InstrumentedRecordStore(sqlite) { operation, isSuccess, _ in
-            calls.all.withLock { $0.append(Call(operation: operation, isSuccess: isSuccess)) }
+            calls.append(Call(operation: operation, isSuccess: isSuccess))
         }
         await #expect(throws: SessionStoreError(.unavailable)) {
             try await records.read(SessionID(1), now: Timestamp(seconds: 1))
         }
-        #expect(calls.all.withLock { $0 } == [Call(operation: .read, isSuccess: false)])
+        #expect(calls.all == [Call(operation: .read, isSuccess: false)])
     }
 }

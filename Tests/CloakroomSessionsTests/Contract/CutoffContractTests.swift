@@ -93,11 +93,8 @@ struct CutoffRecordContractTests: RecordContract {
     static let kinds = RecordStoreCase.all.filter { $0.name != "sqlite" }
 
     private func stored(_ id: SessionID, _ store: any SessionRecordStore) async throws -> SessionRecord {
-        guard case .record(let record) = try await store.read(id, now: now) else { throw NoRecord() }
-        return record
+        try #require(try await store.read(id, now: now).record)
     }
-
-    private struct NoRecord: Error {}
 
     private func cutoff(_ index: RecordIndex, _ store: any SessionRecordStore) async throws -> SessionCutoff? {
         try await store.cutoffs([index], now: now).first ?? nil

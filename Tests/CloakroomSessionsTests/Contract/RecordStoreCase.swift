@@ -38,25 +38,21 @@ struct RecordStoreCase: Sendable, CustomTestStringConvertible {
     /// Runs a test with one store over new storage.
     func run(_ test: (any SessionRecordStore) async throws -> Void) async throws {
         let place = try await make()
-        do {
-            try await test(try await place.store())
-        } catch {
+        try await stopping {
             await place.tearDown()
-            throw error
+        } after: {
+            try await test(try await place.store())
         }
-        await place.tearDown()
     }
 
     /// Runs a test with two stores over new storage, as for two replicas.
     func runTwo(_ test: (any SessionRecordStore, any SessionRecordStore) async throws -> Void) async throws {
         let place = try await make()
-        do {
-            try await test(try await place.store(), try await place.store())
-        } catch {
+        try await stopping {
             await place.tearDown()
-            throw error
+        } after: {
+            try await test(try await place.store(), try await place.store())
         }
-        await place.tearDown()
     }
 }
 

@@ -67,13 +67,11 @@ struct SessionStoreCase: Sendable, CustomTestStringConvertible {
         async throws
     {
         let place = try await make(configuration)
-        do {
-            try await test(place)
-        } catch {
+        try await stopping {
             await place.tearDown()
-            throw error
+        } after: {
+            try await test(place)
         }
-        await place.tearDown()
     }
 }
 
@@ -110,15 +108,12 @@ enum RunningStore {
     /// Runs a store while a test runs.
     static func with(_ store: any SessionStore, _ test: (any SessionStore) async throws -> Void) async throws {
         let running = Task { await store.run() }
-        do {
-            try await eventually("the store is available") { store.isAvailable }
-            try await test(store)
-        } catch {
+        try await stopping {
             running.cancel()
             await running.value
-            throw error
+        } after: {
+            try await eventually("the store is available") { store.isAvailable }
+            try await test(store)
         }
-        running.cancel()
-        await running.value
     }
 }

@@ -107,20 +107,6 @@ struct SQLiteRecordStoreTests {
         (try FileManager.default.attributesOfItem(atPath: file)[.size] as? NSNumber)?.intValue ?? 0
     }
 
-    @Test("keep the end reason for 300 s, and then leave no trace")
-    func tombstones() async throws {
-        let directory = try SQLiteTestDirectory()
-        let store = directory.store()
-        let record = SampleRecord.record(1)
-        _ = try await store.insert(record)
-        #expect(
-            try await store.remove(record.key.id, reason: .refreshRejected, condition: (1, 0), now: start)
-                == .removed(record))
-        #expect(try await store.read(record.key.id, now: start + .seconds(299)) == .ended(.refreshRejected))
-        #expect(try await store.read(record.key.id, now: start + .seconds(300)) == .none)
-        #expect(try await store.remove(record.key.id, reason: .revoked, condition: nil, now: start) == .notFound)
-    }
-
     @Test("are kept as long as their last replacement asks for")
     func replacementExtends() async throws {
         let directory = try SQLiteTestDirectory(now: SampleRecord.end)

@@ -71,6 +71,14 @@ final class InMemoryRecords: SessionRecordStore {
         if switches.withLock({ $0.losesResponses }) { throw SessionStoreError(.unavailable) }
     }
 
+    /// Reads or changes the contents, unless the store is unavailable.
+    private func ask<Value: Sendable>(
+        _ body: (inout RecordServer.Contents) -> Value
+    ) throws(SessionStoreError) -> Value {
+        try ask()
+        return server.contents.withLock { body(&$0) }
+    }
+
     func insert(_ record: SessionRecord, keepUntil: Timestamp, now: Timestamp) async throws(SessionStoreError) -> Bool {
         try ask()
         var record = record
@@ -99,8 +107,7 @@ final class InMemoryRecords: SessionRecordStore {
     }
 
     func read(_ id: SessionID, now: Timestamp) async throws(SessionStoreError) -> RecordLookup {
-        try ask()
-        let lookup = server.contents.withLock { contents -> RecordLookup in
+        let lookup = try ask { contents -> RecordLookup in
             contents.readCount += 1
             if let kept = contents.kept[id] { return .record(kept.record) }
             if contents.foreign.contains(id) { return .unreadable }
@@ -186,8 +193,7 @@ final class InMemoryRecords: SessionRecordStore {
     }
 
     func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {
-        try ask()
-        let attempt = server.contents.withLock { contents -> LeaseResult in
+        let attempt = try ask { contents -> LeaseResult in
             guard var kept = contents.kept[id] else { return .notFound }
             guard now >= kept.leasedUntil else { return .heldByOther }
             kept.fence += 1
@@ -200,8 +206,7 @@ final class InMemoryRecords: SessionRecordStore {
     }
 
     func release(_ id: SessionID, fence: UInt64) async throws(SessionStoreError) {
-        try ask()
-        server.contents.withLock { contents in
+        try ask { contents in
             guard var kept = contents.kept[id], kept.fence == fence else { return }
             kept.leasedUntil = Timestamp(milliseconds: .min)
             contents.kept[id] = kept
@@ -209,42 +214,34 @@ final class InMemoryRecords: SessionRecordStore {
     }
 
     func records(of account: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
-        try ask()
-        return list { $0.indexHashes.contains(account) }
+        try list { $0.indexHashes.contains(account) }
     }
 
     func records(ofProviderSession hash: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
-        try ask()
-        return list { $0.provider == hash }
+        try list { $0.provider == hash }
     }
 
-    private func list(_ isIncluded: (SessionRecord) -> Bool) -> [SessionRecord] {
-        server.contents.withLock { contents in
+    private func list(_ isIncluded: (SessionRecord) -> Bool) throws(SessionStoreError) -> [SessionRecord] {
+        try ask { contents in
             contents.listCount += 1
-            return contents.kept.values.map(\.record).filter {
-                isIncluded($0) && !contents.unlisted.contains($0.key.id)
-            }
+            return contents.listed.filter(isIncluded)
         }
     }
 
     func surplus(
         of account: UInt64, by rule: SurplusRule, now: Timestamp
     ) async throws(SessionStoreError) -> RecordSurplus {
-        try ask()
         if switches.withLock({ $0.failingAccounts.contains(account) }) { throw SessionStoreError(.unavailable) }
-        let found = server.contents.withLock { contents in
-            contents.kept.values.map(\.record).filter {
-                $0.indexHashes.contains(account) && !contents.unlisted.contains($0.key.id)
-            }.map(SurplusRule.Candidate.init)
+        let found = try ask {
+            $0.listed.filter { $0.indexHashes.contains(account) }.map(SurplusRule.Candidate.init)
         }
         return rule.surplus(
             in: SurplusRule.Sample(total: found.count, ids: found.map(\.id), records: found), now: now)
     }
 
     func cutoffs(_ indexes: [RecordIndex], now: Timestamp) async throws(SessionStoreError) -> [SessionCutoff?] {
-        try ask()
         if switches.withLock({ $0.cutoffsAreUnavailable }) { throw SessionStoreError(.unavailable) }
-        let cutoffs = server.contents.withLock { contents in
+        let cutoffs = try ask { contents in
             contents.cutoffReadCount += indexes.count
             return indexes.map { contents.cutoffs[$0] }
         }
@@ -266,24 +263,14 @@ final class InMemoryRecords: SessionRecordStore {
     }
 
     func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
-        try ask()
-        return server.contents.withLock { contents in
-            keys.map { key in
-                guard let (state, forgetAt) = contents.throttle[key], now < forgetAt else { return nil }
-                return state
-            }
-        }
+        try ask { contents in keys.map { contents.state($0, now) } }
     }
 
     func countAttempt(
         _ counters: [ThrottleCounter], now: Timestamp
     ) async throws(SessionStoreError) -> ThrottleResult {
-        try ask()
-        return server.contents.withLock { contents in
-            let states = counters.map { counter in
-                contents.throttle[counter.key].flatMap { now < $0.forgetAt ? $0.state : nil }
-            }
-            let result = ThrottleResult(counters, states, now: now)
+        try ask { contents in
+            let result = ThrottleResult(counters, counters.map { contents.state($0.key, now) }, now: now)
             if case .counted(let counts) = result {
                 for count in counts { contents.throttle[count.counter.key] = (count.after, now + count.lifetime) }
             }
@@ -292,12 +279,11 @@ final class InMemoryRecords: SessionRecordStore {
     }
 
     func removeAttempt(_ counts: [ThrottleCount], now: Timestamp) async throws(SessionStoreError) {
-        try ask()
-        server.contents.withLock { contents in
+        try ask { contents in
             for count in counts {
                 let key = count.counter.key
-                let state = contents.throttle[key].flatMap { now < $0.forgetAt ? $0.state : nil }
-                contents.throttle[key] = count.removed(from: state, now: now).map { ($0.state, now + $0.lifetime) }
+                let new = count.removed(from: contents.state(key, now), now: now)
+                contents.throttle[key] = new.map { ($0.state, now + $0.lifetime) }
             }
         }
     }
@@ -305,8 +291,7 @@ final class InMemoryRecords: SessionRecordStore {
     func setMark(
         _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
     ) async throws(SessionStoreError) -> Bool {
-        try ask()
-        let isNew = server.contents.withLock { contents in
+        let isNew = try ask { contents in
             if let kept = contents.marks[key], now < kept.end, kept.time >= time { return false }
             contents.marks[key] = (time, now + lifetime)
             return true
@@ -316,10 +301,7 @@ final class InMemoryRecords: SessionRecordStore {
     }
 
     func latestMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {
-        try ask()
-        return server.contents.withLock { contents in
-            keys.compactMap { contents.marks[$0] }.filter { now < $0.end }.map(\.time).max()
-        }
+        try ask { contents in keys.compactMap { contents.marks[$0] }.filter { now < $0.end }.map(\.time).max() }
     }
 
     func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async {

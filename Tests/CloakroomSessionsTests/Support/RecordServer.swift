@@ -29,6 +29,14 @@ final class RecordServer: Sendable {
         var replaceCount = 0
         var touched: [RecordTouch] = []
         var failedTouchCount = 0
+
+        /// The records that are found by their indexes.
+        var listed: [SessionRecord] { kept.values.map(\.record).filter { !unlisted.contains($0.key.id) } }
+
+        /// A throttle state that has not expired.
+        func state(_ key: ThrottleKey, _ now: Timestamp) -> ThrottleState? {
+            throttle[key].flatMap { now < $0.forgetAt ? $0.state : nil }
+        }
     }
 
     let contents = Mutex(Contents())

@@ -101,14 +101,11 @@ extension SessionRecordStore {
         let changes = RecordingChangeDelegate()
         let running = Task { await run(changes, idleTimeout: .seconds(900)) }
         await changes.wait(for: .up)
-        do {
-            try await body(changes)
-        } catch {
+        try await stopping {
             running.cancel()
             await running.value
-            throw error
+        } after: {
+            try await body(changes)
         }
-        running.cancel()
-        await running.value
     }
 }

@@ -69,6 +69,13 @@ extension SessionLookup {
     }
 }
 
+extension RecordLookup {
+    /// The record, if there is one.
+    var record: SessionRecord? {
+        if case .record(let record) = self { record } else { nil }
+    }
+}
+
 extension SaveResult {
     /// The session, if it was saved.
     var session: Session? {

@@ -10,11 +10,7 @@ struct FullServerTests {
     private static let programs = ["redis-server", RedisServer.Options.valkey]
 
     private func with(_ program: String, _ test: (Replica, RedisServer) async throws -> Void) async throws {
-        try await withRedis(RedisServer.Options(program: program)) { server in
-            let replica = try await Replica.up(server)
-            try await test(replica, server)
-            await replica.stop()
-        }
+        try await withReplica(RedisServer.Options(program: program), test)
     }
 
     private func fill(_ server: RedisServer) async throws {
@@ -39,11 +35,7 @@ struct FullServerTests {
             used.lastUsedAt = use.lastUsedAt
             #expect(try await store.read(used.id) == .record(used))
             // 1,740 s and the time that the reason for its end is kept.
-            guard case .integer(let life) = try await server.ask("PTTL", .text(store.keys.session(used.id))) else {
-                Issue.record("no time to live")
-                return
-            }
-            #expect((2_000_000...2_040_000).contains(life))
+            #expect((2_000_000...2_040_000).contains(try await server.lifetime(of: store.keys.session(used.id))))
 
             let lease = try #require(try await store.lease(used.id, for: .seconds(30), now: start).lease)
             #expect(try await store.lease(used.id, for: .seconds(30), now: start) == .heldByOther)
@@ -65,7 +57,7 @@ struct FullServerTests {
                     .account(7), keeping: nil, before: nil, lifetime: .seconds(3_600), now: start)
             }
             #expect(try await store.cutoffs([.account(7)], now: start).first??.time ?? 0 > 0)
-            #expect(try await server.ask("PTTL", .text(store.keys.cutoff(.account(7)))) != .integer(-1))
+            #expect(try await server.lifetime(of: store.keys.cutoff(.account(7))) > 0)
             #expect(
                 try await store.remove(used.id, reason: .signedOut, condition: nil, now: start) == .removed(used))
             #expect(try await store.read(used.id) == .ended(.signedOut))
@@ -115,11 +107,7 @@ struct FullServerTests {
             for ticket in [one, other] { #expect(try await store.lookup(ticket, at: later).session != nil) }
             await store.writeTouches()
             #expect(store.touches.isEmpty)
-            guard case .record(let record) = try await replica.records.read(first.id, now: later) else {
-                Issue.record("no record")
-                return
-            }
-            #expect(record.lastUsedAt == later)
+            #expect(try await replica.records.read(first.id, now: later).record?.lastUsedAt == later)
 
             let lease = try #require(try await store.lease(first.key, for: .seconds(30), now: later).lease)
             let update = SessionUpdate(tokens: Sample.tokens(5, obtainedAt: later))

@@ -10,18 +10,15 @@ struct HostileStoreTests {
     private static let start = SessionRecord.start
 
     private func withStore(_ body: (ScriptedNode, Replica) async throws -> Void) async throws {
-        let node = try await ScriptedNode(mode: "standalone")
-        let replica = try await Replica.up(
-            ValkeyConfiguration(addresses: [node.address], topology: .single, replicas: 0))
-        do {
-            try await body(node, replica)
-        } catch {
-            await replica.stop()
-            await node.stop()
-            throw error
+        try await ScriptedNode.with(mode: "standalone") { node in
+            let replica = try await Replica.up(
+                ValkeyConfiguration(addresses: [node.address], topology: .single, replicas: 0))
+            try await stopping {
+                await replica.stop()
+            } after: {
+                try await body(node, replica)
+            }
         }
-        await replica.stop()
-        await node.stop()
     }
 
     /// The reply to the script that lists sessions.

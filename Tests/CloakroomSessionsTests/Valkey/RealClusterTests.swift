@@ -18,14 +18,15 @@ struct RealClusterTests {
         try await ValkeyCluster.with(arguments: arguments) { cluster in
             let one = try await Replica.up(ValkeyConfiguration(cluster))
             let other = try await Replica.up(ValkeyConfiguration(cluster))
-            do { try await test(cluster, one, other) } catch {
-                print("log of the first store: \(one.log.all.suffix(20))")
+            try await stopping {
                 await one.stop()
                 await other.stop()
-                throw error
+            } after: {
+                do { try await test(cluster, one, other) } catch {
+                    print("log of the first store: \(one.log.all.suffix(20))")
+                    throw error
+                }
             }
-            await one.stop()
-            await other.stop()
         }
     }
 
@@ -72,10 +73,7 @@ struct RealClusterTests {
                 (record.name, record.provider) = (number % 4, number % 5)
                 #expect(try await store.insert(record))
                 let id = record.id
-                guard case .acquired(let lease) = try await store.lease(id, for: .seconds(9), now: start) else {
-                    Issue.record("no lease for session \(number)")
-                    return
-                }
+                let lease = try #require(try await store.lease(id, for: .seconds(9), now: start).lease)
                 record.version = 2
                 #expect(try await store.replace(record, fence: lease.fencingToken, now: start) == .done)
                 try await store.release(id, fence: lease.fencingToken)

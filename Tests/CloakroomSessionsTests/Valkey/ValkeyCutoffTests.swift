@@ -18,15 +18,13 @@ struct ValkeyCutoffTests {
         try await store.setCutoff(account, keeping: nil, before: nil, lifetime: lifetime, now: Self.start)
     }
 
-    private func stored(_ store: ValkeyRecordStore) async throws -> SessionRecord? {
-        guard case .record(let record) = try await store.read(SessionID(1)) else { return nil }
-        return record
+    private func stored(_ store: ValkeyRecordStore, _ number: UInt64 = 1) async throws -> SessionRecord {
+        try #require(try await store.read(SessionID(number)).record)
     }
 
     @Test("Rule 71: a session whose index entry was deleted ends with signing out everywhere")
     func lostEntry() async throws {
-        try await withRedis { server in
-            let replica = try await Replica.up(server)
+        try await withReplica { replica, server in
             let records = RunningRecords(replica: replica)
             let store = SealedSessionStore(records, configuration: Sample.configuration, secrets: Sample.secrets)
             try await RunningStore.with(store) { store in
@@ -39,19 +37,13 @@ struct ValkeyCutoffTests {
                 #expect(try await store.lookup(ticket, at: Sample.start).reason == .revoked)
                 #expect(try await replica.records.read(session.id) == .ended(.revoked))
             }
-            await replica.stop()
         }
     }
 
     @Test("A cutoff is kept as long as the index, and no shorter than before")
     func lifetime() async throws {
         try await withValkeyStore { store, server in
-            func remaining() async throws -> Int64 {
-                guard case .integer(let time) = try await server.ask("PTTL", .text(store.keys.cutoff(account))) else {
-                    return 0
-                }
-                return time
-            }
+            func remaining() async throws -> Int64 { try await server.lifetime(of: store.keys.cutoff(account)) }
             try await setCutoff(store)
             #expect(try await (50_000...60_000).contains(remaining()))
             try await setCutoff(store, lifetime: .seconds(10))
@@ -67,17 +59,17 @@ struct ValkeyCutoffTests {
     func clock() async throws {
         try await withValkeyStore { store, server in
             _ = try await store.insert(.sample())
-            let made = try #require(try await stored(store))
+            let made = try await stored(store)
             let future = try #require(made.birth.account) + 10_000_000
             try await server.ask("HSET", .text(store.keys.session(made.id)), "b", .integer(future))
             try await server.ask("ZADD", .text(store.keys.sessions(in: account)), .integer(future), "born")
             try await setCutoff(store)
             let cutoff = try #require(try await cutoff(store))
             #expect(cutoff.time == future)
-            #expect(cutoff.ends(try #require(try await stored(store)), in: account))
+            #expect(cutoff.ends(try await stored(store), in: account))
             // A session that begins after that is later, whatever the clock shows.
             _ = try await store.insert(.sample(2))
-            guard case .record(let next) = try await store.read(SessionID(2)) else { throw NoRecord() }
+            let next = try await stored(store, 2)
             #expect(next.birth.account == future + 1)
             #expect(!cutoff.ends(next, in: account))
         }
@@ -87,19 +79,17 @@ struct ValkeyCutoffTests {
     func clockAfterRequest() async throws {
         try await withValkeyStore { store, server in
             _ = try await store.insert(.sample())
-            let future = try #require(try await stored(store)?.birth.account) + 10_000_000
+            let future = try #require(try await stored(store).birth.account) + 10_000_000
             try await server.ask("SET", .text(store.keys.cutoff(account)), "5 - - r\(future):-")
             let cutoff = try #require(try await cutoff(store))
             #expect(cutoff.request?.time == future)
-            #expect(cutoff.ends(try #require(try await stored(store)), in: account))
+            #expect(cutoff.ends(try await stored(store), in: account))
             _ = try await store.insert(.sample(2))
-            guard case .record(let next) = try await store.read(SessionID(2)) else { throw NoRecord() }
+            let next = try await stored(store, 2)
             #expect(next.birth.account == future + 1)
             #expect(!cutoff.ends(next, in: account))
         }
     }
-
-    private struct NoRecord: Error {}
 
     @Test(
         "Rule 73: a value that is no cutoff makes the store unavailable",

@@ -1,5 +1,4 @@
 import NIOPosix
-import Synchronization
 import TestSupport
 import Testing
 
@@ -121,7 +120,7 @@ struct ValkeyFailureReasonTests {
             configuration.secrets = [Secret("a secret that is long enough for this test")]
             configuration.valkey = ValkeyConfiguration(addresses: [server.address], password: Secret("wrong"))
             let log = RecordedLog()
-            let reasons = RecordedReasons()
+            let reasons = Recorded<SessionStoreError.Reason>()
             var events = SessionStoreCallbacks()
             events.onFailure = { reasons.append($0) }
             let store = try SessionStoreFactory.make(
@@ -156,12 +155,4 @@ struct ValkeyFailureReasonTests {
         #expect(lines.allSatisfy { $0["event"] == "session_store" && $0["operation"] == "read" })
         #expect(recorded.lines("reason", "full").count == 1)
     }
-}
-
-private final class RecordedReasons: Sendable {
-    private let reasons = Mutex<[SessionStoreError.Reason]>([])
-
-    var all: [SessionStoreError.Reason] { reasons.withLock { $0 } }
-
-    func append(_ reason: SessionStoreError.Reason) { reasons.withLock { $0.append(reason) } }
 }

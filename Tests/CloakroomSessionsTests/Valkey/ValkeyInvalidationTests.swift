@@ -8,15 +8,6 @@ import Testing
 struct ValkeyInvalidationTests {
     private static let start = SessionRecord.start
 
-    private func withReplicas(_ body: (Replica, Replica, RedisServer) async throws -> Void) async throws {
-        try await withRedis { server in
-            let (a, b) = (try await Replica.up(server), try await Replica.up(server))
-            try await body(a, b, server)
-            await a.stop()
-            await b.stop()
-        }
-    }
-
     @Test("A replica that has read a record is notified of its end immediately; the replica that ended it is not")
     func ended() async throws {
         try await withReplicas { a, b, _ in
@@ -74,23 +65,6 @@ struct ValkeyInvalidationTests {
             }
             for number in UInt64(1)...5 { try await a.changes.time(of: .changed(SessionID(number))) }
             #expect(try await a.records.records(of: 7, now: Self.start).isEmpty)
-        }
-    }
-
-    @Test("A use that one replica records is sent to the others, which then read the later time")
-    func touches() async throws {
-        try await withReplicas { a, b, _ in
-            let record = SessionRecord.sample()
-            _ = try await a.records.insert(record)
-            _ = try await b.records.read(record.id)
-            let used = Self.start + .seconds(60)
-            try await a.records.touch([RecordTouch(id: record.id, lastUsedAt: used, keepUntil: used + .seconds(900))])
-            try await b.changes.time(of: .changed(record.id))
-            guard case .record(let read) = try await b.records.read(record.id) else {
-                Issue.record("no record")
-                return
-            }
-            #expect(read.lastUsedAt == used)
         }
     }
 

@@ -54,8 +54,7 @@ struct ValkeyOutageTests {
 
     @Test("kill -9 and a restart lose no acknowledged write; the store reconnects")
     func persistence() async throws {
-        try await withRedis(RedisServer.Options(isPersistent: true)) { server in
-            let replica = try await Replica.up(server)
+        try await withReplica(RedisServer.Options(isPersistent: true)) { replica, server in
             for number in UInt64(1)...200 { #expect(try await replica.records.insert(.sample(number))) }
             await server.kill()
             try await replica.isDown()
@@ -69,14 +68,12 @@ struct ValkeyOutageTests {
             #expect(replica.changes.events == [.up, .down, .up])
             #expect(replica.log.lines("message", "connected to the session store").count == 2)
             #expect(replica.log.lines("reason", "unreachable").count == 1)
-            await replica.stop()
         }
     }
 
     @Test("Commands in flight when the server died have failed, with an unknown outcome")
     func dyingServer() async throws {
-        try await withRedis { server in
-            let replica = try await Replica.up(server)
+        try await withReplica { replica, server in
             server.freeze()
             let calls = (1...100).map { number in
                 Task { try await replica.records.insert(.sample(UInt64(number))) }
@@ -85,7 +82,6 @@ struct ValkeyOutageTests {
             for call in calls {
                 await #expect(throws: SessionStoreError(.unavailable)) { try await call.value }
             }
-            await replica.stop()
         }
     }
 

@@ -14,11 +14,7 @@ struct ValkeyProviderTests {
         try await withValkeyStore { store, server in
             let key = MarkKey(.usedLogin, hash: 7)
             #expect(try await store.setMark([key], lifetime: .seconds(60), now: Self.start))
-            guard case .integer(let life) = try await server.ask("PTTL", .text(store.keys.mark(key))) else {
-                Issue.record("no time to live")
-                return
-            }
-            #expect((50_000...60_000).contains(life))
+            #expect((50_000...60_000).contains(try await server.lifetime(of: store.keys.mark(key))))
             try await server.ask("DEL", .text(store.keys.mark(key)))
             #expect(try await store.setMark([key], lifetime: .milliseconds(1), now: Self.start))
             try await eventually("it has expired") { try await store.hasMark([key], now: Self.start) == false }
@@ -42,7 +38,7 @@ struct ValkeyProviderTests {
             #expect(try await store.records(ofProviderSession: 9, now: Self.start).isEmpty)
             #expect(try await store.insert(record))
             #expect(try await store.records(ofProviderSession: 9, now: Self.start) == [record])
-            #expect(try await server.ask("PTTL", .text(index)) != .integer(-1))
+            #expect(try await server.lifetime(of: index) > 0)
             _ = try await store.remove(record.id, reason: .revoked, condition: nil, now: Self.start)
             #expect(try await server.ask("ZSCORE", .text(index), .text("\(record.id)")) == .null)
         }
@@ -53,18 +49,14 @@ struct ValkeyProviderTests {
         try await withValkeyStore { store, server in
             let record = SessionRecord.sample()
             _ = try await store.insert(record, keepUntil: Self.start + .seconds(900), now: Self.start)
-            func life() async throws -> Int64 {
-                guard case .integer(let life) = try await server.ask("PTTL", .text(store.keys.session(record.id)))
-                else { return -3 }
-                return life
-            }
+            let key = store.keys.session(record.id)
             var next = SessionRecord.sample(version: 2)
             let longer = Self.start + .seconds(1_800)
             #expect(try await store.replace(next, keepUntil: longer, fence: nil, now: Self.start) == .done)
-            #expect((2_090_000...2_100_000).contains(try await life()))
+            #expect((2_090_000...2_100_000).contains(try await server.lifetime(of: key)))
             next.version = 3
             #expect(try await store.replace(next, keepUntil: Self.start, fence: nil, now: Self.start) == .done)
-            #expect((2_080_000...2_100_000).contains(try await life()))
+            #expect((2_080_000...2_100_000).contains(try await server.lifetime(of: key)))
         }
     }
 }

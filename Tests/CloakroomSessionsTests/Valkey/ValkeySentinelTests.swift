@@ -136,8 +136,7 @@ struct ValkeySentinelTests {
 
     @Test("A replica is not written to: the store waits for a primary")
     func replicaInstead() async throws {
-        try await withRedis { server in
-            let gateway = try await Replica.up(server)
+        try await withReplica { gateway, server in
             try await server.ask("REPLICAOF", "127.0.0.1", "1")
             // A write is rejected, so the connection is unusable.
             await #expect(throws: SessionStoreError(.unavailable)) { try await gateway.records.insert(.sample()) }
@@ -146,7 +145,6 @@ struct ValkeySentinelTests {
             try await server.ask("REPLICAOF", "NO", "ONE")
             try await gateway.isUp()
             #expect(try await gateway.records.insert(.sample()))
-            await gateway.stop()
         }
     }
 }

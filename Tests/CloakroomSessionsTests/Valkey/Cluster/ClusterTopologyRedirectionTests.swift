@@ -19,10 +19,8 @@ struct ClusterTopologyRedirectionTests {
         #expect(cluster.restorations.isEmpty)
         #expect(cluster.actions.contains(.trust([7..<8], afterOutage: false)))
         #expect(cluster.port(of: 6) == 1 && cluster.port(of: 8) == 1)
-        #expect(cluster.violations.prefix(3).isEmpty)
         // Reports that the others send later, because they do not know yet, do not move it back.
-        cluster.report(
-            [(0..<7, 1), (7..<8, 2), (8..<5_461, 1), (ModelCluster.second, 2), (ModelCluster.third, 3)], by: 1, 2)
+        cluster.report(ModelCluster.moved(7..<8, to: 2), by: 1, 2)
         cluster.advance(.seconds(2))
         #expect(cluster.port(of: 7) == 2)
     }
@@ -53,14 +51,13 @@ struct ClusterTopologyRedirectionTests {
         #expect(Set(cluster.restorations.flatMap { $0.slots.joined() }) == Set(0..<5_461))
         #expect(cluster.actions.contains { if case .trust(_, true) = $0 { true } else { false } })
         #expect(cluster.areTrusted(HashSlot.all))
-        #expect(cluster.violations.prefix(3).isEmpty)
     }
 
     @Test("What a primary itself reports about its slots counts as a redirection")
     func reportedMove() {
         var cluster = ModelCluster.ready()
         cluster.advance(.seconds(40))
-        let moved = [(0..<100, 2), (100..<5_461, 1), (ModelCluster.second, 2), (ModelCluster.third, 3)]
+        let moved = ModelCluster.moved(0..<100, to: 2)
         cluster.report(moved, by: 1)
         cluster.advance(.seconds(2))
         // The other one does not know yet. Its redirections are followed; data of these slots is not trusted.
@@ -74,7 +71,6 @@ struct ClusterTopologyRedirectionTests {
         cluster.report(moved, by: 3)
         cluster.advance(.seconds(5))
         #expect(cluster.areTrusted(HashSlot.all))
-        #expect(cluster.violations.prefix(3).isEmpty)
     }
 
     @Test("A slot that is being moved is used, and not trusted until 2 s after the last redirection")
@@ -90,7 +86,6 @@ struct ClusterTopologyRedirectionTests {
         #expect(cluster.trusted[6])
         cluster.advance(.milliseconds(600))
         #expect(cluster.trusted[7])
-        #expect(cluster.violations.prefix(3).isEmpty)
     }
 
     @Test("A slot is moved to a server that has none yet: it is connected to")
@@ -107,16 +102,10 @@ struct ClusterTopologyRedirectionTests {
     func unknownTarget() {
         var cluster = ModelCluster.ready()
         cluster.advance(.seconds(40))
-        func redirect(by port: Int) -> [ClusterTopology.Action] {
-            cluster.topology.redirected(7, toUnknownBy: ModelCluster.address(port), now: cluster.now)
-        }
-        for other in [2, 9] {
-            let actions = redirect(by: other)
-            #expect(actions.isEmpty)
-        }
         cluster.forgetActions()
-        let first = redirect(by: 1)
-        cluster.perform(first)
+        for other in [2, 9] { cluster.movedToUnknown(7, by: other) }
+        #expect(cluster.actions.isEmpty)
+        cluster.movedToUnknown(7, by: 1)
         #expect(cluster.actions == [.distrust([7..<8])])
         #expect(cluster.port(of: 7) == 1 && cluster.trusted[6])
         cluster.advance(.milliseconds(100))
@@ -127,14 +116,11 @@ struct ClusterTopologyRedirectionTests {
         #expect(!cluster.trusted[7])
         cluster.advance(.seconds(1))
         #expect(cluster.trusted[7])
-        let second = redirect(by: 1)
-        cluster.perform(second)
-        cluster.report(
-            [(0..<7, 1), (7..<8, 2), (8..<5_461, 1), (ModelCluster.second, 2), (ModelCluster.third, 3)], by: 1, 2, 3)
+        cluster.movedToUnknown(7, by: 1)
+        cluster.report(ModelCluster.moved(7..<8, to: 2), by: 1, 2, 3)
         cluster.advance(.milliseconds(500))
         #expect(cluster.port(of: 7) == 2)
         #expect(cluster.trusted[7])
-        #expect(cluster.violations.prefix(3).isEmpty)
     }
 
     @Test("A redirection asks all primaries soon")
@@ -167,7 +153,6 @@ struct ClusterTopologyRedirectionTests {
         #expect(cluster.port(of: 7) == 1)
         let areTrusted = cluster.areTrusted(HashSlot.all)
         #expect(areTrusted)
-        #expect(cluster.violations.prefix(3).isEmpty)
     }
 
     @Test("One redirected slot does not confirm the other slots of its target, and is used when these are confirmed")
@@ -183,13 +168,11 @@ struct ClusterTopologyRedirectionTests {
         #expect(cluster.routes[7] == .wait)
         #expect(cluster.routes[6_000] == .inDoubt)
         #expect(!cluster.trusted[6_000])
-        let moved = [(0..<7, 1), (7..<8, 2), (8..<5_461, 1), (5_461..<10_923, 2), (10_923..<16_384, 3)]
-        cluster.report(moved, by: 1, 2, 3)
+        cluster.report(ModelCluster.moved(7..<8, to: 2), by: 1, 2, 3)
         cluster.advance(.seconds(4))
         #expect(cluster.port(of: 7) == 2)
         let areTrusted = cluster.areTrusted(HashSlot.all)
         #expect(areTrusted)
-        #expect(cluster.violations.prefix(3).isEmpty)
     }
 
     @Test("Redirections to ever new servers are bounded")

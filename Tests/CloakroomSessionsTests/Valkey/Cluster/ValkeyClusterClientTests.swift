@@ -1,7 +1,6 @@
 import CloakroomCore
 import NIOCore
 import NIOPosix
-import Synchronization
 import TestSupport
 import Testing
 
@@ -11,24 +10,7 @@ import Testing
 @Suite("The client of a cluster", .timeLimit(.minutes(3)))
 struct ValkeyClusterClientTests {
     private static let slotOfC = Int(HashSlot.slot(of: "c"))
-
-    private func withCluster(
-        topology: ValkeyConfiguration.Topology = .cluster, timeout: Duration = .milliseconds(500),
-        failover: (any ValkeyFailoverDelegate)? = nil, hasReplicas: Bool = false, durabilityLog: DurabilityLog? = nil,
-        _ body: (ScriptedCluster) async throws -> Void
-    ) async throws {
-        let cluster = try await ScriptedCluster(
-            topology: topology, timeout: timeout, failover: failover, hasReplicas: hasReplicas,
-            durabilityLog: durabilityLog)
-        do {
-            try await cluster.isUp()
-            try await body(cluster)
-        } catch {
-            await cluster.stop()
-            throw error
-        }
-        await cluster.stop()
-    }
+    private static let timeout = Duration.milliseconds(500)
 
     @Test(
         "Commands are sent to the servers of their slots, and the replies are in their order",
@@ -36,7 +18,7 @@ struct ValkeyClusterClientTests {
             ValkeyConfiguration.Topology.cluster, .auto,
         ])
     func routing(_ topology: ValkeyConfiguration.Topology) async throws {
-        try await withCluster(topology: topology) { cluster in
+        try await ScriptedCluster.with(topology: topology, timeout: Self.timeout) { cluster in
             let keys = ["b", "a", "c", "b", "a"]
             let replies = await cluster.client.send(keys.map { ValkeyCommand("GET", key: $0) })
             let ports = [0, 2, 1, 0, 2].map { RESPValue.integer(Int64(cluster.nodes[$0].port)) }
@@ -49,7 +31,7 @@ struct ValkeyClusterClientTests {
 
     @Test("MOVED: the command is sent to the other server, and so are the next ones; the slot was not trusted before")
     func moved() async throws {
-        try await withCluster { cluster in
+        try await ScriptedCluster.with(timeout: Self.timeout) { cluster in
             let (old, new) = (cluster.nodes[1], cluster.nodes[2])
             let before = cluster.trust.events.count
             old.reply(to: "GET", "-MOVED \(Self.slotOfC) 127.0.0.1:\(new.port)")
@@ -70,7 +52,7 @@ struct ValkeyClusterClientTests {
 
     @Test("ASK: only this command is sent to the other server, after ASKING, and the slot is not trusted")
     func ask() async throws {
-        try await withCluster { cluster in
+        try await ScriptedCluster.with(timeout: Self.timeout) { cluster in
             let (old, new) = (cluster.nodes[1], cluster.nodes[2])
             old.reply(to: "GET", "-ASK \(Self.slotOfC) 127.0.0.1:\(new.port)")
             #expect(await cluster.port("c") == Int64(new.port))
@@ -83,26 +65,28 @@ struct ValkeyClusterClientTests {
 
     @Test("ASK for a durable write: the server that is receiving the slot confirms it, with ASKING directly before it")
     func askDurableConfirmed() async throws {
-        let (unconfirmed, log) = (UnconfirmedCount(), RecordedLog())
-        let callbacks = SessionStoreCallbacks(onUnconfirmedWrites: { unconfirmed.add($0) })
-        try await withCluster(hasReplicas: true, durabilityLog: DurabilityLog(log.logger, callbacks)) { cluster in
+        let (unconfirmed, log) = (Recorded<Int>(), RecordedLog())
+        let callbacks = SessionStoreCallbacks(onUnconfirmedWrites: { unconfirmed.append($0) })
+        try await ScriptedCluster.with(
+            timeout: Self.timeout, hasReplicas: true, durabilityLog: DurabilityLog(log.logger, callbacks)
+        ) { cluster in
             let (old, new) = (cluster.nodes[1], cluster.nodes[2])
             try await eventually("writes of the third server wait for its replica") {
                 _ = await cluster.client.send([ValkeyCommand("SET", key: "a", "1")], isDurable: true)
                 return new.count(of: "WAIT") > 0
             }
-            let (before, counted) = (new.commands.count, unconfirmed.value)
+            let (before, counted) = (new.commands.count, unconfirmed.sum)
             old.reply(to: "SET", "-ASK \(Self.slotOfC) 127.0.0.1:\(new.port)")
             let reply = await cluster.client.send([ValkeyCommand("SET", key: "c", "1")], isDurable: true)
             #expect(reply == [.success(.integer(Int64(new.port)))])
             let sent = Array(new.commands.dropFirst(before))
             #expect(sent.map { $0[0] } == ["ASKING", "SET", "WAIT"])
-            #expect(unconfirmed.value == counted)
+            #expect(unconfirmed.sum == counted)
             // Without a replica it is one unconfirmed write, not two.
             new.reply(to: "WAIT", ":0")
             old.reply(to: "SET", "-ASK \(Self.slotOfC) 127.0.0.1:\(new.port)")
             _ = await cluster.client.send([ValkeyCommand("SET", key: "c", "1")], isDurable: true)
-            #expect(unconfirmed.value == counted + 1)
+            #expect(unconfirmed.sum == counted + 1)
         }
     }
 
@@ -110,15 +94,16 @@ struct ValkeyClusterClientTests {
         "ASK for a durable write to a server without replicas: the write is counted as unconfirmed"
     )
     func askDurable() async throws {
-        let (unconfirmed, log) = (UnconfirmedCount(), RecordedLog())
-        let callbacks = SessionStoreCallbacks(onUnconfirmedWrites: { unconfirmed.add($0) })
-        try await withCluster(durabilityLog: DurabilityLog(log.logger, callbacks)) { cluster in
+        let (unconfirmed, log) = (Recorded<Int>(), RecordedLog())
+        let callbacks = SessionStoreCallbacks(onUnconfirmedWrites: { unconfirmed.append($0) })
+        try await ScriptedCluster.with(timeout: Self.timeout, durabilityLog: DurabilityLog(log.logger, callbacks)) {
+            cluster in
             let (old, new) = (cluster.nodes[1], cluster.nodes[2])
             old.reply(to: "SET", "-ASK \(Self.slotOfC) 127.0.0.1:\(new.port)")
             let reply = await cluster.client.send([ValkeyCommand("SET", key: "c", "1")], isDurable: true)
             #expect(reply == [.success(.integer(Int64(new.port)))])
             #expect(new.commands == [["ASKING"], ["SET", "c", "1"]])
-            #expect(unconfirmed.value == 1)
+            #expect(unconfirmed.sum == 1)
         }
     }
 
@@ -128,7 +113,7 @@ struct ValkeyClusterClientTests {
             "-TRYAGAIN Multiple keys request during rehashing of slot", "-CLUSTERDOWN The cluster is down",
         ])
     func again(_ error: String) async throws {
-        try await withCluster { cluster in
+        try await ScriptedCluster.with(timeout: Self.timeout) { cluster in
             let node = cluster.nodes[1]
             node.reply(to: "GET", error, error)
             #expect(await cluster.port("c") == Int64(node.port))
@@ -148,26 +133,9 @@ struct ValkeyClusterClientTests {
         }
     }
 
-    @Test("Servers that redirect in circles: the command fails after a limited number of attempts")
-    func circle() async throws {
-        try await withCluster { cluster in
-            let (a, b) = (cluster.nodes[1], cluster.nodes[2])
-            for _ in 0..<100 {
-                a.reply(to: "GET", "-MOVED \(Self.slotOfC) 127.0.0.1:\(b.port)")
-                b.reply(to: "GET", "-MOVED \(Self.slotOfC) 127.0.0.1:\(a.port)")
-            }
-            guard case .failure(.rejected(let error)) = await cluster.get("c") else {
-                Issue.record("the command did not fail")
-                return
-            }
-            #expect(error.code == "MOVED")
-            #expect(a.count(of: "GET") + b.count(of: "GET") <= RedirectedCommands.maximumAttempts)
-        }
-    }
-
     @Test("Another error is a result, and the command is not sent again")
     func otherErrors() async throws {
-        try await withCluster { cluster in
+        try await ScriptedCluster.with(timeout: Self.timeout) { cluster in
             for error in ["-WRONGTYPE x", "-OOM x", "-MOVED nonsense", "-NOSCRIPT x", "-CROSSSLOT x"] {
                 let before = cluster.nodes[1].count(of: "GET")
                 cluster.nodes[1].reply(to: "GET", error)
@@ -179,7 +147,7 @@ struct ValkeyClusterClientTests {
 
     @Test("A lost connection: pending commands fail once the slots are not trusted, and are never sent again")
     func lost() async throws {
-        try await withCluster(failover: RecordingFailover()) { cluster in
+        try await ScriptedCluster.with(timeout: Self.timeout, failover: RecordingFailover()) { cluster in
             await cluster.nodes[1].disconnect()
             try await eventually("the slots are not trusted") { !cluster.trust.areTrusted(5_461..<10_923) }
             #expect(cluster.trust.areTrusted(0..<5_461))
@@ -193,7 +161,7 @@ struct ValkeyClusterClientTests {
     @Test("A replaced server: what was lost is written before other commands are sent and slots are trusted")
     func failover() async throws {
         let failover = RecordingFailover()
-        try await withCluster(failover: failover) { cluster in
+        try await ScriptedCluster.with(timeout: Self.timeout, failover: failover) { cluster in
             let new = try await ScriptedNode()
             let rows = [(0..<5_461, cluster.nodes[0]), (5_461..<10_923, new), (10_923..<16_384, cluster.nodes[2])]
             for node in [cluster.nodes[0], cluster.nodes[2], new] { node.setSlots(rows) }
@@ -209,31 +177,15 @@ struct ValkeyClusterClientTests {
 
     @Test("Pushes of all servers are forwarded")
     func pushes() async throws {
-        try await withCluster { cluster in
+        try await ScriptedCluster.with(timeout: Self.timeout) { cluster in
             for node in cluster.nodes { node.push(">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n") }
             try await eventually("the pushes arrive") { cluster.trust.events.count { $0 == .pushed } == 3 }
         }
     }
 
-    @Test(
-        "A hostile reply to CLUSTER SLOTS ends the connection, and nothing else",
-        arguments: [
-            "*1\r\n*3\r\n:0\r\n:99999\r\n*2\r\n$1\r\na\r\n:1\r\n", "*1\r\n_\r\n", "+OK\r\n",
-        ])
-    func hostile(_ reply: String) async throws {
-        try await withCluster { cluster in
-            cluster.nodes[2].setSlots(raw: reply)
-            try await eventually("the reason is logged") {
-                !cluster.log.lines("reason", "protocol_error").isEmpty
-            }
-            #expect(await cluster.port("b") == Int64(cluster.nodes[0].port))
-            #expect(await cluster.port("c") == Int64(cluster.nodes[1].port))
-        }
-    }
-
     @Test("The servers are not asked for the topology by commands")
     func questions() async throws {
-        try await withCluster { cluster in
+        try await ScriptedCluster.with(timeout: Self.timeout) { cluster in
             let before = cluster.nodes[0].count(of: "CLUSTER")
             let start = ContinuousClock.now
             for _ in 0..<500 { _ = await cluster.get("b") }
@@ -244,24 +196,17 @@ struct ValkeyClusterClientTests {
     }
 }
 
-/// Counts unconfirmed writes.
-private final class UnconfirmedCount: Sendable {
-    private let count = Mutex(0)
-    var value: Int { count.withLock { $0 } }
-    func add(_ count: Int) { self.count.withLock { $0 += count } }
-}
-
 /// Writes one key again.
 private final class RecordingFailover: ValkeyFailoverDelegate {
-    private let recorded = Mutex<[[Range<Int>]]>([])
+    private let recorded = Recorded<[Range<Int>]>()
 
-    var slots: [[Range<Int>]] { recorded.withLock { $0 } }
+    var slots: [[Range<Int>]] { recorded.all }
 
     func serverReplaced(
         _ slots: [Range<Int>],
         send: @escaping @Sendable ([ValkeyCommand]) async -> [Result<RESPValue, ValkeyCommandError>]
     ) async {
-        recorded.withLock { $0.append(slots) }
+        recorded.append(slots)
         _ = await send([ValkeyCommand("SET", key: "c", "again")])
     }
 }

@@ -1,5 +1,4 @@
 import NIOCore
-import NIOEmbedded
 import TestSupport
 import Testing
 
@@ -9,44 +8,22 @@ import Testing
 /// What one server may send on a connection.
 @Suite("A hostile server on one connection", .timeLimit(.minutes(3)))
 struct HostileServerTests {
-    /// A ready connection on a loop whose clock the test drives, and what it reports to the session cache.
+    /// A ready connection, and what it reports to the session cache.
     private struct Connection {
-        let channel = EmbeddedChannel()
-        let handler: ValkeyConnectionHandler
         let changes = RecordingChangeDelegate()
-        private let closed: NIOLoopBoundBox<ValkeyDisconnectReason?>
+        let link: EmbeddedConnection
 
         init() throws {
-            let promise = channel.embeddedEventLoop.makePromise(of: ValkeyDisconnectReason.self)
-            let closed = NIOLoopBoundBox<ValkeyDisconnectReason?>(nil, eventLoop: channel.eventLoop)
-            promise.futureResult.whenSuccess { closed.value = $0 }
-            self.closed = closed
-            handler = ValkeyConnectionHandler(timeout: .milliseconds(200), disconnectCodes: [], closed: promise)
-            try channel.pipeline.syncOperations.addHandler(handler)
-            try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
             let forwarder = InvalidationForwarder(keys: ValkeyKeys(prefix: "p"), changes: changes)
-            #expect(handler.activate(to: Events(forwarder: forwarder)))
+            link = try EmbeddedConnection(delegate: Events(forwarder: forwarder))
         }
 
-        var loss: ValkeyDisconnectReason? {
-            channel.embeddedEventLoop.run()
-            return closed.value
-        }
-
-        func receive(_ text: String) throws {
-            try channel.writeInbound(ByteBuffer(string: text))
-        }
+        var loss: ValkeyDisconnectReason? { link.loss }
+        func receive(_ text: String) throws { try link.receive(text) }
 
         /// Sends a command, and returns its result after a step.
         func reply(_ step: () throws -> Void) async throws -> Result<RESPValue, ValkeyCommandError>? {
-            var failure: (any Error)?
-            let replies = await withCheckedContinuation { continuation in
-                handler.send([ValkeyCommand("GET", key: "k")], to: PipelinedReplies(count: 1, continuation))
-                do { try step() } catch { failure = error }
-                handler.close(.closed)
-            }
-            if let failure { throw failure }
-            return replies.first
+            try await link.replies(["GET"], step).first
         }
     }
 
@@ -70,7 +47,7 @@ struct HostileServerTests {
         "What exceeds a limit of RESP ends the connection before it has arrived: cached data is not trusted, and the command fails",
         arguments: [
             "$16777217\r\n", "$9223372036854775807\r\n", "$-2\r\n", "*1000001\r\n", "%500001\r\n", "!65537\r\n",
-            ">2\r\n+invalidate\r\n*1000000\r\n", String(repeating: "*1\r\n", count: 17),
+            "x", ">2\r\n+invalidate\r\n*1000000\r\n", String(repeating: "*1\r\n", count: 17),
             "+" + String(repeating: "a", count: 65_537),
         ])
     func limits(_ text: String) async throws {
@@ -141,11 +118,11 @@ struct HostileServerTests {
         let push = String(repeating: Self.invalidation(["p:{0000000000000001}:session"]), count: 50)
         let reply = try await connection.reply {
             for _ in 0..<19 {
-                connection.channel.embeddedEventLoop.advanceTime(by: .milliseconds(10))
+                connection.link.advance(.milliseconds(10))
                 #expect(connection.loss == nil)
                 try connection.receive(push)
             }
-            connection.channel.embeddedEventLoop.advanceTime(by: .milliseconds(10))
+            connection.link.advance(.milliseconds(10))
             #expect(connection.loss == .timedOut)
         }
         #expect(reply == .failure(.disconnected))

@@ -1,68 +1,14 @@
 import NIOCore
-import NIOEmbedded
 import Testing
 
 @testable import CloakroomSessions
 
 @Suite("The Valkey connection handler", .timeLimit(.minutes(3)))
 struct ValkeyConnectionHandlerTests {
-    /// A connection on a loop whose clock the test drives.
-    private struct Connection {
-        let channel = EmbeddedChannel()
-        let handler: ValkeyConnectionHandler
-        let closed: EventLoopFuture<ValkeyDisconnectReason>
-
-        init(timeout: TimeAmount = .milliseconds(200)) throws {
-            let promise = channel.embeddedEventLoop.makePromise(of: ValkeyDisconnectReason.self)
-            closed = promise.futureResult
-            handler = ValkeyConnectionHandler(timeout: timeout, disconnectCodes: ["READONLY"], closed: promise)
-            try channel.pipeline.syncOperations.addHandler(handler)
-            try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
-        }
-
-        /// The disconnect reason, if the connection has ended.
-        var loss: ValkeyDisconnectReason? {
-            get throws {
-                var loss: ValkeyDisconnectReason?
-                let box = NIOLoopBoundBox<ValkeyDisconnectReason?>(nil, eventLoop: channel.eventLoop)
-                closed.whenSuccess { box.value = $0 }
-                channel.embeddedEventLoop.run()
-                loss = box.value
-                return loss
-            }
-        }
-
-        /// All bytes sent since the last call.
-        func sent() throws -> String {
-            channel.embeddedEventLoop.run()
-            var text = ""
-            while let buffer = try channel.readOutbound(as: ByteBuffer.self) { text += String(buffer: buffer) }
-            return text
-        }
-
-        func receive(_ text: String) throws {
-            try channel.writeInbound(ByteBuffer(string: text))
-        }
-    }
-
-    private func replies(
-        _ names: [String], _ connection: Connection, _ then: () throws -> Void
-    ) async throws -> [Result<RESPValue, ValkeyCommandError>] {
-        var failure: (any Error)?
-        let replies = await withCheckedContinuation { continuation in
-            let batch = PipelinedReplies(count: names.count, continuation)
-            connection.handler.send(names.map { ValkeyCommand($0) }, to: batch)
-            do { try then() } catch { failure = error }
-            connection.handler.close(.closed)
-        }
-        if let failure { throw failure }
-        return replies
-    }
-
     @Test("Commands are sent immediately, and replies arrive in order, with pushes in between")
     func order() async throws {
-        let connection = try Connection()
-        let replies = try await replies(["A", "B"], connection) {
+        let connection = try EmbeddedConnection()
+        let replies = try await connection.replies(["A", "B"]) {
             #expect(try connection.sent() == "*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n")
             try connection.receive("+a\r\n>2\r\n+invalidate\r\n_\r\n-ERR b\r\n")
         }
@@ -71,64 +17,56 @@ struct ValkeyConnectionHandlerTests {
 
     @Test("The oldest command's deadline ends the connection, and all pending commands fail")
     func deadline() async throws {
-        let connection = try Connection()
-        let replies = try await replies(["A", "B"], connection) {
-            connection.channel.embeddedEventLoop.advanceTime(by: .milliseconds(150))
+        let connection = try EmbeddedConnection()
+        let replies = try await connection.replies(["A", "B"]) {
+            connection.advance(.milliseconds(150))
             try connection.receive("+a\r\n")
-            connection.channel.embeddedEventLoop.advanceTime(by: .milliseconds(49))
-            #expect(try connection.loss == nil)
-            connection.channel.embeddedEventLoop.advanceTime(by: .milliseconds(1))
-            #expect(try connection.loss == .timedOut)
+            connection.advance(.milliseconds(49))
+            #expect(connection.loss == nil)
+            connection.advance(.milliseconds(1))
+            #expect(connection.loss == .timedOut)
         }
         #expect(replies == [.success(.simple("a")), .failure(.disconnected)])
     }
 
     @Test("An idle connection sends a ping every 500 ms, and is closed without a reply")
     func heartbeat() throws {
-        let connection = try Connection(timeout: .seconds(20))
-        #expect(connection.handler.activate(to: IgnoringDelegate()))
+        let connection = try EmbeddedConnection(timeout: .seconds(20), delegate: IgnoringDelegate())
         let ping = "*1\r\n$4\r\nPING\r\n"
         for _ in 0..<3 {
-            connection.channel.embeddedEventLoop.advanceTime(by: .milliseconds(499))
+            connection.advance(.milliseconds(499))
             #expect(try connection.sent() == "")
-            connection.channel.embeddedEventLoop.advanceTime(by: .milliseconds(1))
+            connection.advance(.milliseconds(1))
             #expect(try connection.sent() == ping)
             try connection.receive("+PONG\r\n")
         }
-        connection.channel.embeddedEventLoop.advanceTime(by: .milliseconds(500))
+        connection.advance(.milliseconds(500))
         #expect(try connection.sent() == ping)
-        connection.channel.embeddedEventLoop.advanceTime(by: .milliseconds(19_999))
-        #expect(try connection.loss == nil)
-        connection.channel.embeddedEventLoop.advanceTime(by: .milliseconds(1))
-        #expect(try connection.loss == .timedOut)
+        connection.advance(.milliseconds(19_999))
+        #expect(connection.loss == nil)
+        connection.advance(.milliseconds(1))
+        #expect(connection.loss == .timedOut)
         #expect(try connection.sent() == "")
-    }
-
-    @Test("An unexpected reply and malformed RESP are protocol errors", arguments: ["+OK\r\n", "x"])
-    func broken(_ text: String) throws {
-        let connection = try Connection()
-        try connection.receive(text)
-        #expect(try connection.loss == .protocolError)
     }
 
     @Test("An error that identifies an unusable server is reported, and ends the connection")
     func unfit() async throws {
-        let connection = try Connection()
-        let replies = try await replies(["A", "B"], connection) {
+        let connection = try EmbeddedConnection()
+        let replies = try await connection.replies(["A", "B"]) {
             try connection.receive("-READONLY You can't write\r\n+OK\r\n")
-            #expect(try connection.loss == .notPrimary(code: "READONLY"))
+            #expect(connection.loss == .notPrimary(code: "READONLY"))
         }
         #expect(replies == [.failure(.rejected(RESPError(line: "READONLY x"))), .failure(.disconnected)])
     }
 
     @Test("After the end nothing is sent; the number of pending commands is limited")
     func bounds() async throws {
-        let connection = try Connection()
+        let connection = try EmbeddedConnection()
         connection.handler.close(.closed)
-        #expect(try await replies(["A"], connection) {} == [.failure(.notConnected)])
-        let other = try Connection()
+        #expect(try await connection.replies(["A"]) {} == [.failure(.notConnected)])
+        let other = try EmbeddedConnection()
         let many = Array(repeating: "A", count: PendingCommands.maximumCount + 1)
-        let rejected = try await replies(many, other) { _ = try other.sent() }
+        let rejected = try await other.replies(many) { _ = try other.sent() }
         #expect(rejected.allSatisfy { $0 == .failure(.overloaded) })
     }
 

@@ -1,6 +1,5 @@
 import NIOCore
 import NIOPosix
-import Synchronization
 import TestSupport
 import Testing
 
@@ -14,7 +13,7 @@ struct DurableWriterTests {
         let writer: DurableWriter
         let link: ValkeyConnection
         let log: RecordedLog
-        let unconfirmed: Counter
+        let unconfirmed: Recorded<Int>
 
         func set(_ key: String) async -> Bool {
             await writer.send([ValkeyCommand("SET", .text(key), "1")]) == [.success(.simple("OK"))]
@@ -23,12 +22,6 @@ struct DurableWriterTests {
         func logged(_ message: String) async throws {
             try await eventually(message) { !log.lines("message", message).isEmpty }
         }
-    }
-
-    private final class Counter: Sendable {
-        private let value = Mutex(0)
-        var count: Int { value.withLock { $0 } }
-        func add(_ count: Int) { value.withLock { $0 += count } }
     }
 
     private static func connection(to server: RedisServer) async throws(ValkeyDisconnectReason) -> ValkeyConnection {
@@ -44,14 +37,14 @@ struct DurableWriterTests {
         reportInterval: Duration = .milliseconds(50), isConnecting: Bool = true,
         _ body: (Running) async throws -> Void
     ) async throws {
-        let (log, counter) = (RecordedLog(), Counter())
+        let (log, unconfirmed) = (RecordedLog(), Recorded<Int>())
         let link = try await Self.connection(to: server)
         let writer = DurableWriter(
             DurableWriter.Options(
                 replicas: 1, replicationTimeout: replicationTimeout, timeout: .seconds(10),
                 reportInterval: reportInterval),
             link: link,
-            log: DurabilityLog(log.logger, SessionStoreCallbacks(onUnconfirmedWrites: { counter.add($0) }))
+            log: DurabilityLog(log.logger, SessionStoreCallbacks(onUnconfirmedWrites: { unconfirmed.append($0) }))
         ) { () async throws(ValkeyDisconnectReason) in
             guard isConnecting else { throw .unreachable }
             return try await Self.connection(to: server)
@@ -61,7 +54,7 @@ struct DurableWriterTests {
             running.cancel()
             link.close(.closed)
         }
-        try await body(Running(writer: writer, link: link, log: log, unconfirmed: counter))
+        try await body(Running(writer: writer, link: link, log: log, unconfirmed: unconfirmed))
     }
 
     /// Starts a primary and a replica, and waits until the primary counts the replica as connected: a writer asks for
@@ -91,7 +84,7 @@ struct DurableWriterTests {
                     let value = try await replica.ask("GET", .text("key\(number)"))
                     #expect(value.text == "1")
                 }
-                #expect(running.unconfirmed.count == 0)
+                #expect(running.unconfirmed.sum == 0)
             }
         }
     }
@@ -111,7 +104,7 @@ struct DurableWriterTests {
                     return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
                 }
                 #expect(right == 2_000)
-                #expect(running.unconfirmed.count == 0)
+                #expect(running.unconfirmed.sum == 0)
                 let statistics = try await primary.ask("INFO", "commandstats").text ?? ""
                 let waits = statistics.split(separator: "cmdstat_wait:calls=").dropFirst().first.flatMap {
                     Int($0.prefix { $0.isNumber })
@@ -134,11 +127,11 @@ struct DurableWriterTests {
                     let began = ContinuousClock.now
                     #expect(await running.set("key\(number)"))
                     #expect(ContinuousClock.now - began >= .milliseconds(200))
-                    #expect(running.unconfirmed.count == number)
+                    #expect(running.unconfirmed.sum == number)
                 }
                 #expect(running.writer.awaitedReplicas == 0)
                 #expect(await running.set("key4"))
-                #expect(running.unconfirmed.count == 4)
+                #expect(running.unconfirmed.sum == 4)
                 let lines = running.log.lines("message", "session store replicas did not confirm a write in time")
                 #expect(lines.count == 1)
                 #expect(lines.first?["confirmed"] == "0")
@@ -154,14 +147,14 @@ struct DurableWriterTests {
                 try await running.logged("session store has no connected replica")
                 #expect(running.writer.awaitedReplicas == 0)
                 for number in 1...3 { #expect(await running.set("key\(number)")) }
-                #expect(running.unconfirmed.count == 3)
+                #expect(running.unconfirmed.sum == 3)
                 let options = RedisServer.Options(configuration: ["replicaof 127.0.0.1 \(primary.port)"])
                 try await withRedis(options) { replica in
                     try await running.logged("session store has a connected replica again")
                     #expect(running.writer.awaitedReplicas == 1)
                     #expect(await running.set("key4"))
                     #expect(try await replica.ask("EXISTS", "key4") == .integer(1))
-                    #expect(running.unconfirmed.count == 3)
+                    #expect(running.unconfirmed.sum == 3)
                 }
                 #expect(running.log.lines("message", "session store has no connected replica").count == 1)
             }
@@ -194,7 +187,7 @@ struct DurableWriterTests {
                 #expect(await running.set("key1"))
                 #expect(running.writer.awaitedReplicas == 0)
                 #expect(await running.set("key2"))
-                #expect(running.unconfirmed.count == 2)
+                #expect(running.unconfirmed.sum == 2)
                 let lines = running.log.lines("command", "WAIT")
                 #expect(lines.count == 1)
                 #expect(lines.first?["reason"] == "noperm")
@@ -209,7 +202,7 @@ struct DurableWriterTests {
             try await withWriter(server, isConnecting: false) { running in
                 try await running.logged("session store accepts no second connection")
                 #expect(await running.set("key1"))
-                #expect(running.unconfirmed.count == 1)
+                #expect(running.unconfirmed.sum == 1)
             }
         }
     }

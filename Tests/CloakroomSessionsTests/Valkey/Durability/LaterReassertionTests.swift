@@ -13,8 +13,7 @@ struct LaterReassertionTests {
 
     @Test("Rule 24: what a server without its replicas rejects counts here, and is repeated as soon as it accepts it")
     func noReplicas() async throws {
-        try await withRedis { server in
-            let gateway = try await Replica.up(server)
+        try await withReplica { gateway, server in
             let (store, changes) = (gateway.records, gateway.changes)
             let (ended, saved, index) = (SessionID(1), SessionID(2), RecordIndex.account(8))
             let (mark, time) = (MarkKey(.usedLogin, hash: 1), Timestamp(milliseconds: 0))
@@ -45,10 +44,7 @@ struct LaterReassertionTests {
             } while ContinuousClock.now - since < .seconds(2)
             #expect(try await server.ask("EXISTS", .text(store.keys.session(ended))) == .integer(1))
             #expect(try await store.lease(ended, for: .seconds(30), now: Self.start) == .notFound)
-            guard case .record(let record) = try await store.read(SessionID(3)) else {
-                Issue.record("no record")
-                return
-            }
+            let record = try #require(try await store.read(SessionID(3)).record)
             let cutoff = try #require(try await store.cutoffs([index], now: Self.start).first ?? nil)
             #expect(cutoff.ends(record, in: index))
             #expect(try await store.latestMark([mark], now: Self.start) == time)
@@ -68,7 +64,6 @@ struct LaterReassertionTests {
             try await eventually("the end is logged") { !gateway.log.lines("message", message).isEmpty }
             // All over the same connection.
             #expect(changes.count(.up) == 2)
-            await gateway.stop()
         }
     }
 
@@ -78,10 +73,7 @@ struct LaterReassertionTests {
         _ body: (WriteJournal, SessionID, ScriptedNode, ScriptedCluster, Task<Void, Never>) async throws -> Void
     ) async throws {
         let (journal, keys, log) = (WriteJournal(), ValkeyKeys(prefix: "p"), RecordedLog())
-        let id = try #require(
-            (UInt64(1)...10_000).map { SessionID($0) }.first {
-                Self.slots.contains(Int(HashSlot.slot(of: keys.session($0))))
-            })
+        let id = try keys.id(in: Self.slots)
         journal.ended(id, reason: .revoked)
         let reassertion = WriteReassertion(
             journal: journal, keys: keys, log: DurabilityLog(log.logger, SessionStoreCallbacks()))
@@ -90,7 +82,13 @@ struct LaterReassertionTests {
             await reassertion.repeatUntilAccepted(over: cluster.client, RecordingChangeDelegate())
         }
         let new = try await ScriptedNode()
-        do {
+        try await stopping {
+            repeating.cancel()
+            // Ends what the repetition waits for.
+            await cluster.stop()
+            await repeating.value
+            await new.stop()
+        } after: {
             try await cluster.isUp()
             #expect(journal.end(of: id) == nil)
             for _ in 0..<1_000 { new.reply(to: "EVALSHA", line) }
@@ -100,16 +98,7 @@ struct LaterReassertionTests {
             try await eventually("the new server is used") { await cluster.port("c") == Int64(new.port) }
             try await cluster.isUp()
             try await body(journal, id, new, cluster, repeating)
-        } catch {
-            repeating.cancel()
-            await new.stop()
-            await cluster.stop()
-            throw error
         }
-        repeating.cancel()
-        await repeating.value
-        await cluster.stop()
-        await new.stop()
     }
 
     @Test(
@@ -198,8 +187,7 @@ struct LaterReassertionTests {
 
     @Test("A cutoff whose time is unknown is neither in effect nor absent until the server has it")
     func requestedCutoff() async throws {
-        try await withRedis { server in
-            let gateway = try await Replica.up(server)
+        try await withReplica { gateway, server in
             let store = gateway.records
             let key = store.keys.cutoff(.account(7))
             store.journal.cutoffRequested(
@@ -216,7 +204,6 @@ struct LaterReassertionTests {
             try await eventually("it is repeated") { store.journal.unrepeated.isEmpty }
             let cutoff = try await store.cutoffs([.account(7)], now: Self.start).first ?? nil
             #expect(cutoff?.request != nil)
-            await gateway.stop()
         }
     }
 

@@ -6,14 +6,9 @@ import Testing
 
 @Suite("The birth of a session that another gateway has saved", .timeLimit(.minutes(3)))
 struct ReinsertedBirthTests {
-    private func stored(_ id: SessionID, _ store: ValkeyRecordStore) async throws -> SessionRecord? {
-        if case .record(let record) = try await store.read(id, now: Sample.start) { record } else { nil }
-    }
-
     @Test("A record that was lost has its birth again, also if only the gateway that refreshed it inserts it again")
     func refreshedElsewhere() async throws {
-        try await withRedis { server in
-            let (a, b) = (try await Replica.up(server), try await Replica.up(server))
+        try await withReplicas { a, b, server in
             let stores = [a, b].map { replica in
                 SealedSessionStore(replica.records, configuration: Sample.configuration, secrets: Sample.secrets)
             }
@@ -21,7 +16,7 @@ struct ReinsertedBirthTests {
             var new = Sample.new(Sample.provenance())
             new.user = UserProfile(json: new.user.json, account: new.user.account, name: Sample.account(3))
             let (ticket, session) = try await stores[0].create(new, now: Sample.start)
-            let birth = try #require(try await stored(session.id, b.records)).birth
+            let birth = try #require(try await b.records.read(session.id).record).birth
             #expect(birth.account != nil && birth.name != nil && birth.provider != nil)
 
             // The second gateway refreshes the tokens, and then the user.
@@ -34,7 +29,7 @@ struct ReinsertedBirthTests {
             for order in [[b, a], [a, b]] {
                 try await server.ask("FLUSHALL")
                 for gateway in order { try await WriteReassertionTests().reassert(gateway.records, on: server) }
-                let again = try #require(try await stored(session.id, a.records))
+                let again = try #require(try await a.records.read(session.id).record)
                 #expect(again.version == 2)
                 #expect(again.birth == birth)
             }
@@ -44,11 +39,9 @@ struct ReinsertedBirthTests {
             #expect(last.session?.version == 3)
             try await server.ask("FLUSHALL")
             try await WriteReassertionTests().reassert(b.records, on: server)
-            let again = try #require(try await stored(session.id, a.records))
+            let again = try #require(try await a.records.read(session.id).record)
             #expect(again.version == 3)
             #expect(again.birth == birth)
-            await a.stop()
-            await b.stop()
         }
     }
 

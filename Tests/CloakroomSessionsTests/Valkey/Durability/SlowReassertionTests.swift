@@ -17,25 +17,18 @@ struct SlowReassertionTests {
         _ body: (WriteJournal, ScriptedCluster, RecordingChangeDelegate, RecordedLog) async throws -> Void
     ) async throws {
         let (journal, keys, log) = (WriteJournal(), ValkeyKeys(prefix: "p"), RecordedLog())
-        func id(in slots: Range<Int>) throws -> SessionID {
-            try #require(
-                (UInt64(1)...10_000).map { SessionID($0) }.first {
-                    slots.contains(Int(HashSlot.slot(of: keys.session($0))))
-                })
-        }
-        let ids = [try id(in: 0..<5_461), try id(in: Self.slots)]
+        let ids = [try keys.id(in: 0..<5_461), try keys.id(in: Self.slots)]
         let reassertion = WriteReassertion(
             journal: journal, keys: keys, log: DurabilityLog(log.logger, SessionStoreCallbacks()))
         let cluster = try await ScriptedCluster(timeout: .seconds(30), failover: reassertion)
         let changes = RecordingChangeDelegate()
         let repeating = Task { await reassertion.repeatUntilAccepted(over: cluster.client, changes) }
-        func stop() async {
+        try await stopping {
             repeating.cancel()
             // Ends the connection to the server that hangs.
             await cluster.stop()
             await repeating.value
-        }
-        do {
+        } after: {
             try await cluster.isUp()
             if hasRecord {
                 journal.saved(JournaledRecord(.sample(ids[0].value), lifetime: .seconds(900), fields: []))
@@ -49,11 +42,7 @@ struct SlowReassertionTests {
                 [HashSlot.all], journal.willRepeat([HashSlot.all]),
                 unwritten: Set(ids.map { HashSlot.slot(of: keys.session($0)) }))
             try await body(journal, cluster, changes, log)
-        } catch {
-            await stop()
-            throw error
         }
-        await stop()
     }
 
     @Test("Rule 24: a server that hangs delays no repetition at another one, and gets one at a time")

@@ -1,5 +1,4 @@
 import NIOPosix
-import Synchronization
 import TestSupport
 import Testing
 
@@ -16,12 +15,6 @@ struct WaitingWritesTests {
 
     private let keys = ValkeyKeys(prefix: "p")
     private let start = ContinuousClock.now
-
-    private final class Counter: Sendable {
-        private let count = Atomic(0)
-        var value: Int { count.load(ordering: .relaxed) }
-        func add(_ number: Int) { count.add(number, ordering: .relaxed) }
-    }
 
     private func slot(_ number: UInt64) -> UInt16 { HashSlot.slot(of: keys.session(SessionID(number))) }
 
@@ -53,8 +46,8 @@ struct WaitingWritesTests {
 
     @Test("Rule 24: writes of other slots do not displace an end that waits for its server, however many and old")
     func otherSlots() {
-        let counter = Counter()
-        let journal = journal { counter.add($0) }
+        let displaced = Recorded<Int>()
+        let journal = journal { displaced.append($0) }
         let later = start + WriteJournal.lifetime * 3
         journal.ended(SessionID(1), reason: .revoked, now: start)
         fail(journal, [slot(1)])
@@ -67,23 +60,23 @@ struct WaitingWritesTests {
         }
         #expect(journal.entries(in: [Int(slot(1))..<(Int(slot(1)) + 1)], now: later).count == 1)
         #expect(journal.entries(now: later).count == 4)
-        #expect(counter.value == 0)
+        #expect(displaced.sum == 0)
         // Those of other slots are not kept beyond their age.
         #expect(ended(journal, at: later + WriteJournal.lifetime) == [1])
     }
 
     @Test("An end that is displaced while it waits is counted, the oldest first, and memory stays bounded")
     func bounds() {
-        let counter = Counter()
-        let journal = journal { counter.add($0) }
+        let displaced = Recorded<Int>()
+        let journal = journal { displaced.append($0) }
         fail(journal, Set(0..<UInt16(HashSlot.count)))
         for number in UInt64(1)...6 { journal.ended(SessionID(number), reason: .revoked, now: start) }
         #expect(ended(journal) == [1, 2, 3, 4, 5, 6])
-        #expect(counter.value == 0)
+        #expect(displaced.sum == 0)
         for number in UInt64(7)...100 {
             journal.ended(SessionID(number), reason: .revoked, now: start)
             #expect(ended(journal) == Array((number - 5)...number))
-            #expect(counter.value == Int(number) - 6)
+            #expect(displaced.sum == Int(number) - 6)
         }
         #expect(journal.end(of: SessionID(94)) == nil)
         #expect(journal.end(of: SessionID(95)) == .revoked)
@@ -91,8 +84,8 @@ struct WaitingWritesTests {
 
     @Test("Ends that do not wait, or are replaced, or are too old, are not counted as displaced")
     func notDisplaced() {
-        let counter = Counter()
-        let journal = journal { counter.add($0) }
+        let displaced = Recorded<Int>()
+        let journal = journal { displaced.append($0) }
         for number in UInt64(1)...20 { journal.ended(SessionID(number), reason: .revoked, now: start) }
         #expect(ended(journal) == [18, 19, 20])
         fail(journal, [slot(20)])
@@ -102,13 +95,13 @@ struct WaitingWritesTests {
         fail(journal, [slot(30)])
         journal.saved(
             JournaledRecord(.sample(31), lifetime: .seconds(900), fields: []), now: start + WriteJournal.lifetime)
-        #expect(counter.value == 0)
+        #expect(displaced.sum == 0)
     }
 
     @Test("A record that is displaced before its time while its slot, or that of its index, waits is counted")
     func records() {
-        let counter = Counter()
-        let journal = journal { counter.add($0) }
+        let displaced = Recorded<Int>()
+        let journal = journal { displaced.append($0) }
         func save(_ number: UInt64) {
             journal.saved(
                 JournaledRecord(.sample(number), lifetime: .seconds(900), fields: [], indexes: ["i\(number)"]),
@@ -117,7 +110,7 @@ struct WaitingWritesTests {
         for number in UInt64(1)...3 { save(number) }
         fail(journal, [slot(1), HashSlot.slot(of: "i2")])
         for number in UInt64(4)...6 { save(number) }
-        #expect(counter.value == 2)
+        #expect(displaced.sum == 2)
         // Records are never kept for longer: another gateway's end may be forgotten by then.
         fail(journal, Set(0..<UInt16(HashSlot.count)))
         #expect(journal.entries(now: start + WriteJournal.lifetime).isEmpty)
@@ -125,8 +118,8 @@ struct WaitingWritesTests {
 
     @Test("Ends that have waited are the first to be displaced when their server has them, and leave nothing behind")
     func released() {
-        let counter = Counter()
-        let journal = journal { counter.add($0) }
+        let displaced = Recorded<Int>()
+        let journal = journal { displaced.append($0) }
         fail(journal, Set(0..<UInt16(HashSlot.count)))
         for number in UInt64(1)...6 { journal.ended(SessionID(number), reason: .revoked, now: start) }
         succeed(journal)
@@ -146,7 +139,7 @@ struct WaitingWritesTests {
             #expect(ended(journal).count == 3)
         }
         // Only what waited and was displaced then.
-        #expect(counter.value == 50 * 3)
+        #expect(displaced.sum == 50 * 3)
     }
 
     @Test("A table drops the places of values that have waited")
@@ -280,7 +273,11 @@ struct WaitingWritesTests {
             for node in cluster.nodes { node.dropReplies(to: "EVALSHA") }
             try await eventually("they are accepted") { journal.unrepeated.isEmpty }
         }
-        do {
+        try await stopping {
+            repeating.cancel()
+            await repeating.value
+            await cluster.stop()
+        } after: {
             try await cluster.isUp()
             try await setCutoffs("c", 16)
             try await eventually("it ends with a warning") {
@@ -293,14 +290,7 @@ struct WaitingWritesTests {
                 !recorded.lines("message", Self.complete).isEmpty
             }
             #expect(recorded.lines("reason", "displaced").count == 2)
-        } catch {
-            repeating.cancel()
-            await cluster.stop()
-            throw error
         }
-        repeating.cancel()
-        await repeating.value
-        await cluster.stop()
     }
 
     @Test("A store logs what its journal displaces")

@@ -8,6 +8,19 @@ extension WriteJournal {
     convenience init() { self.init(keys: ValkeyKeys(prefix: "p")) }
 }
 
+extension JournaledWrite {
+    var record: JournaledRecord? { if case .record(let record) = self { record } else { nil } }
+    var cutoff: JournaledCutoff? { if case .cutoff(let cutoff) = self { cutoff } else { nil } }
+}
+
+extension ValkeyKeys {
+    /// A session whose keys are in these slots.
+    func id(in slots: Range<Int>) throws -> SessionID {
+        try #require(
+            (UInt64(1)...10_000).map { SessionID($0) }.first { slots.contains(Int(HashSlot.slot(of: session($0)))) })
+    }
+}
+
 @Suite("The journal of recent writes")
 struct WriteJournalTests {
     private let start = ContinuousClock.now
@@ -90,20 +103,14 @@ struct WriteJournalTests {
         journal.saved(record(1, version: 3), now: start)
         journal.saved(record(1, version: 2), now: start)
         #expect(contents(journal) == ["record 1 3"])
-        guard case .record(let kept)? = journal.entries(now: start).first?.write else {
-            Issue.record("no record")
-            return
-        }
+        let kept = try #require(journal.entries(now: start).first?.write.record)
         #expect(kept.fence == 3)
         #expect(kept.indexes == ["index"])
         #expect(kept.indexLifetime == .seconds(1_000))
         #expect("\(kept.insertedFields)" == "\(["b", "7"] as [ValkeyCommand.Part])")
         // Again: what only the insertion has written is not lost.
         journal.saved(record(1, version: 4), now: start)
-        guard case .record(let later)? = journal.entries(now: start).first?.write else {
-            Issue.record("no record")
-            return
-        }
+        let later = try #require(journal.entries(now: start).first?.write.record)
         #expect("\(later.insertedFields)" == "\(kept.insertedFields)")
     }
 
@@ -151,32 +158,9 @@ struct WriteJournalTests {
             ])
     }
 
-    @Test("An end whose server may have been replaced before its reply arrives has an unknown result, and is kept")
-    func repeatedMeanwhile() async throws {
-        try await withValkeyStore { records, server in
-            let record = SessionRecord.sample()
-            let isInserted = try await records.insert(record)
-            #expect(isInserted)
-            server.freeze()
-            let removal = Task {
-                try await records.remove(record.id, reason: .revoked, condition: nil, now: SessionRecord.start)
-            }
-            try await Task.sleep(for: .milliseconds(500))
-            // As when another server takes over.
-            records.journal.serverReplaced([HashSlot.all])
-            let repeated = records.journal.entries().count
-            server.thaw()
-            let result = await removal.result
-            #expect(repeated == 1)
-            #expect(throws: SessionStoreError(.unavailable)) { try result.get() }
-            #expect(contents(records.journal) == ["end \(record.id.value) revoked"])
-        }
-    }
-
     @Test("Rule 24: an end whose result is unknown is kept, unless its session only seems idle")
     func unknownEnd() async throws {
-        try await withRedis { server in
-            let replica = try await Replica.up(ValkeyConfiguration(addresses: [server.address], timeout: .seconds(2)))
+        try await withReplica(configure: { $0.timeout = .seconds(2) }) { replica, server in
             let records = replica.records
             for number in UInt64(1)...2 {
                 let isInserted = try await records.insert(.sample(number))
@@ -196,49 +180,66 @@ struct WriteJournalTests {
             server.thaw()
             for result in results { #expect(throws: SessionStoreError(.unavailable)) { try result.get() } }
             #expect(contents(records.journal) == ["end 1 signed_out", "record 2 1"])
-            await replica.stop()
         }
     }
 
-    @Test("A lease whose server may have been replaced before its reply arrives is released, and was not acquired")
-    func leaseRepeatedMeanwhile() async throws {
-        try await withValkeyStore { records, server in
-            let (id, now) = (SessionID(1), SessionRecord.start)
-            let isInserted = try await records.insert(.sample())
-            #expect(isInserted)
-            server.freeze()
-            let attempt = Task { try await records.lease(id, for: .seconds(30), now: now) }
-            try await Task.sleep(for: .milliseconds(500))
-            records.journal.serverReplaced([HashSlot.all])
-            server.thaw()
-            let result = await attempt.result
-            #expect(throws: SessionStoreError(.unavailable)) { try result.get() }
-            #expect(contents(records.journal) == ["record 1 1"])
-            // Without waiting until it expires.
-            #expect(try await records.lease(id, for: .seconds(30), now: now) == .acquired(RefreshLease(fence: 2)))
-        }
+    /// An operation on the session 1 whose server may have been replaced before its reply arrives.
+    struct UnknownWrite: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        /// Whether the session has had a lease before, with the fence 1.
+        var wasLeased = false
+        let operation: @Sendable (ValkeyRecordStore) async throws -> Void
+        /// What the journal has afterwards.
+        let kept: [String]
+        /// The fence of a lease that is acquired directly after that.
+        var nextFence: UInt64?
     }
+
+    private static let unknownWrites = [
+        UnknownWrite(
+            testDescription: "an end is kept",
+            operation: {
+                _ = try await $0.remove(SessionID(1), reason: .revoked, condition: nil, now: SessionRecord.start)
+            }, kept: ["end 1 revoked"]),
+        UnknownWrite(
+            testDescription: "a save without a lease is kept",
+            operation: { _ = try await $0.replace(.sample(version: 2), fence: nil, now: SessionRecord.start) },
+            kept: ["record 1 2"]),
+        UnknownWrite(
+            testDescription: "a save with a lease is kept", wasLeased: true,
+            operation: { _ = try await $0.replace(.sample(version: 2), fence: 1, now: SessionRecord.start) },
+            kept: ["record 1 2"]),
+        UnknownWrite(
+            testDescription: "a lease is released, and was not acquired",
+            operation: { _ = try await $0.lease(SessionID(1), for: .seconds(30), now: SessionRecord.start) },
+            kept: ["record 1 1"], nextFence: 2),
+    ]
 
     @Test(
-        "A save whose server may have been replaced before its reply arrives has an unknown result, and is kept",
-        arguments: [nil, 1])
-    func saveRepeatedMeanwhile(fence: UInt64?) async throws {
+        "A write whose server may have been replaced before its reply arrives has an unknown result",
+        arguments: unknownWrites)
+    func replacedMeanwhile(_ write: UnknownWrite) async throws {
         try await withValkeyStore { records, server in
             let (id, now) = (SessionID(1), SessionRecord.start)
-            let isInserted = try await records.insert(.sample())
-            #expect(isInserted)
-            if let fence {
+            #expect(try await records.insert(.sample()))
+            if write.wasLeased {
                 #expect(try await records.lease(id, for: .seconds(30), now: now).lease != nil)
-                try await records.release(id, fence: fence)
+                try await records.release(id, fence: 1)
             }
             server.freeze()
-            let save = Task { try await records.replace(.sample(version: 2), fence: fence, now: now) }
+            let attempt = Task { try await write.operation(records) }
             try await Task.sleep(for: .milliseconds(500))
+            // As when another server takes over.
             records.journal.serverReplaced([HashSlot.all])
+            let repeated = records.journal.entries().count
             server.thaw()
-            let result = await save.result
+            let result = await attempt.result
+            #expect(repeated == 1)
             #expect(throws: SessionStoreError(.unavailable)) { try result.get() }
-            #expect(contents(records.journal) == ["record 1 2"])
+            #expect(contents(records.journal) == write.kept)
+            guard let fence = write.nextFence else { return }
+            // Without waiting until the first one expires.
+            #expect(try await records.lease(id, for: .seconds(30), now: now) == .acquired(RefreshLease(fence: fence)))
         }
     }
 
@@ -265,10 +266,7 @@ struct WriteJournalTests {
                 now: start)
         }
         #expect(contents(journal).first == "mark 1 9")
-        guard case .cutoff(let cutoff)? = journal.entries(now: start).last?.write else {
-            Issue.record("no cutoff")
-            return
-        }
+        let cutoff = try #require(journal.entries(now: start).last?.write.cutoff)
         #expect(cutoff.time == 20)
         #expect(cutoff.createdBefore == 7)
         #expect(JournaledCutoff(key: "c", stored: "x - -", lifetime: .seconds(9)) == nil)

@@ -95,6 +95,12 @@ final class RedisServer: Sendable {
         }
     }
 
+    /// For how many milliseconds the server keeps a key; negative if it is missing or kept without end.
+    func lifetime(of key: String) async throws -> Int64 {
+        guard case .integer(let time) = try await ask("PTTL", .text(key)) else { throw ValkeyCommandError.disconnected }
+        return time
+    }
+
     private func connected<Value: Sendable>(
         _ body: (ValkeyConnection) async throws -> Value
     ) async throws -> Value {
@@ -127,12 +133,9 @@ func withRedis<Value>(
     _ body: (RedisServer) async throws -> Value
 ) async throws -> Value {
     let server = try await RedisServer(options, port: port)
-    do {
-        let value = try await body(server)
+    return try await stopping {
         await server.kill()
-        return value
-    } catch {
-        await server.kill()
-        throw error
+    } after: {
+        try await body(server)
     }
 }

@@ -40,13 +40,41 @@ struct ValkeyFixture: RecordStoreFixture {
     }
 }
 
+/// Runs a test with a connected gateway and its server.
+/// - Parameter configure: Changes the gateway's configuration.
+func withReplica(
+    _ options: RedisServer.Options = RedisServer.Options(), configure: (inout ValkeyConfiguration) -> Void = { _ in },
+    _ body: (Replica, RedisServer) async throws -> Void
+) async throws {
+    try await withRedis(options) { server in
+        var configuration = ValkeyConfiguration(addresses: [server.address], timeout: .seconds(10))
+        configure(&configuration)
+        let replica = try await Replica.up(configuration)
+        try await stopping {
+            await replica.stop()
+        } after: {
+            try await body(replica, server)
+        }
+    }
+}
+
+/// Runs a test with two gateways on one server.
+func withReplicas(
+    _ options: RedisServer.Options = RedisServer.Options(), _ body: (Replica, Replica, RedisServer) async throws -> Void
+) async throws {
+    try await withReplica(options) { one, server in
+        let other = try await Replica.up(server)
+        try await stopping {
+            await other.stop()
+        } after: {
+            try await body(one, other, server)
+        }
+    }
+}
+
 /// Runs a test with a connected store and its server.
 func withValkeyStore(_ body: (ValkeyRecordStore, RedisServer) async throws -> Void) async throws {
-    try await withRedis { server in
-        let replica = try await Replica.up(server)
-        try await body(replica.records, server)
-        await replica.stop()
-    }
+    try await withReplica { try await body($0.records, $1) }
 }
 
 /// A store that is connected already. Running it delivers change notifications.

@@ -1,5 +1,6 @@
 import CloakroomCore
 import NIOCore
+import Testing
 
 @testable import CloakroomSessions
 
@@ -18,6 +19,12 @@ struct ModelCluster {
     /// The slots of three primaries, the servers 1, 2 and 3.
     static let (first, second, third) = (0..<5_461, 5_461..<10_923, 10_923..<16_384)
     static let thirds = [(first, 1), (second, 2), (third, 3)]
+    /// Slots of the server 1 have moved to another one.
+    static func moved(_ slots: Range<Int>, to port: Int) -> [(Range<Int>, Int)] {
+        [(0..<slots.lowerBound, 1), (slots, port), (slots.upperBound..<5_461, 1), (second, 2), (third, 3)]
+            .filter { !$0.0.isEmpty }
+    }
+
     /// The server 4 has replaced the server 1.
     static let afterFailover = [(first, 4), (second, 2), (third, 3)]
 
@@ -31,8 +38,9 @@ struct ModelCluster {
     /// Whether restorations are completed at once.
     var restores = true
     private(set) var restorations: [(number: UInt32, slots: [Range<Int>], port: Int)] = []
-    /// Violations of the order: a slot whose route changed while it was trusted, or that is trusted without a link.
-    private(set) var violations: [String] = []
+    /// Whether the order was violated: a slot whose route changed while it was trusted, or that is trusted without a
+    /// link. The first violation is an issue of the test.
+    private var isViolated = false
 
     private var replies = CircularBuffer<ClusterTopology.Action>()
 
@@ -84,7 +92,7 @@ struct ModelCluster {
             case .distrust(let slots): for slot in slots.joined() { trusted[slot] = false }
             case .route(let slots, let destination):
                 for slot in slots.joined() {
-                    if trusted[slot], routes[slot] != destination { violations.append("route of trusted \(slot)") }
+                    if trusted[slot], routes[slot] != destination { violated("route of trusted \(slot)") }
                     routes[slot] = destination
                 }
             case .restore(let number, let slots, let address):
@@ -93,14 +101,19 @@ struct ModelCluster {
             case .trust(let slots, _):
                 for slot in slots.joined() {
                     guard case .link(let address) = routes[slot], links.contains(address.port) else {
-                        violations.append("trust without a link for \(slot)")
+                        violated("trust without a link for \(slot)")
                         continue
                     }
-                    if trusted[slot] { violations.append("\(slot) is trusted twice") }
+                    if trusted[slot] { violated("\(slot) is trusted twice") }
                     trusted[slot] = true
                 }
             }
         }
+    }
+
+    private mutating func violated(_ text: String) {
+        if !isViolated { Issue.record("\(text)") }
+        isViolated = true
     }
 
     private mutating func connect(_ port: Int) {
@@ -161,8 +174,17 @@ struct ModelCluster {
         perform(topology.moved(slot, to: Self.address(to), by: Self.address(by), now: now))
     }
 
+    /// A server redirects to one whose name it does not know.
+    mutating func movedToUnknown(_ slot: Int, by: Int) {
+        perform(topology.redirected(slot, toUnknownBy: Self.address(by), now: now))
+    }
+
     mutating func asking(_ slot: Int, to: Int, by: Int) {
         perform(topology.asking(slot, to: Self.address(to), by: Self.address(by), now: now))
+    }
+
+    mutating func restored(_ number: UInt32) {
+        perform(topology.restored(number, now: now))
     }
 
     mutating func forgetActions() {

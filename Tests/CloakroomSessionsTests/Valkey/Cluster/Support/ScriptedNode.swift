@@ -177,6 +177,18 @@ final class ScriptedNode: Sendable {
     }
 }
 
+extension ScriptedNode {
+    /// Runs a test with a server of a mode.
+    static func with(mode: String = "cluster", _ test: (ScriptedNode) async throws -> Void) async throws {
+        let node = try await ScriptedNode(mode: mode)
+        try await stopping {
+            await node.stop()
+        } after: {
+            try await test(node)
+        }
+    }
+}
+
 /// Three servers that report a third of the slots each, and a client of them.
 struct ScriptedCluster: Sendable {
     let nodes: [ScriptedNode]
@@ -201,6 +213,23 @@ struct ScriptedCluster: Sendable {
         running = Task { [client, trust] in await client.run(trust, failover: failover) }
     }
 
+    /// Runs a test with a cluster all of whose slots are trusted.
+    static func with(
+        topology: ValkeyConfiguration.Topology = .cluster, timeout: Duration = .seconds(2),
+        failover: (any ValkeyFailoverDelegate)? = nil, hasReplicas: Bool = false, durabilityLog: DurabilityLog? = nil,
+        _ test: (ScriptedCluster) async throws -> Void
+    ) async throws {
+        let cluster = try await ScriptedCluster(
+            topology: topology, timeout: timeout, failover: failover, hasReplicas: hasReplicas,
+            durabilityLog: durabilityLog)
+        try await stopping {
+            await cluster.stop()
+        } after: {
+            try await cluster.isUp()
+            try await test(cluster)
+        }
+    }
+
     func isUp() async throws {
         try await eventually("all slots are trusted") { trust.areTrusted(HashSlot.all) }
     }
@@ -219,6 +248,13 @@ struct ScriptedCluster: Sendable {
     /// The port of the server that replied.
     func port(_ key: String) async -> Int64? {
         if case .success(.integer(let port)) = await get(key) { port } else { nil }
+    }
+}
+
+extension Result where Failure == ValkeyCommandError {
+    /// The error with which the server has rejected the command.
+    var rejection: RESPError? {
+        if case .failure(.rejected(let error)) = self { error } else { nil }
     }
 }
 
