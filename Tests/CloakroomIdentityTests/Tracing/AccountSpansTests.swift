@@ -71,7 +71,8 @@ struct AccountSpansTests {
     func secrecy() async throws {
         let ticket = try await Upstreams.withMock(tracer: spans.tracer) { _, client in
             let tested = AccountControllerFixture(upstream: client, tracer: spans.tracer)
-            let ticket = try #require(try await spans.request { await tested.signIn() }.result.ticket)
+            let signedIn = try await spans.request { await tested.signIn() }
+            let ticket = try #require(signedIn.result.ticket)
             _ = try await spans.request { await tested.signOut(ticket) }
             return ticket
         }
