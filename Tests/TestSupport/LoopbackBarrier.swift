@@ -6,10 +6,10 @@
 
 /// On a busy machine the kernel may deliver what was sent over loopback with a delay.
 package enum LoopbackBarrier {
-    /// Returns when no CPU has packets in its queue, or after 0.5 s. A thread that has moved to another CPU would overtake
+    /// Returns when no CPU has packets in its queue, or after 0.1 s. A thread that has moved to another CPU would overtake
     /// what it has sent.
     package static func waitForQueues() {
-        for _ in 0..<500 where hasQueuedPackets { usleep(1_000) }
+        for _ in 0..<100 where hasQueuedPackets { usleep(1_000) }
     }
 
     /// Returns when what this thread has sent over loopback before is delivered: sends a datagram to itself, which the
