@@ -9,7 +9,7 @@ package enum LoopbackBarrier {
     /// Returns when no CPU has packets in its queue, or after 0.1 s. A thread that has moved to another CPU would overtake
     /// what it has sent.
     package static func waitForQueues() {
-        for _ in 0..<100 where hasQueuedPackets { usleep(1_000) }
+        for _ in 0..<1_000 where hasQueuedPackets { usleep(100) }
     }
 
     /// Returns when what this thread has sent over loopback before is delivered: sends a datagram to itself, which the
