@@ -54,8 +54,11 @@ public enum RetryTargets: Sendable {
 public enum RetryDecision: Sendable, Equatable {
     /// Send it to a target that was not tried, at once. The tokens of the retry have been taken.
     case retryOther(RetryReason)
+    /// Send it on a new connection, at once, to any target: the target only ended a connection in order, so it did not
+    /// fail.
+    case retryFresh(RetryReason)
     /// Send it on a new connection, after a delay in nanoseconds. Targets that were tried may be selected again: none
-    /// of the others is usable, or the target only closed an idle connection.
+    /// of the others is usable.
     case retryAny(RetryReason, delay: UInt64)
     /// Pass the failure on; `reason` is `nil` if it is none of the failures after which requests are sent again.
     case pass(RetryObstacle, reason: RetryReason?)
@@ -133,11 +136,10 @@ public enum RetryDecision: Sendable, Equatable {
         let isFree = isFree(reason) || situation.isTargetWell && situation.sends <= 1
         guard isFree || budget.take() else { return .pass(.noBudget, reason: reason) }
         // A connection that was closed in order is no failure of the target.
-        if reason == .stale || situation.isTargetWell { return .retryAny(reason, delay: 0) }
+        if reason == .stale || situation.isTargetWell { return .retryFresh(reason) }
         if situation.targets == .other { return .retryOther(reason) }
         let delay = minDelay + ((random >> 32) * (maxDelay - minDelay)) >> 32
-        // Not 0, which is for connections that ended in order.
-        return .retryAny(reason, delay: max(1, min(delay, situation.remaining - minRemaining)))
+        return .retryAny(reason, delay: min(delay, situation.remaining - minRemaining))
     }
 
     /// Whether requests with a method are sent again for a reason, as far as the method decides: a target may have

@@ -82,12 +82,12 @@ extension Exchange {
         case .retryOther(let reason):
             countRetry(reason)
             lease(isFresh: false, now: now)
+        case .retryFresh(let reason):
+            countRetry(reason)
+            attempts.connectionEnded()
+            lease(isFresh: true, now: now)
         case .retryAny(let reason, let delay):
             countRetry(reason)
-            guard delay > 0 else {
-                attempts.connectionEnded()
-                return lease(isFresh: true, now: now)
-            }
             // The only target may be used again.
             attempts.failed = .none
             downstream?.setDeadline(.max)

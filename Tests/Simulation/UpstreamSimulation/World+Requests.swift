@@ -250,6 +250,7 @@ extension World {
         situation.targets = hasOther(than: request.tried) ? .other : .tried
         switch RetryDecision.decide(situation, scenario.retry, budget: board.budget, random: random.next()) {
         case .retryOther: attempt(index)
+        case .retryFresh: push(.retry, index, generation: request.generation, at: now)
         case .retryAny(_, let delay):
             push(.retry, index, generation: request.generation, at: now + delay)
         case .pass: end(index, ending)
