@@ -236,6 +236,13 @@ extension GatewayServer {
         await running.withLock { $0?.loops }?.tick()
     }
 
+    /// Number of connections accepted since the start.
+    package func acceptedConnections() async -> Int {
+        guard let loops = running.withLock({ $0?.loops }) else { return 0 }
+        let loop = loops.any
+        return (try? await loop.submit { loops.context(of: loop)?.connectionLimit?.accepted ?? 0 }.get()) ?? 0
+    }
+
     /// Status of the upstreams, in the order of the current configuration.
     public func upstreamStatus() -> [UpstreamStatus] {
         let now = time.now()
