@@ -1,6 +1,90 @@
 import CloakroomCore
 
-/// Deletion of expired rows.
+/// Clears expired rows in the background.
+extension SQLiteRecordStore {
+    /// The number of rows deleted per transaction; other operations run in between.
+    private static let clearedAtOnce = 500
+
+    /// Deletes expired rows of all tables in one transaction, repeated while there may be more. After a failure those of
+    /// each table get transactions of their own: a damaged page of one must not keep the rows of the others.
+    func clear(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async throws(SessionStoreError) {
+        let now = now()
+        guard try await connector.read({ db in try db.hasRowsToForget(now: now) }) else { return }
+        do throws(SessionStoreError) {
+            var forgotten = Database.ExpiryResult(isMore: true)
+            while forgotten.isMore, !Task.isCancelled {
+                forgotten = try await expired(changes) { db in
+                    try db.deleteExpiredRows(now: now, idleTimeout: idleTimeout, limit: Self.clearedAtOnce)
+                }
+            }
+        } catch {
+            try await clearByTable(changes, idleTimeout: idleTimeout, now: now)
+        }
+    }
+
+    private func clearByTable(
+        _ changes: any RecordChangeDelegate, idleTimeout: Duration, now: Timestamp
+    ) async throws(SessionStoreError) {
+        var failure: SessionStoreError?
+        do throws(SessionStoreError) {
+            try await clearSessions(changes, idleTimeout: idleTimeout, now: now)
+        } catch {
+            failure = error
+        }
+        for (table, key) in Database.expiringTables {
+            do throws(SessionStoreError) {
+                while try await connector.write(
+                    .relaxed,
+                    { db in
+                        try db.deleteExpiredRows(of: table, key: key, now: now, limit: Self.clearedAtOnce)
+                    }), !Task.isCancelled
+                {}
+            } catch {
+                failure = error
+            }
+        }
+        try await connector.write(.relaxed) { db in try db.forgetChanges(now: now) }
+        if let failure { throw failure }
+    }
+
+    private func clearSessions(
+        _ changes: any RecordChangeDelegate, idleTimeout: Duration, now: Timestamp
+    ) async throws(SessionStoreError) {
+        var forgotten = Database.ExpiryResult(isMore: true)
+        while forgotten.isMore, !Task.isCancelled {
+            do throws(SessionStoreError) {
+                forgotten = try await expired(changes) { db in
+                    try db.deleteExpiredSessions(now: now, idleTimeout: idleTimeout, limit: Self.clearedAtOnce)
+                }
+            } catch {
+                // One of them may be damaged: the others are deleted one by one.
+                let ids = try await connector.read { db in
+                    try db.expiredSessions(now: now, limit: Self.clearedAtOnce)
+                }
+                for id in ids {
+                    _ = try? await expired(changes) { db in
+                        try db.deleteExpiredSession(id, now: now, idleTimeout: idleTimeout)
+                    }
+                }
+                throw error
+            }
+        }
+    }
+
+    /// Deletes expired sessions, and reports them.
+    private func expired(
+        _ changes: any RecordChangeDelegate, _ body: @escaping @Sendable (Database) throws -> Database.ExpiryResult
+    ) async throws(SessionStoreError) -> Database.ExpiryResult {
+        let (forgotten, tally) = try await connector.write(.relaxed) { db in (try body(db), try db.sessionCount()) }
+        noteTally(tally)
+        if forgotten.idle + forgotten.absolute > 0 {
+            changes.expired(idle: forgotten.idle, absolute: forgotten.absolute)
+        }
+        return forgotten
+    }
+}
+
+/// Deletion of expired rows, each in the caller's transaction.
 extension Database {
     struct ExpiryResult: Sendable {
         var idle = 0
@@ -26,6 +110,16 @@ extension Database {
                 OR (SELECT at FROM change ORDER BY number LIMIT 1) <= ?2
             """, [time, Self.lastOutdatedChange(now: now).milliseconds])
         return response?.integer(0) == 1
+    }
+
+    /// Deletes at most `limit` expired rows of each table, and outdated changes.
+    func deleteExpiredRows(now: Timestamp, idleTimeout: Duration, limit: Int) throws -> ExpiryResult {
+        var forgotten = try deleteExpiredSessions(now: now, idleTimeout: idleTimeout, limit: limit)
+        for (table, key) in Self.expiringTables {
+            if try deleteExpiredRows(of: table, key: key, now: now, limit: limit) { forgotten.isMore = true }
+        }
+        try forgetChanges(now: now)
+        return forgotten
     }
 
     /// Deletes at most `limit` expired sessions, all in the caller's transaction: of several processes, only one counts

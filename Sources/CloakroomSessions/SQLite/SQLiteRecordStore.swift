@@ -233,8 +233,6 @@ extension SQLiteRecordStore {
     /// The maximum delay until a change of another process is noticed.
     private static let pollInterval = Duration.milliseconds(50)
     private static let clearInterval = Duration.seconds(1)
-    /// The number of rows deleted per transaction; other operations run in between.
-    private static let clearedAtOnce = 500
     /// If the write-ahead log has more pages than this, all operations wait until it is checkpointed. That happens only
     /// with permanently active readers.
     private static let maxWALPages = 16_384
@@ -308,69 +306,6 @@ extension SQLiteRecordStore {
             changes = try self.watch.poll(db)
             sessionCount = try db.sessionCount()
         }
-    }
-
-    /// Deletes expired rows, those of each table in transactions of their own: a damaged page of one must not keep the
-    /// rows of the others.
-    private func clear(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async throws(SessionStoreError) {
-        let now = now()
-        guard try await connector.read({ db in try db.hasRowsToForget(now: now) }) else { return }
-        var failure: SessionStoreError?
-        do throws(SessionStoreError) {
-            try await clearSessions(changes, idleTimeout: idleTimeout, now: now)
-        } catch {
-            failure = error
-        }
-        for (table, key) in Database.expiringTables {
-            do throws(SessionStoreError) {
-                while try await connector.write(
-                    .relaxed,
-                    { db in
-                        try db.deleteExpiredRows(of: table, key: key, now: now, limit: Self.clearedAtOnce)
-                    }), !Task.isCancelled
-                {}
-            } catch {
-                failure = error
-            }
-        }
-        try await connector.write(.relaxed) { db in try db.forgetChanges(now: now) }
-        if let failure { throw failure }
-    }
-
-    private func clearSessions(
-        _ changes: any RecordChangeDelegate, idleTimeout: Duration, now: Timestamp
-    ) async throws(SessionStoreError) {
-        var forgotten = Database.ExpiryResult(isMore: true)
-        while forgotten.isMore, !Task.isCancelled {
-            do throws(SessionStoreError) {
-                forgotten = try await expired(changes) { db in
-                    try db.deleteExpiredSessions(now: now, idleTimeout: idleTimeout, limit: Self.clearedAtOnce)
-                }
-            } catch {
-                // One of them may be damaged: the others are deleted one by one.
-                let ids = try await connector.read { db in
-                    try db.expiredSessions(now: now, limit: Self.clearedAtOnce)
-                }
-                for id in ids {
-                    _ = try? await expired(changes) { db in
-                        try db.deleteExpiredSession(id, now: now, idleTimeout: idleTimeout)
-                    }
-                }
-                throw error
-            }
-        }
-    }
-
-    /// Deletes expired sessions, and reports them.
-    private func expired(
-        _ changes: any RecordChangeDelegate, _ body: @escaping @Sendable (Database) throws -> Database.ExpiryResult
-    ) async throws(SessionStoreError) -> Database.ExpiryResult {
-        let (forgotten, tally) = try await connector.write(.relaxed) { db in (try body(db), try db.sessionCount()) }
-        noteTally(tally)
-        if forgotten.idle + forgotten.absolute > 0 {
-            changes.expired(idle: forgotten.idle, absolute: forgotten.absolute)
-        }
-        return forgotten
     }
 
     /// Checkpoints the log, so that it restarts instead of growing: here, where no request waits for it.

@@ -121,16 +121,17 @@ extension SealedSessionStore {
         of hashes: [UInt64], by rule: SurplusRule, now: Timestamp
     ) async -> [Result<RecordSurplus, SessionStoreError>] {
         typealias Found = Result<RecordSurplus, SessionStoreError>
-        let results = await withTaskGroup(of: (Int, Found).self) { [records] group in
-            for (index, hash) in hashes.enumerated() {
-                group.addTask {
-                    do throws(SessionStoreError) {
-                        return (index, .success(try await records.surplus(of: hash, by: rule, now: now)))
-                    } catch {
-                        return (index, .failure(error))
-                    }
-                }
+        let find: @Sendable (UInt64) async -> Found = { [records] hash in
+            do throws(SessionStoreError) {
+                return .success(try await records.surplus(of: hash, by: rule, now: now))
+            } catch {
+                return .failure(error)
             }
+        }
+        // Usual: the user name is the account, and there is one key.
+        if hashes.count == 1 { return [await find(hashes[0])] }
+        let results = await withTaskGroup(of: (Int, Found).self) { group in
+            for (index, hash) in hashes.enumerated() { group.addTask { (index, await find(hash)) } }
             return await group.reduce(into: [Int: Found]()) { $0[$1.0] = $1.1 }
         }
         return hashes.indices.map { results[$0] ?? .success(.none) }

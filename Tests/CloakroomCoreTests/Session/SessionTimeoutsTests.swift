@@ -137,13 +137,12 @@ struct SessionTimeoutsTests {
         #expect(!timeouts.isTouchDue(lastUsedAt: last, now: first))
     }
 
-    @Test(
-        "report the reason of each end to the client",
-        arguments: [
-            (.signedOut, .revoked), (.replaced, .revoked), (.expiredIdle, .expiredIdle),
-            (.expiredAbsolute, .expiredAbsolute),
-        ] as [(SessionEndReason, UnauthorizedReason)])
-    func reasons(end: SessionEndReason, told: UnauthorizedReason) {
-        #expect(end.unauthorizedReason == told)
+    @Test("report the reason of each end to the client", arguments: SessionEndReason.allCases)
+    func reasons(end: SessionEndReason) {
+        let reported: [SessionEndReason: UnauthorizedReason] = [
+            .signedOut: .revoked, .replaced: .revoked, .expiredIdle: .expiredIdle, .expiredAbsolute: .expiredAbsolute,
+            .revoked: .revoked, .refreshRejected: .refreshRejected, .sourceRemoved: .revoked, .unreadable: .noSession,
+        ]
+        #expect(reported[end] == end.unauthorizedReason)
     }
 }

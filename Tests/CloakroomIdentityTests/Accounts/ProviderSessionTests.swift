@@ -12,16 +12,10 @@ struct ProviderSessionTests {
     private static let next = "https://id.example.com/logout?client_id=cloakroom"
     private static let continuation = "https://app.example.com/auth/logout"
 
-    private func signedIn(_ gateway: LoginEndpoints) async throws -> SessionTicket {
-        let browser = LoginBrowser(gateway)
-        _ = try await browser.signIn()
-        return try #require(browser.ticket)
-    }
-
     @Test("Identity rule 19: a sign-out ends the session, then revokes its tokens, then names where it continues")
     func signOut() async throws {
         gateway.provider.endSession(at: Self.next)
-        let ticket = try await signedIn(gateway)
+        let ticket = try await gateway.newSession()
         let response = await gateway.signOut(ticket)
         #expect(response.status == 200)
         #expect(response.json == #"{"next":"\#(Self.continuation)"}"#)
@@ -40,16 +34,16 @@ struct ProviderSessionTests {
     )
     func signOutHere() async throws {
         gateway.client.failRevoke(.unreachable)
-        #expect(await gateway.signOut(try await signedIn(gateway)).status == 204)
+        #expect(await gateway.signOut(try await gateway.newSession()).status == 204)
         gateway.provider.endSession(at: Self.next)
-        #expect(await gateway.signOut(try await signedIn(gateway)).status == 200)
+        #expect(await gateway.signOut(try await gateway.newSession()).status == 200)
         #expect(gateway.store.count == 0)
     }
 
     @Test("Identity rule 19: a sign-out that the store cannot execute does not continue at the provider")
     func storeDown() async throws {
         gateway.provider.endSession(at: Self.next)
-        let ticket = try await signedIn(gateway)
+        let ticket = try await gateway.newSession()
         gateway.store.fail(.end, .unavailable)
         #expect(await gateway.signOut(ticket) == AccountResponse(Problem(.storeUnavailable, retryAfter: 5)))
     }
@@ -69,7 +63,7 @@ struct ProviderSessionTests {
     @Test("A sign-out continues with a navigation: only a redirect has the ID token, and no script can read it")
     func continuation() async throws {
         gateway.provider.endSession(at: Self.next)
-        let response = await gateway.signOut(try await signedIn(gateway))
+        let response = await gateway.signOut(try await gateway.newSession())
         let cookie = try #require(response.values(of: "Set-Cookie").last)
         #expect(cookie.hasPrefix("__Host-cloakroom-login-out="))
         #expect(cookie.hasSuffix("; Path=/; HttpOnly; Secure; SameSite=Lax; Max-Age=60"))
@@ -94,7 +88,7 @@ struct ProviderSessionTests {
     @Test("Without its cookie, or after a minute, a sign-out ends here: no client chooses where it continues")
     func noContinuation() async throws {
         gateway.provider.endSession(at: Self.next)
-        let response = await gateway.signOut(try await signedIn(gateway))
+        let response = await gateway.signOut(try await gateway.newSession())
         #expect(await continued(gateway, after: response, at: LoginEndpoints.now + .seconds(61)).location == "/home")
         #expect(await continued(gateway, after: AccountResponse(status: 200)).location == "/home")
         for value in ["", "https://evil.example/", String(repeating: "A", count: 5_000)] {
@@ -117,7 +111,7 @@ struct ProviderSessionTests {
         gateway.provider.endSession(at: Self.next)
         for token in [nil, String(repeating: "a", count: 3_000)] {
             gateway.provider.state { $0.idToken = token.map { Secret($0) } }
-            let response = await gateway.signOut(try await signedIn(gateway))
+            let response = await gateway.signOut(try await gateway.newSession())
             #expect(response.json == #"{"next":"\#(Self.next)"}"#)
             #expect(response.values(of: "Set-Cookie").count == 1)
         }
@@ -138,9 +132,9 @@ struct ProviderSessionTests {
 
     @Test("A user lists and ends the sessions of the own account, of all identities with its issuer and of no other")
     func lists() async throws {
-        let tickets = [try await signedIn(gateway), try await signedIn(gateway)]
+        let tickets = [try await gateway.newSession(), try await gateway.newSession()]
         gateway.provider.state { $0.subject = "al" }
-        let other = try await signedIn(gateway)
+        let other = try await gateway.newSession()
         func call(_ endpoint: AccountEndpoint) async -> AccountResponse {
             await gateway.endpoints.respond(
                 AccountRequest(endpoint: endpoint, ticket: tickets[0], now: LoginEndpoints.now))

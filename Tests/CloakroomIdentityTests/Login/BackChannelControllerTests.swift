@@ -17,9 +17,7 @@ struct BackChannelControllerTests {
             $0.subject = subject
             $0.providerSession = sid
         }
-        let browser = LoginBrowser(gateway)
-        _ = try await browser.signIn(at: now)
-        return try #require(browser.ticket)
+        return try await gateway.newSession(at: now)
     }
 
     private func isActive(_ tickets: [SessionTicket]) async -> [Bool] {
@@ -235,13 +233,10 @@ struct LogoutDuringLoginTests {
             (.session(id: "sid-1", subject: "jo"), nil), (.subject("jo"), nil),
         ]
 
-    private let gateway: LoginEndpoints
     private let browser: LoginBrowser
+    private var gateway: LoginEndpoints { browser.gateway }
 
-    init() throws {
-        gateway = try LoginEndpoints()
-        browser = LoginBrowser(gateway)
-    }
+    init() throws { browser = LoginBrowser(try LoginEndpoints()) }
 
     @Test(
         "Identity rule 21: wins: before the callback, while the code is exchanged, and after the session was created",

@@ -5,13 +5,10 @@ import Testing
 
 @Suite("GET of callback below the accounts prefix")
 struct CallbackControllerTests {
-    private let gateway: LoginEndpoints
     private let browser: LoginBrowser
+    private var gateway: LoginEndpoints { browser.gateway }
 
-    init() throws {
-        gateway = try LoginEndpoints()
-        browser = LoginBrowser(gateway)
-    }
+    init() throws { browser = LoginBrowser(try LoginEndpoints()) }
 
     private static let tokens = ["canary-code", "canary-access", "canary-refresh", "canary-id-token"]
 

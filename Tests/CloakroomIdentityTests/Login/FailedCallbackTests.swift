@@ -5,13 +5,10 @@ import Testing
 
 @Suite("A callback that creates no session")
 struct FailedCallbackTests {
-    private let gateway: LoginEndpoints
     private let browser: LoginBrowser
+    private var gateway: LoginEndpoints { browser.gateway }
 
-    init() throws {
-        gateway = try LoginEndpoints()
-        browser = LoginBrowser(gateway)
-    }
+    init() throws { browser = LoginBrowser(try LoginEndpoints()) }
 
     @Test(
         "Identity rule 10: errors of the provider have a page each, which contains nothing of the provider",

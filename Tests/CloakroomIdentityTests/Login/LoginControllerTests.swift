@@ -5,13 +5,10 @@ import Testing
 
 @Suite("GET of login below the accounts prefix")
 struct LoginControllerTests {
-    private let gateway: LoginEndpoints
     private let browser: LoginBrowser
+    private var gateway: LoginEndpoints { browser.gateway }
 
-    init() throws {
-        gateway = try LoginEndpoints()
-        browser = LoginBrowser(gateway)
-    }
+    init() throws { browser = LoginBrowser(try LoginEndpoints()) }
 
     @Test("redirects to the default provider with a login cookie, and records that")
     func begins() async throws {

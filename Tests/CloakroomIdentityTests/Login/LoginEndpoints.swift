@@ -72,6 +72,13 @@ struct LoginEndpoints {
         return routes
     }
 
+    /// Signs the user of the provider in, in a browser of its own.
+    func newSession(at now: Timestamp = now) async throws -> SessionTicket {
+        let browser = LoginBrowser(self)
+        _ = try await browser.signIn(at: now)
+        return try #require(browser.ticket)
+    }
+
     /// Posts a logout token to the back-channel endpoint.
     func postLogout(
         _ body: String = "logout_token=a.b.c", name: String? = nil,
