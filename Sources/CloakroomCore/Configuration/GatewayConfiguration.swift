@@ -16,6 +16,8 @@ public struct GatewayConfiguration: Sendable, Equatable {
     public var upstreams: [UpstreamConfiguration] = []
     /// The routes, in the order of the file.
     public var routes: [Route] = []
+    /// The rate limits, in the order of the file, at most 32. ``limits`` and routes refer to them by name.
+    public var rateLimits: [RateLimit] = []
     /// The gateway's own endpoints for sign-in and sign-out.
     public var accounts = AccountsConfiguration()
     /// Sessions and their cookie.

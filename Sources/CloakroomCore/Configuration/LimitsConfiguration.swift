@@ -36,6 +36,13 @@ public struct LimitsConfiguration: Sendable, Equatable {
     public var inFlightPerAddress = 512
     /// The maximum number of requests in flight of one session, 0...1,000,000; beyond it 429. 0 is unlimited.
     public var inFlightPerSession = 128
+    /// The names of the rate limits, by address, that count every request but preflights and logout requests of
+    /// providers.
+    public var rate: [String] = []
+    /// The number of keys of all rate limits that are counted at a time, 1,024...16,777,216: 16 bytes each.
+    public var rateKeys = 65_536
+    /// When responses report rate limits.
+    public var rateFields: RateFields = .rejected
 }
 
 /// Timeouts. Each is more than zero and at most a day.

@@ -122,8 +122,8 @@ public enum IPAddress {
 /// The key that identifies a client for counting: an IPv4 address, or the /64 of an IPv6 address, which is the smallest
 /// block that a client is assigned.
 public struct ClientAddressKey: Hashable, Sendable {
-    private let isVersion6: Bool
-    private let prefix: UInt64
+    let isVersion6: Bool
+    let prefix: UInt64
 
     /// Parses an address without brackets or zone.
     /// - Returns: `nil` if it is not an IP address.

@@ -75,11 +75,15 @@ public struct ProblemDocument: Sendable, Equatable {
 
     /// Serializes a problem (RFC 9457 §3). Its type is a name that does not resolve: `urn:cloakroom:problem:` and the
     /// code.
-    /// - Parameter login: The member `login`: the path at the gateway where the user can remove the problem.
-    public init(_ problem: Problem, login: String? = nil) {
+    /// - Parameters:
+    ///   - login: The member `login`: the path at the gateway where the user can remove the problem.
+    ///   - limit: The member `violated-policies`: the name of a rate limit
+    ///     (draft-ietf-httpapi-ratelimit-headers-10, problem types).
+    public init(_ problem: Problem, login: String? = nil, limit: String? = nil) {
         self.problem = problem
         let link = login.map { ",\"login\":\(JSONString.quoted($0))" } ?? ""
-        prefix = Array("{\(Self.members(problem))\(link),\"request_id\":\"".utf8)
+        let policies = limit.map { ",\"violated-policies\":[\(JSONString.quoted($0))]" } ?? ""
+        prefix = Array("{\(Self.members(problem))\(link)\(policies),\"request_id\":\"".utf8)
         suffix = Array("\"}\n".utf8)
     }
 

@@ -57,6 +57,8 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     case throttled
     /// The client or the session has too many requests in flight (429).
     case tooManyRequests = "too_many_requests"
+    /// A rate limit is exceeded (429).
+    case rateLimited = "rate_limited"
     /// Too many header fields, or too large (431).
     case headerFieldsTooLarge = "header_fields_too_large"
     /// A transfer coding or a method that is not supported (501).
@@ -82,7 +84,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .unsupportedMediaType: 415
         case .expectationFailed: 417
         case .invalidInput: 422
-        case .throttled, .tooManyRequests: 429
+        case .throttled, .tooManyRequests, .rateLimited: 429
         case .headerFieldsTooLarge: 431
         case .unknown: 500
         case .notImplemented: 501
@@ -127,6 +129,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .invalidInput: "Enter a valid email address and a password."
         case .throttled: "Too many attempts. Try again later."
         case .tooManyRequests: "Too many requests at the same time. Try again in a moment."
+        case .rateLimited: "Too many requests. Try again later."
         case .headerFieldsTooLarge: "The header fields are too large."
         case .notImplemented: "This is not supported."
         case .overloaded: "The service is busy. \(Self.trySoon)"

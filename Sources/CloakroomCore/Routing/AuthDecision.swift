@@ -211,7 +211,8 @@ public struct UpstreamPermit: Sendable, Equatable {
         self.init(route: route, inject: access.inject, grant: .session(session))
     }
 
-    private var session: Session? {
+    /// The session; `nil` without one.
+    package var session: Session? {
         switch grant {
         case .none: nil
         case .session(let session): session

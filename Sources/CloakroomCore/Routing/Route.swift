@@ -28,6 +28,8 @@ public struct Route: Sendable, Equatable {
     public var passFields: [String] = []
     /// The maximum number of requests in flight, 0...1,000,000; beyond it 503. 0 is unlimited.
     public var inFlight = 0
+    /// The names of rate limits that count the requests, at most 4.
+    public var rate: [String] = []
     /// The maximum time from the request head to the last byte of the response, over all attempts, up to 1 day; zero is
     /// unlimited.
     public var deadline: Duration = .zero

@@ -18,7 +18,7 @@ public struct SessionRequirement: Sendable, Equatable {
 
         /// Whether a claim is an acceptable string, or a list with one. A Boolean is equal to `true` or `false`. A claim of
         /// another type, also a number that is written alike, is not equal to any value.
-        fileprivate func isMet(by members: [JSONMemberName: JSONValue]) -> Bool {
+        func isMet(by members: [JSONMemberName: JSONValue]) -> Bool {
             switch members[JSONMemberName(name)] {
             case .array(let items)?: items.contains(where: isAcceptable)
             case let value?: isAcceptable(value)

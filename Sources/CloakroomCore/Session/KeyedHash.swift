@@ -35,6 +35,15 @@ public struct KeyedHash: Sendable, CustomStringConvertible, CustomReflectable {
         return state.finish()
     }
 
+    /// Hashes the 16 bytes of two words in little endian order.
+    func hash(_ first: UInt64, _ second: UInt64) -> UInt64 {
+        var state = State(key0: key0, key1: key1)
+        state.absorb(first)
+        state.absorb(second)
+        state.absorb(16 << 56)
+        return state.finish()
+    }
+
     /// Always `<redacted>`.
     public var description: String { "<redacted>" }
     /// Has no children.

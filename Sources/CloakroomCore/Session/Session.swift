@@ -86,6 +86,9 @@ public final class Session: Sendable {
         belongs(to: name) || packed.name.elementsEqual(name.canonicalBytes)
     }
 
+    /// ``AccountName/canonicalBytes`` of the account, without a copy.
+    var accountBytes: ArraySlice<UInt8> { packed.account }
+
     /// The tokens that the upstream issued.
     public var tokens: TokenSet {
         TokenSet(
