@@ -88,15 +88,16 @@ public final class GatewayTelemetry: Sendable {
     ///   - accessLogRatios: The fraction of exchanges to log, 0...1, indexed like `routes`. Routes without an entry and
     ///     unmatched requests are logged completely. Failures, that is exchanges with a gateway error or a status of at
     ///     least 500, are always logged.
+    ///   - limits: The names of rate limits, indexed by ``ExchangeRecord/limitIndex``.
     ///   - isAccessLogEnabled: Whether the access log is written; `nil` uses the settings.
     public func makeLoopTelemetry(
         routes: [RouteLabels], upstreams: [UpstreamTarget], accessLogRatios: [Double] = [],
-        isAccessLogEnabled: Bool? = nil
+        limits: [String] = [], isAccessLogEnabled: Bool? = nil
     ) -> LoopTelemetry {
         LoopTelemetry(
             metrics: metrics, isMetricsEnabled: settings.isMetricsEnabled,
             writer: isAccessLogEnabled ?? settings.isAccessLogEnabled ? logWriter : nil, routes: routes,
-            upstreams: upstreams, accessLogRatios: accessLogRatios, format: settings.logFormat)
+            upstreams: upstreams, accessLogRatios: accessLogRatios, limits: limits, format: settings.logFormat)
     }
 
     /// A log handler in the configured format, for use in the closure of `LoggingSystem.bootstrap`.

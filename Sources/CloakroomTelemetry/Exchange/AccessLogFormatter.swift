@@ -17,10 +17,15 @@ struct AccessLogFormatter {
     private let routes: [[UInt8]]
     /// The fragment of each target.
     private let upstreams: [[UInt8]]
+    /// The fragment of each rate limit.
+    private let limits: [[UInt8]]
     /// The fragment of each transport, by scheme, HTTP version and TLS version.
     private let transports: [[UInt8]]
 
-    init(routes: [String], upstreams: [UpstreamTarget], format: LoggingConfiguration.Format = .json) {
+    init(
+        routes: [String], upstreams: [UpstreamTarget], limits: [String] = [],
+        format: LoggingConfiguration.Format = .json
+    ) {
         self.format = format
         let syntax: any AccessLogSyntax.Type = format == .json ? AccessLogJSON.self : AccessLogText.self
         self.routes = (routes + [LoopTelemetry.unmatchedRoute]).map { route in
@@ -31,6 +36,9 @@ struct AccessLogFormatter {
                 syntax.field("upstream", text: target.upstream.utf8.span, to: &$0)
                 syntax.field("upstream_target", text: target.authority.utf8.span, to: &$0)
             }
+        }
+        self.limits = limits.map { name in
+            Self.fragment { syntax.field("limit", text: name.utf8.span, to: &$0) }
         }
         transports = URIScheme.allCases.flatMap { scheme in
             HTTPProtocolVersion.allCases.flatMap { version in
@@ -94,6 +102,7 @@ struct AccessLogFormatter {
         if let upstream = upstream(record.upstreamIndex) { line.append(upstream) }
         if record.hasAttemptFields { JSON.attempts(of: record, to: &line) }
         JSON.decision(of: record, to: &line)
+        if let limit = limit(record.limitIndex) { line.append(limit) }
         JSON.session(of: record, to: &line)
         line.append(transport(record))
         JSON.error(of: record, to: &line)
@@ -123,6 +132,7 @@ struct AccessLogFormatter {
         line.append(word: path)
         line.append(route(record.routeIndex))
         Text.decision(of: record, to: &line)
+        if let limit = limit(record.limitIndex) { line.append(limit) }
         Text.error(of: record, to: &line)
         if let upstream = upstream(record.upstreamIndex) { line.append(upstream) }
         if record.hasAttemptFields { Text.attempts(of: record, to: &line) }
@@ -168,6 +178,11 @@ struct AccessLogFormatter {
     /// The fragment of the target with this index; `nil` if the request was not forwarded.
     private func upstream(_ index: Int) -> [UInt8]? {
         upstreams.indices.contains(index) ? upstreams[index] : nil
+    }
+
+    /// The fragment of the rate limit with this index; `nil` if none was exceeded.
+    private func limit(_ index: Int) -> [UInt8]? {
+        limits.indices.contains(index) ? limits[index] : nil
     }
 
     /// The fragment of the transport of the request.

@@ -18,6 +18,9 @@ public struct ExchangeRecord: Sendable {
     public var errorType: ExchangeErrorType?
     /// The authorization decision.
     public var decision: ExchangeDecision = .undecided
+    /// Index into the rate limits given to ``LoopTelemetry`` of the one that rejected the request, or would have; -1 for
+    /// none.
+    public var limitIndex: Int = -1
     /// The reason in a 401 of the gateway; `nil` for all other responses.
     public var unauthorizedReason: UnauthorizedReason?
     /// Arrival of the request's first byte: nanoseconds since 1970-01-01T00:00:00Z.
@@ -103,6 +106,8 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
     case unauthenticated, csrfRejected
     /// Rejected: the session may not use the route.
     case forbidden
+    /// Rejected: a rate limit is exceeded.
+    case rateLimited
     /// Handled by an endpoint of the gateway itself.
     case local
     /// No decision: no matching route, or a bad request.
@@ -116,6 +121,7 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
         case .unauthenticated: "unauthenticated"
         case .csrfRejected: "csrf_rejected"
         case .forbidden: "forbidden"
+        case .rateLimited: "rate_limited"
         case .local: "local"
         case .undecided: "undecided"
         }
@@ -125,7 +131,7 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
     var isAuthDecision: Bool {
         switch self {
         case .forwarded, .public, .unauthenticated, .csrfRejected, .forbidden: true
-        case .local, .undecided: false
+        case .rateLimited, .local, .undecided: false
         }
     }
 }

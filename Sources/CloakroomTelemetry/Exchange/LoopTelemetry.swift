@@ -41,9 +41,11 @@ public final class LoopTelemetry {
     ///   - isMetricsEnabled: Whether metrics are recorded.
     ///   - writer: The output of log lines; `nil` writes none.
     ///   - accessLogRatios: The fraction of exchanges to log, by route.
+    ///   - limits: The names of rate limits, in the order of the record's `limitIndex`.
     init(
         metrics: GatewayMetrics, isMetricsEnabled: Bool = true, writer: LogWriter?, routes: [RouteLabels],
-        upstreams: [UpstreamTarget], accessLogRatios: [Double] = [], format: LoggingConfiguration.Format = .json
+        upstreams: [UpstreamTarget], accessLogRatios: [Double] = [], limits: [String] = [],
+        format: LoggingConfiguration.Format = .json
     ) {
         self.metrics = metrics
         self.isMetricsEnabled = isMetricsEnabled
@@ -53,7 +55,8 @@ public final class LoopTelemetry {
         self.routes = routes
         self.upstreams = upstreams
         sampling = AccessLogSampling(ratios: accessLogRatios)
-        formatter = AccessLogFormatter(routes: routes.map(\.name), upstreams: upstreams, format: format)
+        formatter = AccessLogFormatter(
+            routes: routes.map(\.name), upstreams: upstreams, limits: limits, format: format)
     }
 
     /// Records the arrival of a request head. ``requestCompleted(_:method:path:)`` must be called exactly once

@@ -20,6 +20,8 @@ public struct GatewayMetrics: Sendable {
 
     /// `cloakroom_slow_clients_total` and `cloakroom_client_cap_total`.
     public let clientLimits: ClientLimitMetrics
+    /// The metrics of rate limits.
+    public let rateLimits: RateLimitMetrics
     /// The metrics of listeners, their connections and event loops.
     public let listeners: ListenerMetrics
     /// The metrics of OpenID Providers.
@@ -43,6 +45,7 @@ public struct GatewayMetrics: Sendable {
         droppedEvents = registry.dropped(signal: "events")
         droppedTraces = registry.dropped(signal: "traces")
         clientLimits = ClientLimitMetrics(registry: registry)
+        rateLimits = RateLimitMetrics(registry: registry)
         listeners = ListenerMetrics(registry: registry)
         identities = IdentityMetricsTable(registry: registry)
         let scope = MetricScope(registry)

@@ -9,7 +9,8 @@ struct AccessLogTextTests {
     private func lines(_ records: [(record: ExchangeRecord, method: String, path: String)]) -> [String] {
         var formatter = AccessLogFormatter(
             routes: ["video", "odd \"name\""],
-            upstreams: [UpstreamTarget(upstream: "api", address: "127.0.0.1", port: 9_000)], format: .text)
+            upstreams: [UpstreamTarget(upstream: "api", address: "127.0.0.1", port: 9_000)], limits: ["few"],
+            format: .text)
         var line = LineBuffer()
         for (record, method, path) in records {
             formatter.append(record, method: method.utf8.span, path: path.utf8.span, to: &line)
@@ -54,6 +55,14 @@ struct AccessLogTextTests {
         record.queueNanoseconds = 1_000_000
         let waited = lines([(record, "GET", "/")])[0]
         #expect(waited.contains(" queue_ms=1.000 upstream_ms="))
+    }
+
+    @Test("The rate limit that was exceeded is logged after the decision")
+    func limit() {
+        var record = record
+        record.decision = .rateLimited
+        record.limitIndex = 0
+        #expect(lines([(record, "GET", "/")])[0].contains(" decision=rate_limited limit=few upstream="))
     }
 
     @Test("Absent values of an exchange are omitted, and its failure is named")
