@@ -47,6 +47,7 @@ extension Exchange {
         machine.respondedLocally()
         telemetry.localResponse(status: response.status, bodyLength: response.body.count)
         var response = response
+        if !request.rateLines.isEmpty { response.fieldLines += request.rateLines }
         if let lines = snapshot.config.cors.responseFieldLines(request.originMatch) { response.fieldLines += lines }
         downstream.writeLocalResponse(response)
         downstream.flush()

@@ -82,11 +82,15 @@ extension Exchange {
         let now = context.updateTime()
         let entry = snapshot.config.routes[index]
         guard case .success(let lookup) = result,
-            let decision = decider.authorize(request, route: index, loaded: lookup, now: context.timestamp(at: now))
+            var decision = decider.authorize(request, route: index, loaded: lookup, now: context.timestamp(at: now))
         else {
             // A store failure does not end the session: respond with 503, not 401.
             telemetry.failed(.storeUnavailable)
             return respond(entry.problem(.storeUnavailable, retryAfter: 1), now: now)
+        }
+        // A request that waited for a connection has been counted.
+        if snapshot.config.limitsSessions, self.route == nil {
+            decision = limitSession(decision, slides: false, now: now)
         }
         execute(decision, now: now)
     }

@@ -184,7 +184,7 @@ extension Exchange: UpstreamDelegate {
             additions: ResponseAdditions(
                 date: summary.hasDate ? nil : context.date, isPrivate: hasSession && !summary.addressesSharedCaches,
                 variesByCookie: route?.varies(summary) == true,
-                crossOriginLines: snapshot.config.cors.responseFieldLines(request.originMatch)))
+                crossOriginLines: furtherLines))
         if summary.isEventStream || isForCalls {
             // Browsers read endless event streams with GET. A response to another method is assumed to end by itself.
             let isEndless =
@@ -196,6 +196,12 @@ extension Exchange: UpstreamDelegate {
         } else {
             downstream.setDeadline(framing == .none ? .max : responseDeadline())
         }
+    }
+
+    /// The lines that CORS and rate limits add to a response; `nil` for none.
+    private var furtherLines: [UInt8]? {
+        let lines = snapshot.config.cors.responseFieldLines(request.originMatch)
+        return request.rateLines.isEmpty ? lines : (lines ?? []) + request.rateLines
     }
 
     func upstreamBody(_ bytes: ByteBuffer) {

@@ -114,8 +114,11 @@ final class Exchange: Equatable {
     func begin(_ framing: BodyFraming, upgrade: RequestedUpgrade = .none, now: UInt64) {
         request.begin(framing, upgrade: upgrade)
         startTelemetry(now: now)
-        let decision = decider.decide(
-            &request, session: { lookUp($0, now: now, slides: true) }, now: context.timestamp(at: now))
+        let slides = !snapshot.config.limitsSessions
+        var decision = decider.decide(
+            &request, session: { lookUp($0, now: now, slides: slides) },
+            limit: { limitRate(&$0, route: $1, now: now) }, now: context.timestamp(at: now))
+        if !slides { decision = limitSession(decision, slides: true, now: now) }
         let config = snapshot.config
         if telemetry.routed(
             to: request.routeIndex, context: config.telemetry.childContext(of: request.traceContext))

@@ -292,6 +292,7 @@ struct ExchangeTelemetry {
     mutating func report(to loop: LoopTelemetry, of request: inout InboundRequest) {
         let bytes = request.head.bytes.readableBytesUInt8Span
         let path = request.receivedTarget
+        record.limitIndex = request.limitIndex
         // Fields are searched only for a line that is written.
         let isLogged = loop.isLogged(record)
         let none = ByteRange(start: 0, count: 0)

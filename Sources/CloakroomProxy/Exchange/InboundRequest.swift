@@ -30,6 +30,12 @@ struct InboundRequest {
     var accountEndpoint: AccountEndpoint?
     /// Index of the route in metrics and the access log; -1 if none matched.
     var routeIndex = -1
+    /// Index of the rate limit that rejected the request, or would have; -1 for none.
+    var limitIndex = -1
+    /// The rate limits before the session that the request is charged to, by their position.
+    var chargedLimits: UInt16 = 0
+    /// Complete field lines that report rate limits in the response.
+    var rateLines: [UInt8] = []
     /// Trace context received from a trusted client.
     var traceContext: TraceContext?
     /// Ranges of a trusted client's trace fields, including its vendor data (`tracestate`).
@@ -47,6 +53,8 @@ struct InboundRequest {
         summary = RequestHeaderPolicy.RequestHeaderSummary()
         originMatch = .notEvaluated
         routeIndex = -1
+        limitIndex = -1
+        if !rateLines.isEmpty { rateLines = [] }
         traceContext = nil
         traceFields = TraceContextFields()
     }

@@ -12,6 +12,8 @@ final class Peer: Sendable {
     let scheme: URIScheme
     /// The requests in flight of its address; `nil` if they are not counted here, as for trusted proxies.
     let load: ClientLoad?
+    /// Its address as what rate limits count by; `nil` if it was not needed when the connection began.
+    let rateKey: RateKey?
     /// `nil` without TLS.
     let tlsVersion: TLSVersion?
     /// `X-Client-Cert-Subject: …` with its line end; empty without a verified certificate.
@@ -33,10 +35,11 @@ final class Peer: Sendable {
 
     init(
         address: String, isTLS: Bool, trusted: [CIDRBlock], tlsVersion: TLSVersion? = nil,
-        certificateSubject: String? = nil, load: ClientLoad? = nil
+        certificateSubject: String? = nil, load: ClientLoad? = nil, countsRate: Bool = false
     ) {
         self.address = address
         self.load = load
+        rateKey = countsRate ? RateKey(peer: address) : nil
         self.tlsVersion = tlsVersion
         certificateLine = certificateSubject.map { Array("\(Self.certificateField): \($0)\r\n".utf8) } ?? []
         isTrusted = trusted.contains { $0.contains(address) }
@@ -74,6 +77,6 @@ struct DownstreamConnectionInfo {
         Peer(
             address: sourceAddress ?? channel.remoteAddress?.ipAddress ?? "unknown", isTLS: isTLS,
             trusted: context.snapshot.config.configuration.trustedProxies, tlsVersion: tlsVersion,
-            certificateSubject: certificateSubject, load: load)
+            certificateSubject: certificateSubject, load: load, countsRate: context.snapshot.config.limitsRates)
     }
 }

@@ -53,7 +53,7 @@ struct Denial {
 }
 
 /// Decides what to do with a request. Evaluates the decision types in the order of the request path: target, authority,
-/// fields, CORS, route, cross-site rules, session, authorization.
+/// fields, CORS, route, rate limits, cross-site rules, session, authorization.
 struct RequestDecider {
     let config: ConfigSnapshot
     /// Whether the client's forwarding fields are trusted.
@@ -63,9 +63,12 @@ struct RequestDecider {
     /// Decides on a request that has just begun.
     /// - Parameters:
     ///   - session: Looks up the session of a ticket; called at most once.
+    ///   - limit: Charges the request to the rate limits that need no session, of the route with an index; called at most
+    ///     once, and only if there are rate limits.
     ///   - now: Time at which the request was received.
     func decide(
-        _ request: inout InboundRequest, session: (SessionTicket) -> SessionLookup, now: Timestamp
+        _ request: inout InboundRequest, session: (SessionTicket) -> SessionLookup,
+        limit: RateCheck = { _, _ in nil }, now: Timestamp
     ) -> RequestDecision {
         let bytes = request.head.bytes
         let span = bytes.readableBytesUInt8Span
@@ -78,7 +81,8 @@ struct RequestDecider {
         }
         guard Self.resolveAuthority(&request, span) else { return .malformed }
         if request.target.isAsterisk {
-            return request.method == .options ? .serverOptions : Self.problem(.badRequest)
+            guard request.method == .options else { return Self.problem(.badRequest) }
+            return limited(&request, nil, limit) ?? .serverOptions
         }
         if isTrusted { Self.readTraceContext(&request, span) }
         let reading = config.cookie.read(request.head)
@@ -87,10 +91,12 @@ struct RequestDecider {
         // An HTTP/1.0 client's expectation is ignored (RFC 9110 §10.1.1).
         if request.version == .http1_0 { request.summary.expectation = .none }
         // `Max-Forwards: 0` ends the request here (RFC 9110 §7.6.2).
-        if request.summary.maxForwards == .value(0) { return .serverOptions }
+        if request.summary.maxForwards == .value(0) { return limited(&request, nil, limit) ?? .serverOptions }
         if config.cors.isEnabled, let preflight = evaluateCORS(&request, span) { return preflight }
         let method = span.extracting(request.head.method.start..<request.head.method.end)
-        switch match(&request, method: method, span) {
+        let found = match(&request, method: method, span)
+        if config.limitsRates, let rejection = limited(&request, found, limit) { return rejection }
+        switch found {
         case .notFound:
             // TRACE is never echoed to a client (RFC 9110 §9.3.8).
             return request.method == .trace ? Self.problem(.methodNotAllowed, allow: "") : Self.problem(.notFound)
@@ -120,6 +126,28 @@ struct RequestDecider {
             // Most requests. The function below gets a copy of the request, because it is `inout` here.
             if case .forward(let permit) = decision { return .forward(permit) }
             return requestDecision(of: decision, request, route: index, now: now)
+        }
+    }
+
+    typealias RateCheck = (inout InboundRequest, _ route: Int?) -> RequestDecision?
+
+    /// Charges a request to the rate limits that need no session.
+    /// - Parameter found: `nil` if no route was searched.
+    @inline(never)
+    private func limited(
+        _ request: inout InboundRequest, _ found: RouteTable.Match?, _ limit: RateCheck
+    ) -> RequestDecision? {
+        guard config.limitsRates else { return nil }
+        switch found {
+        // Servers of providers end the sessions of many users from one address.
+        case .accountEndpoint(.backChannel)?: return nil
+        case .accountEndpoint(let endpoint)?:
+            request.routeIndex = routeIndex(of: endpoint, request)
+            return limit(&request, nil)
+        case .route(let index)? where request.method != .trace:
+            request.routeIndex = index
+            return limit(&request, index)
+        case .route?, .notFound?, .methodNotAllowed?, nil: return limit(&request, nil)
         }
     }
 

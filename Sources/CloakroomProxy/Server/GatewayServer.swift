@@ -104,6 +104,10 @@ public final class GatewayServer: Service, Unprintable {
             group: group, config: config, loopCount: loopCount, limit: limit, time: time)
         let connections = config.telemetry.metrics.listeners
         config.telemetry.registry.onScrape { connections.show(open: limit.count) }
+        config.telemetry.registry.onScrape { [weak self] in
+            guard let self, let rates = currentConfig.rates else { return }
+            rates.metrics.show(rates.table, now: time.now())
+        }
         let listeners: [Listener]
         let sockets: [ListeningSocket]
         do {

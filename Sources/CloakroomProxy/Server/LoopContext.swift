@@ -189,6 +189,17 @@ final class LoopContext {
             ])
     }
 
+    /// Counts a key of rate limits that was replaced too early, and logs it at most once a minute.
+    func rateTableFull(_ rates: RateLimits) {
+        guard let suppressed = rates.metrics.evicted(now: now) else { return }
+        logger.warning(
+            "table of rate limits full: the clients that used least are forgotten",
+            metadata: [
+                "event": "rate_table_full", "limit": .stringConvertible(rates.table.capacity),
+                "suppressed": .stringConvertible(suppressed),
+            ])
+    }
+
     /// A random number for ids: unique, not secret.
     func random() -> UInt64 { generator.next() }
 

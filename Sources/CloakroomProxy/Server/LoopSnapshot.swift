@@ -37,7 +37,8 @@ final class LoopSnapshot {
                     RouteLabels(name: ConfigSnapshot.accountsRouteName, pattern: $0)
                 },
             upstreams: config.targets,
-            accessLogRatios: config.configuration.routes.map(\.accessLogRatio))
+            accessLogRatios: config.configuration.routes.map(\.accessLogRatio),
+            limits: config.configuration.rateLimits.map(\.name))
         timeouts = TimeoutNanoseconds(config.configuration.timeouts)
         requestLimit = config.configuration.limits.requestsPerConnection
         requestBuffer = config.configuration.limits.requestBuffer

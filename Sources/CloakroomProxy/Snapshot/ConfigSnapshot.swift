@@ -29,6 +29,12 @@ public final class ConfigSnapshot: Sendable {
     let trailerPolicy: TrailerPolicy
     let crossSite: CrossSitePolicy
     let cors: CORSPolicy
+    /// `nil` if nothing is limited.
+    let rates: RateLimits?
+    /// Whether requests are limited.
+    let limitsRates: Bool
+    /// Whether a limit depends on the session.
+    let limitsSessions: Bool
     let sessions: any SessionStore
     let refresher: any TokenRefreshing
     let exchanger: any TokenExchanging
@@ -56,6 +62,7 @@ public final class ConfigSnapshot: Sendable {
     ///   - logger: Logs why an upstream cannot be reached, at most once per 10 s and target.
     ///   - resolver: Resolves the host names of upstreams.
     ///   - sessionClock: The clock of the session store.
+    ///   - rateStorage: The table of rate limits, which outlives the configuration.
     ///   - upstreamTargets: Targets of each upstream of the configuration, if shared with identity requests; `nil`
     ///     creates them.
     /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream is invalid.
@@ -66,7 +73,7 @@ public final class ConfigSnapshot: Sendable {
         telemetry: GatewayTelemetry, tracer: (any Tracer)?,
         logger: Logger = Logger(label: "cloakroom") { _ in SwiftLogNoOpLogHandler() },
         resolver: HostResolver = .system, sessionClock: SessionClock = SessionClock(),
-        upstreamTargets: [UpstreamTargets]? = nil
+        rateStorage: RateLimitStorage = RateLimitStorage(), upstreamTargets: [UpstreamTargets]? = nil
     ) throws {
         self.configuration = configuration
         self.sessions = sessions
@@ -91,10 +98,14 @@ public final class ConfigSnapshot: Sendable {
         responsePolicy = ResponseHeaderPolicy(injectable: injectable, cookie: cookie, handlesCORS: cors.isEnabled)
         // Shared by the decisions about an upstream's routes and the requests to it: sessions are rendered for an object.
         let claimHeaders = configuration.upstreams.map { ClaimHeaders($0) }
+        let rates = RateLimits(configuration, storage: rateStorage, metrics: telemetry.metrics.rateLimits)
+        self.rates = rates
+        limitsRates = rates != nil
         routes = configuration.routes.map { route in
             let rules = SessionRules(route, in: configuration, claimHeaders: claimHeaders[route.upstream])
-            return RouteRuntime(route, configuration: configuration, rules: rules)
+            return RouteRuntime(route, configuration: configuration, rules: rules, rate: rates?.limits(of: route))
         }
+        limitsSessions = routes.contains { $0.rate?.late.isEmpty == false }
         var targets: [UpstreamTarget] = []
         let shared =
             try upstreamTargets
@@ -138,6 +149,7 @@ extension ConfigSnapshot {
             if let source, !entry.rules.isEquivalent(to: old.rules, for: source) { return false }
             same.upstream = route.upstream
             same.messages = route.messages
+            same.rate = route.rate
             same.accessLogRatio = route.accessLogRatio
             return same == route
         }
@@ -161,9 +173,12 @@ final class RouteRuntime: Sendable {
     private let inFlight = Atomic<Int>(0)
     /// Lower-case names of fields that are forwarded although the policy strips them.
     let passedFields: [[UInt8]]
+    /// `nil` if the route has none of its own.
+    let rate: RouteRateLimits?
 
-    init(_ route: Route, configuration: GatewayConfiguration, rules: SessionRules) {
+    init(_ route: Route, configuration: GatewayConfiguration, rules: SessionRules, rate: RouteRateLimits?) {
         self.route = route
+        self.rate = rate
         self.rules = rules
         access = rules.access
         unauthorized = UnauthorizedProblems(messages: route.messages)

@@ -27,6 +27,7 @@ final class Gateway: Sendable, Unprintable {
         let sessions: SessionStoreSetup
         let observer: AccountEventRecorder
         let clock: SessionClock
+        let rateStorage = RateLimitStorage()
         let leaseClock = SessionClock()
         let telemetry: GatewayTelemetry
         let tracer: (any Tracer)?
@@ -46,7 +47,8 @@ final class Gateway: Sendable, Unprintable {
             try ConfigSnapshot(
                 configuration: configuration, sessions: sessions.store, refresher: accounts.refresher,
                 exchanger: accounts.exchanger, accountEndpoints: accounts.accountEndpoints,
-                telemetry: telemetry, tracer: tracer, logger: logger, sessionClock: clock, upstreamTargets: targets)
+                telemetry: telemetry, tracer: tracer, logger: logger, sessionClock: clock, rateStorage: rateStorage,
+                upstreamTargets: targets)
         }
     }
 

@@ -13,6 +13,7 @@ final class FakeSessions: SessionStore {
         var sessions: [SessionTicket: Session] = [:]
         var load: Load?
         var loads = 0
+        var uses = 0
         var changes: UInt64 = 0
     }
 
@@ -28,6 +29,8 @@ final class FakeSessions: SessionStore {
 
     /// The number of calls of ``load(_:now:)``.
     var loads: Int { state.withLock { $0.loads } }
+    /// The number of lookups that count as a use of a session.
+    var uses: Int { state.withLock { $0.uses } }
     var count: Int { state.withLock { $0.sessions.count } }
 
     /// Adds a session.
@@ -83,6 +86,7 @@ final class FakeSessions: SessionStore {
 
     func lookup(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup {
         state.withLock { state in
+            if slides { state.uses += 1 }
             if let session = state.sessions[ticket] { return .active(session) }
             return state.load == nil ? .missing(.noSession) : .notCached
         }

@@ -152,8 +152,9 @@ struct GatewaySetup: Sendable {
             adjust(&configuration)
             let telemetry = GatewayTelemetry(settings: settings)
             defer { telemetry.shutdown() }
+            let rateStorage = RateLimitStorage()
             let makeConfig = { @Sendable (configuration: GatewayConfiguration) throws in
-                try self.makeConfig(configuration, telemetry)
+                try self.makeConfig(configuration, telemetry, rateStorage)
             }
             let box = PortBox()
             // Tests of many connections run side by side.
@@ -216,13 +217,14 @@ struct GatewaySetup: Sendable {
         return try makeConfig(configuration, GatewayTelemetry(settings: settings))
     }
 
-    private func makeConfig(_ configuration: GatewayConfiguration, _ telemetry: GatewayTelemetry) throws
-        -> ConfigSnapshot
-    {
+    private func makeConfig(
+        _ configuration: GatewayConfiguration, _ telemetry: GatewayTelemetry,
+        _ rateStorage: RateLimitStorage = RateLimitStorage()
+    ) throws -> ConfigSnapshot {
         try ConfigSnapshot(
             configuration: configuration, sessions: sessions, refresher: refresher, exchanger: exchanger,
             accountEndpoints: endpoints,
-            telemetry: telemetry, tracer: tracer, logger: logger, resolver: resolver)
+            telemetry: telemetry, tracer: tracer, logger: logger, resolver: resolver, rateStorage: rateStorage)
     }
 
     private final class PortBox: Sendable {
