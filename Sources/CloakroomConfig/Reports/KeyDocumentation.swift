@@ -36,6 +36,7 @@ extension DocumentedKeys {
         listeners: [{ tls: { additionalCertificates: [{}] } }]
         upstreams: { NAME: { targets: [{}] }, OTHER: {} }
         identities: { NAME: { exchange: { NAME: {} } } }
+        rateLimits: { NAME: {} }
         routes: [{}]
 
         """
@@ -93,7 +94,8 @@ struct YAMLKeyComments {
     /// Whether the members of a section are named by the operator.
     private static func isMapping(_ section: ArraySlice<String>) -> Bool {
         switch Array(section) {
-        case ["upstreams"], ["identities"], ["identities", "NAME", "parameters"], ["identities", "NAME", "exchange"],
+        case ["upstreams"], ["identities"], ["rateLimits"], ["rateLimits", "NAME", "when"],
+            ["identities", "NAME", "parameters"], ["identities", "NAME", "exchange"],
             ["routes", "require", "claims"], ["upstreams", "NAME", "claimHeaders"],
             ["upstreams", "NAME", "signIn", "static"], ["upstreams", "NAME", "refresh", "static"],
             ["upstreams", "NAME", "revoke", "static"]:

@@ -88,6 +88,8 @@ struct RoutesDocument: ReportDocument {
         let requiresAuthorization: Bool
         /// `apiToken`, `bearer`.
         let injects: [String]
+        /// The names of rate limits; absent without any.
+        let rate: [String]?
     }
 
     /// An endpoint of the gateway itself.
@@ -107,7 +109,7 @@ struct RoutesDocument: ReportDocument {
             Entry(
                 name: route.name, methods: route.methods, path: route.pattern.description,
                 upstream: gateway.upstreams[route.upstream].name, requiresAuthorization: route.requiresAuthorization,
-                injects: Self.names(of: route.inject))
+                injects: Self.names(of: route.inject), rate: route.rate.isEmpty ? nil : route.rate)
         }
         let prefix = gateway.accounts.prefix
         local =
@@ -128,7 +130,8 @@ struct RoutesDocument: ReportDocument {
 /// `routes --diff`.
 struct RouteChangesDocument: ReportDocument {
     struct Change: Encodable {
-        /// `becamePublic`, `addedPublic`, `becameProtected`, `added`, `removed` or `shadowed`.
+        /// `becamePublic`, `addedPublic`, `becameProtected`, `added`, `removed`, `shadowed`, `limitLoosened` or
+        /// `limitRemoved`.
         let kind: String
         let methods: [String]
         let path: String

@@ -106,7 +106,7 @@ struct RequestExplanation {
                 "authorization",
                 route.requiresAuthorization ? "required; \(missingSession(route)) 401 \"\(rejection)\"" : "not required"
             ),
-        ] + sessions(of: route) + requirements(of: route) + [
+        ] + sessions(of: route) + requirements(of: route) + rates(of: route) + [
             ("strips", stripped(by: route).joined(separator: ", ")),
             ("injects", injected(by: route, upstream).joined(separator: ", ")),
             ("upstream", "\(upstream.name) at \(targets)"),
@@ -158,6 +158,18 @@ struct RequestExplanation {
             parts.append("authentication at most \(ValueFormat<Duration>.rendered(age)) plus clockSkew ago")
         }
         return claims + (parts.isEmpty ? [] : [("requires", "\(parts.joined(separator: ", ")); otherwise 401 step_up")])
+    }
+
+    /// The rate limits that count the request, one row for each.
+    private func rates(of route: Route) -> [(String, String)] {
+        configuration.rateLimits(of: route).map { limit in
+            let claims = limit.when.map { claim in
+                "; only sessions with claim \(DiagnosticText.escaped(claim.name)) in"
+                    + " [\(claim.values.map(DiagnosticText.escaped).joined(separator: ", "))]"
+            }
+            let beyond = limit.isEnforced ? "beyond it 429 rate_limited" : "not enforced: beyond it only counted"
+            return ("rate", "\(limit.summary)\(claims.joined()); \(beyond)")
+        }
     }
 
     /// The request fields that are not forwarded.

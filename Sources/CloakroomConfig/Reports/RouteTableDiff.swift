@@ -35,6 +35,8 @@ struct RouteTableDiff {
         case added
         case removed
         case shadowed
+        case limitLoosened = "limit loosened"
+        case limitRemoved = "limit removed"
 
         /// Whether requests that were rejected without a session are now forwarded without one.
         var isExposure: Bool { self == .becamePublic || self == .addedPublic }
@@ -54,12 +56,16 @@ struct RouteTableDiff {
 
     private let old: RouteTable
     private let new: RouteTable
+    private let oldConfiguration: GatewayConfiguration
+    private let newConfiguration: GatewayConfiguration
     /// The paths reserved in either configuration: those of the sign-in endpoints and of token calls.
     private let unchanged: [PathPattern]
 
     init(from old: GatewayConfiguration, to new: GatewayConfiguration) {
         self.old = RouteTable(old)
         self.new = RouteTable(new)
+        oldConfiguration = old
+        newConfiguration = new
         unchanged = [old, new].flatMap { configuration in
             let calls = TokenCallPaths(configuration.upstreams).calls.map(\.path)
             return (calls + [configuration.accounts.prefix, configuration.accounts.prefix + "/*"]).compactMap {
@@ -121,7 +127,9 @@ struct RouteTableDiff {
             let isStillThere = new.routes.contains {
                 $0.name == before.name && $0.pattern == before.pattern && $0.methods.contains(method)
             }
-            guard before.name != after.name, isStillThere else { return nil }
+            guard before.name != after.name, isStillThere else {
+                return limitChange(from: before, to: after).map { made($0.kind, $0.explanation) }
+            }
             return made(.shadowed, "\(before.name), now served by \(after.name)")
         }
     }
@@ -130,6 +138,18 @@ struct RouteTableDiff {
         guard case .route(let index) = table.match(method: Array(method.utf8).span, path: Array(sample.path.utf8).span)
         else { return nil }
         return table.routes[index]
+    }
+
+    /// A rate limit that permits more requests than before, or none that counts them.
+    private func limitChange(from before: Route, to after: Route) -> (kind: Kind, explanation: String)? {
+        let limits = newConfiguration.rateLimits(of: after).filter(\.isEnforced)
+        for old in oldConfiguration.rateLimits(of: before) where old.isEnforced {
+            guard let new = limits.first(where: { $0.name == old.name }) else {
+                return (.limitRemoved, "\(after.name), was \(old.summary)")
+            }
+            if new.isLooser(than: old) { return (.limitLoosened, "\(after.name), \(new.summary), was \(old.summary)") }
+        }
+        return nil
     }
 
     private static func word(_ route: Route) -> String {

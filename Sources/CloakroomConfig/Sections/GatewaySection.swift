@@ -29,6 +29,7 @@ extension GatewayConfiguration: ConfigSection {
         var configuration = GatewayConfiguration.defaults
         configuration.session.read(from: root.sectionWithDefaults("session"))
         configuration.crossSite.read(from: root)
+        let rateLimits = RateLimitsSection(from: root)
         let routes = root.items("routes").map { RouteSection(from: $0, upstreams: upstreams) }
         configuration.read(from: root)
 
@@ -43,6 +44,7 @@ extension GatewayConfiguration: ConfigSection {
             crossSite: configuration.crossSite)
         ClaimHeaderRules.check(upstreams, identities)
         RouteProtocolRules.check(routes, upstreams: upstreams, listeners: listeners)
+        RateLimitRules(limits: rateLimits, identities: identities).check(routes, every: configuration.limits.rate)
         PlaceholderRules.check(root.reading, listeners: listeners, admin: admin)
 
         guard root.reading.problems.isEmpty, root.reading.missing.isEmpty, root.reading.consequences.isEmpty else {
@@ -54,6 +56,7 @@ extension GatewayConfiguration: ConfigSection {
         configuration.identities = identities.configurations
         configuration.accounts = accounts.configuration
         configuration.routes = routes.compactMap(\.route)
+        configuration.rateLimits = rateLimits.limits
         self = configuration
     }
 }

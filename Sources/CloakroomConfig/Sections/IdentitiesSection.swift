@@ -33,25 +33,11 @@ struct IdentitiesSection {
                 ConfigValueError("must be at most \(Self.most) identities, not \(named.count)", "remove some"),
                 at: "identities")
         }
-        checkVariables(root)
+        ConfigScope.checkVariables(named, of: "identity")
         checkIssuers()
         // An upstream that signs users in is an identity too.
         for item in items where upstreams.names.contains(item.name) {
             item.scope.report(ConfigValueError("conflicts with the upstream of this name", "rename one of them"))
-        }
-    }
-
-    /// Variable names preserve neither case nor punctuation.
-    private func checkVariables(_ root: ConfigScope) {
-        var variables: [String: String] = [:]
-        for item in items {
-            guard let other = variables.updateValue(item.name, forKey: root.reading.variable([item.name])) else {
-                continue
-            }
-            item.scope.report(
-                ConfigValueError(
-                    "conflicts with identity \(DiagnosticText.quoted(other)), which differs only in case or punctuation",
-                    "rename one"))
         }
     }
 

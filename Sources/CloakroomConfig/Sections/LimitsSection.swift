@@ -20,6 +20,9 @@ extension LimitsConfiguration: ConfigSection {
         Key("pressureRate", \.pressureRate, .size(0...16_777_216)),
         Key("inFlightPerAddress", \.inFlightPerAddress, .integer(0...1_000_000)),
         Key("inFlightPerSession", \.inFlightPerSession, .integer(0...1_000_000)),
+        Key(list: "rate", \.rate, .name),
+        Key("rateKeys", \.rateKeys, .integer(1_024...16_777_216), .restart),
+        Key("rateFields", \.rateFields, .choice()),
     ]
 
     func check(_ scope: ConfigScope) {

@@ -86,6 +86,7 @@ extension Route: ConfigSection {
         Key("accessLogRatio", \.accessLogRatio, .fraction(0...1)),
         Key(list: "passFields", \.passFields, .claimField),
         Key("inFlight", \.inFlight, .integer(0...1_000_000)),
+        Key(list: "rate", \.rate, .name),
         Key("deadline", \.deadline, .duration(.zero ... .seconds(86_400))),
         Key("retry", \.retry, .flag),
         Key("timed", \.timed, .flag),
@@ -96,23 +97,10 @@ extension Route: ConfigSection {
 }
 
 extension SessionRequirement {
-    /// The maximum number of values of a claim.
-    private static let maxValues = 256
-
     /// `require` of a route.
     fileprivate init(from scope: ConfigScope) {
-        let claims = scope.entries("claims") { section, name in
-            let values = section.nonEmptyList(name, as: .text)
-            if let values, values.count > Self.maxValues {
-                section.report(
-                    ConfigValueError(
-                        "must be at most \(Self.maxValues) values, not \(values.count)",
-                        "let the provider state one value for all of them"), at: name)
-            }
-            return values
-        }
         self.init(
-            claims: claims.map { Claim($0.name, in: $0.value) },
+            claims: scope.claims("claims"),
             acr: scope.nonEmptyList("acr", as: .authenticationContext) ?? [],
             maxAge: scope.optional("maxAge", as: .duration(.seconds(1) ... .seconds(86_400))))
     }

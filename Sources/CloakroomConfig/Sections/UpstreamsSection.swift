@@ -22,18 +22,8 @@ struct UpstreamsSection {
             return upstream
         }
         scopes = named.map(\.scope)
-        var variables: [String: String] = [:]
-        for (name, scope) in named {
-            scope.checkName(name)
-            // Variable names preserve neither case nor punctuation.
-            let variable = root.reading.variable([name])
-            if let other = variables.updateValue(name, forKey: variable) {
-                scope.report(
-                    ConfigValueError(
-                        "conflicts with upstream \(DiagnosticText.quoted(other)), which differs only in case or punctuation",
-                        "rename one"))
-            }
-        }
+        for (name, scope) in named { scope.checkName(name) }
+        ConfigScope.checkVariables(named, of: "upstream")
     }
 
     /// The index of an upstream, or the error if the name is unknown.

@@ -1,0 +1,110 @@
+import CloakroomCore
+
+/// `rateLimits`: a mapping from names to limits, at most 32; default none.
+struct RateLimitsSection {
+    /// The maximum number of limits.
+    static let most = 32
+
+    let root: ConfigScope
+    let items: [(name: String, scope: ConfigScope)]
+    /// In the order of the file.
+    let limits: [RateLimit]
+
+    var names: [String] { items.map(\.name) }
+
+    init(from root: ConfigScope) {
+        self.root = root
+        items = root.named("rateLimits")
+        limits = items.map { name, scope in
+            scope.checkName(name)
+            var limit = RateLimit(name: name)
+            limit.read(from: scope)
+            return limit
+        }
+        if items.count > Self.most {
+            root.report(
+                ConfigValueError("must be at most \(Self.most) limits, not \(items.count)", "remove some"),
+                at: "rateLimits")
+        }
+        ConfigScope.checkVariables(items, of: "rate limit")
+    }
+}
+
+extension RateLimit: ConfigSection {
+    /// One limit.
+    static let keys: [Key<Self>] = [
+        Key { if let subject = $0.required("by", as: .limitSubject) { $1.subject = subject } },
+        Key { if let rate = $0.required("requests", as: .requestRate) { $1.requests = rate } },
+        Key(optional: "burst", \.givenBurst, .integer(1...100_000)),
+        Key("enforce", \.isEnforced, .flag),
+        Key { $1.when = $0.claims("when") },
+    ]
+}
+
+extension ConfigScope {
+    /// The maximum number of values of a claim.
+    private static let maxClaimValues = 256
+
+    /// A mapping from names of claims to acceptable values.
+    func claims(_ name: String) -> [SessionRequirement.Claim] {
+        entries(name) { section, name in
+            let values = section.nonEmptyList(name, as: .text)
+            if let values, values.count > Self.maxClaimValues {
+                section.report(
+                    ConfigValueError(
+                        "must be at most \(Self.maxClaimValues) values, not \(values.count)",
+                        "let the provider state one value for all of them"), at: name)
+            }
+            return values
+        }.map { SessionRequirement.Claim($0.name, in: $0.value) }
+    }
+
+    /// Reports sections whose names differ only in what names of variables do not preserve: case and punctuation.
+    /// - Parameter kind: What the names belong to.
+    static func checkVariables(_ sections: [(name: String, scope: ConfigScope)], of kind: String) {
+        var variables: [String: String] = [:]
+        for (name, scope) in sections {
+            guard let other = variables.updateValue(name, forKey: scope.reading.variable([name])) else { continue }
+            scope.report(
+                ConfigValueError(
+                    "conflicts with \(kind) \(DiagnosticText.quoted(other)), which differs only in case or punctuation",
+                    "rename one"))
+        }
+    }
+}
+
+extension ValueFormat where Value == RateLimit.Subject {
+    private static let claimPrefix = "claim:"
+
+    /// What requests are counted by.
+    static let limitSubject = ValueFormat("`address`, `session`, `account`, `route`, or `claim:` and a name") {
+        text throws(ConfigValueError) in
+        switch text {
+        case "address": return .address
+        case "session": return .session
+        case "account": return .account
+        case "route": return .route
+        default: break
+        }
+        guard text.hasPrefix(claimPrefix) else {
+            throw ConfigValueError(
+                "must be one of the allowed values, not \(DiagnosticText.quoted(text))",
+                "write address, session, account, route or claim:NAME")
+        }
+        return .claim(try ValueFormat<String>.claimName.parse(String(text.dropFirst(claimPrefix.count))))
+    }
+}
+
+extension ValueFormat where Value == RequestRate {
+    /// A number of requests in a second, a minute or an hour.
+    static let requestRate = ValueFormat("number of requests from 1 to 1000000 in a second, minute or hour: `600/m`") {
+        text throws(ConfigValueError) in
+        let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+        let count = try ValueFormat<Int>.integer(1...1_000_000).parse(String(parts[0]))
+        guard parts.count == 2, let period = RequestRate.Period(rawValue: String(parts[1])) else {
+            throw ConfigValueError(
+                "must have a unit: s, m or h, not \(DiagnosticText.quoted(text))", "write \(count)/m")
+        }
+        return RequestRate(count, per: period)
+    }
+}
