@@ -30,6 +30,8 @@ public struct ClientError: Error, Equatable, Sendable {
         public static let throttled = Code(rawValue: "throttled")
         /// Too many requests at the same time; see ``ClientError/retryAfter``.
         public static let tooManyRequests = Code(rawValue: "too_many_requests")
+        /// More requests than a limit permits; see ``ClientError/retryAfter``.
+        public static let rateLimited = Code(rawValue: "rate_limited")
         /// The gateway has no capacity; see ``ClientError/retryAfter``.
         public static let overloaded = Code(rawValue: "overloaded")
         /// The gateway cannot read sessions. The session continues; see ``ClientError/retryAfter``.
