@@ -149,6 +149,7 @@ import Testing
           secrets: [0123456789abcdef0123456789abcdef]
           sqlite: { path: a.sqlite }
           valkey: { addresses: ["one:1"], sentinelPrimary: main, tls: { caFile: a.pem, certificateFile: a.pem, keyFile: a.pem } }
+        rateLimits: { api: { by: address, requests: 10/m } }
         routes:
           - { name: all, methods: [GET, POST], path: /*, upstream: api, requiresAuthorization: false }
 
@@ -187,6 +188,8 @@ import Testing
         "connections": "7", "connectionsPerAddress": "7", "streamsPerConnection": "7", "timeouts.header": "7s",
         "bodyIdle": "7s", "keepAlive": "7s", "connect": "7s", "responseHead": "7s", "identity": "7s",
         "tunnelIdle": "7s", "drain": "7s", "trustedProxies": "10.0.0.0/8", "level": "debug", "format": "text",
+        "by": "route", "requests": "20/m", "burst": "7", "enforce": "false", "when.api": "free", "rate": "api",
+        "rateKeys": "2048", "rateFields": "always",
         "accessLog": "false", "exporter": "log", "sampler": "always_on", "ratio": "0.5", "serviceName": "other",
         "resourceAttributes": "a=1", "endpoint": "http://c:4318/v1/traces", "headers": "a=1", "queueLimit": "7777",
         "batchLimit": "7", "interval": "7s", "eventLoops": "7", "rejectedStatuses": "499", "signInsPerAddress": "7",
