@@ -1,9 +1,10 @@
-/// What a limit counts requests by, as hashes that only this process can compute: so no client can choose which keys share
-/// a set of ``RateLimitTable``.
+/// What a limit counts requests by, as hashes that only this process can compute: so no client can choose which keys
+/// share a set of ``RateLimitTable``.
 public struct RateKey: Sendable, Equatable {
     /// The hash of the subject.
     public var value: UInt64
-    /// The hash of the /48 of an IPv6 address, which a client may have as a whole; 0 for none. It has 16 times the limit.
+    /// The hash of the /48 of an IPv6 address, which a client may have as a whole; 0 for none. It has 16 times the
+    /// limit.
     public var block: UInt64 = 0
 
     private static let hash: KeyedHash = {
@@ -65,7 +66,8 @@ public struct RateKey: Sendable, Equatable {
     }
 }
 
-/// What the limits of a configuration read from the claims of a session. An object, because sessions keep the result for it.
+/// What the limits of a configuration read from the claims of a session. An object, because sessions keep the result for
+/// it.
 package final class ClaimLimits: Sendable {
     private let limits: [RateLimit]
 
@@ -116,7 +118,8 @@ final class RateSubjects: Sendable {
 }
 
 extension SessionClaims {
-    /// The subjects at the limits of a configuration. Determined once, and found with two loads by the requests that follow.
+    /// The subjects at the limits of a configuration. Determined once; the requests that follow find them with two
+    /// loads.
     fileprivate func rateSubjects(for limits: ClaimLimits) -> [ClaimLimits.Subject] {
         var node = rateSubjects.load() ?? rateSubjects.storeIfNil(RateSubjects(limits, of: self))
         var count = 1

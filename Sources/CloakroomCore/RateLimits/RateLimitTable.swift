@@ -2,9 +2,10 @@ import Synchronization
 
 /// How much the keys of all rate limits have used, for all event loops of the process.
 ///
-/// A generic cell rate algorithm (GCRA, ITU-T I.371): for each key the table has the time up to which its requests are paid
-/// for. A time that has passed equals an absent key, so nothing has to expire. The memory is allocated once, 16 bytes a
-/// key, and does not grow: a key is kept in one of 8 slots, and a new one replaces the key with the earliest time.
+/// A generic cell rate algorithm (GCRA, ITU-T I.371): for each key the table has the time up to which its requests are
+/// paid for. A time that has passed equals an absent key, so nothing has to expire. The memory is allocated once, 16
+/// bytes a key, and does not grow: a key is kept in one of 8 slots, and a new one replaces the key with the earliest
+/// time.
 ///
 /// There is no lock. Only the time of a slot is compared when it is exchanged; if two loops replace a key at once, one
 /// request is charged to another key, or a key has its burst twice.
@@ -21,8 +22,8 @@ public final class RateLimitTable: Sendable {
         public var isEviction = false
     }
 
-    /// 64 sets. The words of a set are adjacent: the keys of its slots, 0 for none, then the times in nanoseconds up to which
-    /// their requests are paid for.
+    /// 64 sets. The words of a set are adjacent: the keys of its slots, 0 for none, then the times in nanoseconds up to
+    /// which their requests are paid for.
     private final class Block: Sendable {
         private let words = InlineArray<1_024, Atomic<UInt64>> { _ in Atomic(0) }
         static let sets = 64
@@ -144,8 +145,8 @@ public final class RateLimitTable: Sendable {
     }
 }
 
-/// The table of the process. It is made when a configuration has a rate limit for the first time, so that gateways without
-/// limits need no memory for it, and outlives all configurations.
+/// The table of the process. It is made when a configuration has a rate limit for the first time, so that gateways
+/// without limits need no memory for it, and outlives all configurations.
 public final class RateLimitStorage: Sendable {
     private let table = Mutex<RateLimitTable?>(nil)
 

@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomTelemetry
+import CloakroomWire
 
 /// Rate limits: those by address and route are decided before the session is looked up, the others with the session. A
 /// request that one of them rejects is charged to none.
@@ -139,5 +140,30 @@ extension Exchange {
             return RateKey(client)
         }
         return peer.rateKey ?? RateKey(peer: peer.address)
+    }
+}
+
+/// Which requests are charged to the rate limits that need no session.
+extension RequestDecider {
+    typealias RateCheck = (inout InboundRequest, _ route: Int?) -> RequestDecision?
+
+    /// Charges a request to the rate limits that need no session.
+    /// - Parameter found: `nil` if no route was searched.
+    @inline(never)
+    func limited(
+        _ request: inout InboundRequest, _ found: RouteTable.Match?, _ limit: RateCheck
+    ) -> RequestDecision? {
+        guard config.limitsRates else { return nil }
+        switch found {
+        // Servers of providers end the sessions of many users from one address.
+        case .accountEndpoint(.backChannel)?: return nil
+        case .accountEndpoint(let endpoint)?:
+            request.routeIndex = routeIndex(of: endpoint, request)
+            return limit(&request, nil)
+        case .route(let index)? where request.method != .trace:
+            request.routeIndex = index
+            return limit(&request, index)
+        case .route?, .notFound?, .methodNotAllowed?, nil: return limit(&request, nil)
+        }
     }
 }

@@ -129,28 +129,6 @@ struct RequestDecider {
         }
     }
 
-    typealias RateCheck = (inout InboundRequest, _ route: Int?) -> RequestDecision?
-
-    /// Charges a request to the rate limits that need no session.
-    /// - Parameter found: `nil` if no route was searched.
-    @inline(never)
-    private func limited(
-        _ request: inout InboundRequest, _ found: RouteTable.Match?, _ limit: RateCheck
-    ) -> RequestDecision? {
-        guard config.limitsRates else { return nil }
-        switch found {
-        // Servers of providers end the sessions of many users from one address.
-        case .accountEndpoint(.backChannel)?: return nil
-        case .accountEndpoint(let endpoint)?:
-            request.routeIndex = routeIndex(of: endpoint, request)
-            return limit(&request, nil)
-        case .route(let index)? where request.method != .trace:
-            request.routeIndex = index
-            return limit(&request, index)
-        case .route?, .notFound?, .methodNotAllowed?, nil: return limit(&request, nil)
-        }
-    }
-
     /// Decides whether the session permits a request, after the session has been loaded.
     /// - Returns: `nil` if the session is still not cached.
     func authorize(_ request: borrowing InboundRequest, route index: Int, loaded lookup: SessionLookup, now: Timestamp)
@@ -367,7 +345,7 @@ extension RequestDecider {
 
 extension RequestDecider {
     /// The index of the labels of an account endpoint: they follow those of the routes, one per path template.
-    private func routeIndex(of endpoint: AccountEndpoint, _ request: borrowing InboundRequest) -> Int {
+    func routeIndex(of endpoint: AccountEndpoint, _ request: borrowing InboundRequest) -> Int {
         let hasName = request.lastSegment(after: config.accountsDepth + 1) != nil
         return config.routes.count + endpoint.templateIndex(hasName: hasName)
     }

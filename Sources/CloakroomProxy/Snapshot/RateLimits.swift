@@ -108,8 +108,8 @@ final class RateLimitRuntime: Sendable {
         if key.block != 0 { table.refund(key.block, blockPace) }
     }
 
-    /// The lines that report the limit, with their line ends (draft-ietf-httpapi-ratelimit-headers-10). `t` is the number of
-    /// seconds until the next request is permitted, or until the burst is complete again if requests are left.
+    /// The lines that report the limit, with their line ends (draft-ietf-httpapi-ratelimit-headers-10). `t` is the number
+    /// of seconds until the next request is permitted, or until the burst is complete again if requests are left.
     func fieldLines(_ charge: RateLimitTable.Charge) -> [UInt8] {
         let left = charge.wait > 0 ? 0 : pace.remaining(after: charge)
         let time = RatePace.seconds(charge.wait > 0 ? charge.wait : charge.used)

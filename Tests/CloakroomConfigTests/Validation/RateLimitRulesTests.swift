@@ -85,8 +85,8 @@ struct RateLimitRulesTests {
         let yaml = Self.good.replacing("by: account", with: "by: address") + "limits: { rate: [perUser] }\n"
         #expect(
             try ConfigFixture(yaml).valueErrors() == [
-                "cloakroom.yaml:26:11: routes.1.rate: conflicts with limits.rate: perUser would count each request twice"
-                    + " (keep one of the two)"
+                "cloakroom.yaml:26:11: routes.1.rate: conflicts with limits.rate: perUser would count each request"
+                    + " twice (keep one of the two)"
             ])
     }
 

@@ -96,7 +96,7 @@ struct RateLimitTableTests {
         #expect(!table.charge(10, pace, now: Self.start + 2 * Self.second).isEviction)
     }
 
-    @Test("Invented keys neither enlarge the table nor reject a client that sends within its limit")
+    @Test("Rule 82: invented keys neither enlarge the table nor reject a client that sends within its limit")
     func flood() {
         let table = RateLimitTable(keys: 1_000)
         #expect(table.capacity == 1_024)

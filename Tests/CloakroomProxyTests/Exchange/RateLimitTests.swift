@@ -50,7 +50,7 @@ struct RateLimitTests {
 
     private static let addressRows = [
         Scenario(
-            "Beyond the burst of an address all its connections get 429, with the fields of the draft",
+            "Rule 82: beyond the burst of an address all its connections get 429, with the fields of the draft",
             on: limited(limit()), .each([Ask.get(), Ask.get("/token/a")], 200),
             .each(
                 [Ask.get()], 429, "rate_limited",
@@ -65,6 +65,10 @@ struct RateLimitTests {
             .ask(Ask.get(), 429, has: ["Retry-After: 1"]),
             sent: ["GET /public/a …", "GET /token/a …", "GET /public/a …"],
             metrics: [metric("allowed", 3), metric("rejected", 2), metric("observed", 0)], alsoHTTP2: true),
+        Scenario(
+            "Rule 82: all event loops share one bucket",
+            on: limited(limit(burst: 6)) { $0.eventLoops = 3 }, .each([String](repeating: Ask.get(), count: 6), 200),
+            .each([String](repeating: Ask.get(), count: 6), 429), metrics: [metric("allowed", 6)]),
         Scenario(
             "A route without a limit is not limited, and a path without a route is not counted",
             on: limited(limit(burst: 1)) { $0.routes[1].rate = [] }, .ok(), .ask(Ask.get("/nowhere"), 404),
@@ -98,15 +102,15 @@ struct RateLimitTests {
                 Ask.get("/public/a", "Origin: https://app.test"), 429,
                 has: ["Access-Control-Allow-Origin: https://app.test"]), metrics: [metric("allowed", 1)]),
         Scenario(
-            "Behind a trusted proxy the client that it reports counts, whatever the client claims",
+            "Rule 82: behind a trusted proxy the client that it reports counts, whatever the client claims",
             on: limited(limit(burst: 1), change: behindProxy), .ok(from("192.0.2.1")),
             .all([from("192.0.2.1"), from("198.51.100.7, 192.0.2.1"), from("192.0.2.2, 192.0.2.1")], 429),
             .ok(from("192.0.2.2")), .ok(from("2001:db8::1")), .ask(from("2001:db8::2"), 429), alsoHTTP2: true),
         Scenario(
-            "Without trusted proxies the fields of a client do not select the address",
+            "Rule 82: without trusted proxies the fields of a client do not select the address",
             on: limited(limit(burst: 1)), .ok(from("192.0.2.1")), .ask(from("192.0.2.2"), 429)),
         Scenario(
-            "The /48 of an IPv6 address has 16 times the limit",
+            "Rule 82: the /48 of an IPv6 address has 16 times the limit",
             on: limited(limit(burst: 1), change: behindProxy),
             .all((0..<16).map { from("2001:db8:1:\($0)::1") }, 200), .ask(from("2001:db8:1:16::1"), 429),
             .ok(from("2001:db8:2::1")),
@@ -224,11 +228,11 @@ struct RateLimitTests {
                     "RateLimit: \"wide\";r=2;t=2", "RateLimit: \"few\";r=0;t=1",
                 ])),
         Scenario(
-            "A rejected request does not extend the idle timeout of its session",
+            "Rule 82: a rejected request does not extend the idle timeout of its session",
             on: sessionLimited(limit(by: .session, burst: 1)), .ok(mine), .all([mine, mine], 429),
             .run { #expect($0.sessions.uses == 1) }),
         Scenario(
-            "A flood that the address limit rejects reads no session, and extends none",
+            "Rule 82: a flood that the address limit rejects reads no session, and extends none",
             on: limited(limit(burst: 1)).with(\.sessions, FakeSessions(load: .fail)), .ask(mine, 503),
             .all([mine, mine], 429), .run { #expect($0.sessions.loads == 1) }, sent: []),
         Scenario(
