@@ -138,12 +138,12 @@ extension IdentityCallFailure.Defect {
 /// A failure of an identity call and its time, for operators.
 public struct IdentityCallStatus: Sendable, Equatable {
     /// When the call ended, in wall-clock time.
-    public var time: Timestamp
+    public var time: WallTime
     /// The failure.
     public var failure: IdentityCallFailure
 
     /// Creates a status.
-    public init(time: Timestamp, failure: IdentityCallFailure) {
+    public init(time: WallTime, failure: IdentityCallFailure) {
         self.time = time
         self.failure = failure
     }

@@ -15,7 +15,7 @@ enum SessionDocument {
 
     /// A time as clients can parse it: a year has four digits (RFC 3339 §5.6). Times of a record that is listed without
     /// its ticket are not authenticated, so a store can return any.
-    static func iso8601(_ time: Timestamp) -> String {
+    static func iso8601(_ time: SessionTime) -> String {
         let milliseconds = min(max(time.milliseconds, firstMillisecond), lastMillisecond)
         return Date(timeIntervalSince1970: Double(milliseconds) / 1_000).formatted(.iso8601)
     }

@@ -54,7 +54,7 @@ struct BackChannelController: Sendable {
             }
             if let user {
                 // Sessions have the time of another clock.
-                let end = latest + (request.now - request.wallTime)
+                let end = request.now + (latest - request.wallTime)
                 ended += try await store.takeAll(
                     of: user, createdBefore: end + .milliseconds(1), isNameless: logout.session != nil,
                     reason: .revoked, now: request.now)

@@ -19,9 +19,9 @@ package struct LogoutToken: Sendable, Equatable {
     /// `jti`, 1 to 1,024 bytes, unique within its issuer. To be marked when all sessions are ended.
     package let id: String
     /// `iat`.
-    package let issuedAt: Timestamp
+    package let issuedAt: WallTime
     /// The time from which the token would be too old if it was sent again, and so the end of the mark of ``id``.
-    package let replayableUntil: Timestamp
+    package let replayableUntil: WallTime
 
     /// `sid`.
     package var session: String? {
@@ -57,7 +57,7 @@ package struct LogoutTokenRules: Sendable {
 
     /// Checks a token.
     /// - Throws: ``TokenRejection``: respond with 400 (§2.8).
-    package func check(_ token: VerifiedToken, now: Timestamp) throws(TokenRejection) -> LogoutToken {
+    package func check(_ token: VerifiedToken, now: WallTime) throws(TokenRejection) -> LogoutToken {
         guard token.type != .other else { throw .wrongType }
         let claims = TokenClaims(token.claims)
         try claims.checkIssuer(provider)

@@ -5,7 +5,7 @@ extension AuditLog {
     /// Logs that an identity call had no usable result: which call, to which server, with which status, and which member
     /// of the response was expected. At most one line per 10 s and call is written, with the number of suppressed lines.
     /// - Parameter now: The wall-clock time.
-    public func identityCallFailed(_ failure: IdentityCallFailure, now: Timestamp) {
+    public func identityCallFailed(_ failure: IdentityCallFailure, now: WallTime) {
         guard let suppressed = failedCalls[failure.call]?.allow(at: now) else { return }
         var values: Logger.Metadata = [
             "event": "identity_call_failed", "call": "\(failure.call.rawValue)", "reason": "\(failure.defect.reason)",

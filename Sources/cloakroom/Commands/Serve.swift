@@ -73,7 +73,7 @@ struct Serve: AsyncParsableCommand {
         let errors = found.filter { $0.severity == .error }
         guard errors.isEmpty else { throw try CommandFailure.exit(errors) }
         let telemetry = GatewayTelemetry(settings: TelemetrySettings(configuration))
-        let now = Timestamp.now
+        let now = WallTime.now
         telemetry.metrics.config.recordStart(now: now)
         let state = ReloadState(sources, running: running, now: now)
         // Must precede the start of the listeners: from this call on SIGHUP no longer ends the process.

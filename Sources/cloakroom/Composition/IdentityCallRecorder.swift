@@ -9,10 +9,10 @@ final class IdentityCallRecorder: IdentityCallObserver {
 
     private let metrics: GatewayMetrics
     private let audit: AuditLog
-    private let now: @Sendable () -> Timestamp
+    private let now: @Sendable () -> WallTime
     private let recent = Mutex<[IdentityCallStatus]>([])
 
-    init(metrics: GatewayMetrics, audit: AuditLog, now: @escaping @Sendable () -> Timestamp = { .now }) {
+    init(metrics: GatewayMetrics, audit: AuditLog, now: @escaping @Sendable () -> WallTime = { .now }) {
         self.metrics = metrics
         self.audit = audit
         self.now = now

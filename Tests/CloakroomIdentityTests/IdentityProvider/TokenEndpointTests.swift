@@ -43,7 +43,7 @@ struct TokenEndpointTests {
         try Credentials(name: "jo", kind: .text, password: Secret(password))
     }
 
-    private var now: Timestamp { Timestamp(seconds: Int64(Date().timeIntervalSince1970)) }
+    private var now: WallTime { WallTime(seconds: Int64(Date().timeIntervalSince1970)) }
 
     @Test(
         "signs in, refreshes and revokes at a token endpoint with either client authentication",

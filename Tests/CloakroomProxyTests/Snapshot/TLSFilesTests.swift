@@ -19,7 +19,7 @@ struct TLSFilesTests {
         early = try directory.server("early", names: ["c.test"], isEarly: true)
     }
 
-    private var now: Timestamp { Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000)) }
+    private var now: WallTime { WallTime(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000)) }
 
     private func findings(_ adjust: (inout GatewayConfiguration) -> Void) -> [ConfigFinding] {
         var configuration = GatewayConfiguration(listeners: [], upstreams: [], routes: [])

@@ -148,8 +148,8 @@ extension FuzzTarget {
 }
 
 private enum Claims {
-    static let start = Timestamp(seconds: 1_800_000_000)
-    static let now = Timestamp(seconds: 1_800_000_010)
+    static let start = WallTime(seconds: 1_800_000_000)
+    static let now = WallTime(seconds: 1_800_000_010)
     private static let provider = ProviderIdentity(
         issuer: "https://id.example.com", clientID: "cloakroom", clockSkew: .seconds(30))
     private static let signIn = IDTokenRules.SignIn(
