@@ -160,7 +160,7 @@ class Backpressure:
         self.base = latency(quiet)
         quiet.stop()
         with full_pipe(environment) as pipe:
-            gateway = environment.gateway(log=pipe, tracing=tracing(collector, queueLimit=256, batchLimit=64))
+            gateway = environment.gateway(log=pipe, tracing=tracing(collector, queueLimit=256))
             with MemorySamples(gateway) as self.samples:
                 self.blocked = latency(gateway)
             self.spans = gateway.metric("cloakroom_telemetry_dropped_total", signal="traces")

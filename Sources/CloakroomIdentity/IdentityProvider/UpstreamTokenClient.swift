@@ -260,10 +260,7 @@ public final class UpstreamTokenClient: TokenClient {
                 status: response.status, body: response.body, isWhole: response.isWhole, rules: rules)
             throw failure(of: response, configuration, call: call, kind)
         }
-        guard configuration.success.accepts(status: response.status) else {
-            throw failure(of: response, configuration, call: call, .invalidResponse, Defect("unexpected_status"))
-        }
-        guard configuration.success.accepts(body: response.body) else {
+        guard configuration.success?.accepts(body: response.body) ?? true else {
             let kind = RejectedCall.kind(unsuccessful: response.body, rules: rules)
             throw failure(of: response, configuration, call: call, kind)
         }

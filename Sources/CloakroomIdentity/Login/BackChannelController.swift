@@ -10,8 +10,7 @@ struct BackChannelController: Sendable {
     let logins: ProviderLogins
 
     func respond(_ request: AccountRequest) async -> AccountResponse {
-        guard let provider = logins.provider(ofPath: request.name), provider.configuration.backChannel.isEnabled
-        else { return account.problem(.notFound) }
+        guard let provider = logins.provider(ofPath: request.name) else { return account.problem(.notFound) }
         guard SignInRequestParser.isForm(request.contentType),
             let token = FormURLEncodedBody.read(request.body.bytes)?["logout_token"], !token.isEmpty
         else { return rejected("malformed_request", at: provider, request) }

@@ -44,15 +44,15 @@ package struct LogoutTokenRules: Sendable {
     /// The event that a logout token reports (§2.4).
     package static let event: JSONMemberName = "http://schemas.openid.net/event/backchannel-logout"
 
+    /// The maximum age of a token, by `iat`: providers send them at once, or not at all.
+    package static let maximumAge: Duration = .seconds(120)
+
     /// The provider.
     package let provider: ProviderIdentity
-    /// The maximum age of a token, by `iat`: providers send them at once, or not at all.
-    package let maximumAge: Duration
 
     /// Creates the rules of a provider.
-    package init(_ provider: ProviderIdentity, maximumAge: Duration) {
+    package init(_ provider: ProviderIdentity) {
         self.provider = provider
-        self.maximumAge = maximumAge
     }
 
     /// Checks a token.
@@ -64,7 +64,7 @@ package struct LogoutTokenRules: Sendable {
         try claims.checkAudience(provider)
         // Drafts of the specification had no `exp`.
         _ = try claims.checkExpiry(provider, now: now)
-        let issuedAt = try claims.checkIssuedAt(from: now - maximumAge, to: now + provider.clockSkew)
+        let issuedAt = try claims.checkIssuedAt(from: now - Self.maximumAge, to: now + provider.clockSkew)
         try claims.checkNotBefore(provider, now: now)
         guard case .object(let events)? = claims["events"], case .object? = events[Self.event] else {
             throw .invalidEvents
@@ -83,6 +83,6 @@ package struct LogoutTokenRules: Sendable {
             }
         return LogoutToken(
             target: target, issuer: provider.issuer, id: id, issuedAt: issuedAt,
-            replayableUntil: issuedAt + maximumAge + .seconds(1))
+            replayableUntil: issuedAt + Self.maximumAge + .seconds(1))
     }
 }

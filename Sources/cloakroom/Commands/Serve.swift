@@ -16,7 +16,7 @@ struct Serve: AsyncParsableCommand {
         abstract: "Run the gateway.",
         discussion: """
             On SIGTERM or SIGINT, in-flight requests get timeouts.drain to complete; a second signal ends the process at \
-            once. SIGHUP, `cloakroom reload` or a file change reloads the configuration atomically; reload.watch: false \
+            once. SIGHUP, `cloakroom reload` or a file change reloads the configuration atomically; reload.interval: 0s \
             disables the last. Under systemd with Type=notify, the gateway reports readiness, reloads and its watchdog.
             """)
 

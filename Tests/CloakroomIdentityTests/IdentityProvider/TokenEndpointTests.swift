@@ -27,7 +27,7 @@ struct TokenEndpointTests {
     }
 
     private static func useLogin(_ configuration: inout UpstreamConfiguration) {
-        let success = Configuration.SuccessRule(statuses: [200], member: .init(path: "ok"))
+        let success = Configuration.SuccessMember(path: "ok")
         configuration.signIn = Configuration(
             path: "/login", credentials: .form, members: .init(name: "username", password: "secret"),
             fixedMembers: [.init(name: "realm", value: "main")], accessToken: "session.key",

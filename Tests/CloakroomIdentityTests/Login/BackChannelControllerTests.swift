@@ -202,13 +202,6 @@ struct BackChannelControllerTests {
         #expect(await isActive([ticket]) == [true])
     }
 
-    @Test("If the configuration disables it, there is no such endpoint")
-    func disabled() async throws {
-        let gateway = try LoginEndpoints(backChannel: false)
-        #expect(await gateway.postLogout().problem?.status == 404)
-        #expect(gateway.provider.tokens.isEmpty)
-    }
-
     @Test("Several providers have an endpoint each, and a token is verified by its own only")
     func severalProviders() async throws {
         let gateway = try LoginEndpoints(hasPartner: true)

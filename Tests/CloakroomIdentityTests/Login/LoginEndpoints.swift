@@ -27,7 +27,7 @@ struct LoginEndpoints {
     ///   - hasClients: Whether the sources of sessions have a client.
     ///   - store: That of another replica; `nil` creates one.
     init(
-        sameSite: CookieConfiguration.SameSite = .lax, hasPartner: Bool = false, backChannel: Bool = true,
+        sameSite: CookieConfiguration.SameSite = .lax, hasPartner: Bool = false,
         login: LoginConfiguration = LoginConfiguration(returnTo: "/home"), isThrottled: Bool = true,
         persistence: CookieConfiguration.Persistence = .never, messages: [ProblemCode: String] = [:],
         routes: [Route]? = nil, hasClients: Bool = true, store: ScriptedStore? = nil,
@@ -36,7 +36,7 @@ struct LoginEndpoints {
     ) throws {
         self.store = store ?? ScriptedStore(journal)
         client = ScriptedClient(journal, signIn: .failure(TokenClientError(.rejected, in: .signIn)))
-        provider = ScriptedProvider(backChannel: backChannel)
+        provider = ScriptedProvider()
         partner = ScriptedProvider("partner", issuer: "https://id.partner.example")
         let providers = hasPartner ? [provider, partner] : [provider]
         let cookie = CookieConfiguration(sameSite: sameSite, persistence: persistence)

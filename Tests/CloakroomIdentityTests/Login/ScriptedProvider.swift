@@ -33,12 +33,11 @@ final class ScriptedProvider: LoginProvider {
     let configuration: IdentityConfiguration
     private let state: Mutex<State>
 
-    init(_ name: String = "company", issuer: String = LoginFixture.issuer, backChannel: Bool = true) {
+    init(_ name: String = "company", issuer: String = LoginFixture.issuer) {
         configuration = IdentityConfiguration(
             name: name, issuer: issuer,
             client: IdentityClientConfiguration(
-                id: "cloakroom", authentication: .basic(Secret("canary-client-secret"))),
-            backChannel: IdentityConfiguration.BackChannel(isEnabled: backChannel))
+                id: "cloakroom", authentication: .basic(Secret("canary-client-secret"))))
         state = Mutex(
             State(
                 stated: SessionProvenance(

@@ -14,7 +14,7 @@ struct LogoutTokenRulesTests {
         ("jti", #""t-1""#), ("events", event), ("sid", #""s-1""#), ("sub", #""jo""#),
     ])
 
-    private let rules = LogoutTokenRules(Self.provider, maximumAge: .seconds(120))
+    private let rules = LogoutTokenRules(Self.provider)
     private let now = WallTime(seconds: 1_800_000_010)
 
     private func check(_ claims: ScriptedClaims, _ type: TokenType = .logout) throws -> LogoutToken {

@@ -268,7 +268,6 @@ struct DeniedRequestTests {
     func accountEndpoints() throws {
         let setup = Self.setup {
             $0.crossSite.requiredField = .init(name: "X-Requested-With", value: "a")
-            $0.identities[0].backChannel.isEnabled = true
         }
         let evil = ["Origin: https://evil.test", "Sec-Fetch-Site: cross-site", Self.cookie]
         for path in ["/auth/login", "/auth/callback?code=a&state=b", "/auth/callback/company"] {

@@ -38,7 +38,7 @@ struct TLSFilesTests {
     ) -> ListenerTLSConfiguration {
         ListenerTLSConfiguration(
             certificateFile: pair.certificateFile, keyFile: (other ?? pair).keyFile, additionalCertificates: more,
-            minimumVersion: .tls12, cipherSuites: TLSCipherSuite.allCases, clientCertificates: clients)
+            minimumVersion: .tls12, clientCertificates: clients)
     }
 
     @Test("Valid files that match have no findings")

@@ -263,7 +263,7 @@ struct AuditLogTests {
             logger: Logger(label: "audit") { GatewayLogHandler(label: $0, format: .json, writer: writer) })
         let failure = IdentityCallFailure(
             call: .signIn, source: .upstream("api"), method: "POST", server: "api.test:443", path: "/auth", status: 418,
-            defect: .init("unexpected_status"), nanoseconds: 12_400_000)
+            defect: .init("not_json"), nanoseconds: 12_400_000)
         audit.identityCallFailed(failure, now: WallTime(seconds: 100))
         writer.shutdown()
         let object = try #require(try await pipe.objects().first)

@@ -165,7 +165,7 @@ private enum Claims {
         let rules = IDTokenRules(provider)
         return (
             try? rules.check(token, of: signIn, now: now), try? rules.check(token, of: refresh, now: now),
-            try? LogoutTokenRules(provider, maximumAge: .seconds(120)).check(token, now: now)
+            try? LogoutTokenRules(provider).check(token, now: now)
         )
     }
 }

@@ -35,7 +35,7 @@ struct ReloadServiceTests {
         let before = bench.state.status
         #expect(before.hash.count == 12)
         #expect(before.loadedAt == WallTime(milliseconds: 1))
-        try bench.write(ReloadFixture.yaml(path: "/films") + "reload: { watch: false, interval: 1s }\n")
+        try bench.write(ReloadFixture.yaml(path: "/films") + "reload: { interval: 0s }\n")
         await bench.handle(.poll)
         #expect(paths(bench) == [])
         await bench.handle(.poll)
@@ -47,7 +47,7 @@ struct ReloadServiceTests {
         #expect(bench.gateway.outcomes.map(\.hash) == [after.hash])
         #expect(after.loadedAt == WallTime(milliseconds: 2))
         #expect(after.lastReload == ConfigStatus.Reload(time: WallTime(milliseconds: 2)))
-        #expect(bench.state.configuration == ReloadConfiguration(watchesFiles: false, interval: .seconds(1)))
+        #expect(bench.state.configuration == ReloadConfiguration(interval: .zero))
     }
 
     @Test("An invalid file keeps the old configuration; its mistake is reported once by polls, and on every signal")
