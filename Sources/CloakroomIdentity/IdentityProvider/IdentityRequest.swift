@@ -67,6 +67,8 @@ struct IdentityTarget: Sendable {
     /// The `server.address` of spans.
     let serverAddress: String
     let serverPort: Int?
+    /// Host and port, or the path of a socket.
+    let server: String
     /// The part of the URL before the path.
     private let origin: String
 
@@ -82,6 +84,8 @@ struct IdentityTarget: Sendable {
         host = target.hostField
         serverAddress = target.serverAddress
         serverPort = target.serverPort
+        server =
+            target.serverPort.map { "\(HostAndPort(host: target.serverAddress, port: $0))" } ?? target.serverAddress
         switch target.address {
         case .unixSocket(let path):
             let url = URL(httpURLWithSocketPath: path, uri: "/")?.absoluteString ?? ""
@@ -113,11 +117,6 @@ struct IdentityTarget: Sendable {
     }
 
     func url(_ path: String) -> String { origin + path }
-
-    /// Host and port, or the path of a socket.
-    var server: String {
-        serverPort.map { "\(HostAndPort(host: serverAddress, port: $0))" } ?? serverAddress
-    }
 
     /// The `url.full` of spans; `nil` for a socket, whose URL has no host.
     func fullURL(_ path: String) -> String? { serverPort == nil ? nil : origin + path }
