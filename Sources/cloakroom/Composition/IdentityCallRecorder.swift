@@ -10,6 +10,8 @@ final class IdentityCallRecorder: IdentityCallObserver {
     private let metrics: GatewayMetrics
     private let audit: AuditLog
     private let now: @Sendable () -> Timestamp
+    /// The histograms by what attempts have in common: their durations are 0 here.
+    private let durations = Mutex<[IdentityCallAttempt: HistogramHandle]>([:])
     private let recent = Mutex<[IdentityCallStatus]>([])
 
     init(metrics: GatewayMetrics, audit: AuditLog, now: @escaping @Sendable () -> Timestamp = { .now }) {
@@ -18,7 +20,17 @@ final class IdentityCallRecorder: IdentityCallObserver {
         self.now = now
     }
 
-    func identityCallAttempted(_ attempt: IdentityCallAttempt) { metrics.recordIdentityCall(attempt) }
+    func identityCallAttempted(_ attempt: IdentityCallAttempt) {
+        var kind = attempt
+        kind.nanoseconds = 0
+        let duration = durations.withLock { durations in
+            if let found = durations[kind] { return found }
+            let made = metrics.identityCallDuration(kind)
+            durations[kind] = made
+            return made
+        }
+        duration.record(nanoseconds: attempt.nanoseconds)
+    }
 
     func identityCallFailed(_ failure: IdentityCallFailure) {
         let time = now()
