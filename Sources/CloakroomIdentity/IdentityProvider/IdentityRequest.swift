@@ -26,9 +26,9 @@ struct IdentityRequest: Sendable {
     var loggablePath: String { String(configuration.path.prefix { $0 != "?" }) }
 
     /// - Throws: If the client's assertion cannot be signed.
-    func request(to target: IdentityTarget) throws -> HTTPClientRequest {
-        var request = HTTPClientRequest(url: target.url(configuration.path))
-        request.method = HTTPMethod(rawValue: configuration.method)
+    func request(to target: IdentityTarget) throws -> HTTPClient.Request {
+        var request = try HTTPClient.Request(
+            url: target.url(configuration.path), method: HTTPMethod(rawValue: configuration.method))
         request.headers.add(name: "Host", value: target.host)
         request.headers.add(name: "Accept", value: "application/json")
         if let apiToken {
@@ -45,7 +45,7 @@ struct IdentityRequest: Sendable {
             var content = ByteBuffer(bytes: body.content.bytes)
             // Each time that the call is sent.
             if let assertion = credentials.assertion { content.writeBytes(try assertion.parameters().bytes) }
-            request.body = .bytes(content)
+            request.body = .byteBuffer(content)
         }
         return request
     }
