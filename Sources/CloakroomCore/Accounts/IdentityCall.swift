@@ -9,7 +9,7 @@ public enum IdentityCallSource: Sendable, Hashable {
 }
 
 /// One attempt of an identity call to one target, for metrics. Contains no secret.
-public struct IdentityCallAttempt: Sendable, Equatable {
+public struct IdentityCallAttempt: Sendable, Hashable {
     /// The call.
     public var call: TokenClientError.Operation
     /// The server.

@@ -40,7 +40,7 @@ public enum SignInThrottle {
     public static func keys(account: AccountName, address: String, under key: KeyedHash) -> [ThrottleKey] {
         let block = ClientAddressKey(address)?.bytes ?? Array(address.utf8)
         let name = account.throttleBytes
-        let base = account.throttleBytesWithoutMarks
+        let base = AccountName.withoutMarks(name)
         let ofAddress = makeKey(.address, [block], key)
         var keys = [
             makeKey(.accountAndAddress, [name, block], key, group: ofAddress.group), ofAddress,

@@ -76,10 +76,9 @@ enum TokenResponse {
 
     /// Accepts visible ASCII only: other bytes could end the header field that contains the token.
     private static func token(_ value: JSONValue) -> [UInt8]? {
-        guard case .string(let text) = value, (1...maxTokenLength).contains(text.utf8.count),
-            text.utf8.allSatisfy({ (0x21...0x7e).contains($0) })
-        else { return nil }
-        return Array(text.utf8)
+        guard case .string(let text) = value, (1...maxTokenLength).contains(text.utf8.count) else { return nil }
+        let bytes = Array(text.utf8)
+        return bytes.allSatisfy { (0x21...0x7e).contains($0) } ? bytes : nil
     }
 }
 

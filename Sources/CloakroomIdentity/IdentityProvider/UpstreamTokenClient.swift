@@ -202,8 +202,9 @@ public final class UpstreamTokenClient: TokenClient {
             throw failure(
                 of: response, configuration, call: .user, .invalidResponse, UserDocument.defect(of: response.body))
         }
+        guard let account else { return document }
         let found = UserIdentity.account(in: document, upstream)
-        if let account, account != found {
+        if account != found {
             throw found == nil
                 ? failure(of: response, configuration, call: .user, .invalidResponse, Defect("user_id_missing"))
                 : failure(of: response, configuration, call: .user, .rejected, Defect("other_user"))
