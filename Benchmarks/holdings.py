@@ -213,7 +213,7 @@ def run(options):
         tasks = [(strategy, start_pair(strategy)) for strategy in options.strategies]
         controls = {name: min((each.result() for each in runs), key=cpu_per_request) for name, runs in controls.items()}
         missed = [strategy for strategy, pair in tasks if not report(strategy, pair, controls, options, False)]
-        # These one after the other, each only beside HAProxy.
+        # These one after the other, each with only HAProxy running.
         failed = sum(
             not all(report(strategy, start_pair(strategy), controls, options, True) for _ in range(REPEATS))
             for strategy in missed

@@ -8,7 +8,7 @@ import NIOCore
 
 extension ByteBuffer {
     /// Returns memory of the storage to the system: the whole pages from an index on, which contain nothing else. Their bytes
-    /// are zero afterwards, for all who share the storage. One system call, and one page fault for each page that is used again.
+    /// are zero afterwards in all buffers with this storage. One system call, and one page fault for each page that is used again.
     func returnPages(from index: Int) {
         let page = UInt(sysconf(Int32(_SC_PAGESIZE)))
         withVeryUnsafeBytes { bytes in
