@@ -12,7 +12,7 @@ public final class SessionClaims: Sendable, Unprintable {
     /// The authentication context; `nil` for unknown.
     package let acr: String?
     /// When the user authenticated at the provider; `nil` for unknown.
-    package let authenticatedAt: Timestamp?
+    package let authenticatedAt: WallTime?
     private let fields = ReferenceSetOnce<HeaderFields>()
     /// What the rate limits of a configuration count the session by.
     let rateSubjects = ReferenceSetOnce<RateSubjects>()

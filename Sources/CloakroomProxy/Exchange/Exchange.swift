@@ -117,7 +117,7 @@ final class Exchange: Equatable {
         let slides = !snapshot.config.limitsSessions
         var decision = decider.decide(
             &request, session: { lookUp($0, now: now, slides: slides) },
-            limit: { limitRate(&$0, route: $1, now: now) }, now: context.timestamp(at: now))
+            limit: { limitRate(&$0, route: $1, now: now) }, now: context.wallTime(at: now))
         if !slides { decision = limitSession(decision, slides: true, now: now) }
         let config = snapshot.config
         if telemetry.routed(
@@ -185,7 +185,7 @@ final class Exchange: Equatable {
     /// - Parameter slides: Whether the lookup counts as a use of the session.
     func lookUp(_ ticket: SessionTicket, now: UInt64, slides: Bool) -> SessionLookup {
         ticketKeys.lookup(
-            ticket, in: snapshot.config.sessions, now: context.sessionTimestamp(at: now), slides: slides)
+            ticket, in: snapshot.config.sessions, now: context.sessionTime(at: now), slides: slides)
     }
 
     /// Executes a decision.

@@ -261,7 +261,7 @@ extension GatewayServer {
     static func status(of tls: TLSListener, name: String) -> [CertificateStatus] {
         tls.certificates.map {
             CertificateStatus(
-                listener: name, file: $0.file, names: $0.names, notAfter: Timestamp(seconds: $0.notAfter))
+                listener: name, file: $0.file, names: $0.names, notAfter: WallTime(seconds: $0.notAfter))
         }
     }
 

@@ -23,7 +23,7 @@ extension SQLiteRecordStore {
     }
 
     private func clearByTable(
-        _ changes: any RecordChangeDelegate, idleTimeout: Duration, now: Timestamp
+        _ changes: any RecordChangeDelegate, idleTimeout: Duration, now: SessionTime
     ) async throws(SessionStoreError) {
         var failure: SessionStoreError?
         do throws(SessionStoreError) {
@@ -48,7 +48,7 @@ extension SQLiteRecordStore {
     }
 
     private func clearSessions(
-        _ changes: any RecordChangeDelegate, idleTimeout: Duration, now: Timestamp
+        _ changes: any RecordChangeDelegate, idleTimeout: Duration, now: SessionTime
     ) async throws(SessionStoreError) {
         var forgotten = Database.ExpiryResult(isMore: true)
         while forgotten.isMore, !Task.isCancelled {
@@ -99,7 +99,7 @@ extension Database {
     }
 
     /// Whether there are expired rows; checked first, because it takes no lock.
-    func hasRowsToForget(now: Timestamp) throws -> Bool {
+    func hasRowsToForget(now: SessionTime) throws -> Bool {
         let time = now.milliseconds
         let response = try row(
             """
@@ -113,7 +113,7 @@ extension Database {
     }
 
     /// Deletes at most `limit` expired rows of each table, and outdated changes.
-    func deleteExpiredRows(now: Timestamp, idleTimeout: Duration, limit: Int) throws -> ExpiryResult {
+    func deleteExpiredRows(now: SessionTime, idleTimeout: Duration, limit: Int) throws -> ExpiryResult {
         var forgotten = try deleteExpiredSessions(now: now, idleTimeout: idleTimeout, limit: limit)
         for (table, key) in Self.expiringTables {
             if try deleteExpiredRows(of: table, key: key, now: now, limit: limit) { forgotten.isMore = true }
@@ -124,7 +124,7 @@ extension Database {
 
     /// Deletes at most `limit` expired sessions, all in the caller's transaction: of several processes, only one counts
     /// each session.
-    func deleteExpiredSessions(now: Timestamp, idleTimeout: Duration, limit: Int) throws -> ExpiryResult {
+    func deleteExpiredSessions(now: SessionTime, idleTimeout: Duration, limit: Int) throws -> ExpiryResult {
         var forgotten = ExpiryResult()
         let ids = try expiredSessions(now: now, limit: limit)
         for id in ids { forgotten.add(try deleteExpiredSession(id, now: now, idleTimeout: idleTimeout)) }
@@ -133,14 +133,14 @@ extension Database {
     }
 
     /// The ids of expired sessions, from the index alone: it can be read if a page of sessions is damaged.
-    func expiredSessions(now: Timestamp, limit: Int) throws -> [Int64] {
+    func expiredSessions(now: SessionTime, limit: Int) throws -> [Int64] {
         try run(
             "SELECT id FROM session WHERE keep_until <= ? ORDER BY keep_until LIMIT ?", [now.milliseconds, limit]
         ).compactMap { $0.integer(0) }
     }
 
     /// Deletes one session if it has expired.
-    func deleteExpiredSession(_ id: Int64, now: Timestamp, idleTimeout: Duration) throws -> ExpiryResult {
+    func deleteExpiredSession(_ id: Int64, now: SessionTime, idleTimeout: Duration) throws -> ExpiryResult {
         var forgotten = ExpiryResult()
         let row = try row(
             "SELECT expires_at, last_used_at FROM session WHERE id = ? AND keep_until <= ?", [id, now.milliseconds])
@@ -157,7 +157,7 @@ extension Database {
 
     /// Deletes at most `limit` expired rows of a table.
     /// - Returns: Whether more rows may be expired.
-    func deleteExpiredRows(of table: String, key: String, now: Timestamp, limit: Int) throws -> Bool {
+    func deleteExpiredRows(of table: String, key: String, now: SessionTime, limit: Int) throws -> Bool {
         try run(
             """
             DELETE FROM \(table) WHERE (\(key)) IN

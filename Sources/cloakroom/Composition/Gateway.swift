@@ -28,7 +28,6 @@ final class Gateway: Sendable, Unprintable {
         let observer: AccountEventRecorder
         let clock: SessionClock
         let rateStorage = RateLimitStorage()
-        let leaseClock = SessionClock()
         let telemetry: GatewayTelemetry
         let tracer: (any Tracer)?
         let logger: Logger
@@ -37,7 +36,7 @@ final class Gateway: Sendable, Unprintable {
             _ configuration: GatewayConfiguration, _ targets: [UpstreamTargets], previous: IdentityComponents? = nil
         ) throws -> IdentityComponents {
             try IdentityComponents(
-                configuration, targets: targets, sessions: sessions, observer: observer, leaseClock: leaseClock,
+                configuration, targets: targets, sessions: sessions, observer: observer, sessionClock: clock,
                 tracer: tracer, previous: previous)
         }
 
@@ -246,7 +245,7 @@ extension AdminTLS {
         self.init(
             makeHandler: { try tls.makeHandler() },
             hasClientCertificate: {
-                AdminListenerTLS.hasClientCertificate($0, now: Timestamp.now.milliseconds / 1_000)
+                AdminListenerTLS.hasClientCertificate($0, now: WallTime.now.milliseconds / 1_000)
             },
             watch: { await tls.watch(registry: telemetry.registry, logger: logger) })
     }

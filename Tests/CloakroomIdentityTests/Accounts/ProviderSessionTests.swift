@@ -51,13 +51,13 @@ struct ProviderSessionTests {
     /// Requests the continuation with the cookies of a response.
     private func continued(
         _ gateway: LoginEndpoints, after response: AccountResponse,
-        metadata: FetchMetadata = LoginEndpoints.navigation, at now: Timestamp = LoginEndpoints.now
+        metadata: FetchMetadata = LoginEndpoints.navigation, at now: WallTime = LoginEndpoints.now
     ) async -> AccountResponse {
         let cookies = response.values(of: "Set-Cookie").map(LoginFixture.received)
         return await gateway.endpoints.respond(
             AccountRequest(
                 endpoint: .logout, loginCookies: cookies.filter { $0.name.contains("-login-") },
-                fetchMetadata: metadata, now: now))
+                fetchMetadata: metadata, now: now.sessionTime))
     }
 
     @Test("A sign-out continues with a navigation: only a redirect has the ID token, and no script can read it")
@@ -102,7 +102,7 @@ struct ProviderSessionTests {
         let request = AccountRequest(
             endpoint: .logout,
             loginCookies: [ReceivedCookie(name: "__Host-cloakroom-login-out", value: moved.value)],
-            fetchMetadata: LoginEndpoints.navigation, now: LoginEndpoints.now)
+            fetchMetadata: LoginEndpoints.navigation, now: LoginEndpoints.now.sessionTime)
         #expect(await gateway.endpoints.respond(request).location == "/home")
     }
 
@@ -123,7 +123,7 @@ struct ProviderSessionTests {
         gateway.client.response(.success(AccountControllerFixture.signedIn("1")))
         let body = Secret(#"{"email":"jo@example.com","password":"canary-password"}"#)
         let request = AccountRequest(
-            endpoint: .signIn, contentType: "application/json", body: body, now: LoginEndpoints.now)
+            endpoint: .signIn, contentType: "application/json", body: body, now: LoginEndpoints.now.sessionTime)
         let ticket = try #require(await gateway.endpoints.respond(request).ticket)
         let document = try #require(await gateway.whoAmI(ticket).json)
         #expect(document.contains(AccountControllerFixture.userJSON))
@@ -137,7 +137,7 @@ struct ProviderSessionTests {
         let other = try await gateway.newSession()
         func call(_ endpoint: AccountEndpoint) async -> AccountResponse {
             await gateway.endpoints.respond(
-                AccountRequest(endpoint: endpoint, ticket: tickets[0], now: LoginEndpoints.now))
+                AccountRequest(endpoint: endpoint, ticket: tickets[0], now: LoginEndpoints.now.sessionTime))
         }
         #expect(await call(.listSessions).json?.ranges(of: #""id":"#).count == 2)
         #expect(await call(.endOtherSessions).json == #"{"ended":1}"#)
@@ -155,7 +155,7 @@ struct ProviderSessionTests {
             user: UserProfile(json: Array("{}".utf8), account: stated.account),
             tokens: TokenSet(authorization: Secret("Bearer a"), obtainedAt: LoginEndpoints.now),
             source: SessionSource(identity: "company", issuer: "https://old.example.com"), provenance: stated)
-        let ticket = try await gateway.store.create(new, now: LoginEndpoints.now).0
+        let ticket = try await gateway.store.create(new, now: LoginEndpoints.now.sessionTime).0
         #expect(await gateway.whoAmI(ticket).problem?.reason == .revoked)
         #expect(gateway.journal.all.last == "end source_gone")
     }

@@ -181,7 +181,7 @@ struct CallbackControllerTests {
             await gateway.endpoints.respond(
                 AccountRequest(
                     endpoint: .callback, query: query, loginCookies: cookies, fetchMetadata: LoginEndpoints.navigation,
-                    now: LoginFixture.now))
+                    now: LoginFixture.now.sessionTime))
         }
         for cookies in [[], [foreign], [forged], [foreign, forged], Array(repeating: forged, count: 64)] {
             let response = await callback(cookies)
@@ -331,7 +331,7 @@ struct CallbackControllerTests {
                 AccountRequest(
                     endpoint: .callback, query: Array(query.utf8),
                     loginCookies: hasCookie ? [ReceivedCookie(name: cookie.name, value: value)] : [],
-                    fetchMetadata: LoginEndpoints.navigation, now: LoginFixture.now))
+                    fetchMetadata: LoginEndpoints.navigation, now: LoginFixture.now.sessionTime))
             #expect(response.status == 400)
             #expect(response.location == nil)
         }

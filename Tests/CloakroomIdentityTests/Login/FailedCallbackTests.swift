@@ -192,7 +192,7 @@ struct FailedCallbackTests {
             let body = Secret(#"{"email":"jo\#(name)@example.com","password":"canary-password"}"#)
             return await gateway.endpoints.respond(
                 AccountRequest(
-                    endpoint: .signIn, contentType: "application/json", body: body, now: LoginFixture.now,
+                    endpoint: .signIn, contentType: "application/json", body: body, now: LoginFixture.now.sessionTime,
                     origin: AuditContext(peer: browser.peer))
             ).problem?.status ?? 0
         }

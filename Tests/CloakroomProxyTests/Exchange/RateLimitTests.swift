@@ -247,10 +247,10 @@ struct RateLimitTests {
 
     @Test("A session beyond its limit causes no token refresh")
     func refresh() async throws {
-        let stale = FakeSessions.make("Bearer stale", refreshToken: "r", accessTokenExpiresAt: Timestamp(seconds: 1))
+        let stale = FakeSessions.make("Bearer stale", refreshToken: "r", accessTokenExpiresAt: WallTime(seconds: 1))
         let fresh = stale.1.refreshed(
             with: SessionUpdate(
-                tokens: TokenSet(authorization: Secret("Bearer fresh"), obtainedAt: Timestamp(seconds: 1))))
+                tokens: TokenSet(authorization: Secret("Bearer fresh"), obtainedAt: WallTime(seconds: 1))))
         let refresher = FakeRefresher { _, _ in .active(fresh) }
         let setup = Self.sessionLimited(Self.limit(by: .session, burst: 1)).with(\.refresher, refresher)
         setup.sessions.add(stale)

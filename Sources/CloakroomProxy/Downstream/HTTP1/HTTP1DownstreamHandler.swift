@@ -74,6 +74,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         let now = context.updateTime()
         if !state.isReceivingHead { idleStart = now }
         var bytes = unwrapInboundIn(data)
+        if exchange == nil { client.begin(with: bytes) }
         state.receive(&bytes)
         read()
     }

@@ -100,6 +100,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         context.updateTime()
         guard phase < .lingering else { return }
         var bytes = unwrapInboundIn(data)
+        if streams.isEmpty { client.begin(with: bytes) }
         let isContinued = input.readableBytes > 0
         if isContinued { input.writeBuffer(&bytes) } else { input = bytes }
         // What a read delivers after it was paused waits.
@@ -343,6 +344,8 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         releaseRecycled()
         streams = []
         touched = []
+        // The allocator would keep these pages: it returns memory only from the end of its heap.
+        if connection.output.readableBytes == 0 { connection.output.returnPages(from: 0) }
         connection.compact()
         client.output?.releaseStorage()
     }
