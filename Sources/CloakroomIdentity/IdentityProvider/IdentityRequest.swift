@@ -84,8 +84,7 @@ struct IdentityTarget: Sendable {
         host = target.hostField
         serverAddress = target.serverAddress
         serverPort = target.serverPort
-        server =
-            target.serverPort.map { "\(HostAndPort(host: target.serverAddress, port: $0))" } ?? target.serverAddress
+        server = Self.server(serverAddress, serverPort)
         switch target.address {
         case .unixSocket(let path):
             let url = URL(httpURLWithSocketPath: path, uri: "/")?.absoluteString ?? ""
@@ -117,6 +116,11 @@ struct IdentityTarget: Sendable {
     }
 
     func url(_ path: String) -> String { origin + path }
+
+    private static func server(_ address: String, _ port: Int?) -> String {
+        guard let port else { return address }
+        return "\(HostAndPort(host: address, port: port))"
+    }
 
     /// The `url.full` of spans; `nil` for a socket, whose URL has no host.
     func fullURL(_ path: String) -> String? { serverPort == nil ? nil : origin + path }
