@@ -72,8 +72,9 @@ struct RunningGateway: Sendable {
     func settle() async {
         for _ in 0..<8 {
             for eventLoop in MultiThreadedEventLoopGroup.singleton.makeIterator() {
-                try? await eventLoop.submit { LoopbackBarrier.pass() }.get()
+                try? await eventLoop.submit {}.get()
             }
+            LoopbackBarrier.pass()
             await server.passThroughLoops()
         }
     }
