@@ -84,10 +84,22 @@ struct RoutesDocument: ReportDocument {
         let name: String
         let methods: [String]
         let path: String
-        let upstream: String
+        /// The upstream that the route forwards to.
+        let upstream: String?
+        /// The pattern of the paths that the upstream receives, if it differs from `path`.
+        let forwardAs: String?
+        /// The target and the status of a redirect.
+        let redirect: String?
+        let status: Int?
         let requiresAuthorization: Bool
         /// `apiToken`, `bearer`.
         let injects: [String]
+
+        /// What the route does, for the table.
+        var target: String {
+            if let redirect { return "→ \(redirect)" }
+            return (upstream ?? "") + (forwardAs.map { " \($0)" } ?? "")
+        }
     }
 
     /// An endpoint of the gateway itself.
@@ -106,7 +118,9 @@ struct RoutesDocument: ReportDocument {
         routes = gateway.routes.map { route in
             Entry(
                 name: route.name, methods: route.methods, path: route.pattern.description,
-                upstream: gateway.upstreams[route.upstream].name, requiresAuthorization: route.requiresAuthorization,
+                upstream: route.upstream.map { gateway.upstreams[$0].name },
+                forwardAs: route.rewrite?.pattern.description, redirect: route.redirect?.target,
+                status: route.redirect?.status, requiresAuthorization: route.requiresAuthorization,
                 injects: Self.names(of: route.inject))
         }
         let prefix = gateway.accounts.prefix
@@ -128,12 +142,13 @@ struct RoutesDocument: ReportDocument {
 /// `routes --diff`.
 struct RouteChangesDocument: ReportDocument {
     struct Change: Encodable {
-        /// `becamePublic`, `addedPublic`, `becameProtected`, `added`, `removed` or `shadowed`.
+        /// `becamePublic`, `addedPublic`, `forwardedElsewhere`, `becameProtected`, `added`, `removed`, `shadowed` or
+        /// `redirected`.
         let kind: String
         let methods: [String]
         let path: String
         let explanation: String
-        /// Whether requests without a session are forwarded now and were not before.
+        /// Whether requests without a session reach something of an upstream that they did not reach before.
         let isExposure: Bool
     }
 
@@ -164,11 +179,11 @@ struct ExplanationDocument: ReportDocument {
     let valid = true
     let method: String
     let target: String
-    /// `forwarded`, `local` or `rejected`.
+    /// `forwarded`, `redirected`, `local` or `rejected`.
     let outcome: String
     /// The status of a rejected request: 400, 404, 405 or 414.
     var status: Int?
-    /// The name of the route that forwards the request.
+    /// The name of the route that forwards or redirects the request.
     var route: String?
     /// The name of the upstream that the request is forwarded to.
     var upstream: String?
@@ -186,7 +201,11 @@ struct ExplanationDocument: ReportDocument {
         case .forwarded(let route):
             self.outcome = "forwarded"
             self.route = route.name
-            upstream = explanation.configuration.upstreams[route.upstream].name
+            upstream = route.upstream.map { explanation.configuration.upstreams[$0].name }
+            requiresAuthorization = route.requiresAuthorization
+        case .redirected(let route):
+            self.outcome = "redirected"
+            self.route = route.name
             requiresAuthorization = route.requiresAuthorization
         case .local: self.outcome = "local"
         case .rejected(let status):

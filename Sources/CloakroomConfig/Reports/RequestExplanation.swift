@@ -21,6 +21,7 @@ struct RequestExplanation {
     /// What the gateway does with the request.
     enum Outcome {
         case forwarded(Route)
+        case redirected(Route)
         /// The gateway responds itself.
         case local
         case rejected(status: Int)
@@ -71,7 +72,20 @@ struct RequestExplanation {
             return (.local, [("response", "local response: \(endpoint.explanation)")])
         case .route(let index):
             let route = configuration.routes[index]
-            return (.forwarded(route), rows(for: route, path: String(decoding: path, as: UTF8.self), query: query))
+            if let redirect = route.redirect {
+                return (.redirected(route), rows(for: route, redirect, path: path, query: query))
+            }
+            var sent: [UInt8] = []
+            guard table.rewrite(path.span, for: index, into: &sent) else {
+                let call = TokenCallPaths(configuration.upstreams).call(at: sent.span)
+                let place = call.map { "\($0.kind.rawValue) of upstream \($0.upstream)" } ?? "a token call"
+                return rejected(
+                    404,
+                    "route \(route.name) would send \(String(decoding: sent, as: UTF8.self)), the path of \(place):"
+                        + " never forwarded")
+            }
+            if route.rewrite == nil { sent = path }
+            return (.forwarded(route), rows(for: route, path: String(decoding: sent, as: UTF8.self), query: query))
         }
     }
 
@@ -96,23 +110,51 @@ struct RequestExplanation {
         return "\(text) (route \(configuration.routes[index].name) serves \(base)/ and all paths below it)"
     }
 
-    private func rows(for route: Route, path: String, query: String) -> [(String, String)] {
-        let upstream = configuration.upstreams[route.upstream]
+    /// The rows of a route that redirects.
+    private func rows(
+        for route: Route, _ redirect: RedirectTemplate, path: [UInt8], query: String
+    ) -> [(String, String)] {
+        let location = redirect.location(path: path.span, query: Array(query.utf8))
+        return access(of: route) + [
+            ("redirects", "\(redirect.status) to \(String(decoding: location, as: UTF8.self))")
+        ]
+    }
+
+    /// The row of a route, and those of what it requires.
+    private func access(of route: Route) -> [(String, String)] {
         let rejection = route.messages[.unauthorized] ?? ProblemCode.unauthorized.defaultDetail
-        let targets = upstream.targets.map(\.description).joined(separator: ", ")
         return [
             ("route", "\(route.name) (\(route.methods.joined(separator: ",")) \(route.pattern))"),
             (
                 "authorization",
                 route.requiresAuthorization ? "required; \(missingSession(route)) 401 \"\(rejection)\"" : "not required"
             ),
-        ] + sessions(of: route) + requirements(of: route) + [
+        ] + sessions(of: route) + requirements(of: route)
+    }
+
+    private func rows(for route: Route, path: String, query: String) -> [(String, String)] {
+        // A route without an upstream is a redirect.
+        guard let index = route.upstream else { return [] }
+        let upstream = configuration.upstreams[index]
+        let targets = upstream.targets.map(\.description).joined(separator: ", ")
+        return access(of: route) + [
             ("strips", stripped(by: route).joined(separator: ", ")),
             ("injects", injected(by: route, upstream).joined(separator: ", ")),
             ("upstream", "\(upstream.name) at \(targets)"),
             ("sends", "\(method) \(path)\(query)"),
-            ("host", upstream.preserveHost ? "the client's" : "the upstream's"),
+        ] + rewriting(of: route) + [
+            ("host", upstream.preserveHost ? "the client's" : "the upstream's")
         ] + UpstreamExplanation(upstream: upstream, route: route, method: method).rows
+    }
+
+    /// What changes with the path, on a route that rewrites it.
+    private func rewriting(of route: Route) -> [(String, String)] {
+        guard let rewrite = route.rewrite else { return [] }
+        let cookies = rewrite.rewritesCookiePaths ? "references and cookie paths" : "references"
+        let back =
+            rewrite.references.map { "\($0.from) to \($0.to) in \(cookies)" }
+            ?? "nothing: a segment within the path changes"
+        return [("rewrites back", back)]
     }
 
     private func missingSession(_ route: Route) -> String {
@@ -127,7 +169,7 @@ struct RequestExplanation {
         guard route.usesSession, !configuration.providers.isEmpty else { return [] }
         let isBearer = route.inject.contains(.bearer)
         var texts: [String] = []
-        if let signIn = configuration.accounts.upstream, signIn == route.upstream {
+        if let signIn = configuration.accounts.upstream, route.upstream.map({ $0 == signIn }) ?? true {
             texts.append("upstream \(configuration.upstreams[signIn].name)\(isBearer ? " (its own token)" : "")")
         }
         for identity in configuration.providers {
@@ -135,7 +177,7 @@ struct RequestExplanation {
                 texts.append(identity.name)
             } else if identity.exchanges.contains(where: { $0.upstream == route.upstream }) {
                 texts.append("\(identity.name) (an exchanged token)")
-            } else if identity.tokensFor.contains(route.upstream) {
+            } else if route.upstream.map(identity.tokensFor.contains) == true {
                 texts.append("\(identity.name) (its own token)")
             }
         }
@@ -191,6 +233,7 @@ struct RequestExplanation {
         if route.usesSession {
             fields += upstream.claimHeaders.map { "\($0.name): claim \(DiagnosticText.escaped($0.claim))" }
         }
+        if let prefix = route.rewrite?.removedPrefix { fields.append("X-Forwarded-Prefix: \(prefix)") }
         return fields.isEmpty ? ["nothing"] : fields
     }
 }

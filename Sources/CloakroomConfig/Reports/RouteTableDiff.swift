@@ -31,13 +31,15 @@ struct RouteTableDiff {
     enum Kind: String, CaseIterable {
         case becamePublic = "became public"
         case addedPublic = "added public"
+        case forwardedElsewhere = "forwarded elsewhere"
         case becameProtected = "became protected"
         case added
         case removed
         case shadowed
+        case redirected
 
-        /// Whether requests that were rejected without a session are now forwarded without one.
-        var isExposure: Bool { self == .becamePublic || self == .addedPublic }
+        /// Whether requests without a session reach something of an upstream that they did not reach before.
+        var isExposure: Bool { self == .becamePublic || self == .addedPublic || self == .forwardedElsewhere }
 
         /// The name in JSON, which is the name of the case.
         var identifier: String { "\(self)" }
@@ -52,14 +54,29 @@ struct RouteTableDiff {
         var path: String { pattern.description }
     }
 
+    /// What a table does with a request.
+    private struct Match {
+        let route: Route
+        /// Whether the request reaches an upstream without a session.
+        let isPublic: Bool
+        /// Upstream and path, or the target of a redirect.
+        let target: String
+        /// The same for all requests of the route.
+        let shown: String
+    }
+
     private let old: RouteTable
     private let new: RouteTable
+    private let oldUpstreams: [String]
+    private let newUpstreams: [String]
     /// The paths reserved in either configuration: those of the sign-in endpoints and of token calls.
     private let unchanged: [PathPattern]
 
     init(from old: GatewayConfiguration, to new: GatewayConfiguration) {
         self.old = RouteTable(old)
         self.new = RouteTable(new)
+        oldUpstreams = old.upstreams.map(\.name)
+        newUpstreams = new.upstreams.map(\.name)
         unchanged = [old, new].flatMap { configuration in
             let calls = TokenCallPaths(configuration.upstreams).calls.map(\.path)
             return (calls + [configuration.accounts.prefix, configuration.accounts.prefix + "/*"]).compactMap {
@@ -102,37 +119,56 @@ struct RouteTableDiff {
     }
 
     private func change(_ method: String, _ sample: SamplePath) -> Change? {
-        let before = route(in: old, method, sample)
-        let after = route(in: new, method, sample)
+        let before = match(in: old, oldUpstreams, method, sample)
+        let after = match(in: new, newUpstreams, method, sample)
         let made = { (kind: Kind, explanation: String) in
             Change(kind: kind, methods: [method], pattern: sample.pattern, explanation: explanation)
         }
         switch (before, after) {
         case (nil, nil): return nil
         case (nil, let after?):
-            guard after.requiresAuthorization else { return made(.addedPublic, after.name) }
-            return made(.added, "\(after.name), \(Self.word(after))")
-        case (let before?, nil): return made(.removed, "\(before.name), was \(Self.word(before))")
+            guard after.isPublic else { return made(.added, "\(after.route.name), \(Self.word(after.route))") }
+            return made(.addedPublic, after.route.name)
+        case (let before?, nil): return made(.removed, "\(before.route.name), was \(Self.word(before.route))")
         case (let before?, let after?):
-            let names = before.name == after.name ? after.name : "\(after.name), was \(before.name)"
-            if before.requiresAuthorization != after.requiresAuthorization {
-                return made(after.requiresAuthorization ? .becameProtected : .becamePublic, names)
+            let (old, new) = (before.route, after.route)
+            let names = old.name == new.name ? new.name : "\(new.name), was \(old.name)"
+            if new.redirect != nil {
+                return before.target == after.target ? nil : made(.redirected, "\(names), to \(after.shown)")
             }
-            let isStillThere = new.routes.contains {
-                $0.name == before.name && $0.pattern == before.pattern && $0.methods.contains(method)
+            if old.requiresAuthorization != new.requiresAuthorization || after.isPublic && old.redirect != nil {
+                return made(after.isPublic ? .becamePublic : .becameProtected, names)
             }
-            guard before.name != after.name, isStillThere else { return nil }
-            return made(.shadowed, "\(before.name), now served by \(after.name)")
+            if after.isPublic, before.target != after.target {
+                return made(.forwardedElsewhere, "\(names), to \(after.shown), was \(before.shown)")
+            }
+            let isStillThere = self.new.routes.contains {
+                $0.name == old.name && $0.pattern == old.pattern && $0.methods.contains(method)
+            }
+            guard old.name != new.name, isStillThere else { return nil }
+            return made(.shadowed, "\(old.name), now served by \(new.name)")
         }
     }
 
-    private func route(in table: RouteTable, _ method: String, _ sample: SamplePath) -> Route? {
-        guard case .route(let index) = table.match(method: Array(method.utf8).span, path: Array(sample.path.utf8).span)
-        else { return nil }
-        return table.routes[index]
+    private func match(in table: RouteTable, _ upstreams: [String], _ method: String, _ sample: SamplePath) -> Match? {
+        let path = Array(sample.path.utf8)
+        guard case .route(let index) = table.match(method: Array(method.utf8).span, path: path.span) else { return nil }
+        let route = table.routes[index]
+        guard let upstream = route.upstream.map({ upstreams[$0] }), let pattern = route.sentPattern else {
+            let target = route.redirect?.target ?? ""
+            return Match(route: route, isPublic: false, target: target, shown: target)
+        }
+        var sent: [UInt8] = []
+        // A path that is never forwarded is not served.
+        guard table.rewrite(path.span, for: index, into: &sent) else { return nil }
+        let target = String(decoding: route.rewrite == nil ? path : sent, as: UTF8.self)
+        return Match(
+            route: route, isPublic: !route.requiresAuthorization, target: "\(upstream) \(target)",
+            shown: "\(upstream) \(pattern)")
     }
 
     private static func word(_ route: Route) -> String {
-        route.requiresAuthorization ? "requires authorization" : "public"
+        if let redirect = route.redirect { return "redirects to \(redirect.target)" }
+        return route.requiresAuthorization ? "requires authorization" : "public"
     }
 }

@@ -10,6 +10,8 @@ struct ListenerSection {
     let hasTLS: Bool
     let isBehindTLSProxy: Bool
     let http2: Bool
+    /// The port of the URLs that the listener redirects to; `nil` if it serves requests.
+    let redirectToHTTPS: Int?
     private let proxyProtocolSources: [CIDRBlock]?
 
     init(from scope: ConfigScope) {
@@ -22,6 +24,13 @@ struct ListenerSection {
         proxyProtocolSources = scope.section("proxyProtocol").requiredList("trustedSources", as: .addressRange)?
             .map(\.range)
         isBehindTLSProxy = scope.value("behindTLSProxy", as: .flag, default: false)
+        redirectToHTTPS = scope.optional("redirectToHTTPS", as: .integer(1...65_535))
+        for (key, isSet) in [("tls", hasTLS), ("behindTLSProxy", isBehindTLSProxy)]
+        where isSet && scope.isSet("redirectToHTTPS") {
+            scope.report(
+                ConfigValueError("conflicts with \(key): clients use https already", "remove one of the two"),
+                at: "redirectToHTTPS")
+        }
         if hasTLS, isBehindTLSProxy {
             scope.report(
                 ConfigValueError("conflicts with tls", "keep either tls or behindTLSProxy"),
@@ -31,7 +40,9 @@ struct ListenerSection {
 
     var configuration: ListenerConfiguration? {
         address.map {
-            ListenerConfiguration(address: $0, tls: tls, http2: http2, proxyProtocolSources: proxyProtocolSources)
+            ListenerConfiguration(
+                address: $0, tls: tls, http2: http2, proxyProtocolSources: proxyProtocolSources,
+                redirectToHTTPS: redirectToHTTPS)
         }
     }
 }

@@ -10,20 +10,35 @@ struct RouteSection {
     let pattern: PathPattern?
     let upstream: Int?
     let requiresAuthorization: Bool?
+    /// Whether the route redirects, validly or not. It then has no upstream.
+    let isRedirect: Bool
+    private let rewrite: RouteRewriteSection
+    private let redirect: RedirectTemplate?
     /// The keys with a default. The others have placeholders.
     let options: Route
 
     init(from scope: ConfigScope, upstreams: UpstreamsSection) {
         self.scope = scope
+        let redirect = scope.section("redirect")
+        isRedirect = scope.reading.isSectionSet(redirect.path) || scope.isInvalid("redirect")
         name = scope.required("name", as: .name)
-        methods = scope.requiredList("methods", as: .method)
-        pattern = scope.required("path", as: .pattern)
-        upstream = Self.upstream(scope, upstreams)
-        // No default, so that no route is public by omission.
-        requiresAuthorization = scope.required("requiresAuthorization", as: .flag)
+        methods =
+            isRedirect
+            ? scope.list("methods", as: .method, default: ["GET"]) : scope.requiredList("methods", as: .method)
+        let pattern = scope.required("path", as: .pattern)
+        self.pattern = pattern
+        upstream = isRedirect ? Self.noUpstream(scope) : Self.upstream(scope, upstreams)
+        // No default, so that no route is public by omission. A redirect reveals nothing but its target.
+        requiresAuthorization =
+            isRedirect
+            ? scope.value("requiresAuthorization", as: .flag, default: false)
+            : scope.required("requiresAuthorization", as: .flag)
+        rewrite = RouteRewriteSection(from: scope, path: pattern)
+        self.redirect = RedirectTemplate(from: redirect, path: pattern)
         var options = Route(name: "", methods: [], pattern: PathPattern(segments: []), requiresAuthorization: true)
         options.read(from: scope)
         self.options = options
+        if isRedirect { checkForwardingKeys() }
         if options.allowsWebSocket, let methods, !methods.contains("GET") {
             scope.report(ConfigValueError("a WebSocket begins with GET", "add GET to methods"), at: "websocket")
         }
@@ -42,9 +57,34 @@ struct RouteSection {
         route.name = name ?? ""
         route.methods = methods
         route.pattern = pattern
-        route.upstream = upstream ?? 0
+        if isRedirect {
+            guard let redirect else { return nil }
+            route.action = .redirect(redirect)
+        } else {
+            route.action = .forward(upstream: upstream ?? 0, rewrite.rewrite)
+        }
         route.requiresAuthorization = requiresAuthorization ?? true
         return route
+    }
+
+    /// The keys that apply to forwarded requests only.
+    private static let forwardingKeys =
+        RouteRewriteSection.keys + [
+            "upstream", "inject", "bodyLimit", "responseHeadTimeout", "bodyIdleTimeout", "websocket", "passFields",
+            "inFlight", "deadline", "retry", "timed", "grpc",
+        ]
+
+    private func checkForwardingKeys() {
+        for key in Self.forwardingKeys where scope.isSet(key) && !scope.isInvalid(key) {
+            scope.report(
+                ConfigValueError("conflicts with redirect: nothing is forwarded", "remove one of the two"), at: key)
+        }
+    }
+
+    /// Looks the key up, so that it is known.
+    private static func noUpstream(_ scope: ConfigScope) -> Int? {
+        _ = scope.optional("upstream", as: .text)
+        return nil
     }
 
     private static func upstream(_ scope: ConfigScope, _ upstreams: UpstreamsSection) -> Int? {

@@ -61,7 +61,8 @@ enum RouteValidation {
 
     /// The keys that decide what a route permits.
     private static let accessKeys: Set = [
-        "inject", "methods", "passFields", "path", "require", "requiresAuthorization", "upstream",
+        "addPrefix", "forwardAs", "inject", "methods", "passFields", "path", "redirect", "require",
+        "requiresAuthorization", "stripPrefix", "upstream",
     ]
 
     /// Variables that decide what a route of the file permits, or make any route public: the file does not show it, and
@@ -151,10 +152,12 @@ enum WideRouteRules {
         configuration.accounts = accounts
         configuration.identities = identities
         let strictness = RouteStrictness.compare(configuration)
+        if isValid { RewriteRules.checkLoops(routes, configuration) }
         for (index, route) in routes.enumerated() {
             guard let pattern = route.pattern else { continue }
             // An invalid path is reported only once.
             if !route.scope.isInvalid("path") { checkTokenCalls(route, pattern, calls, literals, accounts, upstreams) }
+            RewriteRules.checkTokenCalls(route, calls)
             let isLessStrict = strictness.map { strictness[index].isStricter(than: $0) }
             // A wide route that is less strict does not serve the path either.
             checkBase(
@@ -164,6 +167,7 @@ enum WideRouteRules {
             checkBearer(route, pattern)
             for (other, isLessStrict) in zip(routes, isLessStrict) where isLessStrict {
                 checkLessStrict(other, than: route, pattern, among: routes)
+                RewriteRules.checkLessStrict(other, than: route)
             }
         }
     }

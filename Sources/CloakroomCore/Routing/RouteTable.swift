@@ -60,6 +60,8 @@ public struct RouteTable: Sendable {
     private var methods: MethodTable
     private let tokenCalls: TokenCallPaths
     private let strictness: [RouteStrictness]
+    /// For each route, whether a path that it makes may be the path of a token call, so that it has to be compared.
+    private let mayMakeTokenCall: [Bool]
     private var lenientRoot = 0
     /// For each route, the index of its leaf in the lenient tree.
     private var lenientLeaves: [Int32] = []
@@ -70,6 +72,8 @@ public struct RouteTable: Sendable {
         let (routes, accounts) = (configuration.routes, configuration.accounts)
         self.routes = routes
         tokenCalls = TokenCallPaths(configuration.upstreams)
+        let calls = tokenCalls
+        mayMakeTokenCall = routes.map { $0.rewrite.map { calls.mayMeet($0.pattern) } ?? false }
         strictness = RouteStrictness.compare(configuration)
         self.methods = MethodTable(routes.flatMap(\.methods))
         self.edges = SegmentEdgeTable(
@@ -139,6 +143,18 @@ public struct RouteTable: Sendable {
             lenientLeaves[$0] == leaf && strictness[$0].isStricter(than: strictness[Int(target)])
         }
         return (routes[Int(target)], stricter.map { routes[$0] })
+    }
+
+    /// Writes the path that a route forwards instead of a received one.
+    /// - Parameters:
+    ///   - route: The index of a route that rewrites paths and matches this one.
+    ///   - sent: Receives the path; empty if the route does not rewrite paths.
+    /// - Returns: `false` if it is the path of a token call of any upstream, to which no request is forwarded.
+    public func rewrite(_ path: Span<UInt8>, for route: Int, into sent: inout [UInt8]) -> Bool {
+        sent.removeAll(keepingCapacity: true)
+        guard case .forward(_, let rewrite?) = routes[route].action else { return true }
+        rewrite.append(path, to: &sent)
+        return !mayMakeTokenCall[route] || !tokenCalls.contains(sent.span)
     }
 
     // MARK: - Matching

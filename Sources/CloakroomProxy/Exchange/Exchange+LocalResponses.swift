@@ -34,6 +34,32 @@ extension Exchange {
         }
     }
 
+    /// Responds with the redirect of a route.
+    func respond(with redirect: RedirectRuntime, now: UInt64) {
+        telemetry.decided(.redirected)
+        let location = request.location(of: redirect.template)
+        respond(
+            status: redirect.template.status, fieldLines: Self.locationLine(location) + redirect.fieldLines, body: [],
+            now: now)
+    }
+
+    /// Responds to a request of a listener that only redirects.
+    func respond(with response: HTTPSRedirect.Response, now: UInt64) {
+        switch response {
+        case .redirect(let origin):
+            telemetry.decided(.redirected)
+            respond(status: 308, fieldLines: Self.locationLine(origin + request.normalTarget), body: [], now: now)
+        case .httpsRequired: respond(ProblemDocument(Problem(.httpsRequired)), now: now)
+        case .misdirected:
+            telemetry.decided(.misdirected)
+            respond(ProblemDocument(Problem(.misdirected)), now: now)
+        }
+    }
+
+    private static func locationLine(_ location: [UInt8]) -> [UInt8] {
+        Array("Location: ".utf8) + location + [0x0d, 0x0a]
+    }
+
     /// Responds with the given status, field lines and body.
     func respond(status: Int, fieldLines: [UInt8], body: [UInt8], now: UInt64) {
         respond(

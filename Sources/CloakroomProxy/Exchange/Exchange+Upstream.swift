@@ -9,6 +9,7 @@ extension Exchange {
     func forward(_ permit: UpstreamPermit, now: UInt64) {
         if self.route != nil { return forwardAgain(permit, now: now) }
         let route = snapshot.config.routes[permit.route]
+        if let redirect = route.redirect { return respond(with: redirect, now: now) }
         if let problem = prepareForwarding(to: route) {
             if problem == .badRequest { telemetry.failed(.invalidRequest) }
             return respond(route.problem(problem), now: now)
@@ -24,7 +25,7 @@ extension Exchange {
         }
         if let problem = countInFlight(permit, route) { return respond(problem, now: now) }
         if route.route.grpc, !beginCall(now: now) { return }
-        pool = snapshot.pools[route.route.upstream].pool(for: request.upgrade)
+        pool = snapshot.pools[route.upstream].pool(for: request.upgrade)
         if route.route.grpc { replay.keepIfSmall(upTo: snapshot.requestBuffer) }
         if permit.hasBearer { replay.keep(request.framing, upTo: snapshot.requestBuffer) }
         let hasBody = request.framing != .none
@@ -121,9 +122,10 @@ extension Exchange: UpstreamDelegate {
         upstream = lease
         attempts.sent()
         let config = snapshot.config
-        let entry = config.upstreams[config.routes[permit.route].route.upstream]
+        let route = config.routes[permit.route]
+        let entry = config.upstreams[route.upstream]
         telemetry.startAttempt(
-            entry, target: lease.target, path: request.loggablePath, isHTTP2: lease.isHTTP2,
+            entry, target: lease.target, path: request.loggableSentPath, isHTTP2: lease.isHTTP2,
             resends: attempts.sends - 1, config: config, now: context.now)
         let credentials = permit.credentials(entry.claimHeaders)
         let upstreamRequest = UpstreamRequest(
@@ -131,8 +133,8 @@ extension Exchange: UpstreamDelegate {
             injectedSecrets: InjectedSecrets(apiToken: entry.apiToken, authorization: credentials.authorization))
         lease.begin(upstreamRequest, for: self) { buffer in
             UpstreamRequestEncoder(
-                upstream: entry, targetIndex: lease.targetIndex, credentials: credentials, cookie: config.cookie,
-                context: context
+                upstream: entry, targetIndex: lease.targetIndex, rewrite: route.rewrite, credentials: credentials,
+                cookie: config.cookie, context: context
             ).write(
                 &request, from: peer, requestID: telemetry.record.requestID, traceContext: telemetry.traceContext,
                 into: &buffer)
@@ -162,6 +164,8 @@ extension Exchange: UpstreamDelegate {
         else {
             return
         }
+        // Its links are hints, and those of the response itself are changed to what the client can request.
+        if head.status == 103, route?.rewrite != nil { return }
         attempts.hasSentInterim = true
         downstream.writeInformational(head)
         downstream.flush()
@@ -179,12 +183,15 @@ extension Exchange: UpstreamDelegate {
         if replay.isKept { context.returnRequestBuffer(replay.discard()) }
         telemetry.responseStarted(status: head.status)
         let hasSession = permit?.hasSession == true
-        downstream.writeHead(
-            head, framing: framing,
-            additions: ResponseAdditions(
-                date: summary.hasDate ? nil : context.date, isPrivate: hasSession && !summary.addressesSharedCaches,
-                variesByCookie: route?.varies(summary) == true,
-                crossOriginLines: snapshot.config.cors.responseFieldLines(request.originMatch)))
+        let additions = ResponseAdditions(
+            date: summary.hasDate ? nil : context.date, isPrivate: hasSession && !summary.addressesSharedCaches,
+            variesByCookie: route?.varies(summary) == true,
+            fieldLines: snapshot.config.cors.responseFieldLines(request.originMatch))
+        if let references = route?.rewrite?.references, references.concerns(head) {
+            writeHead(head, framing: framing, additions, changing: references)
+        } else {
+            downstream.writeHead(head, framing: framing, additions: additions)
+        }
         if summary.isEventStream || isForCalls {
             // Browsers read endless event streams with GET. A response to another method is assumed to end by itself.
             let isEndless =
@@ -196,6 +203,28 @@ extension Exchange: UpstreamDelegate {
         } else {
             downstream.setDeadline(framing == .none ? .max : responseDeadline())
         }
+    }
+
+    /// Writes a head whose references are those of the upstream.
+    private func writeHead(
+        _ head: borrowing ResponseHead, framing: BodyFraming, _ additions: ResponseAdditions,
+        changing references: ReferenceRewriter
+    ) {
+        guard let upstream, let pool else { return }
+        let outcome: ReferenceRewriter.Outcome
+        var head = copy head
+        if pool.upstream.configuration.preserveHost, let host = request.hostRange {
+            let bytes = request.head.bytes
+            outcome = references.apply(
+                &head, host: bytes.readableBytesUInt8Span.extracting(host.start..<host.end))
+        } else {
+            let host = pool.upstream.hosts[upstream.targetIndex]
+            outcome = references.apply(&head, host: host.span)
+        }
+        pool.upstream.metrics.count(outcome)
+        var additions = additions
+        additions.fieldLines = (additions.fieldLines ?? []) + outcome.lines
+        downstream?.writeHead(head, framing: framing, additions: additions)
     }
 
     func upstreamBody(_ bytes: ByteBuffer) {
@@ -318,7 +347,7 @@ extension Exchange: UpstreamDelegate {
     func upstreamConnectFailed(_ failure: UpstreamFailure, target: Int?, duration: UInt64) {
         waitEnded()
         if let target, let route {
-            let upstream = snapshot.config.upstreams[route.route.upstream]
+            let upstream = snapshot.config.upstreams[route.upstream]
             telemetry.connectFailed(target: upstream.firstTarget + target, duration: duration)
         }
         upstreamFailed(failure, isStale: false)

@@ -15,6 +15,8 @@ enum RequestDecision {
     /// it would make the value of every decision larger.
     indirect case denied(Denial)
     case own(AccountEndpoint)
+    /// The listener only redirects to https.
+    case redirectToHTTPS(HTTPSRedirect.Response)
     case loadSession(SessionTicket, route: Int)
     /// The session's tokens have expired.
     case refresh(Session, SessionTicket, route: Int)
@@ -59,6 +61,8 @@ struct RequestDecider {
     /// Whether the client's forwarding fields are trusted.
     let isTrusted: Bool
     let scheme: URIScheme
+    /// Index of the listener of the connection.
+    var listener = 0
 
     /// Decides on a request that has just begun.
     /// - Parameters:
@@ -77,6 +81,13 @@ struct RequestDecider {
             return .malformed
         }
         guard Self.resolveAuthority(&request, span) else { return .malformed }
+        if !config.httpsRedirects.isEmpty, scheme == .http, let redirect = config.httpsRedirects[listener] {
+            let host = request.hostRange ?? ByteRange(start: 0, count: 0)
+            return .redirectToHTTPS(
+                redirect.response(
+                    isRead: request.method == .get || request.method == .head,
+                    authority: span.extracting(host.start..<host.end)))
+        }
         if request.target.isAsterisk {
             return request.method == .options ? .serverOptions : Self.problem(.badRequest)
         }
@@ -106,8 +117,11 @@ struct RequestDecider {
         case .route(let index):
             // TRACE is rejected even if a route lists it (RFC 9110 §9.3.8).
             guard request.method != .trace else { return Self.problem(.methodNotAllowed, allow: "") }
-            request.routeIndex = index
             let entry = config.routes[index]
+            if entry.rewrite != nil, !rewritePath(of: &request, route: index, span) {
+                return Self.problem(.notFound)
+            }
+            request.routeIndex = index
             if request.summary.hasSessionCookie, entry.access.usesSession,
                 isFromAnotherSite(&request, allowsWebSocket: entry.route.allowsWebSocket)
             {
@@ -176,6 +190,20 @@ struct RequestDecider {
 
     private static func problem(_ code: ProblemCode, allow: String? = nil) -> RequestDecision {
         .problem(ProblemDocument(Problem(code)), .undecided, allow: allow)
+    }
+
+    /// Writes the path that a route forwards.
+    /// - Returns: `false` if no request is forwarded to it.
+    @inline(never)
+    private func rewritePath(of request: inout InboundRequest, route: Int, _ span: Span<UInt8>) -> Bool {
+        let target = request.target
+        guard !target.isPathRewritten, !target.path.isEmpty else {
+            let path = request.normalPath
+            return config.routeTable.rewrite(path.span, for: route, into: &request.sentPath)
+        }
+        let start = request.head.target.start + target.path.start
+        return config.routeTable.rewrite(
+            span.extracting(start..<(start + target.path.count)), for: route, into: &request.sentPath)
     }
 
     private func match(_ request: inout InboundRequest, method: Span<UInt8>, _ span: Span<UInt8>) -> RouteTable.Match {
@@ -359,9 +387,28 @@ extension RequestDecider {
             let writesKey = request.upgrade == .webSocketConnect
             guard WebSocketFields.settle(&request.head, writesKey: writesKey) else { return .badRequest }
         }
+        if let rewrite = route.rewrite { Self.takeForwardedPrefix(&request, rewrite) }
         if !route.passedFields.isEmpty { config.requestPolicy.passOn(route.passedFields, in: &request.head) }
         return nil
     }
+
+    /// Removes the prefix of a trusted proxy, which is sent as the first part of the one that the route adds. If it is
+    /// there more than once, it is not used.
+    private static func takeForwardedPrefix(_ request: inout InboundRequest, _ rewrite: RewriteRuntime) {
+        guard !rewrite.removedPrefix.isEmpty else { return }
+        let bytes = request.head.bytes
+        let span = bytes.readableBytesUInt8Span
+        var count = 0
+        for index in request.head.fields.indices where !request.head.fields[index].isStripped {
+            let field = request.head.fields[index]
+            guard field.name == .other, field.isNamed(Self.forwardedPrefix, in: span) else { continue }
+            request.head.fields[index].isStripped = true
+            count += 1
+            request.forwardedPrefix = count == 1 ? field.valueRange : nil
+        }
+    }
+
+    private static let forwardedPrefix = Array("x-forwarded-prefix".utf8)
 
     /// Resolves a requested upgrade and whether the route allows it.
     /// - Returns: Whether the request can be served.

@@ -28,6 +28,8 @@ public final class ConfigSnapshot: Sendable {
     let responsePolicy: ResponseHeaderPolicy
     let trailerPolicy: TrailerPolicy
     let crossSite: CrossSitePolicy
+    /// By listener; empty if none redirects.
+    let httpsRedirects: [HTTPSRedirect?]
     let cors: CORSPolicy
     let sessions: any SessionStore
     let refresher: any TokenRefreshing
@@ -87,12 +89,16 @@ public final class ConfigSnapshot: Sendable {
         requestPolicy = RequestHeaderPolicy(injectable: injectable + claimHeaderNames, cookie: cookie)
         trailerPolicy = TrailerPolicy(injectable: injectable, claimHeaders: claimHeaderNames)
         crossSite = CrossSitePolicy(configuration.crossSite)
+        let hosts = [configuration.accounts.publicURL.flatMap(WebOrigin.init)?.host].compactMap(\.self)
+        let redirects = configuration.listeners.map { $0.redirectToHTTPS.map { HTTPSRedirect(hosts: hosts, port: $0) } }
+        httpsRedirects = redirects.allSatisfy { $0 == nil } ? [] : redirects
         cors = CORSPolicy(configuration.crossSite, injectable: injectable + claimHeaderNames)
         responsePolicy = ResponseHeaderPolicy(injectable: injectable, cookie: cookie, handlesCORS: cors.isEnabled)
         // Shared by the decisions about an upstream's routes and the requests to it: sessions are rendered for an object.
         let claimHeaders = configuration.upstreams.map { ClaimHeaders($0) }
         routes = configuration.routes.map { route in
-            let rules = SessionRules(route, in: configuration, claimHeaders: claimHeaders[route.upstream])
+            let rules = SessionRules(
+                route, in: configuration, claimHeaders: route.upstream.flatMap { claimHeaders[$0] })
             return RouteRuntime(route, configuration: configuration, rules: rules)
         }
         var targets: [UpstreamTarget] = []
@@ -129,14 +135,15 @@ extension ConfigSnapshot {
         let route = old.route
         return routes.contains { entry in
             var same = entry.route
-            guard same.name == route.name,
-                configuration.upstreams[same.upstream] == others.configuration.upstreams[route.upstream]
+            guard same.name == route.name, same.rewrite == route.rewrite, let mine = same.upstream,
+                let theirs = route.upstream,
+                configuration.upstreams[mine] == others.configuration.upstreams[theirs]
             else {
                 return false
             }
             // An identity may have been removed, or its tokens be meant for other upstreams now.
             if let source, !entry.rules.isEquivalent(to: old.rules, for: source) { return false }
-            same.upstream = route.upstream
+            same.action = route.action
             same.messages = route.messages
             same.accessLogRatio = route.accessLogRatio
             return same == route
@@ -148,6 +155,11 @@ extension ConfigSnapshot {
 /// it took 2 % of the instructions of a request.
 final class RouteRuntime: Sendable {
     let route: Route
+    /// Index of the upstream; -1 for a redirect, which is never forwarded.
+    let upstream: Int
+    /// `nil` for most routes, as ``redirect``.
+    let rewrite: RewriteRuntime?
+    let redirect: RedirectRuntime?
     /// Part of ``rules``, copied so that most decisions read nothing else.
     let access: RouteAccess
     let rules: SessionRules
@@ -164,6 +176,9 @@ final class RouteRuntime: Sendable {
 
     init(_ route: Route, configuration: GatewayConfiguration, rules: SessionRules) {
         self.route = route
+        upstream = route.upstream ?? -1
+        rewrite = route.rewrite.map(RewriteRuntime.init)
+        redirect = route.redirect.map { RedirectRuntime($0, dependsOnSession: route.usesSession) }
         self.rules = rules
         access = rules.access
         unauthorized = UnauthorizedProblems(messages: route.messages)
@@ -196,6 +211,32 @@ final class RouteRuntime: Sendable {
     /// A problem with the route's own message, if configured.
     func problem(_ code: ProblemCode, status: Int? = nil, retryAfter: Int? = nil) -> ProblemDocument {
         ProblemDocument(Problem(code, status: status, detail: route.messages[code], retryAfter: retryAfter))
+    }
+}
+
+/// What a route that rewrites paths needs besides the path. A class, so that the routes without it have one reference.
+final class RewriteRuntime: Sendable {
+    /// Changes the references of responses back.
+    let references: ReferenceRewriter
+    /// The prefix that the upstream has to put before its own paths; empty for none.
+    let removedPrefix: [UInt8]
+
+    init(_ rewrite: PathRewrite) {
+        references = ReferenceRewriter(rewrite)
+        removedPrefix = Array((rewrite.removedPrefix ?? "").utf8)
+    }
+}
+
+/// The response of a route that redirects.
+final class RedirectRuntime: Sendable {
+    let template: RedirectTemplate
+    /// The field lines besides `Location`.
+    let fieldLines: [UInt8]
+
+    /// - Parameter dependsOnSession: Whether requests without a session get another response.
+    init(_ template: RedirectTemplate, dependsOnSession: Bool) {
+        self.template = template
+        fieldLines = template.isPermanent && !dependsOnSession ? [] : Array("Cache-Control: no-store\r\n".utf8)
     }
 }
 

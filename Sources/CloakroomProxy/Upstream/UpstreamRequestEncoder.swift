@@ -10,6 +10,8 @@ struct UpstreamRequestEncoder {
     let upstream: UpstreamRuntime
     /// Index of the target among those of the upstream.
     let targetIndex: Int
+    /// `nil` for most routes, which forward the received path.
+    let rewrite: RewriteRuntime?
     let credentials: UpstreamPermit.Credentials
     let cookie: SessionCookie
     let context: LoopContext
@@ -39,6 +41,7 @@ struct UpstreamRequestEncoder {
         let bytes = request.head.bytes.readableBytesSpan
         writeStart(of: request, bytes, into: &writer)
         writeForwarding(of: request, from: peer, bytes, into: &writer)
+        if let rewrite, !rewrite.removedPrefix.isEmpty { writePrefix(rewrite, of: request, bytes, into: &writer) }
         writeTrace(of: request, bytes, requestID: requestID, traceContext: traceContext, into: &writer)
         writeOwnFields(of: request, into: &writer)
     }
@@ -85,7 +88,9 @@ struct UpstreamRequestEncoder {
 
     private func writeTarget(of request: borrowing InboundRequest, _ bytes: RawSpan, into writer: inout HeadWriter) {
         let start = request.head.target.start
-        if request.target.isPathRewritten {
+        if rewrite != nil {
+            writer.append(request.sentPath)
+        } else if request.target.isPathRewritten {
             writer.append(request.normalizedPath)
         } else if request.target.path.isEmpty {
             writer.append("/")
@@ -97,6 +102,16 @@ struct UpstreamRequestEncoder {
             writer.append(
                 bytes, ByteRange(start: start + request.target.query.start, count: request.target.query.count))
         }
+    }
+
+    /// Writes the prefix that was removed from the path, behind the one that a trusted proxy has removed.
+    private func writePrefix(
+        _ rewrite: RewriteRuntime, of request: borrowing InboundRequest, _ bytes: RawSpan, into writer: inout HeadWriter
+    ) {
+        writer.append("X-Forwarded-Prefix: ")
+        if let outer = request.forwardedPrefix { writer.append(bytes, outer) }
+        writer.append(rewrite.removedPrefix)
+        writer.append("\r\n")
     }
 
     private func writeOtherCookies(_ head: borrowing RequestHead, into writer: inout HeadWriter) {
