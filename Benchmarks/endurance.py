@@ -69,6 +69,7 @@ def arguments():
     parser.add_argument("--heads", type=int, default=1_000, help="concurrent slow heads; default: %(default)s")
     parser.add_argument("--streams", type=int, default=1_000, help="HTTP/2 streams with a closed window; default: %(default)s")
     parser.add_argument("--chaos-seconds", type=int, default=60, help="duration of chaos; default: %(default)s")
+    parser.add_argument("--handovers", type=int, default=3, help="to a second process, for upgrade; default: %(default)s")
     parser.add_argument("--refresh-seconds", type=int, default=60, help="duration of refresh; default: %(default)s")
     parser.add_argument("--provider-seconds", type=int, default=12, help="of each phase of provider; default: %(default)s")
     parser.add_argument("--provider-rounds", type=int, default=3, help="of all phases of provider; default: %(default)s")
@@ -93,6 +94,7 @@ def arguments():
         "heads": (1, 10_000),
         "streams": (20, 20_000),
         "chaos_seconds": (5, 3_600),
+        "handovers": (1, 100),
         "refresh_seconds": (5, 3_600),
         "provider_seconds": (4, 600),
         "provider_rounds": (1, 100),

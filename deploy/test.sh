@@ -36,8 +36,9 @@ export PATH=$python:$glewlwyd:$valkey:$PATH
 
 # A backtrace of a crash would take minutes. Set SWIFT_BACKTRACE=enable=yes to enable backtraces.
 export SWIFT_BACKTRACE=${SWIFT_BACKTRACE:-enable=no}
-# Without debug information the programs are a third smaller.
-build=(-debug-info-format none)
+# Without debug information the programs are a third smaller. The index is for editors; without it, compiling takes a tenth
+# to a quarter less CPU time.
+build=(-debug-info-format none --disable-index-store)
 output=$(mktemp -d)
 pids=()
 clean_up() {

@@ -136,14 +136,16 @@ def check_backpressure(environment, checks):
     """A collector that is stopped, silent or busy, and a log pipe that is not read."""
     port, closed_port = free_ports(2)
     environment.start_module("scenarios.collector", str(port), port=port)
+    base = latency_without(environment)
     for name, mode, at in (("stopped", None, closed_port), ("silent", "silent", port), ("busy", "busy", port)):
         if mode:
             request(f"http://127.0.0.1:{port}/mode/{mode}", method="POST")
-        result = Backpressure(environment, at)
+        result = Backpressure(environment, at, base)
         if result.excess >= 1:
-            # Other load may have delayed one of the two. A delay by the gateway repeats.
+            # Other load may have delayed one of the two, so both are measured again. A delay by the gateway repeats.
             checks.note(f"second attempt after a delay: {result}")
-            result = min(result, Backpressure(environment, at), key=lambda each: each.excess)
+            base = latency_without(environment)
+            result = min(result, Backpressure(environment, at, base), key=lambda each: each.excess)
         what = f"a collector that is {name}, and a log that is not read"
         checks.expect(f"{what}, make no request slower", result.excess < 1, f"{result}")
         counted = f"{result.spans:,.0f} spans, {result.lines:,.0f} lines"
@@ -152,15 +154,21 @@ def check_backpressure(environment, checks):
     request(f"http://127.0.0.1:{port}/mode/ok", method="POST")
 
 
-class Backpressure:
-    """Latency without telemetry, and then with a collector and a log that block."""
+def latency_without(environment):
+    """The latency of a gateway without telemetry."""
+    gateway = environment.gateway(tracing={"exporter": "none"}, logging={"accessLog": False})
+    result = latency(gateway)
+    gateway.stop()
+    return result
 
-    def __init__(self, environment, collector):
-        quiet = environment.gateway(tracing={"exporter": "none"}, logging={"accessLog": False})
-        self.base = latency(quiet)
-        quiet.stop()
+
+class Backpressure:
+    """Latency with a collector and a log that block, compared with that without telemetry."""
+
+    def __init__(self, environment, collector, base):
+        self.base = base
         with full_pipe(environment) as pipe:
-            gateway = environment.gateway(log=pipe, tracing=tracing(collector, queueLimit=256, batchLimit=64))
+            gateway = environment.gateway(log=pipe, tracing=tracing(collector, queueLimit=256))
             with MemorySamples(gateway) as self.samples:
                 self.blocked = latency(gateway)
             self.spans = gateway.metric("cloakroom_telemetry_dropped_total", signal="traces")

@@ -9,7 +9,6 @@ from harness.ports import free_port
 from scenarios import http2
 from scenarios.load import Load
 
-HANDOVERS = 3
 STRETCH = 2
 DRAIN_SECONDS = 20
 
@@ -28,7 +27,7 @@ def run(environment, checks, options):
         except http2.NotSupported as error:
             checks.expect("HTTP/2 clients take part", False, str(error))
     try:
-        for number in range(HANDOVERS):
+        for number in range(options.handovers):
             gateway = hand_over(environment, checks, load, gateway, timeouts, number + 1)
     except Failure as failure:
         checks.expect("a second process can bind the same port", False, str(failure))

@@ -75,6 +75,14 @@ def churn(number):
         yield request(1 + 2 * index, block(more=added))
 
 
+def large_churn(number):
+    """Large fields that are added to the dynamic table, each of which evicts the one before it."""
+    yield OPENING
+    added = literal(b"x", b"v" * 3_900, 0x40) * 3
+    for index in itertools.count():
+        yield request(1 + 2 * index, block(more=added))
+
+
 def bomb(number):
     """A field of 4,000 bytes that each request refers to many times."""
     yield OPENING + request(1, block(more=literal(b"x", b"v" * 4_000, 0x40)))
@@ -133,6 +141,7 @@ STRATEGIES = [
     Strategy("HPACK table sizes", streams(lambda stream: request(stream, TABLE_SIZES + block())), "h2c", **TEN),
     Strategy("HPACK references to a large field", bomb, "h2c", **TEN),
     Strategy("HPACK insertions", churn, "h2c", 10, 1_000),
+    Strategy("HPACK insertions of a large field", large_churn, "h2c", 10, 4_000),
     Strategy("field lists at the limit", streams(lambda stream: request(stream, block(more=FIELDS)), 1), "h2c", 10, 2_000),
     Strategy("cookie fields", streams(lambda stream: request(stream, block(more=CRUMBS))), "h2c", 10, 1_000),
     Strategy("404 over HTTP/2", streams(lambda stream: request(stream, block(b"/no", more=FIELDS)), 1), "h2c", 10, 2_000),

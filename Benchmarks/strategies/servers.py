@@ -98,7 +98,7 @@ class Server:
         return int(found["RssAnon"]) * 1_024, int(found["VmRSS"]) * 1_024
 
 
-def measure(environment, strategy, name, ports, seconds, factor, options):
+def measure(environment, strategy, name, ports, seconds, most_seconds, factor, options):
     """Starts a server, carries out the strategy, and returns what it cost."""
     with ProcessGroup(environment.folder) as processes:
         server = Server(environment, processes, name, ports, strategy.changes, options)
@@ -109,7 +109,7 @@ def measure(environment, strategy, name, ports, seconds, factor, options):
         def sample():
             highest[:] = map(max, highest, server.memory())
 
-        attack = Attack(strategy, ports, seconds, factor, sample)
+        attack = Attack(strategy, ports, seconds, most_seconds, factor, sample)
         with BystanderClient(server) as bystander:
             attack.run()
         attack.close()

@@ -22,6 +22,8 @@ ADDRESSES = 100
 OPENSSL = ctypes.CDLL(ssl._ssl.__file__)
 PIECE = 65_536
 FRAMES = ("DATA", "HEADERS", "PRIORITY", "RST", "SETTINGS", "PUSH", "PING", "GOAWAY", "WINDOW", "CONTINUATION")
+STALL_SECONDS = 0.5
+"""Without a byte sent for this long, no more will be."""
 STATUS = re.compile(rb"HTTP/1\.1 (\d{3})")
 
 
@@ -167,11 +169,13 @@ def client_context(protocol, version):
 
 
 class Attack:
-    """All connections of a strategy for a bounded time and number of bytes. `sample` is called every 20 ms."""
+    """All connections of a strategy for a bounded time and number of bytes. `sample` is called every 20 ms.
 
-    def __init__(self, strategy, ports, seconds, factor, sample):
+    While bytes remain and are sent, the attack takes longer than its seconds: on a busy machine it would be another one."""
+
+    def __init__(self, strategy, ports, seconds, most_seconds, factor, sample):
         self.strategy, self.ports, self.sample = strategy, ports, sample
-        self.seconds, self.limit = seconds, strategy.kilobytes * 1_000 * factor
+        self.seconds, self.most_seconds, self.limit = seconds, most_seconds, strategy.kilobytes * 1_000 * factor
         self.opened = self.sent_before = 0
         self.results = collections.Counter()
         self.connections = []
@@ -187,10 +191,14 @@ class Attack:
 
     def run(self):
         start = time.monotonic()
-        deadline, next_sample, next_read = start + self.seconds, start, start
+        next_sample, next_read, progress, count = start, start, start, 0
         self.connections = [self.open() for _ in range(self.strategy.connections)]
-        while (now := time.monotonic()) < deadline:
-            may_read, may_send, moved = now >= next_read, self.bytes < self.limit, False
+        while (now := time.monotonic()) < start + self.most_seconds:
+            if (sent := self.bytes) > count:
+                progress, count = now, sent
+            may_read, may_send, moved = now >= next_read, sent < self.limit, False
+            if now >= start + self.seconds and (not may_send or now > progress + STALL_SECONDS):
+                break
             if may_read:
                 next_read = now + (0.002 if self.strategy.reads is None else 0.01)
             for index, connection in enumerate(self.connections):

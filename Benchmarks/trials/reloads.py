@@ -31,6 +31,8 @@ class Reloads(Trial):
         there, new = lane.facts["there"], lane.facts["connections"]
         figures = f"{there} in {lane.facts['reloads']} reloads"
         lane.at_most("requests to the origin that fails", there, probes, figures=figures)
+        # As in `4 failing`: it is ejected after five in a row.
+        lane.at_most("failures that reach clients", lane.records.errors(), 6 + probes, is_timing=True)
         lane.goal("no client connection is closed", lane.records.reconnected == 0, f"{lane.records.reconnected}")
         # Connections that a probe opens, and that load opens at random.
         lane.at_most("new upstream connections", new, 12 + probes, is_timing=True)

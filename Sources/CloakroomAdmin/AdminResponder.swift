@@ -12,7 +12,7 @@ struct AdminResponder: Sendable {
     let status: StatusReporter?
     let access: AdminAccess
     let rejections: RejectionLog
-    let now: @Sendable () -> Timestamp
+    let now: @Sendable () -> WallTime
     let logger: Logger
     let pageLimit = AdminPageLimit()
 

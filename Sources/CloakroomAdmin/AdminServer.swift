@@ -35,7 +35,7 @@ public struct AdminServer: Service, Unprintable {
         host: String, port: Int, registry: PrometheusRegistry, probes: [ReadinessProbe],
         revocation: RevokeSessionsHandler? = nil, status: StatusDataSource? = nil,
         access: AdminAccess = AdminAccess(), tls: AdminTLS? = nil,
-        now: @escaping @Sendable () -> Timestamp = RevokeSessionsHandler.wallClock, logger: Logger,
+        now: @escaping @Sendable () -> WallTime, logger: Logger,
         onBound: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) {
         self.host = host

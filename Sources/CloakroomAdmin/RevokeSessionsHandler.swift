@@ -1,7 +1,6 @@
 public import CloakroomCore
 import CloakroomTelemetry
 import CloakroomWire
-import FoundationEssentials
 import Logging
 
 /// `POST /sessions/revoke`: ends the sessions of a user, or one session.
@@ -20,27 +19,22 @@ public struct RevokeSessionsHandler: Sendable {
     let tokens: AdminTokenCheck
     let rejections = RejectionLog()
     private let sessions: any SessionRevoking
-    private let now: @Sendable () -> Timestamp
+    private let now: @Sendable () -> SessionTime
     private let nameKind: @Sendable () -> AccountNameKind
 
     /// - Parameters:
     ///   - token: The admin token; an empty one rejects all requests.
     ///   - sessions: Ends the sessions.
     ///   - nameKind: Returns the kind of the names that users sign in with.
-    ///   - now: Returns the time.
+    ///   - now: Returns the session time.
     public init(
         token: Secret, sessions: any SessionRevoking, nameKind: @escaping @Sendable () -> AccountNameKind = { .email },
-        now: @escaping @Sendable () -> Timestamp = Self.wallClock
+        now: @escaping @Sendable () -> SessionTime
     ) {
         tokens = AdminTokenCheck(token, rejections: rejections, now: now)
         self.sessions = sessions
         self.nameKind = nameKind
         self.now = now
-    }
-
-    /// The system clock.
-    @Sendable public static func wallClock() -> Timestamp {
-        Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
     }
 
     func respond(_ request: AdminRequest, logger: Logger) async -> AdminResponse {

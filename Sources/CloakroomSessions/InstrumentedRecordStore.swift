@@ -55,18 +55,20 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
     var count: Int { records.count }
     var isFailing: Bool { records.isFailing }
 
-    func insert(_ record: SessionRecord, keepUntil: Timestamp, now: Timestamp) async throws(SessionStoreError) -> Bool {
+    func insert(_ record: SessionRecord, keepUntil: SessionTime, now: SessionTime) async throws(SessionStoreError)
+        -> Bool
+    {
         try await measured(.insert) { () async throws(SessionStoreError) in
             try await records.insert(record, keepUntil: keepUntil, now: now)
         }
     }
 
-    func read(_ id: SessionID, now: Timestamp) async throws(SessionStoreError) -> RecordLookup {
+    func read(_ id: SessionID, now: SessionTime) async throws(SessionStoreError) -> RecordLookup {
         try await measured(.read) { () async throws(SessionStoreError) in try await records.read(id, now: now) }
     }
 
     func replace(
-        _ record: SessionRecord, keepUntil: Timestamp, fence: UInt64?, now: Timestamp
+        _ record: SessionRecord, keepUntil: SessionTime, fence: UInt64?, now: SessionTime
     ) async throws(SessionStoreError) -> RecordUpdateResult {
         try await measured(.replace) { () async throws(SessionStoreError) in
             try await records.replace(record, keepUntil: keepUntil, fence: fence, now: now)
@@ -74,7 +76,7 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
     }
 
     func remove(
-        _ id: SessionID, reason: SessionEndReason, condition: (version: UInt64, fence: UInt64)?, now: Timestamp
+        _ id: SessionID, reason: SessionEndReason, condition: (version: UInt64, fence: UInt64)?, now: SessionTime
     ) async throws(SessionStoreError) -> RecordRemovalResult {
         try await measured(.remove) { () async throws(SessionStoreError) in
             try await records.remove(id, reason: reason, condition: condition, now: now)
@@ -90,7 +92,8 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
         }
     }
 
-    func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {
+    func lease(_ id: SessionID, for duration: Duration, now: SessionTime) async throws(SessionStoreError) -> LeaseResult
+    {
         try await measured(.lease) { () async throws(SessionStoreError) in
             try await records.lease(id, for: duration, now: now)
         }
@@ -101,13 +104,13 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
         }
     }
 
-    func records(of account: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
+    func records(of account: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
         try await measured(.list) { () async throws(SessionStoreError) in
             try await records.records(of: account, now: now)
         }
     }
 
-    func records(ofProviderSession hash: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
+    func records(ofProviderSession hash: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
         try await measured(.list) { () async throws(SessionStoreError) in
             try await records.records(ofProviderSession: hash, now: now)
         }
@@ -118,56 +121,56 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
     func partition(ofIndex index: RecordIndex) -> Int { records.partition(ofIndex: index) }
 
     func surplus(
-        of account: UInt64, by rule: SurplusRule, now: Timestamp
+        of account: UInt64, by rule: SurplusRule, now: SessionTime
     ) async throws(SessionStoreError) -> RecordSurplus {
         try await measured(.list) { () async throws(SessionStoreError) in
             try await records.surplus(of: account, by: rule, now: now)
         }
     }
 
-    func cutoffs(_ indexes: [RecordIndex], now: Timestamp) async throws(SessionStoreError) -> [SessionCutoff?] {
+    func cutoffs(_ indexes: [RecordIndex], now: SessionTime) async throws(SessionStoreError) -> [SessionCutoff?] {
         try await measured(.cutoffRead) { () async throws(SessionStoreError) in
             try await records.cutoffs(indexes, now: now)
         }
     }
 
     func setCutoff(
-        _ index: RecordIndex, keeping kept: KeptSession?, before: Timestamp?, lifetime: Duration, now: Timestamp
+        _ index: RecordIndex, keeping kept: KeptSession?, before: SessionTime?, lifetime: Duration, now: SessionTime
     ) async throws(SessionStoreError) {
         try await measured(.cutoffWrite) { () async throws(SessionStoreError) in
             try await records.setCutoff(index, keeping: kept, before: before, lifetime: lifetime, now: now)
         }
     }
 
-    func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
+    func throttleStates(_ keys: [ThrottleKey], now: SessionTime) async throws(SessionStoreError) -> [ThrottleState?] {
         try await measured(.throttleRead) { () async throws(SessionStoreError) in
             try await records.throttleStates(keys, now: now)
         }
     }
 
     func countAttempt(
-        _ counters: [ThrottleCounter], now: Timestamp
+        _ counters: [ThrottleCounter], now: SessionTime
     ) async throws(SessionStoreError) -> ThrottleResult {
         try await measured(.throttleWrite) { () async throws(SessionStoreError) in
             try await records.countAttempt(counters, now: now)
         }
     }
 
-    func removeAttempt(_ counts: [ThrottleCount], now: Timestamp) async throws(SessionStoreError) {
+    func removeAttempt(_ counts: [ThrottleCount], now: SessionTime) async throws(SessionStoreError) {
         try await measured(.throttleWrite) { () async throws(SessionStoreError) in
             try await records.removeAttempt(counts, now: now)
         }
     }
 
     func setMark(
-        _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
+        _ key: MarkKey, to time: WallTime, lifetime: Duration, now: SessionTime
     ) async throws(SessionStoreError) -> Bool {
         try await measured(.markWrite) { () async throws(SessionStoreError) in
             try await records.setMark(key, to: time, lifetime: lifetime, now: now)
         }
     }
 
-    func latestMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {
+    func latestMark(_ keys: [MarkKey], now: SessionTime) async throws(SessionStoreError) -> WallTime? {
         try await measured(.markRead) { () async throws(SessionStoreError) in
             try await records.latestMark(keys, now: now)
         }

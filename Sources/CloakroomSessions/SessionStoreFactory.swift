@@ -27,7 +27,7 @@ public enum SessionStoreFactory {
     /// - Throws: ``SessionStoreSetupError`` if secrets are missing; NIOSSL's error if the TLS configuration is invalid.
     public static func make(
         _ configuration: SessionConfiguration, tls: TLSConfiguration? = nil, group: any EventLoopGroup, logger: Logger,
-        clock: @escaping @Sendable () -> Timestamp,
+        clock: @escaping @Sendable () -> SessionTime,
         events: SessionStoreCallbacks = SessionStoreCallbacks(),
         onOperation: @escaping @Sendable (SessionStoreOperation, _ isSuccess: Bool, _ nanoseconds: UInt64) -> Void = {
             _, _, _ in

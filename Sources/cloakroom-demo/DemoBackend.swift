@@ -50,15 +50,19 @@ struct DemoBackend: AsyncParsableCommand {
     /// Blocks until the gateway has ended.
     /// - Parameters:
     ///   - notifications: The socket on which the gateway reports its state, as to systemd.
-    ///   - onReady: Called when all listeners of the gateway are bound.
+    ///   - onReady: Called once, when all listeners of the gateway are bound. A reload reports readiness again.
     private static func watchGateway(_ notifications: Int32, onReady: () -> Void) {
         var sockets = [STDIN_FILENO, notifications].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
         var message = [UInt8](repeating: 0, count: 4_096)
+        var isReady = false
         while sockets[0].revents == 0 {
             _ = poll(&sockets, 2, -1)
             guard sockets[1].revents != 0 else { continue }
             let count = recv(notifications, &message, message.count, 0)
-            if String(decoding: message.prefix(max(count, 0)), as: UTF8.self).hasPrefix("READY=1\n") { onReady() }
+            let state = String(decoding: message.prefix(max(count, 0)), as: UTF8.self)
+            guard !isReady, state.hasPrefix("READY=1\n") else { continue }
+            isReady = true
+            onReady()
         }
     }
 }

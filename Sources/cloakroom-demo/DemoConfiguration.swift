@@ -25,7 +25,7 @@ struct DemoConfiguration {
         admin: { address: "127.0.0.1:\(adminPort)" }
         logging: { level: notice }
         # Written at each start.
-        reload: { watch: false }
+        reload: { interval: 0s }
         upstreams:
           api:
             targets: ["http://127.0.0.1:\(apiPort)"]

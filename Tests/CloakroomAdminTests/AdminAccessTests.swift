@@ -21,7 +21,8 @@ struct AdminAccessTests {
     }
 
     private static func revocation() -> RevokeSessionsHandler {
-        RevokeSessionsHandler(token: Secret(token), sessions: ScriptedRevoking(.success(1)))
+        RevokeSessionsHandler(
+            token: Secret(token), sessions: ScriptedRevoking(.success(1)), now: { SessionTime(seconds: 0) })
     }
 
     // MARK: - Host

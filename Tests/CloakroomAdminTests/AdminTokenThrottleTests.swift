@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The throttle of wrong admin tokens")
 struct AdminTokenThrottleTests {
-    private let start = Timestamp(seconds: 1_700_000_000)
+    private let start = SessionTime(seconds: 1_700_000_000)
 
     private func attempt(
         _ throttle: AdminTokenThrottle, _ peer: String = "192.0.2.1", _ isRight: Bool = false, after: Duration = .zero

@@ -11,7 +11,7 @@ import Testing
 @Suite("POST /sessions/revoke")
 struct RevokeSessionsHandlerTests {
     private static let token = "canary-admin-token-0123456789abcdef"
-    private static let now = Timestamp(seconds: 1_700_000_000)
+    private static let now = SessionTime(seconds: 1_700_000_000)
     private static let json = ("Content-Type", "application/json")
     private static let authorization = ("Authorization", "Bearer \(token)")
     private static let user = #"{"user":"Jo@example.com"}"#
@@ -243,7 +243,7 @@ struct RevokeSessionsHandlerTests {
     @Test("With an empty token every request is rejected")
     func emptyToken() async throws {
         let revoking = ScriptedRevoking(.success(1))
-        let revocation = RevokeSessionsHandler(token: Secret(""), sessions: revoking)
+        let revocation = RevokeSessionsHandler(token: Secret(""), sessions: revoking, now: { Self.now })
         try await RunningAdminServer.run(revocation: revocation) { address in
             for value in ["Bearer", "Bearer ", "Bearer x"] {
                 let (response, _) = try await RunningAdminServer.send(

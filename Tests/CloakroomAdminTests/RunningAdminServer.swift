@@ -1,5 +1,6 @@
 import AsyncHTTPClient
 import CloakroomAdmin
+import CloakroomCore
 import CloakroomTelemetry
 import Foundation
 import Logging
@@ -22,7 +23,7 @@ enum RunningAdminServer {
         let (ports, bound) = AsyncStream.makeStream(of: Int.self)
         let server = AdminServer(
             host: "127.0.0.1", port: 0, registry: registry, probes: probes, revocation: revocation, status: status,
-            access: access,
+            access: access, now: { WallTime(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000)) },
             logger: logger,
             onBound: { bound.yield($0) })
         let group = ServiceGroup(configuration: .init(services: [server], logger: logger))

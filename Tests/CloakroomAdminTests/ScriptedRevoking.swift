@@ -7,7 +7,7 @@ final class ScriptedRevoking: SessionRevoking {
         var account: AccountName?
         var session: SessionID?
         var peer: String
-        var now: Timestamp
+        var now: SessionTime
     }
 
     private struct State {
@@ -25,13 +25,13 @@ final class ScriptedRevoking: SessionRevoking {
     var userIDs: [String] { state.withLock { $0.userIDs } }
 
     func revoke(
-        user account: AccountName, from origin: AuditContext, now: Timestamp
+        user account: AccountName, from origin: AuditContext, now: SessionTime
     ) async throws(SessionStoreError) -> Int {
         try note(Call(account: account, peer: origin.peer, now: now)).get()
     }
 
     func revoke(
-        userID id: String, from origin: AuditContext, now: Timestamp
+        userID id: String, from origin: AuditContext, now: SessionTime
     ) async throws(SessionStoreError) -> Int {
         let result = state.withLock { state in
             state.userIDs.append(id)
@@ -41,7 +41,7 @@ final class ScriptedRevoking: SessionRevoking {
         return 0
     }
 
-    func revoke(session id: SessionID, from origin: AuditContext, now: Timestamp) async throws(SessionStoreError)
+    func revoke(session id: SessionID, from origin: AuditContext, now: SessionTime) async throws(SessionStoreError)
         -> Int
     {
         try note(Call(session: id, peer: origin.peer, now: now)).get()

@@ -54,8 +54,7 @@ import Testing
         #expect(
             configuration.upstreams[0].pool
                 == PoolConfiguration(
-                    maxConnections: 1, maxPending: 0, pendingTimeout: .milliseconds(1), idleTimeout: .seconds(5_400),
-                    requestsPerConnection: 100))
+                    maxConnections: 1, maxPending: 0, pendingTimeout: .milliseconds(1), idleTimeout: .seconds(5_400)))
         #expect(
             configuration.upstreams[0].targets.map(\.description) == [
                 "http://one:9000", "http://[::1]:9000", "https://two:443", "https://two:444", "unix:/run/a b@c.sock",
@@ -228,12 +227,11 @@ import Testing
               maxPending: 0
               pendingTimeout: 1ms
               idleTimeout: 1h30m
-              requestsPerConnection: 100
         accounts:
           { prefix: /me, upstream: api, throttle: false, signInsPerAddress: 9, messages: { unauthorized: "No." } }
         csrf:
           trustedOrigins: ["HTTPS://A.test:443", "http://b.test:3000"]
-          requireHeader: { name: X-CSRF, value: 1 }
+          requireHeader: X-CSRF=1
         cors: { origins: ["https://[::1]:8443"] }
         session:
           store: Valkey
@@ -264,7 +262,7 @@ import Testing
             bodyLimit: 1MiB
             responseHeadTimeout: 250ms
             messages: { failed_request: Sorry. }
-        limits: { head: 2KiB, fields: 10, target: 1024, body: 0, connections: 5 }
+        limits: { head: 2KiB, fields: 10, body: 0, connections: 5 }
         timeouts: { header: 1s, bodyIdle: 2s, keepAlive: 3s, connect: 4s, responseHead: 5s, identity: 6s, drain: 7s }
         trustedProxies: [10.0.0.0/8, "::1"]
         logging: { level: DEBUG, format: text, accessLog: false }

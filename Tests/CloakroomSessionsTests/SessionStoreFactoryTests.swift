@@ -13,7 +13,7 @@ struct SessionStoreFactoryTests {
     private func make(_ configuration: SessionConfiguration) throws -> SessionStoreFactory.Product {
         try SessionStoreFactory.make(
             configuration, group: MultiThreadedEventLoopGroup.singleton, logger: Self.quiet,
-            clock: { Timestamp(seconds: 1) })
+            clock: { SessionTime(seconds: 1) })
     }
 
     @Test("Each kind is created, and only the in-memory store is available before it runs")
@@ -58,8 +58,8 @@ struct InstrumentedRecordStoreTests {
 
     private static func record(_ word: UInt64) -> SessionRecord {
         SessionRecord(
-            key: SessionKey(word, 2, 3, 4), account: 5, createdAt: Timestamp(seconds: 1),
-            expiresAt: Timestamp(seconds: 1_000), lastUsedAt: Timestamp(seconds: 1), version: 1, contents: [1],
+            key: SessionKey(word, 2, 3, 4), account: 5, createdAt: SessionTime(seconds: 1),
+            expiresAt: SessionTime(seconds: 1_000), lastUsedAt: SessionTime(seconds: 1), version: 1, contents: [1],
             client: [2])
     }
 
@@ -69,7 +69,7 @@ struct InstrumentedRecordStoreTests {
         let records = InstrumentedRecordStore(InMemoryRecords()) { operation, isSuccess, _ in
             calls.append(Call(operation: operation, isSuccess: isSuccess))
         }
-        let now = Timestamp(seconds: 2)
+        let now = SessionTime(seconds: 2)
         let record = Self.record(1)
         let id = record.key.id
         #expect(try await records.insert(record, keepUntil: record.expiresAt, now: now))
@@ -118,7 +118,7 @@ struct InstrumentedRecordStoreTests {
         } onOperation: { operation, isSuccess, _ in
             calls.append(Call(operation: operation, isSuccess: isSuccess))
         }
-        let now = Timestamp(seconds: 2)
+        let now = SessionTime(seconds: 2)
         func touches(_ ids: ClosedRange<UInt64>) -> [RecordTouch] {
             ids.map { RecordTouch(id: SessionID($0), lastUsedAt: now, keepUntil: now + .seconds(9)) }
         }
@@ -139,8 +139,8 @@ struct InstrumentedRecordStoreTests {
         #expect(records.partition(of: SessionID(5)) == 5)
         #expect(records.partition(ofIndex: .providerSession(7)) == 7)
         let rule = SurplusRule(
-            limit: 0, accounts: [1], usedAfter: Timestamp(seconds: 1), new: SessionID(1))
-        #expect(try await records.surplus(of: 1, by: rule, now: Timestamp(seconds: 2)) == .none)
+            limit: 0, accounts: [1], usedAfter: SessionTime(seconds: 1), new: SessionID(1))
+        #expect(try await records.surplus(of: 1, by: rule, now: SessionTime(seconds: 2)) == .none)
         #expect(calls.all == [Call(operation: .list, isSuccess: true)])
     }
 
@@ -149,12 +149,12 @@ struct InstrumentedRecordStoreTests {
         let calls = Recorded<Call>()
         let sqlite = SQLiteRecordStore(
             path: "/nowhere/at/all/sessions.sqlite", logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
-            now: { Timestamp(seconds: 1) })
+            now: { SessionTime(seconds: 1) })
         let records = InstrumentedRecordStore(sqlite) { operation, isSuccess, _ in
             calls.append(Call(operation: operation, isSuccess: isSuccess))
         }
         await #expect(throws: SessionStoreError(.unavailable)) {
-            try await records.read(SessionID(1), now: Timestamp(seconds: 1))
+            try await records.read(SessionID(1), now: SessionTime(seconds: 1))
         }
         #expect(calls.all == [Call(operation: .read, isSuccess: false)])
     }

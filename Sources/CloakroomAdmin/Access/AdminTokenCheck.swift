@@ -9,10 +9,10 @@ struct AdminTokenCheck: Sendable {
     private let token: Secret
     private let throttle = AdminTokenThrottle()
     private let rejections: RejectionLog
-    private let now: @Sendable () -> Timestamp
+    private let now: @Sendable () -> SessionTime
 
     /// - Parameter token: An empty one rejects all requests.
-    init(_ token: Secret, rejections: RejectionLog, now: @escaping @Sendable () -> Timestamp) {
+    init(_ token: Secret, rejections: RejectionLog, now: @escaping @Sendable () -> SessionTime) {
         self.token = token
         self.rejections = rejections
         self.now = now

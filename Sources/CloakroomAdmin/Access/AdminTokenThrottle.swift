@@ -44,7 +44,7 @@ final class AdminTokenThrottle: Sendable {
     /// - Parameters:
     ///   - peer: The client's address, without port.
     ///   - isRight: Whether the token is correct.
-    func attempt(from peer: String, now: Timestamp, isRight: Bool) -> Outcome {
+    func attempt(from peer: String, now: SessionTime, isRight: Bool) -> Outcome {
         guard !isRight else { return .right }
         return state.withLock { state in
             let key = Self.key(peer, in: &state, now: now)
@@ -61,7 +61,7 @@ final class AdminTokenThrottle: Sendable {
     }
 
     /// The key that an address is counted by. Removes expired entries if the table is full.
-    private static func key(_ peer: String, in state: inout State, now: Timestamp) -> ClientAddressKey? {
+    private static func key(_ peer: String, in state: inout State, now: SessionTime) -> ClientAddressKey? {
         let block = ClientAddressKey(peer)
         guard state.addresses[block] == nil, state.addresses.count >= addressLimit else { return block }
         state.addresses = state.addresses.filter { address.lifetime(of: $0.value, now: now) > .zero }

@@ -28,7 +28,7 @@ struct RejectionLog: Sendable {
 
     private let limiters = Dictionary(uniqueKeysWithValues: Reason.allCases.map { ($0, LogRateLimiter()) })
 
-    func note(_ reason: Reason, peer: String, now: Timestamp, logger: Logger) {
+    func note(_ reason: Reason, peer: String, now: Timestamp<some Any>, logger: Logger) {
         guard let suppressed = limiters[reason]?.allow(at: now) else { return }
         logger.warning(
             reason.message,

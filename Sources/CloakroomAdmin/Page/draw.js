@@ -127,10 +127,12 @@ const total = number("Since start", row => row.total);
 // A table with a choice of its rows and their order; both are in the address, which can be stored as a bookmark.
 function table(id, caption, columns, rows, { empty, isSortable, filters = {} }) {
     const chosen = query.get(`${id}-show`);
-    const shown = rows.filter(filters[chosen] ?? (() => true));
+    // Anything can be in the address, also a name that every object inherits.
+    const isFilter = Object.hasOwn(filters, chosen);
+    const shown = rows.filter(isFilter ? filters[chosen] : () => true);
     const choices = rows.length === 0 ? [] : ["All", ...Object.keys(filters)].map(name => element("button", {
         "data-name": `${id}-show`, "data-value": name === "All" ? "" : name,
-        "aria-pressed": name === (filters[chosen] ? chosen : "All"),
+        "aria-pressed": name === (isFilter ? chosen : "All"),
     }, name));
     const choice = choices.length > 1 ? element("p", { class: "filters" }, choices) : null;
     if (shown.length === 0) return [choice, element("p", { class: "empty" }, rows.length ? "No row matches." : empty)];

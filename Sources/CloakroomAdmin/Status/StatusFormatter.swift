@@ -34,7 +34,7 @@ enum StatusFormatter {
     }
 
     /// ISO 8601 in UTC, whole seconds.
-    static func time(_ time: Timestamp) -> String {
+    static func time(_ time: WallTime) -> String {
         Date(timeIntervalSince1970: Double(time.milliseconds) / 1_000).formatted(.iso8601)
     }
 

@@ -10,10 +10,10 @@ struct StatusReporter: Sendable {
     let registry: PrometheusRegistry
     let history: StatusHistory
     let trends: StatusTrends
-    let startedAt: Timestamp
+    let startedAt: WallTime
     let startedInstant: ContinuousClock.Instant
 
-    init(source: StatusDataSource, registry: PrometheusRegistry, startedAt: Timestamp, instant: ContinuousClock.Instant)
+    init(source: StatusDataSource, registry: PrometheusRegistry, startedAt: WallTime, instant: ContinuousClock.Instant)
     {
         self.source = source
         self.registry = registry
@@ -40,7 +40,7 @@ struct StatusReporter: Sendable {
 
     /// The current status.
     func document(
-        readiness: ReadinessReport, now: Timestamp, instant: ContinuousClock.Instant
+        readiness: ReadinessReport, now: WallTime, instant: ContinuousClock.Instant
     ) -> StatusDocument {
         let reading = registry.snapshot()
         let sample = StatusSample(reading)
@@ -91,7 +91,7 @@ extension StatusReporter {
 
     static func upstreams(
         _ upstreams: [UpstreamStatus], _ reading: MetricsSnapshot, _ sample: StatusSample, _ window: StatusWindow,
-        now: Timestamp
+        now: WallTime
     ) -> [StatusDocument.Upstream] {
         let connections = reading["cloakroom_upstream_connections"]
         let active = connections.filter { $0.labels["state"] == "active" }.counts(by: "upstream")
@@ -115,7 +115,7 @@ extension StatusReporter {
 
     static func identities(
         _ identities: [IdentityStatus], _ reading: MetricsSnapshot, _ sample: StatusSample, _ window: StatusWindow,
-        now: Timestamp
+        now: WallTime
     ) -> [StatusDocument.Identity] {
         let logouts = reading["cloakroom_provider_logouts_total"]
             .filter { ["success", "no_session"].contains($0.labels["outcome"]) }.counts(by: "identity")
@@ -177,7 +177,7 @@ extension StatusReporter {
             errors: errors.sorted { ($1.recent, $1.total, $0.reason) < ($0.recent, $0.total, $1.reason) })
     }
 
-    static func certificates(_ certificates: [CertificateStatus], now: Timestamp) -> [StatusDocument.Certificate] {
+    static func certificates(_ certificates: [CertificateStatus], now: WallTime) -> [StatusDocument.Certificate] {
         certificates.sorted { ($0.notAfter, $0.listener, $0.file) < ($1.notAfter, $1.listener, $1.file) }.map {
             let seconds = Double(($0.notAfter - now).components.seconds)
             return StatusDocument.Certificate(
@@ -242,7 +242,7 @@ extension StatusDocument.Latency {
 }
 
 extension StatusDocument.IdentityCallFailure {
-    init(_ status: IdentityCallStatus, now: Timestamp) {
+    init(_ status: IdentityCallStatus, now: WallTime) {
         let failure = status.failure
         var (upstream, identity): (String?, String?)
         switch failure.source {
@@ -260,7 +260,7 @@ extension StatusDocument.IdentityCallFailure {
 }
 
 extension StatusDocument.Upstream.Target {
-    init(_ target: UpstreamStatus.Target, now: Timestamp) {
+    init(_ target: UpstreamStatus.Target, now: WallTime) {
         self.init(
             address: target.address, peer: target.peer, circuit: target.circuit.rawValue,
             state: target.condition.rawValue, reason: target.reason,

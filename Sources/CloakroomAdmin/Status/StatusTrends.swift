@@ -47,8 +47,8 @@ struct StatusFailureKind: Sendable, Hashable {
 struct StatusFailure: Sendable, Equatable {
     var kind: StatusFailureKind
     /// The time of the first and the last sample with such a failure.
-    var first: Timestamp
-    var last: Timestamp
+    var first: WallTime
+    var last: WallTime
     var count: UInt64
 }
 
@@ -104,7 +104,7 @@ final class StatusTrends: Sendable {
         var failures: [StatusSubject: [StatusFailure]] = [:]
         var last: StatusSample
         var lastAt: ContinuousClock.Instant
-        var lastTime: Timestamp
+        var lastTime: WallTime
         var dayStart: StatusSample
         var dayStartAt: ContinuousClock.Instant
         /// Routes and targets of the last sample without a trend.
@@ -113,7 +113,7 @@ final class StatusTrends: Sendable {
 
     private let state: Mutex<State>
 
-    init(startedAt: ContinuousClock.Instant, time: Timestamp) {
+    init(startedAt: ContinuousClock.Instant, time: WallTime) {
         state = Mutex(
             State(
                 last: StatusSample(), lastAt: startedAt, lastTime: time, dayStart: StatusSample(),
@@ -151,7 +151,7 @@ final class StatusTrends: Sendable {
     }
 
     /// Adds a sample. Samples must be added in order of time; a pause between two becomes one point.
-    func append(_ sample: StatusSample, at now: ContinuousClock.Instant, time: Timestamp) {
+    func append(_ sample: StatusSample, at now: ContinuousClock.Instant, time: WallTime) {
         state.withLock { state in
             guard now > state.lastAt else { return }
             let change = sample.subtracting(state.last)
@@ -202,7 +202,7 @@ final class StatusTrends: Sendable {
 extension [StatusFailure] {
     /// A failure that was also in the preceding sample continues its entry.
     fileprivate mutating func add(
-        _ kind: StatusFailureKind, _ count: UInt64, at time: Timestamp, after preceding: Timestamp
+        _ kind: StatusFailureKind, _ count: UInt64, at time: WallTime, after preceding: WallTime
     ) {
         if let index = lastIndex(where: { $0.kind == kind && $0.last == preceding }) {
             var entry = remove(at: index)

@@ -60,14 +60,14 @@ extension ValueFormat where Value == String {
         }, render: { $0 })
 
     /// A request field that is stripped unless a route lists it.
-    static let claimField = ValueFormat(
+    static let spoofableField = ValueFormat(
         "name of a request field that is removed otherwise",
         parse: { text throws(ConfigValueError) in
             let name = try ValueFormat<String>.token.parse(text)
             guard name.lowercased() != "x-client-cert-subject" else {
                 throw ConfigValueError("\(name) is not supported: the gateway sets it", "leave it out")
             }
-            guard ClaimFields.contains(name) else {
+            guard SpoofableFields.contains(name) else {
                 throw ConfigValueError(
                     "must be a field that a route can pass, not \(name)",
                     "leave it out, or write one such as X-HTTP-Method-Override")

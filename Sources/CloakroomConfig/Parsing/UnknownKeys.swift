@@ -56,18 +56,33 @@ struct UnknownKeys {
     /// The last two names of keys that are constants or had no effect.
     private static let removed: Set<String> = [
         "balance.failurePenalty", "balance.halfLife", "cors.maxAge", "dns.eachAddress", "eject.longest", "eject.most",
-        "eject.volume", "health.host", "health.method", "health.rise", "health.start", "login.pending",
-        "pool.congestedAfter", "pool.congestedTimeout", "pool.connectionLifetime", "pool.streams", "retry.perSecond",
-        "revoke.accessToken", "revoke.expiresIn", "revoke.refreshToken", "revoke.success", "user.accessToken",
+        "eject.statuses", "eject.time", "eject.volume", "health.host", "health.method", "health.rise", "health.start",
+        "inFlight.upstream", "limits.requestsPerConnection", "limits.target", "login.pending", "login.timeout",
+        "otlp.batchLimit", "otlp.timeout", "pool.congestedAfter", "pool.congestedTimeout", "pool.connectionLifetime",
+        "pool.requestsPerConnection", "pool.streams", "retry.on", "retry.perSecond", "revoke.accessToken",
+        "revoke.expiresIn", "revoke.refreshToken", "revoke.success", "tls.cipherSuites", "user.accessToken",
         "user.credentials", "user.expiresIn", "user.refreshToken", "valkey.replicationTimeout",
+    ]
+
+    /// What to write instead of keys that have moved, by their last two names.
+    private static let moved: [String: String] = [
+        "refresh.client": "move it up, to the upstream", "revoke.client": "move it up, to the upstream",
+        "signIn.client": "move it up, to the upstream", "refresh.errorCode": "move it up, to the upstream",
+        "signIn.errorCode": "move it up, to the upstream",
+        "reload.watch": "for false, write interval: 0s; for true, leave it out",
     ]
 
     private mutating func report(_ path: [String], at origin: ValueSource) {
         let parent = Array(path.dropLast())
         let name = path.last ?? ""
         let siblings = members[parent]?.sorted() ?? []
-        if Self.removed.contains(path.suffix(2).joined(separator: ".")) || name == "panicBelow" {
+        let lastNames = path.suffix(2).joined(separator: ".")
+        if Self.removed.contains(lastNames) || name == "panicBelow" || name == "backChannel" {
             reading.add(ConfigValueError("unknown key: its default is fixed", "remove it"), key: path, origin: origin)
+            return
+        }
+        if let remedy = Self.moved[lastNames] {
+            reading.add(ConfigValueError("unknown key", remedy), key: path, origin: origin)
             return
         }
         if let nearest = NameSuggestion.nearest(to: name, among: siblings) {

@@ -62,11 +62,7 @@ enum OpenTelemetryVariables {
         ["tracing", "otlp", "endpoint"]: endpoints,
         ["tracing", "otlp", "caFile"]: ["OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"],
         ["tracing", "otlp", "headers"]: ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"],
-        ["tracing", "otlp", "timeout"]: [
-            "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT", "OTEL_BSP_EXPORT_TIMEOUT",
-        ],
         ["tracing", "otlp", "queueLimit"]: ["OTEL_BSP_MAX_QUEUE_SIZE"],
-        ["tracing", "otlp", "batchLimit"]: ["OTEL_BSP_MAX_EXPORT_BATCH_SIZE"],
         ["tracing", "otlp", "interval"]: ["OTEL_BSP_SCHEDULE_DELAY"],
     ]
 
@@ -93,7 +89,7 @@ enum OpenTelemetryVariables {
             return .stringArray(
                 try KeyValueList.parse(text, areNamesEncoded: false).map { "\($0.name)=\($0.value)" })
         case "endpoint": return .string(try endpoint(name, text))
-        case "timeout", "interval": return .string(try milliseconds(text))
+        case "interval": return .string(try milliseconds(text))
         default: return .string(text)
         }
     }

@@ -129,7 +129,6 @@ extension AccountsConfiguration.SignInName: ConfigSection {
 extension LoginConfiguration: ConfigSection {
     /// `accounts.login`.
     static let keys: [Key<Self>] = [
-        Key("timeout", \.timeout, .duration(.seconds(60) ... .seconds(1_800))),
-        Key("returnTo", \.returnTo, .path),
+        Key("returnTo", \.returnTo, .path)
     ]
 }

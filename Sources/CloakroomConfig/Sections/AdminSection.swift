@@ -21,7 +21,7 @@ extension AdminConfiguration: ConfigSection {
         Key(secret: "token", \.token, .operatorToken, .restart),
         Key("tokenScope", \.tokenScope, .choice(), .restart),
         Key(list: "allowedHosts", \.allowedHosts, .adminHost, .restart),
-        Key("tls", \.tls, .restart) { $1.tls = ListenerTLSConfiguration(from: $0.section("tls")) },
+        Key("tls", \.tls, .restart) { $1.tls = ListenerTLSConfiguration(from: $0.section("tls"), isAdmin: true) },
     ]
 
     func check(_ scope: ConfigScope) {

@@ -4,19 +4,12 @@ extension CrossSiteConfiguration: ConfigSection {
     /// `csrf` and `cors`.
     static let keys: [Key<Self>] = [
         Key { $1.trustedOrigins = $0.sectionWithDefaults("csrf").list("trustedOrigins", as: .origin) ?? [] },
-        Key { $1.requiredField = RequiredField(from: $0.sectionWithDefaults("csrf").section("requireHeader")) },
+        Key { $1.requiredField = $0.sectionWithDefaults("csrf").optional("requireHeader", as: .requiredField) },
         Key { $1.corsOrigins = $0.sectionWithDefaults("cors").list("origins", as: .origin) ?? [] },
     ]
 }
 
-extension CrossSiteConfiguration.RequiredField {
-    fileprivate init?(from scope: ConfigScope) {
-        let name = scope.required("name", as: Self.nameFormat)
-        let value = scope.required("value", as: Self.valueFormat)
-        guard let name, let value else { return nil }
-        self.init(name: name, value: value)
-    }
-
+extension ValueFormat where Value == CrossSiteConfiguration.RequiredField {
     /// Fields that any site can set without a preflight, or that browsers set themselves (Fetch standard,
     /// CORS-safelisted and forbidden request headers). Requiring one of them gives no CSRF protection.
     private static let ineffectiveFields: Set<String> = [
@@ -25,26 +18,26 @@ extension CrossSiteConfiguration.RequiredField {
         "origin", "range", "referer", "te", "trailer", "transfer-encoding", "upgrade", "user-agent", "via",
     ]
 
-    private static let nameFormat = ValueFormat(
-        "name of a field",
+    fileprivate static let requiredField = ValueFormat(
+        "`name=value`, the value visible ASCII without blanks",
         parse: { text throws(ConfigValueError) in
-            let name = try ValueFormat<String>.token.parse(text)
+            let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+            guard parts.count == 2 else {
+                throw ConfigValueError(
+                    "must be name=value, not \(DiagnosticText.quoted(text))", "write one such as X-CSRF=1")
+            }
+            let name = try ValueFormat<String>.token.parse(parts[0])
             let lower = name.lowercased()
             guard !ineffectiveFields.contains(lower), !lower.hasPrefix("sec-"), !lower.hasPrefix("proxy-") else {
                 throw ConfigValueError(
                     "\(name) can be set by cross-site requests and gives no CSRF protection",
-                    "write a custom field such as X-CSRF")
+                    "write a custom field such as X-CSRF=1")
             }
-            return name
-        }, render: { $0 })
-
-    private static let valueFormat = ValueFormat(
-        "visible ASCII without blanks",
-        parse: { text throws(ConfigValueError) in
-            guard !text.isEmpty, text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
+            guard !parts[1].isEmpty, parts[1].utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
                 throw ConfigValueError(
-                    "must be visible ASCII, not \(DiagnosticText.quoted(text))", "write a word such as 1")
+                    "must have a value of visible ASCII, not \(DiagnosticText.quoted(parts[1]))",
+                    "write a word such as 1")
             }
-            return text
-        }, render: { $0 })
+            return Value(name: name, value: parts[1])
+        }, render: { "\($0.name)=\($0.value)" })
 }

@@ -78,16 +78,14 @@ extension ConfigScope {
 
 /// When a running gateway reloads its configuration. SIGHUP always triggers a reload.
 public struct ReloadConfiguration: Sendable, Equatable {
-    /// Whether the configuration file and its secret files are polled for changes.
-    public var watchesFiles = true
-    /// The polling interval, 100 ms to 1 day.
+    /// The interval at which the configuration file and its secret files are polled for changes, 0 s to 1 day; zero
+    /// disables polling.
     public var interval: Duration = .seconds(10)
 }
 
 extension ReloadConfiguration: ConfigSection {
     /// `reload`.
     static let keys: [Key<Self>] = [
-        Key("watch", \.watchesFiles, .flag),
-        Key("interval", \.interval, .duration(.milliseconds(100) ... .seconds(86_400))),
+        Key("interval", \.interval, .duration(.zero ... .seconds(86_400)))
     ]
 }

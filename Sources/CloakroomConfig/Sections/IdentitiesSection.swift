@@ -97,7 +97,6 @@ extension IdentityConfiguration: ConfigSection {
         exchanges = Self.exchanges(scope, upstreams, tokensFor)
         endsOn = scope.list("endsOn", as: .errorCode, default: endsOn)
         logout.read(from: scope.sectionWithDefaults("logout"))
-        backChannel.read(from: scope.sectionWithDefaults("backChannel"))
         let tls = scope.sectionWithDefaults("tls")
         caFile = tls.optional("caFile", as: tls.pemFile(.certificate))
         if issuer == nil || client == nil { return nil }
@@ -193,12 +192,4 @@ extension IdentityConfiguration.Logout: ConfigSection {
         guard !isEnabled, scope.isSet("hint"), sendsHint else { return }
         scope.warn(ConfigValueError("has no effect with provider: false", "leave it out"), at: "hint")
     }
-}
-
-extension IdentityConfiguration.BackChannel: ConfigSection {
-    /// `backChannel` of an identity.
-    static let keys: [Key<Self>] = [
-        Key("enabled", \.isEnabled, .flag),
-        Key("maximumAge", \.maximumAge, .duration(.seconds(10) ... .seconds(600))),
-    ]
 }

@@ -3,8 +3,11 @@ import CloakroomCore
 extension IdentityEndpointConfiguration {
     /// A token call. Members of requests exist only for calls with a body, and paths of tokens in the response only for
     /// calls that issue tokens.
+    /// - Parameters:
+    ///   - client: The gateway's own credentials, which calls with a body send.
+    ///   - errorCode: The path of the error code in responses.
     /// - Returns: `nil` if the section is absent or invalid.
-    init?(_ call: TokenCallPaths.Call.Kind, from scope: ConfigScope) {
+    init?(_ call: TokenCallPaths.Call.Kind, from scope: ConfigScope, client: Client?, errorCode: String) {
         let method = scope.value("method", as: .method, default: call == .user ? "GET" : "POST")
         if let warning = MethodRules.warning(about: method) { scope.warn(warning, at: "method") }
         let path = scope.required("path", as: .path)
@@ -12,7 +15,8 @@ extension IdentityEndpointConfiguration {
             call == .user
             ? .bearer
             : scope.value("credentials", as: .choice(), default: call == .signIn ? CredentialFormat.basic : .bearer)
-        self.init(method: method, path: path ?? "/", credentials: format)
+        self.init(method: method, path: path ?? "/", credentials: format, errorCode: errorCode)
+        if format.hasBody { self.client = client }
         if call != .user { readBody(call, scope) }
         let issuesTokens = call == .signIn || call == .refresh
         if issuesTokens {
@@ -20,9 +24,8 @@ extension IdentityEndpointConfiguration {
             refreshToken = scope.value("refreshToken", as: .members, default: refreshToken)
             expiresIn = scope.optional("expiresIn", as: .members) ?? expiresIn
         }
-        if call != .revoke { success.read(from: scope.section("success")) }
+        if call != .revoke { success = scope.optional("success", as: .success) }
         if issuesTokens {
-            errorCode = scope.value("errorCode", as: .members, default: errorCode)
             rejectedStatuses = scope.nonEmptyList("rejectedStatuses", as: .integer(400...499), example: "401")
                 .map(Set.init)
         }
@@ -62,7 +65,6 @@ extension IdentityEndpointConfiguration {
         }
         fixedMembers = scope.entries("static") { $0.optional($1, as: .fixedValue) }
             .map { FixedMember(name: $0.name, value: $0.value) }
-        client = Client(from: scope.section("client"))
         checkFormat(scope)
         let clientNames = client?.authentication == .post ? ["client_id", "client_secret"] : []
         Self.check(memberNames(call) + clientNames, fixedMembers.map(\.name), scope)
@@ -71,7 +73,7 @@ extension IdentityEndpointConfiguration {
     /// Reports sections that the format cannot use. Ignoring them would send a request without them.
     private func checkFormat(_ scope: ConfigScope) {
         let isOAuth = credentials == .oauth
-        let unused = credentials.hasBody ? (isOAuth ? ["members"] : []) : ["members", "static", "client"]
+        let unused = credentials.hasBody ? (isOAuth ? ["members"] : []) : ["members", "static"]
         for name in unused where scope.reading.isSectionSet(scope.path + [name]) {
             scope.report(
                 ConfigValueError(
@@ -96,7 +98,8 @@ extension IdentityEndpointConfiguration {
             } else if secretNames.contains(name) {
                 scope.section("static").report(
                     ConfigValueError(
-                        "is a secret, and static members are printed", "write client.id and client.secret instead"),
+                        "is a secret, and static members are printed",
+                        "write client.id and client.secret of the upstream instead"),
                     at: name)
             } else if !(1...64).contains(name.utf8.count) || DiagnosticText.escaped(name) != name {
                 scope.section("static").report(
@@ -123,9 +126,9 @@ extension IdentityEndpointConfiguration {
 }
 
 extension IdentityEndpointConfiguration.Client {
-    /// `client` of a token call.
+    /// `client` of an upstream.
     /// - Returns: `nil` if the section is absent or invalid.
-    fileprivate init?(from scope: ConfigScope) {
+    init?(from scope: ConfigScope) {
         let id = scope.required("id", as: .clientID)
         let secret = scope.secret("secret", as: .fieldValue)
         let authentication = scope.value("authentication", as: .choice(), default: Authentication.basic)
@@ -134,19 +137,16 @@ extension IdentityEndpointConfiguration.Client {
     }
 }
 
-extension IdentityEndpointConfiguration.SuccessRule {
-    /// `success` of a token call.
-    fileprivate mutating func read(from scope: ConfigScope) {
-        statuses = scope.nonEmptyList("statuses", as: .integer(200...299), example: "200").map(Set.init)
-        let path = scope.optional("member", as: .members)
-        let value = scope.value("value", as: .text, default: "true")
-        member = path.map { Member(path: $0, value: value) }
-        if scope.isSet("value"), !scope.isSet("member") {
-            scope.report(
-                ConfigValueError("not supported without member", "write the member that has this value"), at: "value",
-                becauseOf: [scope.path + ["member"]])
-        }
-    }
+extension ValueFormat where Value == IdentityEndpointConfiguration.SuccessMember {
+    /// `success` of a token call: a member, and its value unless that is `true`.
+    fileprivate static let success = ValueFormat(
+        "member names joined by dots, or `member=value`",
+        parse: { text throws(ConfigValueError) in
+            let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let path = try ValueFormat<String>.members.parse(String(parts[0]))
+            guard parts.count > 1 else { return Value(path: path) }
+            return Value(path: path, value: try ValueFormat<String>.text.parse(String(parts[1])))
+        }, render: { $0.value == "true" ? $0.path : "\($0.path)=\($0.value)" })
 }
 
 extension ValueFormat where Value == String {

@@ -6,14 +6,15 @@ extension LimitsConfiguration: ConfigSection {
 
     /// `limits`. Rates are bytes per second.
     static let keys: [Key<Self>] = [
-        Key("head", \.head, .size(1_024...65_535)),
+        Key {
+            $1.head = $0.value("head", as: .size(1_024...65_535), default: $1.head)
+            $1.target = $1.head / 2
+        },
         Key("fields", \.fields, .integer(1...1_000)),
-        Key("target", \.target, .size(64...65_535)),
         Key("body", \.body, .size(0...maxBodySize)),
         Key("connections", \.connections, .integer(1...1_000_000), .restart),
         Key("connectionsPerAddress", \.connectionsPerAddress, .integer(0...1_000_000), .restart),
         Key("streamsPerConnection", \.streamsPerConnection, .integer(1...1_000)),
-        Key("requestsPerConnection", \.requestsPerConnection, .integer(0...1_000_000_000)),
         Key("requestBuffer", \.requestBuffer, .size(0...65_536)),
         Key("requestBuffers", \.requestBuffers, .size(0...17_179_869_184)),
         Key("minimumRate", \.minimumRate, .size(0...1_048_576)),
@@ -23,13 +24,6 @@ extension LimitsConfiguration: ConfigSection {
     ]
 
     func check(_ scope: ConfigScope) {
-        if target >= head, !scope.isInvalid("target"), !scope.isInvalid("head") {
-            scope.report(
-                ConfigValueError(
-                    "target \(ByteSize.rendered(target)) must be less than head \(ByteSize.rendered(head))",
-                    "the target is a part of the head"), at: scope.isSet("target") ? "target" : "head",
-                becauseOf: [scope.path + ["target"], scope.path + ["head"]])
-        }
         if requestBuffers > 0, requestBuffers < requestBuffer {
             scope.warn(
                 ConfigValueError(

@@ -124,7 +124,7 @@ extension Route: ConfigSection {
         Key(optional: "bodyIdleTimeout", \.bodyIdleTimeout, .wait),
         Key("websocket", \.allowsWebSocket, .flag),
         Key("accessLogRatio", \.accessLogRatio, .fraction(0...1)),
-        Key(list: "passFields", \.passFields, .claimField),
+        Key(list: "passFields", \.passFields, .spoofableField),
         Key("inFlight", \.inFlight, .integer(0...1_000_000)),
         Key("deadline", \.deadline, .duration(.zero ... .seconds(86_400))),
         Key("retry", \.retry, .flag),

@@ -3,30 +3,18 @@ import CloakroomCore
 extension ListenerTLSConfiguration {
     /// `tls` of a listener. `certificateFile` and `keyFile` are required, also of each additional certificate, which is
     /// selected by SNI.
+    /// - Parameter isAdmin: Whether the listener is that of operators: it has one name, and both versions of TLS.
     /// - Returns: `nil` if the section is absent or invalid.
-    init?(from scope: ConfigScope) {
+    init?(from scope: ConfigScope, isAdmin: Bool = false) {
         let certificate = CertificateConfiguration(from: scope)
-        let more = scope.items("additionalCertificates").compactMap { CertificateConfiguration(from: $0) }
-        let version = scope.value("minimumVersion", as: .choice(), default: TLSVersion.tls12)
-        let suites = Self.cipherSuites(scope, minimumVersion: version)
+        let more =
+            isAdmin ? [] : scope.items("additionalCertificates").compactMap { CertificateConfiguration(from: $0) }
+        let version = isAdmin ? .tls12 : scope.value("minimumVersion", as: .choice(), default: TLSVersion.tls12)
         let clients = ClientCertificateConfiguration(from: scope.section("clientCertificates"))
         guard let certificate else { return nil }
         self.init(
             certificateFile: certificate.certificateFile, keyFile: certificate.keyFile, additionalCertificates: more,
-            minimumVersion: version, cipherSuites: suites, clientCertificates: clients)
-    }
-
-    private static func cipherSuites(_ scope: ConfigScope, minimumVersion: TLSVersion) -> [TLSCipherSuite] {
-        let suites: [TLSCipherSuite]? = scope.nonEmptyList("cipherSuites", as: .choice())
-        guard let suites else { return TLSCipherSuite.allCases }
-        if minimumVersion == .tls13 {
-            scope.report(
-                ConfigValueError(
-                    "conflicts with minimumVersion: the suites are for TLS 1.2",
-                    "leave it out, or set minimumVersion to 1.2"),
-                at: "cipherSuites")
-        }
-        return suites
+            minimumVersion: version, clientCertificates: clients)
     }
 }
 

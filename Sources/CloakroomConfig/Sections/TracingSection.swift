@@ -73,11 +73,10 @@ extension OTLPConfiguration: ConfigSection {
         Key("headers", \.headers, .restart) {
             $1.headers = $0.secrets("headers", as: .collectorHeader, isPair: true, \.value) ?? []
         },
-        Key("timeout", \.timeout, .wait, .restart),
-        Key("queueLimit", \.queueLimit, .integer(1...1_000_000), .restart),
-        Key("batchLimit", \.batchLimit, .restart) {
-            $1.batchLimit = $0.value(
-                "batchLimit", as: .integer(1...1_000_000), default: min($1.batchLimit, $1.queueLimit))
+        Key("queueLimit", \.queueLimit, .restart) {
+            $1.queueLimit = $0.value("queueLimit", as: .integer(1...1_000_000), default: $1.queueLimit)
+            // A queue that is full is sent at once.
+            $1.batchLimit = min($1.batchLimit, $1.queueLimit)
         },
         Key("interval", \.interval, .wait, .restart),
     ]
@@ -91,13 +90,6 @@ extension OTLPConfiguration: ConfigSection {
                 at: "caFile")
         }
         scope.reportDuplicates(in: headers.map { $0.name.lowercased() }, at: "headers")
-        if batchLimit > queueLimit, !scope.isInvalid("queueLimit"), !scope.isInvalid("batchLimit") {
-            scope.report(
-                ConfigValueError(
-                    "must be at most queueLimit \(queueLimit), not \(batchLimit)",
-                    "make it \(queueLimit) or less, or raise queueLimit"), at: "batchLimit",
-                becauseOf: [scope.path + ["queueLimit"]])
-        }
     }
 }
 

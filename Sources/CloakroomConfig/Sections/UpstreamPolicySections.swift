@@ -103,30 +103,15 @@ extension HealthCheckConfiguration: ConfigSection {
 extension EjectionConfiguration: ConfigSection {
     /// `eject` of an upstream.
     static let keys: [Key<Self>] = [
-        Key { $1.readStatuses($0) },
         Key("consecutive", \.consecutive, .integer(0...100)),
         Key("share", \.share, .fraction(0...1)),
-        Key("time", \.time, .duration(.seconds(1) ... .seconds(3_600))),
     ]
-
-    private mutating func readStatuses(_ scope: ConfigScope) {
-        let given = scope.list("statuses", as: .integer(500...599), documented: "[502, 503, 504]")
-        guard let given else { return }
-        statuses = Set(given)
-        if let status = given.first(where: { $0 <= 501 }) {
-            scope.warn(
-                ConfigValueError(
-                    "\(status) is often the response to one kind of request: such requests eject all targets in turn",
-                    "leave it out"), at: "statuses")
-        }
-    }
 }
 
 extension InFlightConfiguration: ConfigSection {
     /// `inFlight` of an upstream.
     static let keys: [Key<Self>] = [
-        Key("upstream", \.upstream, .integer(0...1_000_000)),
-        Key("target", \.target, .integer(0...1_000_000)),
+        Key("target", \.target, .integer(0...1_000_000))
     ]
 }
 
@@ -137,11 +122,6 @@ extension RetryConfiguration: ConfigSection {
             let attempts = scope.value("attempts", as: .integer(1...4), default: retry.attempts)
             // The value limits the attempts to connect too, other than the default.
             if scope.isSet("attempts") { retry.attempts = attempts }
-        },
-        Key {
-            let given = $0.list(
-                "on", as: ValueFormat<RetryCondition>.choice(), documented: "[connect, refused, stale, reset]")
-            $1.on = given.map(Set.init) ?? $1.on
         },
         Key { $1.statuses = Set($0.list("statuses", as: .retriedStatus, documented: "[]") ?? []) },
         Key { $1.readMethods($0) },
@@ -170,7 +150,7 @@ extension RetryConfiguration: ConfigSection {
                 at: "statuses", becauseOf: [scope.path + ["budget"]])
         }
         guard attempts == 1, !scope.isInvalid("attempts") else { return }
-        for name in ["on", "statuses", "methods", "budget", "attemptTimeout"] where scope.isSet(name) {
+        for name in ["statuses", "methods", "budget", "attemptTimeout"] where scope.isSet(name) {
             scope.warn(ConfigValueError("has no effect with attempts 1", "raise attempts, or leave it out"), at: name)
         }
     }

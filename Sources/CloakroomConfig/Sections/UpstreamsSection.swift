@@ -58,10 +58,7 @@ extension UpstreamConfiguration: ConfigSection {
         Key(section: "retry", \.retry),
         Key("preserveHost", \.preserveHost, .flag),
         Key { $1.apiToken = APIToken(from: $0.section("apiToken")) },
-        Key { $1.signIn = IdentityEndpointConfiguration(.signIn, from: $0.section("signIn")) },
-        Key { $1.refresh = IdentityEndpointConfiguration(.refresh, from: $0.section("refresh")) },
-        Key { $1.revoke = IdentityEndpointConfiguration(.revoke, from: $0.section("revoke")) },
-        Key { $1.user = IdentityEndpointConfiguration(.user, from: $0.section("user")) },
+        Key { $1.readIdentityCalls($0) },
         // Sessions store it as the issuer of their tokens, which are sent to no other upstream.
         Key { scope, upstream in
             let name = scope.value("sessionSource", as: .name, default: upstream.name)
@@ -81,24 +78,37 @@ extension UpstreamConfiguration: ConfigSection {
         list.check(zone: zone, protocolVersion: protocolVersion)
     }
 
+    /// The identity calls, and what they have in common.
+    private mutating func readIdentityCalls(_ scope: ConfigScope) {
+        let section = scope.section("client")
+        let client = IdentityEndpointConfiguration.Client(from: section)
+        let errorCode = scope.value("errorCode", as: .members, default: "error")
+        func call(_ kind: TokenCallPaths.Call.Kind, _ name: String) -> IdentityEndpointConfiguration? {
+            IdentityEndpointConfiguration(kind, from: scope.section(name), client: client, errorCode: errorCode)
+        }
+        signIn = call(.signIn, "signIn")
+        refresh = call(.refresh, "refresh")
+        revoke = call(.revoke, "revoke")
+        user = call(.user, "user")
+        let calls = [signIn, refresh, revoke].compactMap(\.self)
+        if section.isPresent, !calls.contains(where: \.credentials.hasBody) {
+            scope.report(
+                ConfigValueError(
+                    "not supported with credentials: basic and bearer: no identity call has a body",
+                    "write credentials: json, form or oauth, or leave it out"), at: "client",
+                becauseOf: ["signIn", "refresh", "revoke"].flatMap { call in
+                    ["path", "credentials"].map { scope.path + [call, $0] }
+                })
+        }
+    }
+
     func check(_ scope: ConfigScope) {
-        checkInFlight(scope)
         let pool = scope.sectionWithDefaults("pool")
         guard !protocolVersion.allowsHTTP2, pool.isSet("streamWindow") else { return }
         pool.warn(
             ConfigValueError(
                 "has no effect with protocol http1", "leave it out, or write protocol: http2, h2c or auto"),
             at: "streamWindow")
-    }
-
-    /// With HTTP/1.1 a connection serves one request at a time.
-    private func checkInFlight(_ scope: ConfigScope) {
-        guard protocolVersion == .http1, inFlight.upstream > pool.maxConnections else { return }
-        scope.sectionWithDefaults("inFlight").warn(
-            ConfigValueError(
-                "\(inFlight.upstream) is never reached: the pool has at most \(pool.maxConnections) connections, and"
-                    + " with http1 each serves one request at a time",
-                "lower it, or raise pool.maxConnections"), at: "upstream")
     }
 }
 
@@ -109,7 +119,6 @@ extension PoolConfiguration: ConfigSection {
         Key("maxPending", \.maxPending, .integer(0...1_000_000)),
         Key("pendingTimeout", \.pendingTimeout, .wait),
         Key("idleTimeout", \.idleTimeout, .wait),
-        Key("requestsPerConnection", \.requestsPerConnection, .integer(0...1_000_000)),
         Key("streamWindow", \.streamWindow, .size(65_536...16_777_216)),
     ]
 }

@@ -92,9 +92,9 @@ public struct AccountRequest: Sendable {
     /// The trace context for calls upstream, as a `traceparent` value.
     public var traceparent: String?
     /// When the request was received completely, in session time.
-    public var now: Timestamp
+    public var now: SessionTime
     /// When the request was received, in wall-clock time, which upstreams use for token expiry.
-    public var wallTime: Timestamp
+    public var wallTime: WallTime
     /// The client of the request, for the audit log.
     public var origin: AuditContext
 
@@ -104,8 +104,8 @@ public struct AccountRequest: Sendable {
         fetchMetadata: FetchMetadata = FetchMetadata(isGET: false), userAgent: String? = nil,
         ticket: SessionTicket? = nil,
         authorization: Secret? = nil, contentType: String? = nil,
-        body: Secret = Secret(bytes: []), traceparent: String? = nil, now: Timestamp,
-        wallTime: Timestamp? = nil, origin: AuditContext = AuditContext()
+        body: Secret = Secret(bytes: []), traceparent: String? = nil, now: SessionTime,
+        wallTime: WallTime? = nil, origin: AuditContext = AuditContext()
     ) {
         self.endpoint = endpoint
         self.name = name
@@ -119,7 +119,7 @@ public struct AccountRequest: Sendable {
         self.body = body
         self.traceparent = traceparent
         self.now = now
-        self.wallTime = wallTime ?? now
+        self.wallTime = wallTime ?? now.wallTime
         self.origin = origin
     }
 }
@@ -196,15 +196,15 @@ public protocol AccountEndpointHandler: Sendable {
 public protocol SessionRevoking: Sendable {
     /// Ends all sessions of an account, and those that were signed in to under its name.
     /// - Returns: The number of sessions that were ended.
-    func revoke(user account: AccountName, from origin: AuditContext, now: Timestamp)
+    func revoke(user account: AccountName, from origin: AuditContext, now: SessionTime)
         async throws(SessionStoreError) -> Int
     /// Ends all sessions of the account with a user id of the upstream.
     /// - Returns: The number of sessions that were ended.
-    func revoke(userID id: String, from origin: AuditContext, now: Timestamp)
+    func revoke(userID id: String, from origin: AuditContext, now: SessionTime)
         async throws(SessionStoreError) -> Int
     /// Ends one session of any user.
     /// - Returns: 1, or 0 if there was none.
-    func revoke(session id: SessionID, from origin: AuditContext, now: Timestamp)
+    func revoke(session id: SessionID, from origin: AuditContext, now: SessionTime)
         async throws(SessionStoreError) -> Int
 }
 

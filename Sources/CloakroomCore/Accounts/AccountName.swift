@@ -118,8 +118,10 @@ extension AccountName {
     /// marks on letters, and with `ø`, `đ`, `ł`, `ħ`, `ŧ`, `ı`, `æ` and `œ` as their base letters.
     ///
     /// Never used to find sessions: two users may share these bytes.
-    public var throttleBytesWithoutMarks: [UInt8] {
-        let folded = throttleBytes
+    public var throttleBytesWithoutMarks: [UInt8] { Self.withoutMarks(throttleBytes) }
+
+    /// - Parameter folded: ``throttleBytes``.
+    static func withoutMarks(_ folded: [UInt8]) -> [UInt8] {
         // No mark and no such letter is ASCII.
         if folded.allSatisfy({ $0 < 0x80 }) { return folded }
         let text = String(decoding: folded, as: UTF8.self).decomposedStringWithCompatibilityMapping
@@ -127,7 +129,7 @@ extension AccountName {
         for scalar in text.unicodeScalars {
             switch scalar.properties.generalCategory {
             case .nonspacingMark, .enclosingMark: continue
-            default: scalars.append(contentsOf: Self.baseLetters[scalar] ?? [scalar])
+            default: scalars.append(contentsOf: baseLetters[scalar] ?? [scalar])
             }
         }
         return Array(String(scalars).utf8)

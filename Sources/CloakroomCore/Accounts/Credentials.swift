@@ -14,6 +14,8 @@ public struct Credentials: Sendable, Equatable, CustomStringConvertible, CustomR
     public let kind: AccountNameKind
     /// The password.
     public let password: Secret
+    /// The account that the typed name identifies.
+    public let account: AccountName
 
     /// Validates an e-mail address and a password.
     /// - Throws: ``CredentialsError`` which names the invalid one.
@@ -33,14 +35,7 @@ public struct Credentials: Sendable, Equatable, CustomStringConvertible, CustomR
         self.name = name
         self.kind = kind
         self.password = password
-    }
-
-    /// The account that the typed name identifies.
-    public var account: AccountName {
-        switch kind {
-        case .email: AccountName(email: name)
-        case .text: AccountName(text: name)
-        }
+        account = kind == .email ? AccountName(email: name) : AccountName(text: name)
     }
 
     /// Always `<redacted>`.
@@ -80,6 +75,8 @@ public struct Credentials: Sendable, Equatable, CustomStringConvertible, CustomR
         case "\"", "(", ")", ",", ":", ";", "<", ">", "[", "]", "\\": return false
         default: break
         }
+        // The other ASCII characters are visible, white space or controls; Unicode's tables cost more.
+        if scalar.isASCII { return 0x21...0x7e ~= scalar.value }
         guard !scalar.properties.isWhitespace else { return false }
         switch scalar.properties.generalCategory {
         case .control, .format, .surrogate, .unassigned, .privateUse, .lineSeparator, .paragraphSeparator: return false

@@ -9,7 +9,7 @@ public enum IdentityCallSource: Sendable, Hashable {
 }
 
 /// One attempt of an identity call to one target, for metrics. Contains no secret.
-public struct IdentityCallAttempt: Sendable, Equatable {
+public struct IdentityCallAttempt: Sendable, Hashable {
     /// The call.
     public var call: TokenClientError.Operation
     /// The server.
@@ -138,12 +138,12 @@ extension IdentityCallFailure.Defect {
 /// A failure of an identity call and its time, for operators.
 public struct IdentityCallStatus: Sendable, Equatable {
     /// When the call ended, in wall-clock time.
-    public var time: Timestamp
+    public var time: WallTime
     /// The failure.
     public var failure: IdentityCallFailure
 
     /// Creates a status.
-    public init(time: Timestamp, failure: IdentityCallFailure) {
+    public init(time: WallTime, failure: IdentityCallFailure) {
         self.time = time
         self.failure = failure
     }

@@ -40,7 +40,7 @@ public enum SignInThrottle {
     public static func keys(account: AccountName, address: String, under key: KeyedHash) -> [ThrottleKey] {
         let block = ClientAddressKey(address)?.bytes ?? Array(address.utf8)
         let name = account.throttleBytes
-        let base = account.throttleBytesWithoutMarks
+        let base = AccountName.withoutMarks(name)
         let ofAddress = makeKey(.address, [block], key)
         var keys = [
             makeKey(.accountAndAddress, [name, block], key, group: ofAddress.group), ofAddress,
@@ -164,13 +164,13 @@ public struct ThrottleRule: Sendable, Hashable {
     }
 
     /// Returns how long an attempt has to wait; `nil` allows it.
-    public func wait(_ state: ThrottleState?, now: Timestamp) -> Duration? {
+    public func wait(_ state: ThrottleState?, now: SessionTime) -> Duration? {
         guard let state = current(state, now: now), now < state.notBefore else { return nil }
         return state.notBefore - now
     }
 
     /// Returns the state with one more attempt.
-    public func recordingAttempt(_ state: ThrottleState?, now: Timestamp) -> ThrottleState {
+    public func recordingAttempt(_ state: ThrottleState?, now: SessionTime) -> ThrottleState {
         guard var state = current(state, now: now) else {
             return ThrottleState(count: 1, since: now, notBefore: next(count: 1, since: now, now: now))
         }
@@ -181,7 +181,7 @@ public struct ThrottleRule: Sendable, Hashable {
     }
 
     /// Returns the state with one attempt less: it did not fail, or its result is unknown.
-    public func removingAttempt(_ state: ThrottleState?, now: Timestamp) -> ThrottleState? {
+    public func removingAttempt(_ state: ThrottleState?, now: SessionTime) -> ThrottleState? {
         guard var state = current(state, now: now), state.count > 1 else { return nil }
         state.count -= 1
         state.notBefore = min(state.notBefore, next(count: state.count, since: state.since, now: now))
@@ -189,12 +189,12 @@ public struct ThrottleRule: Sendable, Hashable {
     }
 
     /// Returns when a state has no effect any more.
-    public func end(of state: ThrottleState) -> Timestamp {
+    public func end(of state: ThrottleState) -> SessionTime {
         max(state.since + window, state.notBefore + (state.count >= limit ? memory : .zero))
     }
 
     /// Returns how long a store has to keep a state; not positive if it has expired. Bounded even if the clock jumps.
-    public func lifetime(of state: ThrottleState, now: Timestamp) -> Duration {
+    public func lifetime(of state: ThrottleState, now: SessionTime) -> Duration {
         min(end(of: state) - now, window + maxDelay + memory)
     }
 
@@ -203,7 +203,7 @@ public struct ThrottleRule: Sendable, Hashable {
     }
 
     /// Returns the effective state: `nil` if it has expired, and without times that only a clock error can explain.
-    private func current(_ state: ThrottleState?, now: Timestamp) -> ThrottleState? {
+    private func current(_ state: ThrottleState?, now: SessionTime) -> ThrottleState? {
         guard var state else { return nil }
         if state.since > now { state.since = now }
         if state.notBefore - now > maxDelay { state.notBefore = now }
@@ -212,9 +212,9 @@ public struct ThrottleRule: Sendable, Hashable {
 
     /// A time before any attempt. Not the time of the current attempt: one that began a moment earlier on another
     /// replica would have to wait for it.
-    private static let always = Timestamp(milliseconds: 0)
+    private static let always = SessionTime(milliseconds: 0)
 
-    private func next(count: UInt32, since: Timestamp, now: Timestamp) -> Timestamp {
+    private func next(count: UInt32, since: SessionTime, now: SessionTime) -> SessionTime {
         guard count >= limit else { return Self.always }
         switch delay {
         case .window: return since + window

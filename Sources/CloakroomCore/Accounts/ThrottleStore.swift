@@ -3,13 +3,13 @@
 /// An attempt is counted in one step however many attempts are concurrent: no caller compares and repeats.
 public protocol ThrottleStore: Sendable {
     /// Reads the states of the keys, in their order; `nil` for keys without a state.
-    func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?]
+    func throttleStates(_ keys: [ThrottleKey], now: SessionTime) async throws(SessionStoreError) -> [ThrottleState?]
     /// Counts an attempt under all keys, or under none of them if a rule delays it.
     func countAttempt(
-        _ counters: [ThrottleCounter], now: Timestamp
+        _ counters: [ThrottleCounter], now: SessionTime
     ) async throws(SessionStoreError) -> ThrottleResult
     /// Removes an attempt from counts.
-    func removeAttempt(_ counts: [ThrottleCount], now: Timestamp) async throws(SessionStoreError)
+    func removeAttempt(_ counts: [ThrottleCount], now: SessionTime) async throws(SessionStoreError)
 }
 
 /// A key and the rule by which it delays attempts.
@@ -34,7 +34,7 @@ public enum ThrottleResult: Sendable, Equatable {
     case delayed([Duration])
 
     /// The result for the current states. If the attempt is counted, the store sets each ``ThrottleCount/after``.
-    public init(_ counters: [ThrottleCounter], _ states: [ThrottleState?], now: Timestamp) {
+    public init(_ counters: [ThrottleCounter], _ states: [ThrottleState?], now: SessionTime) {
         let waits = zip(counters, states).map { $0.rule.wait($1, now: now) ?? .zero }
         self =
             waits.contains { $0 > .zero }
@@ -56,7 +56,7 @@ public struct ThrottleCount: Sendable, Equatable {
     public var forgetsAll = false
 
     /// Counts an attempt.
-    public init(_ counter: ThrottleCounter, over before: ThrottleState?, now: Timestamp) {
+    public init(_ counter: ThrottleCounter, over before: ThrottleState?, now: SessionTime) {
         self.counter = counter
         self.before = before
         after = counter.rule.recordingAttempt(before, now: now)
@@ -66,7 +66,7 @@ public struct ThrottleCount: Sendable, Equatable {
     /// Returns the new state without the attempt and how long it is kept; `nil` if there is none. If no other attempt has
     /// changed the state, the earlier one is restored, including its delays.
     public func removed(
-        from state: ThrottleState?, now: Timestamp
+        from state: ThrottleState?, now: SessionTime
     ) -> (state: ThrottleState, lifetime: Duration)? {
         let rule = counter.rule
         guard !forgetsAll, let state,
@@ -117,12 +117,12 @@ public struct ThrottleState: Sendable, Hashable {
     /// Attempts since ``since`` that did not succeed.
     public var count: UInt32
     /// The start of the counting period.
-    public var since: Timestamp
+    public var since: SessionTime
     /// The earliest time of the next attempt.
-    public var notBefore: Timestamp
+    public var notBefore: SessionTime
 
     /// Creates a state.
-    public init(count: UInt32, since: Timestamp, notBefore: Timestamp) {
+    public init(count: UInt32, since: SessionTime, notBefore: SessionTime) {
         self.count = count
         self.since = since
         self.notBefore = notBefore

@@ -4,14 +4,14 @@ public protocol TokenClient: Sendable {
     var supportsRefresh: Bool { get }
     /// Exchanges credentials for tokens, and fetches the user with them.
     /// - Parameter traceparent: The trace context of the calls; `nil` for none.
-    func signIn(_ credentials: Credentials, traceparent: String?, now: Timestamp) async throws(TokenClientError)
+    func signIn(_ credentials: Credentials, traceparent: String?, now: WallTime) async throws(TokenClientError)
         -> SignInResult
     /// Exchanges a session's refresh token for new tokens. If the response contains no refresh token, the current one is
     /// kept.
     /// - Returns: An update with tokens.
     /// - Throws: ``TokenClientError``; of kind `rejected` only if the upstream rejected the refresh token itself, or issued
     ///   tokens for another user: the session has to end.
-    func refresh(_ session: Session, traceparent: String?, now: Timestamp) async throws(TokenClientError)
+    func refresh(_ session: Session, traceparent: String?, now: WallTime) async throws(TokenClientError)
         -> SessionUpdate
     /// Fetches the user's data again. Called after a refresh, before the new tokens are saved and used.
     /// - Parameters:

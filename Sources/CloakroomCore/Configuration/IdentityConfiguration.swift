@@ -56,14 +56,6 @@ public struct IdentityConfiguration: Sendable, Equatable {
         public var returnTo = "/"
     }
 
-    /// Logouts that the provider reports (OpenID Connect Back-Channel Logout 1.0).
-    public struct BackChannel: Sendable, Equatable {
-        /// Whether the endpoint exists.
-        public var isEnabled = true
-        /// The maximum age of a logout token, 10 s to 10 min.
-        public var maximumAge: Duration = .seconds(120)
-    }
-
     /// A configured parameter of the authorization request.
     public struct Parameter: Sendable, Equatable {
         /// The parameters that the gateway sets itself. The configuration cannot set them.
@@ -114,8 +106,6 @@ public struct IdentityConfiguration: Sendable, Equatable {
     public var endsOn = ["invalid_grant"]
     /// The logout at the provider.
     public var logout = Logout()
-    /// Logouts that the provider reports.
-    public var backChannel = BackChannel()
     /// The name that users see on the sign-in page; `nil` is ``name``. See ``displayName``.
     public var label: String?
     /// PEM file of the trust roots for connections to the provider; `nil` uses the system's trust roots.
@@ -220,7 +210,7 @@ public enum SignatureAlgorithm: String, Sendable, Hashable, CaseIterable {
 
 /// How users sign in at a provider.
 public struct LoginConfiguration: Sendable, Equatable {
-    /// The maximum duration of a login, 1 to 30 min.
+    /// The maximum duration of a login. Not configurable.
     public var timeout: Duration = .seconds(600)
     /// The maximum number of logins in progress of one browser; a further one replaces the oldest. Each has a
     /// cookie, so their number is that of a few tabs.

@@ -84,29 +84,18 @@ public struct IdentityEndpointConfiguration: Sendable, Equatable {
         }
     }
 
-    /// Which 2xx responses mean success.
-    public struct SuccessRule: Sendable, Equatable {
-        /// A member that must have a certain value.
-        public struct Member: Sendable, Equatable {
-            /// The path in the JSON response, as member names joined by dots.
-            public var path: String
-            /// The value: of a string its text, of a Boolean `true` or `false`, of a number its value.
-            public var value: String
+    /// A member of a 2xx response that must have a certain value.
+    public struct SuccessMember: Sendable, Equatable {
+        /// The path in the JSON response, as member names joined by dots.
+        public var path: String
+        /// The value: of a string its text, of a Boolean `true` or `false`, of a number its value.
+        public var value: String
 
-            /// Creates a condition.
-            public init(path: String, value: String = "true") {
-                self.path = path
-                self.value = value
-            }
+        /// Creates a condition.
+        public init(path: String, value: String = "true") {
+            self.path = path
+            self.value = value
         }
-
-        /// Every 2xx response means success.
-        public static let defaults = Self()
-
-        /// The statuses, 200...299; `nil` is all of them.
-        public var statuses: Set<Int>?
-        /// The condition on the body; `nil` if the status is sufficient.
-        public var member: Member?
     }
 
     /// The word in ``endsOn`` for any 400 or 401 without a code of the gateway's own fault.
@@ -132,8 +121,8 @@ public struct IdentityEndpointConfiguration: Sendable, Equatable {
     public var refreshToken: String
     /// The path of the access token's lifetime in seconds; `nil` uses `exp` if the token is a JWT.
     public var expiresIn: String?
-    /// Which 2xx responses mean success.
-    public var success: SuccessRule
+    /// What a 2xx response must contain to mean success; `nil` if the status is sufficient.
+    public var success: SuccessMember?
     /// The path of the error code in the JSON body of a response that means no success.
     public var errorCode: String
     /// The statuses, 400...499, that mean a rejected password or refresh token if the response has no OAuth error code;
@@ -150,7 +139,7 @@ public struct IdentityEndpointConfiguration: Sendable, Equatable {
         method: String = "POST", path: String, credentials: CredentialFormat = .bearer,
         members: MemberNames = .defaults, fixedMembers: [FixedMember] = [], client: Client? = nil,
         accessToken: String? = nil, refreshToken: String? = nil, expiresIn: String? = nil,
-        success: SuccessRule = .defaults, errorCode: String = "error", rejectedStatuses: Set<Int>? = nil,
+        success: SuccessMember? = nil, errorCode: String = "error", rejectedStatuses: Set<Int>? = nil,
         endsOn: Set<String>? = nil, userID: String = "id"
     ) {
         self.method = method

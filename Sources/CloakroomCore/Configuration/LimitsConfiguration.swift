@@ -7,7 +7,7 @@ public struct LimitsConfiguration: Sendable, Equatable {
     public var head = 16_384
     /// The maximum number of header fields of a message, 1...1,000; beyond it 431.
     public var fields = 100
-    /// The maximum length of a request target in bytes, 64...65,535 and less than ``head``; beyond it 414.
+    /// The maximum length of a request target in bytes, half of ``head`` if it is configured; beyond it 414.
     public var target = 8_192
     /// The maximum size of a request body in bytes; beyond it 413. A route may override it.
     public var body = 10_485_760
@@ -18,7 +18,8 @@ public struct LimitsConfiguration: Sendable, Equatable {
     public var connectionsPerAddress = 1_000
     /// The maximum number of concurrent streams of an HTTP/2 connection, 1...1,000 (RFC 9113 §5.1.2).
     public var streamsPerConnection = 100
-    /// The number of requests after which a client connection is closed gracefully. 0 is unlimited.
+    /// The number of requests after which a client connection is closed gracefully. 0 is unlimited. Not
+    /// configurable.
     public var requestsPerConnection = 0
     /// The number of bytes of a request body that are buffered before a connection to the upstream is leased,
     /// 0...65,536. 0 disables buffering.

@@ -33,21 +33,17 @@ public struct ListenerTLSConfiguration: Sendable, Equatable {
     public var additionalCertificates: [CertificateConfiguration]
     /// The minimum TLS version.
     public var minimumVersion: TLSVersion
-    /// The allowed cipher suites of TLS 1.2; the client's order of preference decides.
-    public var cipherSuites: [TLSCipherSuite]
     /// Whether client certificates are requested; `nil` requests none.
     public var clientCertificates: ClientCertificateConfiguration?
 
     /// Creates a TLS configuration.
     public init(
         certificateFile: String, keyFile: String, additionalCertificates: [CertificateConfiguration] = [],
-        minimumVersion: TLSVersion = .tls12, cipherSuites: [TLSCipherSuite] = TLSCipherSuite.allCases,
-        clientCertificates: ClientCertificateConfiguration? = nil
+        minimumVersion: TLSVersion = .tls12, clientCertificates: ClientCertificateConfiguration? = nil
     ) {
         certificate = CertificateConfiguration(certificateFile: certificateFile, keyFile: keyFile)
         self.additionalCertificates = additionalCertificates
         self.minimumVersion = minimumVersion
-        self.cipherSuites = cipherSuites
         self.clientCertificates = clientCertificates
     }
 }

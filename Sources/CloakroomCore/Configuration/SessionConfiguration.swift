@@ -118,7 +118,7 @@ public struct CookieConfiguration: Sendable, Equatable {
     /// - Parameters:
     ///   - isRequested: Whether the sign-in requests a persistent cookie.
     ///   - end: The latest end of the session. The cookie never outlives it.
-    public func maxAge(isRequested: Bool, sessionEnd end: Timestamp, now: Timestamp) -> Duration? {
+    public func maxAge(isRequested: Bool, sessionEnd end: SessionTime, now: SessionTime) -> Duration? {
         switch persistence {
         case .never: nil
         case .onRequest where !isRequested: nil

@@ -104,11 +104,11 @@ public struct OTLPConfiguration: Sendable, Equatable {
     public var caFile: String?
     /// Header fields of every export request, such as an API key of the collector.
     public var headers: [Header] = []
-    /// The timeout of one attempt, 1ms...1d.
+    /// The timeout of one attempt. Not configurable.
     public var timeout: Duration = .seconds(10)
     /// The maximum number of queued spans, 1...1,000,000; further spans are dropped and counted.
     public var queueLimit = 2_048
-    /// The maximum number of spans in one batch, 1...``queueLimit``.
+    /// The maximum number of spans in one batch, 1...``queueLimit``. Not configurable.
     public var batchLimit = 512
     /// The maximum delay of a span before it is sent, 1ms...1d.
     public var interval: Duration = .seconds(5)

@@ -72,7 +72,8 @@ public struct EjectionConfiguration: Sendable, Equatable {
     public var share = 0.5
     /// The minimum number of requests within 10 seconds for ``share``: half of fewer requests can fail by chance.
     public static let volume = 20
-    /// The response statuses that count as failures, within 500...599.
+    /// The response statuses that count as failures, within 500...599. Not configurable: with 500, one
+    /// broken page would eject all targets in turn.
     public var statuses: Set<Int> = [502, 503, 504]
     /// The duration of the first ejection, 1 second to 1 hour; each further one takes twice as long.
     public var time: Duration = .seconds(10)
@@ -92,7 +93,7 @@ public struct InFlightConfiguration: Sendable, Hashable {
     /// The defaults of all keys.
     public static let defaults = Self()
 
-    /// To all targets of the upstream, 0...1,000,000.
+    /// To all targets of the upstream, 0...1,000,000. Not configurable: the connections of the pool are the limit.
     public var upstream = 0
     /// To each target, 0...1,000,000.
     public var target = 0

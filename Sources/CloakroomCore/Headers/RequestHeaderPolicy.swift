@@ -71,11 +71,11 @@ public final class RequestHeaderPolicy: Sendable {
         // Other spellings of the framing fields, and the field that CGI maps to the name of a proxy to use.
         let others = ours + ["Content-Length", "Transfer-Encoding", "Proxy"]
         stripped = FieldNameSet(ours)
-        strippedUnknown = FieldNameSet(others + ClaimFields.names, prefixes: ClaimFields.prefixes)
+        strippedUnknown = FieldNameSet(others + SpoofableFields.names, prefixes: SpoofableFields.prefixes)
         strippedFromUntrusted = FieldNameSet(
-            others + ClaimFields.names
+            others + SpoofableFields.names
                 + ["Forwarded", "Via", "X-Real-IP", "X-Request-Id", "Traceparent", "Tracestate"],
-            prefixes: ["X-Forwarded-"] + ClaimFields.prefixes)
+            prefixes: ["X-Forwarded-"] + SpoofableFields.prefixes)
         self.cookie = cookie
     }
 

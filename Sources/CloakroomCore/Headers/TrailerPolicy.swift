@@ -16,7 +16,8 @@ public final class TrailerPolicy: Sendable {
     ///   - claimHeaders: The names of all fields with claims.
     public init(injectable: [String], claimHeaders: [String] = []) {
         dropped = FieldNameSet(
-            Self.names + ClaimFields.names + injectable + claimHeaders, prefixes: Self.prefixes + ClaimFields.prefixes)
+            Self.names + SpoofableFields.names + injectable + claimHeaders,
+            prefixes: Self.prefixes + SpoofableFields.prefixes)
         injected = FieldNameSet(injectable + ["Authorization"])
     }
 

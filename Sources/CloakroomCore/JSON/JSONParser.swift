@@ -136,9 +136,8 @@ package struct JSONParser {
         while position < bytes.count {
             switch bytes[position] {
             case UInt8(ascii: "\""):
-                let text = String(validating: bytes[start..<position], as: UTF8.self)
-                position += 1
-                return text
+                defer { position += 1 }
+                return try? String(copying: UTF8Span(validating: bytes.span.extracting(start..<position)))
             case UInt8(ascii: "\\"): return escapedString(after: Array(bytes[start..<position]))
             case 0..<0x20: return nil
             default: position += 1

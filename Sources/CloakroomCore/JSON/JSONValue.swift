@@ -20,10 +20,9 @@ package enum JSONValue: Equatable, Sendable {
     /// The value at a path of member names joined by dots; `nil` if it is missing or `null`.
     package subscript(path path: String) -> JSONValue? {
         var value = self
-        for name in path.split(separator: ".", omittingEmptySubsequences: false) {
-            guard case .object(let members) = value, let member = members[JSONMemberName(String(name))] else {
-                return nil
-            }
+        for name in path.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false) {
+            guard case .object(let members) = value, let member = members[JSONMemberName(String(Substring(name)))]
+            else { return nil }
             value = member
         }
         return value == .null ? nil : value

@@ -33,7 +33,7 @@ public enum AuthDecision: Sendable, Equatable {
     ///   - rules: The rules that `route` belongs to. Without them no other session is accepted.
     ///   - lookup: Looks up the session; not called if the route does not use sessions.
     public static func decide(
-        _ route: RouteAccess, at routeIndex: Int, now: Timestamp, rules: @autoclosure () -> SessionRules? = nil,
+        _ route: RouteAccess, at routeIndex: Int, now: WallTime, rules: @autoclosure () -> SessionRules? = nil,
         session lookup: @autoclosure () -> SessionLookup
     ) -> AuthDecision {
         guard route.usesSession else {
@@ -56,7 +56,7 @@ public enum AuthDecision: Sendable, Equatable {
     }
 
     @inline(__always)
-    private static func due(_ permit: UpstreamPermit, _ session: Session, at now: Timestamp) -> AuthDecision {
+    private static func due(_ permit: UpstreamPermit, _ session: Session, at now: WallTime) -> AuthDecision {
         switch session.update.urgency(at: now) {
         case .none: .forward(permit)
         case .background: .forwardAndRefresh(permit, session)
@@ -70,7 +70,7 @@ public enum AuthDecision: Sendable, Equatable {
     /// The claims may have changed with the tokens, so the session is judged again.
     public static func decide(
         _ route: RouteAccess, at routeIndex: Int, refreshed session: Session, rules: SessionRules? = nil,
-        now: Timestamp
+        now: WallTime
     ) -> AuthDecision {
         if let permit = UpstreamPermit(route: routeIndex, of: route, session: session) { return .forward(permit) }
         switch decideByRules(rules, about: session, route, at: routeIndex, now: now, isRefreshed: true) {
@@ -82,7 +82,7 @@ public enum AuthDecision: Sendable, Equatable {
     /// Decides about a session by all rules of the route. Not inlined, so that it costs other sessions nothing.
     @inline(never)
     private static func decideByRules(
-        _ rules: SessionRules?, about session: Session, _ route: RouteAccess, at routeIndex: Int, now: Timestamp,
+        _ rules: SessionRules?, about session: Session, _ route: RouteAccess, at routeIndex: Int, now: WallTime,
         isRefreshed: Bool = false
     ) -> AuthDecision {
         guard let rules else { return .endSession(session) }
@@ -142,7 +142,7 @@ public struct PendingExchange: Sendable, Equatable {
     /// - Parameter token: The value of `Authorization` for ``upstream``, if a valid one is cached.
     /// - Returns: `forward` or `forwardAndRefresh`, `refresh` if the token to be exchanged has expired, or otherwise
     ///   `exchange`.
-    public func decide(cached token: Secret?, now: Timestamp) -> AuthDecision {
+    public func decide(cached token: Secret?, now: WallTime) -> AuthDecision {
         let urgency = isRefreshed ? .none : session.update.urgency(at: now)
         guard let token else { return urgency == .required ? .refresh(session) : .exchange(self) }
         let permit = permit(with: token)
@@ -249,7 +249,7 @@ public struct UpstreamPermit: Sendable, Equatable {
     public var sessionSource: SessionSource? { session?.source }
 
     /// The latest end of the session; `nil` without one.
-    public var sessionEnd: Timestamp? { session?.expiresAt }
+    public var sessionEnd: SessionTime? { session?.expiresAt }
 
     /// Whether the upstream's API token has to be set.
     public var includesAPIToken: Bool { inject.contains(.apiToken) }

@@ -24,7 +24,7 @@ public struct Route: Sendable, Equatable {
     public var allowsWebSocket = false
     /// The fraction of its requests that are logged in the access log, 0...1. Failed requests are always logged.
     public var accessLogRatio = 1.0
-    /// Names of request fields that are forwarded although ``ClaimFields`` would remove them.
+    /// Names of request fields that are forwarded although ``SpoofableFields`` would remove them.
     public var passFields: [String] = []
     /// The maximum number of requests in flight, 0...1,000,000; beyond it 503. 0 is unlimited.
     public var inFlight = 0

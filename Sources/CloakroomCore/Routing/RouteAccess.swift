@@ -133,7 +133,7 @@ public final class SessionRules: Sendable {
     /// Decides whether a session may be used, and nothing else does. ``RouteAccess/source`` is a shortcut to the same
     /// result.
     /// - Parameter now: The time of the wall clock.
-    package func admit(_ lookup: SessionLookup, now: Timestamp) -> SessionAdmission {
+    package func admit(_ lookup: SessionLookup, now: WallTime) -> SessionAdmission {
         switch lookup {
         case .active(let session):
             guard let index = acceptance(of: session.source) else {
@@ -152,7 +152,7 @@ public final class SessionRules: Sendable {
     /// The claims keep the verdict, so that the next request only compares a number and, if the rules have a maximum age,
     /// the time.
     private func unmetRequirement(
-        of session: Session, skew: Duration, now: Timestamp
+        of session: Session, skew: Duration, now: WallTime
     ) -> SessionAdmission.DenialReason? {
         guard !requirement.isEmpty || claimHeaders != nil else { return nil }
         let claims = session.claims
@@ -167,7 +167,7 @@ public final class SessionRules: Sendable {
 
     /// Judges the claims of a session that may use the route otherwise.
     @inline(never)
-    private func judge(_ claims: SessionClaims?, skew: Duration, now: Timestamp) -> SessionAdmission.DenialReason? {
+    private func judge(_ claims: SessionClaims?, skew: Duration, now: WallTime) -> SessionAdmission.DenialReason? {
         let verdict = requirement.judge(
             claims: claims?.values ?? .object([:]), acr: claims?.acr, authenticatedAt: claims?.authenticatedAt,
             now: now, skew: skew)

@@ -94,7 +94,7 @@ extension SessionRequirement {
     ///   - authenticatedAt: When the user authenticated at the provider; `nil` for unknown, which is too long ago.
     ///   - skew: The permitted difference of the clocks, added to ``maxAge``.
     package func judge(
-        claims kept: JSONValue, acr: String?, authenticatedAt: Timestamp?, now: Timestamp, skew: Duration = .zero
+        claims kept: JSONValue, acr: String?, authenticatedAt: WallTime?, now: WallTime, skew: Duration = .zero
     ) -> Verdict {
         var members: [JSONMemberName: JSONValue] = [:]
         if case .object(let kept) = kept { members = kept }
@@ -106,7 +106,7 @@ extension SessionRequirement {
     }
 
     /// Whether an authentication is not longer ago than ``maxAge``.
-    func isRecent(_ authenticatedAt: Timestamp?, now: Timestamp, skew: Duration) -> Bool {
+    func isRecent(_ authenticatedAt: WallTime?, now: WallTime, skew: Duration) -> Bool {
         guard let maxAge else { return true }
         guard let authenticatedAt else { return false }
         return now - authenticatedAt <= maxAge + skew && authenticatedAt - now <= skew

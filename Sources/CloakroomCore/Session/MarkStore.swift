@@ -8,10 +8,10 @@ public protocol MarkStore: Sendable {
     ///   - lifetime: The mark may be deleted after this duration, 1 s to 1 h.
     /// - Returns: Whether this call set the mark.
     func setMark(
-        _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
+        _ key: MarkKey, to time: WallTime, lifetime: Duration, now: SessionTime
     ) async throws(SessionStoreError) -> Bool
     /// The latest time of those of the marks that exist; `nil` if none does.
-    func latestMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp?
+    func latestMark(_ keys: [MarkKey], now: SessionTime) async throws(SessionStoreError) -> WallTime?
 }
 
 /// The key of a mark. What it is about is hashed under a key of the gateway.
@@ -46,10 +46,10 @@ extension MarkStore {
     /// that the first key that two of them have in common decides.
     /// - Returns: Whether this call set the mark.
     public func setMark(
-        _ keys: [MarkKey], lifetime: Duration, now: Timestamp
+        _ keys: [MarkKey], lifetime: Duration, now: SessionTime
     ) async throws(SessionStoreError) -> Bool {
         for key in keys.sorted(by: { $0.hash < $1.hash }) {
-            guard try await setMark(key, to: Timestamp(milliseconds: 0), lifetime: lifetime, now: now) else {
+            guard try await setMark(key, to: WallTime(milliseconds: 0), lifetime: lifetime, now: now) else {
                 return false
             }
         }
@@ -57,7 +57,7 @@ extension MarkStore {
     }
 
     /// Whether one of the marks exists.
-    public func hasMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Bool {
+    public func hasMark(_ keys: [MarkKey], now: SessionTime) async throws(SessionStoreError) -> Bool {
         try await latestMark(keys, now: now) != nil
     }
 }

@@ -13,17 +13,17 @@ public final class Session: Sendable {
     /// The value of the `Authorization` field for upstreams: `Bearer`, a space, the access token.
     public let authorization: Secret
     /// When the user signed in.
-    public let createdAt: Timestamp
+    public let createdAt: SessionTime
     /// The latest time at which the session ends.
-    public let expiresAt: Timestamp
+    public let expiresAt: SessionTime
     /// Counts the changes of the session's contents, from 1. A save specifies the version that it replaces.
     public let version: UInt64
     /// The upstream that issued the tokens: they are sent to no other upstream.
     public let source: SessionSource
     /// When the tokens have to be refreshed.
     public let update: RefreshSchedule
-    private let tokensIssuedAt: Timestamp
-    private let accessTokenExpiresAt: Timestamp
+    private let tokensIssuedAt: WallTime
+    private let accessTokenExpiresAt: WallTime
     private let packed: CompactSessionFields
     /// A reference, so that a session without provenance is no larger than before there were any: the size of its
     /// allocation is a multiple of 16 bytes.
@@ -35,8 +35,8 @@ public final class Session: Sendable {
     /// - Parameter storeData: ``storeData``. Only the first 255 bytes are kept.
     public convenience init(
         key: SessionKey, user: UserProfile, tokens: TokenSet, client: SessionClientInfo = SessionClientInfo(),
-        source: SessionSource = .unknown, provenance: SessionProvenance? = nil, createdAt: Timestamp,
-        expiresAt: Timestamp, lastUsedAt: Timestamp, version: UInt64 = 1, storeData: [UInt8] = []
+        source: SessionSource = .unknown, provenance: SessionProvenance? = nil, createdAt: SessionTime,
+        expiresAt: SessionTime, lastUsedAt: SessionTime, version: UInt64 = 1, storeData: [UInt8] = []
     ) {
         self.init(
             key: key, user: user, tokens: tokens, client: client, source: source,
@@ -45,7 +45,7 @@ public final class Session: Sendable {
     }
 
     /// Creates a session that begins now.
-    public convenience init(_ new: NewSession, key: SessionKey, timeouts: SessionTimeouts, now: Timestamp) {
+    public convenience init(_ new: NewSession, key: SessionKey, timeouts: SessionTimeouts, now: SessionTime) {
         self.init(
             key: key, user: new.user, tokens: new.tokens, client: new.client, source: new.source,
             provenance: new.provenance, createdAt: now, expiresAt: timeouts.end(of: new, madeAt: now), lastUsedAt: now)
@@ -53,7 +53,8 @@ public final class Session: Sendable {
 
     private init(
         key: SessionKey, user: UserProfile, tokens: TokenSet, client: SessionClientInfo, source: SessionSource,
-        provided: SharedProvenance?, createdAt: Timestamp, expiresAt: Timestamp, lastUsedAt: Timestamp, version: UInt64,
+        provided: SharedProvenance?, createdAt: SessionTime, expiresAt: SessionTime, lastUsedAt: SessionTime,
+        version: UInt64,
         storeData: [UInt8]
     ) {
         self.provided = provided
@@ -66,7 +67,7 @@ public final class Session: Sendable {
         self.source = source == .matchingNone ? .unknown : source
         update = RefreshSchedule(tokens, spread: key.word3)
         tokensIssuedAt = tokens.issuedAt
-        accessTokenExpiresAt = tokens.accessTokenExpiresAt ?? Timestamp(milliseconds: .max)
+        accessTokenExpiresAt = tokens.accessTokenExpiresAt ?? WallTime(milliseconds: .max)
         packed = CompactSessionFields(
             refreshToken: tokens.refreshToken, user: user, client: client, storeData: storeData)
         lastUse = Atomic(lastUsedAt.milliseconds)
@@ -112,21 +113,21 @@ public final class Session: Sendable {
 
     /// Whether the access token is in the last fifth of its lifetime or expired, so that a rejection may be due to its
     /// age. Does not depend on ``update``, which is bounded by ``RefreshSchedule/minimumInterval``.
-    public func hasAgedAccessToken(at now: Timestamp) -> Bool {
+    public func hasAgedAccessToken(at now: WallTime) -> Bool {
         guard accessTokenExpiresAt.milliseconds != .max else { return false }
         return now >= accessTokenExpiresAt
             - .milliseconds(RefreshSchedule.window(until: accessTokenExpiresAt, obtainedAt: tokensIssuedAt))
     }
 
     /// When the session was last used, with the precision of ``touch(at:granularity:)``.
-    public var lastUsedAt: Timestamp {
-        Timestamp(milliseconds: lastUse.load(ordering: .relaxed))
+    public var lastUsedAt: SessionTime {
+        SessionTime(milliseconds: lastUse.load(ordering: .relaxed))
     }
 
     /// Records a use, unless one was recorded less than `granularity` ago. Never moves backwards.
     /// - Returns: Whether the use was recorded.
     @discardableResult
-    public func touch(at now: Timestamp, granularity: Duration) -> Bool {
+    public func touch(at now: SessionTime, granularity: Duration) -> Bool {
         let last = lastUse.load(ordering: .relaxed)
         guard now.milliseconds &- last >= granularity.wholeMilliseconds, now.milliseconds > last else { return false }
         return lastUse.compareExchange(expected: last, desired: now.milliseconds, ordering: .relaxed).exchanged
@@ -146,7 +147,7 @@ public final class Session: Sendable {
     public func endRequest() { inFlight.wrappingSubtract(1, ordering: .relaxed) }
 
     /// Returns a copy of the session with the refreshed contents and the next version.
-    public func refreshed(with refresh: SessionUpdate, expiresAt: Timestamp? = nil) -> Session {
+    public func refreshed(with refresh: SessionUpdate, expiresAt: SessionTime? = nil) -> Session {
         Session(
             key: key,
             user: UserProfile(json: refresh.userJSON ?? user.json, account: user.account, name: user.name),
@@ -215,14 +216,14 @@ public struct TokenSet: Sendable, Equatable {
     /// The refresh token, used for refresh and revocation; `nil` if the upstream issues none.
     public var refreshToken: Secret?
     /// When the access token expires; `nil` if unknown.
-    public var accessTokenExpiresAt: Timestamp?
+    public var accessTokenExpiresAt: WallTime?
     /// When the upstream issued the tokens.
-    public var issuedAt: Timestamp
+    public var issuedAt: WallTime
 
     /// Creates a token set.
     public init(
-        authorization: Secret, refreshToken: Secret? = nil, accessTokenExpiresAt: Timestamp? = nil,
-        obtainedAt: Timestamp
+        authorization: Secret, refreshToken: Secret? = nil, accessTokenExpiresAt: WallTime? = nil,
+        obtainedAt: WallTime
     ) {
         self.authorization = authorization
         self.refreshToken = refreshToken

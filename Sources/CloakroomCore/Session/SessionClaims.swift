@@ -12,7 +12,7 @@ public final class SessionClaims: Sendable, Unprintable {
     /// The authentication context; `nil` for unknown.
     package let acr: String?
     /// When the user authenticated at the provider; `nil` for unknown.
-    package let authenticatedAt: Timestamp?
+    package let authenticatedAt: WallTime?
     private let fields = ReferenceSetOnce<HeaderFields>()
     /// What was judged by rules of routes: their serial number and, in the low byte, the verdict; 0 for none.
     private let verdicts = InlineArray<4, Atomic<UInt64>> { _ in Atomic(0) }

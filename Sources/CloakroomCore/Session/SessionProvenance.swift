@@ -11,7 +11,7 @@ public struct SessionProvenance: Sendable, Equatable, Unprintable {
     /// `sid`, the provider's identifier of its own session, 1 to 1,024 bytes; `nil` if the provider has none.
     public var providerSession: String?
     /// `auth_time`; `nil` for unknown.
-    public var authenticatedAt: Timestamp?
+    public var authenticatedAt: WallTime?
     /// `acr`; `nil` for unknown.
     public var acr: String?
     /// SHA-256 of the nonce of the login: an ID token of a refresh may contain no other nonce (§12.2).
@@ -24,7 +24,7 @@ public struct SessionProvenance: Sendable, Equatable, Unprintable {
     /// Creates a provenance.
     public init(
         identity: String, issuer: String, subject: String, providerSession: String? = nil,
-        authenticatedAt: Timestamp? = nil, acr: String? = nil, nonceHash: [UInt8], claims: [UInt8],
+        authenticatedAt: WallTime? = nil, acr: String? = nil, nonceHash: [UInt8], claims: [UInt8],
         idToken: Secret? = nil
     ) {
         self.identity = identity

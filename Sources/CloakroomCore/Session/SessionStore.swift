@@ -13,10 +13,10 @@ public protocol SessionLookupTable: AnyObject, Sendable {
     /// Looks up a session. A store that holds all its sessions locally never returns ``SessionLookup/notCached``.
     /// - Parameters:
     ///   - slides: Whether the lookup counts as a use of the session.
-    func lookup(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup
+    func lookup(_ ticket: SessionTicket, now: SessionTime, slides: Bool) -> SessionLookup
     /// Looks up a session, for callers with repeated lookups of the same ticket.
     /// - Parameter key: The ticket's key from an earlier lookup; `nil` at first, then set for the next lookup.
-    func lookup(_ ticket: SessionTicket, key: inout SessionKey?, now: Timestamp, slides: Bool) -> SessionLookup
+    func lookup(_ ticket: SessionTicket, key: inout SessionKey?, now: SessionTime, slides: Bool) -> SessionLookup
     /// Counts the changes and ends of single sessions, of those on other replicas too, when lookups show them. While it
     /// stays the same, a session that was active ends by its timeouts only, or with an outage of the store. Never
     /// suspends.
@@ -26,7 +26,7 @@ public protocol SessionLookupTable: AnyObject, Sendable {
 extension SessionLookupTable {
     /// Default for tables that do not use the key.
     public func lookup(
-        _ ticket: SessionTicket, key: inout SessionKey?, now: Timestamp, slides: Bool
+        _ ticket: SessionTicket, key: inout SessionKey?, now: SessionTime, slides: Bool
     ) -> SessionLookup {
         lookup(ticket, now: now, slides: slides)
     }
@@ -41,13 +41,13 @@ extension SessionLookupTable {
 public protocol SessionStore: SessionLookupTable, RefreshLeaseStore, AccountSessions, ThrottleStore, MarkStore {
     /// Stores a new session.
     /// - Returns: The ticket for the client, and the session.
-    func create(_ new: NewSession, now: Timestamp) async throws(SessionStoreError) -> (SessionTicket, Session)
+    func create(_ new: NewSession, now: SessionTime) async throws(SessionStoreError) -> (SessionTicket, Session)
     /// Loads a session from the cache or the store. A load is not a use of the session and does not extend the idle
     /// timeout.
-    func load(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup
+    func load(_ ticket: SessionTicket, now: SessionTime) async throws(SessionStoreError) -> SessionLookup
     /// Ends a session. Its ticket is invalid from then on; lookups report the reason for a limited time.
     /// - Returns: The session that ended; `nil` if there was none or it had expired.
-    func end(_ ticket: SessionTicket, reason: SessionEndReason, now: Timestamp) async throws(SessionStoreError)
+    func end(_ ticket: SessionTicket, reason: SessionEndReason, now: SessionTime) async throws(SessionStoreError)
         -> Session?
     /// The number of sessions known to this process, including expired ones that are not deleted yet.
     var count: Int { get }
@@ -71,12 +71,12 @@ public struct NewSession: Sendable {
     /// What the provider stated; `nil` if the user signed in with credentials.
     public var provenance: SessionProvenance?
     /// The latest end of the session, if it is earlier than the configured one; `nil` for the configured one.
-    public var endsBy: Timestamp?
+    public var endsBy: WallTime?
 
     /// Creates the contents of a session.
     public init(
         user: UserProfile, tokens: TokenSet, client: SessionClientInfo = SessionClientInfo(),
-        source: SessionSource = .unknown, provenance: SessionProvenance? = nil, endsBy: Timestamp? = nil
+        source: SessionSource = .unknown, provenance: SessionProvenance? = nil, endsBy: WallTime? = nil
     ) {
         self.user = user
         self.tokens = tokens
@@ -96,16 +96,16 @@ public struct NewSession: Sendable {
 public protocol RefreshLeaseStore: Sendable {
     /// Acquires the lease on a session's refresh.
     /// - Parameter duration: The lease expires after this duration; its holder must not act on it afterwards.
-    func lease(_ key: SessionKey, for duration: Duration, now: Timestamp) async throws(SessionStoreError)
+    func lease(_ key: SessionKey, for duration: Duration, now: SessionTime) async throws(SessionStoreError)
         -> LeaseResult
     /// Saves a refresh result if the lease is the latest one and the session still has the version of `session`.
     /// - Throws: ``SessionStoreError``: it is then unknown whether the result was saved.
     func save(
         _ refresh: SessionUpdate, ticket: SessionTicket, over session: Session, under lease: RefreshLease,
-        now: Timestamp
+        now: SessionTime
     ) async throws(SessionStoreError) -> SaveResult
     /// Ends a session whose refresh the upstream rejected, on the same two conditions.
-    func reject(_ session: Session, under lease: RefreshLease, now: Timestamp) async throws(SessionStoreError)
+    func reject(_ session: Session, under lease: RefreshLease, now: SessionTime) async throws(SessionStoreError)
         -> RejectResult
     /// Releases a lease before it expires. If the store cannot be reached, the lease expires by itself.
     func release(_ lease: RefreshLease, of key: SessionKey) async
@@ -113,7 +113,7 @@ public protocol RefreshLeaseStore: Sendable {
     /// token was spent before it: if another replica spent the token again, the upstream would end the session.
     func allowsNewRefreshes(of key: SessionKey) -> Bool
     /// Loads a session from the store itself, bypassing the local cache.
-    func reload(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup
+    func reload(_ ticket: SessionTicket, now: SessionTime) async throws(SessionStoreError) -> SessionLookup
 }
 
 extension RefreshLeaseStore {
@@ -152,12 +152,12 @@ public struct SessionUpdate: Sendable, Equatable {
     public var provenance: SessionProvenance?
     /// The end of the provider's own session, as reported with these tokens. Replaces the earlier one: the session ends
     /// then, or at its absolute timeout if that is earlier.
-    public var endsBy: Timestamp?
+    public var endsBy: WallTime?
 
     /// Creates an update.
     public init(
         tokens: TokenSet? = nil, userJSON: [UInt8]? = nil, provenance: SessionProvenance? = nil,
-        endsBy: Timestamp? = nil
+        endsBy: WallTime? = nil
     ) {
         self.tokens = tokens
         self.userJSON = userJSON
@@ -191,7 +191,7 @@ public enum RejectResult: Sendable, Equatable {
 /// The sessions of an account, across all replicas.
 public protocol AccountSessions: Sendable {
     /// Returns all active sessions, the latest first.
-    func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary]
+    func sessions(of account: AccountName, now: SessionTime) async throws(SessionStoreError) -> [SessionSummary]
     /// Ends the oldest sessions of a user who has more than a number of them, at most 16 at once.
     ///
     /// They are the sessions of ``UserProfile/account``, and those that were signed in to with ``UserProfile/name`` and
@@ -200,38 +200,39 @@ public protocol AccountSessions: Sendable {
     /// - Parameter new: The session that was created last; it counts and is not ended.
     /// - Returns: The sessions that were ended.
     func takeOldest(
-        of user: UserProfile, over limit: Int, but new: SessionID, reason: SessionEndReason, now: Timestamp
+        of user: UserProfile, over limit: Int, but new: SessionID, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> [EndedSession]
     /// Ends a session by its identifier.
     /// - Parameter account: The account that the session has to belong to; `nil` for operators, who may end any
     ///   session.
     /// - Returns: The session that ended; `nil` if there was none.
-    func take(_ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp)
+    func take(_ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: SessionTime)
         async throws(SessionStoreError) -> EndedSession?
     /// Ends the sessions of an account, and those that were signed in to under this name.
     /// - Parameter kept: A session that is not ended.
     /// - Returns: The sessions that were ended.
     /// - Throws: An error with those that were ended before it: ``SessionStoreError/ended``. Also the two below.
-    func takeAll(of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp)
+    func takeAll(of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: SessionTime)
         async throws(SessionStoreError) -> [EndedSession]
     /// Ends the sessions of an account that were created before a time.
     /// - Parameter isNameless: Whether only those end that belong to no known session at a provider.
     /// - Returns: The sessions that were ended.
     func takeAll(
-        of account: AccountName, createdBefore: Timestamp, isNameless: Bool, reason: SessionEndReason, now: Timestamp
+        of account: AccountName, createdBefore: SessionTime, isNameless: Bool, reason: SessionEndReason,
+        now: SessionTime
     ) async throws(SessionStoreError) -> [EndedSession]
     /// Ends the sessions that belong to a session at a provider.
     /// - Parameter account: The account that the sessions have to belong to; `nil` for any.
     /// - Returns: The sessions that were ended.
     func takeAll(
-        of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: Timestamp
+        of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> [EndedSession]
 }
 
 extension AccountSessions {
     /// Default for stores that list sessions at no cost.
     public func takeOldest(
-        of user: UserProfile, over limit: Int, but new: SessionID, reason: SessionEndReason, now: Timestamp
+        of user: UserProfile, over limit: Int, but new: SessionID, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> [EndedSession] {
         var ended: [EndedSession] = []
         var rest: [(summary: SessionSummary, account: AccountName)] = []
@@ -250,14 +251,14 @@ extension AccountSessions {
     /// Ends a session by its identifier as ``take(_:of:reason:now:)`` does, for callers that do not use the tokens.
     /// - Returns: Whether there was one.
     public func end(
-        _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp
+        _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> Bool {
         try await take(id, of: account, reason: reason, now: now) != nil
     }
 
     /// Ends the sessions of an account as ``takeAll(of:but:reason:now:)`` does, for callers that do not use the tokens.
     public func endAll(
-        of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp
+        of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> [SessionID] {
         try await takeAll(of: account, but: kept, reason: reason, now: now).map(\.id)
     }
@@ -282,17 +283,18 @@ public struct SessionSummary: Sendable, Equatable {
     /// The identifier of the session.
     public var id: SessionID
     /// When the user signed in.
-    public var createdAt: Timestamp
+    public var createdAt: SessionTime
     /// When the session was last used, to the minute.
-    public var lastUsedAt: Timestamp
+    public var lastUsedAt: SessionTime
     /// The latest time at which the session ends.
-    public var expiresAt: Timestamp
+    public var expiresAt: SessionTime
     /// The client that signed in.
     public var client: SessionClientInfo
 
     /// Creates a summary.
     public init(
-        id: SessionID, createdAt: Timestamp, lastUsedAt: Timestamp, expiresAt: Timestamp, client: SessionClientInfo
+        id: SessionID, createdAt: SessionTime, lastUsedAt: SessionTime, expiresAt: SessionTime,
+        client: SessionClientInfo
     ) {
         self.id = id
         self.createdAt = createdAt

@@ -48,57 +48,57 @@ public struct SessionTimeouts: Sendable, Equatable {
     }
 
     /// The latest end of a session that is created now.
-    public func end(ofSessionMadeAt now: Timestamp) -> Timestamp {
+    public func end(ofSessionMadeAt now: SessionTime) -> SessionTime {
         later(now, absoluteMilliseconds)
     }
 
     /// The latest end of a session that was created at a given time, considering its tokens: without a refresh token it
     /// is unusable once its access token has expired.
-    public func end(ofSessionMadeAt created: Timestamp, tokens: TokenSet) -> Timestamp {
+    public func end(ofSessionMadeAt created: SessionTime, tokens: TokenSet) -> SessionTime {
         let end = end(ofSessionMadeAt: created)
         guard tokens.refreshToken == nil, let accessEnd = tokens.accessTokenExpiresAt else { return end }
-        return min(end, accessEnd)
+        return min(end, accessEnd.sessionTime)
     }
 
     /// The latest end of a session that is created now, considering its tokens and what its provider permits.
-    public func end(of new: NewSession, madeAt now: Timestamp) -> Timestamp {
-        min(end(ofSessionMadeAt: now, tokens: new.tokens), new.endsBy ?? Timestamp(milliseconds: .max))
+    public func end(of new: NewSession, madeAt now: SessionTime) -> SessionTime {
+        min(end(ofSessionMadeAt: now, tokens: new.tokens), new.endsBy?.sessionTime ?? SessionTime(milliseconds: .max))
     }
 
     /// The latest end of a session after a refresh: the end was fixed at creation, and a refresh can only bring it
     /// forward. Only the end of the provider's own session moves with each refresh, up to the absolute timeout.
-    public func end(of session: Session, refreshedWith refresh: SessionUpdate) -> Timestamp {
+    public func end(of session: Session, refreshedWith refresh: SessionUpdate) -> SessionTime {
         let latest = end(ofSessionMadeAt: session.createdAt, tokens: refresh.tokens ?? session.tokens)
-        return min(refresh.endsBy ?? session.expiresAt, latest)
+        return min(refresh.endsBy?.sessionTime ?? session.expiresAt, latest)
     }
 
     /// Whether a session has expired, according to its own times.
-    public func expiry(of session: Session, now: Timestamp) -> SessionExpiry? {
+    public func expiry(of session: Session, now: SessionTime) -> SessionExpiry? {
         expiry(expiresAt: session.expiresAt, lastUsedAt: session.lastUsedAt, now: now)
     }
 
     /// When a session ends if it is not used again.
-    public func deadline(expiresAt: Timestamp, lastUsedAt: Timestamp) -> Timestamp {
+    public func deadline(expiresAt: SessionTime, lastUsedAt: SessionTime) -> SessionTime {
         min(expiresAt, later(lastUsedAt, idleMilliseconds))
     }
 
     /// Whether a session has expired.
     /// - Returns: The timeout that elapsed first, independent of when this is called; `nil` while the session is valid.
-    public func expiry(expiresAt: Timestamp, lastUsedAt: Timestamp, now: Timestamp) -> SessionExpiry? {
+    public func expiry(expiresAt: SessionTime, lastUsedAt: SessionTime, now: SessionTime) -> SessionExpiry? {
         let idleEnd = later(lastUsedAt, idleMilliseconds)
         guard now >= min(expiresAt, idleEnd) else { return nil }
         return idleEnd < expiresAt ? .idle : .absolute
     }
 
     /// Whether a use has to be recorded.
-    public func isTouchDue(lastUsedAt: Timestamp, now: Timestamp) -> Bool {
+    public func isTouchDue(lastUsedAt: SessionTime, now: SessionTime) -> Bool {
         let (passed, overflow) = now.milliseconds.subtractingReportingOverflow(lastUsedAt.milliseconds)
         return !overflow && passed > 0 && passed >= granularityMilliseconds
     }
 
-    private func later(_ time: Timestamp, _ milliseconds: Int64) -> Timestamp {
+    private func later(_ time: SessionTime, _ milliseconds: Int64) -> SessionTime {
         let (sum, overflow) = time.milliseconds.addingReportingOverflow(milliseconds)
-        return Timestamp(milliseconds: overflow ? .max : sum)
+        return SessionTime(milliseconds: overflow ? .max : sum)
     }
 }
 

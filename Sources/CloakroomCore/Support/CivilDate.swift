@@ -71,7 +71,7 @@ public enum HTTPDate {
 
     /// Parses a time in this format, the only one that may be sent; `nil` for anything else, the two obsolete formats
     /// included. The name of the day is not checked.
-    public static func parse(_ text: some StringProtocol) -> Timestamp? {
+    public static func parse(_ text: some StringProtocol) -> WallTime? {
         let parts = text.split(separator: " ", omittingEmptySubsequences: false)
         guard parts.count == 6, parts[0].hasSuffix(","), parts[5] == "GMT",
             let day = number(parts[1], digits: 2), let month = months.firstIndex(of: String(parts[2])),
@@ -82,7 +82,7 @@ public enum HTTPDate {
             let second = number(clock[2], digits: 2), hour < 24, minute < 60, second <= 60, 1...31 ~= day
         else { return nil }
         let date = CivilDate(year: year, month: month + 1, day: day, hour: hour, minute: minute, second: second)
-        return Timestamp(seconds: date.secondsSinceEpoch)
+        return WallTime(seconds: date.secondsSinceEpoch)
     }
 
     private static func twoDigits(_ number: Int) -> String {

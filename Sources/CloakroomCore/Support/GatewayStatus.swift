@@ -9,10 +9,10 @@ public struct CertificateStatus: Sendable, Equatable {
     /// The DNS names that the certificate was issued for.
     public var names: [String]
     /// When the certificate expires.
-    public var notAfter: Timestamp
+    public var notAfter: WallTime
 
     /// Creates a status.
-    public init(listener: String, file: String, names: [String], notAfter: Timestamp) {
+    public init(listener: String, file: String, names: [String], notAfter: WallTime) {
         self.listener = listener
         self.file = file
         self.names = names
@@ -27,27 +27,27 @@ public struct ConfigStatus: Sendable, Equatable {
     /// The first 12 hexadecimal digits of the SHA-256 of its bytes when it was applied.
     public var hash: String
     /// When the configuration was applied.
-    public var loadedAt: Timestamp
+    public var loadedAt: WallTime
     /// The result of the last reload attempt; `nil` if there was none since the start.
     public var lastReload: Reload?
 
     /// An attempt to apply another configuration.
     public struct Reload: Sendable, Equatable {
         /// When the attempt was made.
-        public var time: Timestamp
+        public var time: WallTime
         /// The problems of the rejected configuration, each with file, line, column, key and suggestion; empty if it
         /// was applied.
         public var problems: [String]
 
         /// Creates the result of an attempt.
-        public init(time: Timestamp, problems: [String] = []) {
+        public init(time: WallTime, problems: [String] = []) {
             self.time = time
             self.problems = problems
         }
     }
 
     /// Creates a status.
-    public init(file: String? = nil, hash: String, loadedAt: Timestamp, lastReload: Reload? = nil) {
+    public init(file: String? = nil, hash: String, loadedAt: WallTime, lastReload: Reload? = nil) {
         self.file = file
         self.hash = hash
         self.loadedAt = loadedAt
@@ -81,7 +81,7 @@ public struct UpstreamStatus: Sendable, Equatable {
         /// Why the target is in this condition, as one phrase; `nil` if there is nothing to add. Contains no secret.
         public var reason: String?
         /// When the condition ends, in wall-clock time; `nil` if no time is set.
-        public var until: Timestamp?
+        public var until: WallTime?
         /// The requests in flight to the target; `nil` if unknown.
         public var inFlight: Int?
         /// The last connection failure since the configuration was applied; `nil` if there was none.
@@ -91,7 +91,7 @@ public struct UpstreamStatus: Sendable, Equatable {
         /// - Parameter condition: `nil` derives it from the circuit.
         public init(
             address: String, peer: String? = nil, circuit: CircuitState, condition: TargetCondition? = nil,
-            reason: String? = nil, until: Timestamp? = nil, inFlight: Int? = nil, lastFailure: Failure? = nil
+            reason: String? = nil, until: WallTime? = nil, inFlight: Int? = nil, lastFailure: Failure? = nil
         ) {
             self.address = address
             self.peer = peer
@@ -107,12 +107,12 @@ public struct UpstreamStatus: Sendable, Equatable {
     /// A failure and its time.
     public struct Failure: Sendable, Equatable {
         /// When the connection failed, in wall-clock time.
-        public var time: Timestamp
+        public var time: WallTime
         /// The kind of failure and the system's error message, at most 200 characters. Contains no secret.
         public var reason: String
 
         /// Creates a failure.
-        public init(time: Timestamp, reason: String) {
+        public init(time: WallTime, reason: String) {
             self.time = time
             self.reason = reason
         }

@@ -13,14 +13,14 @@ public struct IdentityStatus: Sendable, Equatable {
     /// A failure and its time.
     public struct Failure: Sendable, Equatable {
         /// When it was detected, in wall-clock time.
-        public var time: Timestamp
+        public var time: WallTime
         /// What failed and why. Contains nothing that the provider wrote.
         public var reason: String
         /// The first thing that an operator should check.
         public var remedy: String
 
         /// Creates a failure.
-        public init(time: Timestamp, reason: String, remedy: String) {
+        public init(time: WallTime, reason: String, remedy: String) {
             self.time = time
             self.reason = reason
             self.remedy = remedy
@@ -38,7 +38,7 @@ public struct IdentityStatus: Sendable, Equatable {
     /// The number of published keys that cannot be used.
     public var skippedKeys: Int
     /// When the keys were fetched, in wall-clock time; `nil` if they never were.
-    public var keysFetchedAt: Timestamp?
+    public var keysFetchedAt: WallTime?
     /// The differences between the provider and the configuration, one sentence with a remedy each.
     public var findings: [String]
     /// The last failure since the configuration was applied; `nil` if there was none.
@@ -47,7 +47,7 @@ public struct IdentityStatus: Sendable, Equatable {
     /// Creates a status.
     public init(
         name: String, issuer: String, condition: Condition = .down, keys: Int = 0, skippedKeys: Int = 0,
-        keysFetchedAt: Timestamp? = nil, findings: [String] = [], lastFailure: Failure? = nil
+        keysFetchedAt: WallTime? = nil, findings: [String] = [], lastFailure: Failure? = nil
     ) {
         self.name = name
         self.issuer = issuer

@@ -58,8 +58,8 @@ public final class LogRateLimiter: Sendable {
         lines.withLock { $0.tryAcquire(at: now) }
     }
 
-    /// Checks whether a line may be written now, by the wall clock.
-    public func allow(at now: Timestamp) -> Int? {
+    /// Checks whether a line may be written now, by a clock that may be set.
+    public func allow(at now: Timestamp<some Any>) -> Int? {
         allow(at: UInt64(bitPattern: now.milliseconds) &* 1_000_000)
     }
 }

@@ -1,43 +1,81 @@
-/// A point in wall-clock time, in milliseconds since 1970-01-01T00:00:00Z.
+/// A point in time of one clock, in milliseconds. The types of different clocks cannot be compared or subtracted, so that
+/// the compiler rejects a mix-up. The clock has no representation at run time.
 ///
 /// Decisions take the time as an argument; nothing in this module reads a clock.
-public struct Timestamp: Sendable, Hashable, Comparable {
-    /// Milliseconds since the epoch.
+@frozen
+public struct Timestamp<Clock>: Sendable, Hashable, Comparable {
+    /// Milliseconds since the epoch of the clock.
     public var milliseconds: Int64
 
     /// Creates a timestamp from milliseconds since the epoch.
+    @inlinable
     public init(milliseconds: Int64) {
         self.milliseconds = milliseconds
     }
 
     /// Creates a timestamp from seconds since the epoch. Saturates instead of overflowing.
+    @inlinable
     public init(seconds: Int64) {
         let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000)
         self.milliseconds = overflow ? (seconds < 0 ? .min : .max) : product
     }
 
+    /// Whether both are the same time.
+    @inlinable
+    public static func == (left: Self, right: Self) -> Bool {
+        left.milliseconds == right.milliseconds
+    }
+
     /// Orders earlier times before later ones.
-    public static func < (left: Timestamp, right: Timestamp) -> Bool {
+    @inlinable
+    public static func < (left: Self, right: Self) -> Bool {
         left.milliseconds < right.milliseconds
     }
 
     /// Adds a duration. Saturates instead of overflowing.
-    public static func + (time: Timestamp, duration: Duration) -> Timestamp {
+    @inlinable
+    public static func + (time: Self, duration: Duration) -> Self {
         let (sum, overflow) = time.milliseconds.addingReportingOverflow(duration.wholeMilliseconds)
-        return Timestamp(milliseconds: overflow ? (duration < .zero ? .min : .max) : sum)
+        return Self(milliseconds: overflow ? (duration < .zero ? .min : .max) : sum)
     }
 
     /// Subtracts a duration. Saturates instead of overflowing.
-    public static func - (time: Timestamp, duration: Duration) -> Timestamp {
+    @inlinable
+    public static func - (time: Self, duration: Duration) -> Self {
         let (difference, overflow) = time.milliseconds.subtractingReportingOverflow(duration.wholeMilliseconds)
-        return Timestamp(milliseconds: overflow ? (duration < .zero ? .max : .min) : difference)
+        return Self(milliseconds: overflow ? (duration < .zero ? .max : .min) : difference)
     }
 
     /// Returns the duration between two timestamps. Saturates instead of overflowing.
-    public static func - (later: Timestamp, earlier: Timestamp) -> Duration {
+    @inlinable
+    public static func - (later: Self, earlier: Self) -> Duration {
         let (difference, overflow) = later.milliseconds.subtractingReportingOverflow(earlier.milliseconds)
         return .milliseconds(overflow ? (later < earlier ? .min : .max) : difference)
     }
+}
+
+/// A time of the system's wall clock, since 1970-01-01T00:00:00Z, for what other systems state or people read: tokens,
+/// certificates, logs. The clock may be set back.
+public typealias WallTime = Timestamp<SystemClock>
+/// A time of ``SessionClock``, since 1970-01-01T00:00:00Z: sessions, the sign-in throttle, and when stored data expires.
+public typealias SessionTime = Timestamp<SessionClock>
+/// A time of a clock that never goes back, since an unspecified moment: leases.
+public typealias MonotonicTime = Timestamp<MonotonicClock>
+
+/// The wall clock of the system.
+public enum SystemClock {}
+
+/// A clock that never goes back, of the machine or of a part of the process.
+public enum MonotonicClock {}
+
+extension WallTime {
+    /// The session time with the same date. If the wall clock was set back, the session clock shows it earlier.
+    public var sessionTime: SessionTime { SessionTime(milliseconds: milliseconds) }
+}
+
+extension SessionTime {
+    /// The wall clock time with the same date. If the wall clock was set back, the wall clock shows it later.
+    public var wallTime: WallTime { WallTime(milliseconds: milliseconds) }
 }
 
 extension Duration {

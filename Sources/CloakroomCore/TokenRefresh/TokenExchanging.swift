@@ -6,7 +6,7 @@ public protocol TokenExchanging: Sendable {
     /// - Parameter upstream: The index in ``GatewayConfiguration/upstreams``.
     /// - Returns: The value of the `Authorization` field: `Bearer`, a space, the token. `nil`: call
     ///   ``exchange(_:ticket:upstream:traceparent:)``.
-    func cached(_ session: Session, upstream: Int, now: Timestamp) -> Secret?
+    func cached(_ session: Session, upstream: Int, now: WallTime) -> Secret?
     /// Exchanges the session's access token, or waits for the exchange in progress, for a bounded time. Refreshes the
     /// session's tokens first if the provider rejects the access token.
     /// - Parameter traceparent: The trace context of the calls; `nil` for none.
@@ -31,7 +31,7 @@ public struct NoTokenExchange: TokenExchanging {
     public init() {}
 
     /// Always `nil`.
-    public func cached(_ session: Session, upstream: Int, now: Timestamp) -> Secret? { nil }
+    public func cached(_ session: Session, upstream: Int, now: WallTime) -> Secret? { nil }
 
     /// Always unavailable.
     public func exchange(

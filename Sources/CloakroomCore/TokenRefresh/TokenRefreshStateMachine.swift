@@ -61,22 +61,22 @@ public struct TokenRefreshStateMachine: Sendable {
     private let limits: RefreshTimeouts
     /// The tokens to be replaced. Different tokens in the session mean that it has been refreshed.
     private let stale: TokenSet
-    private let deadline: Timestamp
+    private let deadline: MonotonicTime
     private var phase = Phase.leasing
     private var lease: RefreshLease?
     /// When the lease was requested; it is granted at some time after this.
-    private var leaseRequestedAt: Timestamp
+    private var leaseRequestedAt: MonotonicTime
     /// The session as last read under the lease.
     private var current: Session?
     /// New tokens that are not saved yet, and until when to retry.
-    private var unsavedTokens: (update: SessionUpdate, tokens: TokenSet, until: Timestamp)?
+    private var unsavedTokens: (update: SessionUpdate, tokens: TokenSet, until: MonotonicTime)?
     /// Whether the upstream has rejected the refresh token.
     private var isRejected = false
     private var failures = 0
 
     /// Starts a refresh. The first action is ``Action/lease``.
     /// - Parameter session: The session with the tokens to be replaced.
-    public init(_ session: Session, limits: RefreshTimeouts, now: Timestamp) {
+    public init(_ session: Session, limits: RefreshTimeouts, now: MonotonicTime) {
         self.limits = limits
         stale = session.tokens
         deadline = now + limits.leaseWait
@@ -86,7 +86,7 @@ public struct TokenRefreshStateMachine: Sendable {
     // MARK: - Events
 
     /// Handles the store's result of ``Action/lease``.
-    public mutating func leased(_ attempt: LeaseResult, now: Timestamp) -> Action {
+    public mutating func leased(_ attempt: LeaseResult, now: MonotonicTime) -> Action {
         guard phase == .leasing else { return invalidTransition() }
         switch attempt {
         case .acquired(let lease):
@@ -102,7 +102,7 @@ public struct TokenRefreshStateMachine: Sendable {
     }
 
     /// Handles the store's result of ``Action/read``.
-    public mutating func sessionRead(_ lookup: SessionLookup, now: Timestamp) -> Action {
+    public mutating func sessionRead(_ lookup: SessionLookup, now: MonotonicTime) -> Action {
         guard phase == .reading else { return invalidTransition() }
         switch lookup {
         case .missing(let reason):
@@ -125,13 +125,13 @@ public struct TokenRefreshStateMachine: Sendable {
     }
 
     /// The wait of ``Action/wait(_:)`` is over.
-    public mutating func waited(now: Timestamp) -> Action {
+    public mutating func waited(now: MonotonicTime) -> Action {
         guard phase == .waiting else { return invalidTransition() }
         return read()
     }
 
     /// The upstream returned an update with new tokens.
-    public mutating func refreshed(_ update: SessionUpdate, now: Timestamp) -> Action {
+    public mutating func refreshed(_ update: SessionUpdate, now: MonotonicTime) -> Action {
         guard phase == .refreshing, let current, let lease, let tokens = update.tokens else {
             return invalidTransition()
         }
@@ -140,7 +140,7 @@ public struct TokenRefreshStateMachine: Sendable {
     }
 
     /// The upstream returned no tokens.
-    public mutating func refreshFailed(_ kind: TokenClientError.Kind, now: Timestamp) -> Action {
+    public mutating func refreshFailed(_ kind: TokenClientError.Kind, now: MonotonicTime) -> Action {
         guard phase == .refreshing, let current, let lease else { return invalidTransition() }
         guard kind == .rejected else { return finish(.unavailable(kind)) }
         isRejected = true
@@ -148,7 +148,7 @@ public struct TokenRefreshStateMachine: Sendable {
     }
 
     /// Handles the store's result of ``Action/save(_:over:under:)``.
-    public mutating func saved(_ attempt: SaveResult, now: Timestamp) -> Action {
+    public mutating func saved(_ attempt: SaveResult, now: MonotonicTime) -> Action {
         guard phase == .saving else { return invalidTransition() }
         switch attempt {
         case .saved(let session): return finish(.refreshed(session))
@@ -160,7 +160,7 @@ public struct TokenRefreshStateMachine: Sendable {
     }
 
     /// Handles the store's result of ``Action/reject(_:under:)``.
-    public mutating func rejected(_ attempt: RejectResult, now: Timestamp) -> Action {
+    public mutating func rejected(_ attempt: RejectResult, now: MonotonicTime) -> Action {
         guard phase == .rejecting else { return invalidTransition() }
         switch attempt {
         case .ended: return finish(.rejected)
@@ -169,7 +169,7 @@ public struct TokenRefreshStateMachine: Sendable {
     }
 
     /// The store could not be reached or did not reply: it is unknown whether it executed the operation.
-    public mutating func storeFailed(now: Timestamp) -> Action {
+    public mutating func storeFailed(now: MonotonicTime) -> Action {
         switch phase {
         case .leasing, .reading, .saving, .rejecting: storeFailure(now)
         case .waiting, .refreshing, .finished: invalidTransition()
@@ -178,14 +178,14 @@ public struct TokenRefreshStateMachine: Sendable {
 
     /// The latest time at which the user may be fetched with new tokens that are not saved yet. The call takes up to
     /// three seconds, and the tokens have to be saved before the lease ends.
-    public var userDeadline: Timestamp { leaseRequestedAt + limits.call }
+    public var userDeadline: MonotonicTime { leaseRequestedAt + limits.call }
 
     // MARK: - Steps
 
     /// The deadline for waiting on other lease holders: later if there are new tokens to save.
-    private var waitDeadline: Timestamp { max(deadline, unsavedTokens?.until ?? deadline) }
+    private var waitDeadline: MonotonicTime { max(deadline, unsavedTokens?.until ?? deadline) }
 
-    private mutating func askForLease(_ now: Timestamp) -> Action {
+    private mutating func askForLease(_ now: MonotonicTime) -> Action {
         phase = .leasing
         leaseRequestedAt = now
         return .lease
@@ -211,12 +211,12 @@ public struct TokenRefreshStateMachine: Sendable {
         return .reject(session, under: lease)
     }
 
-    private mutating func readAgain(_ now: Timestamp) -> Action {
+    private mutating func readAgain(_ now: MonotonicTime) -> Action {
         failures += 1
         return failures < Self.attempts ? read() : storeFailure(now)
     }
 
-    private mutating func storeFailure(_ now: Timestamp) -> Action {
+    private mutating func storeFailure(_ now: MonotonicTime) -> Action {
         guard let unsavedTokens, now < unsavedTokens.until else { return finish(.storeUnavailable) }
         failures += 1
         phase = .waiting

@@ -67,11 +67,11 @@ public struct RefreshSchedule: Sendable, Equatable {
     /// The minimum time between two refreshes of a session that are triggered by token expiry.
     public static let minimumInterval = Duration.seconds(30)
 
-    /// From this time on the tokens are refreshed in the background. If ``Timestamp/milliseconds`` is `Int64.max`, they
+    /// From this time on the tokens are refreshed in the background. If ``WallTime/milliseconds`` is `Int64.max`, they
     /// are never refreshed: there is no refresh token, or the expiry of the access token is unknown.
-    public let refreshAfter: Timestamp
+    public let refreshAfter: WallTime
     /// From this time on requests wait for the refresh. Never before ``refreshAfter``.
-    public let refreshRequiredAt: Timestamp
+    public let refreshRequiredAt: WallTime
 
     /// Computes the times.
     /// - Parameter spread: Arbitrary bits that determine a delay of up to a fifth of the window, so that sessions
@@ -81,7 +81,7 @@ public struct RefreshSchedule: Sendable, Equatable {
         _ tokens: TokenSet, spread: UInt64, minimumInterval: Duration = RefreshSchedule.minimumInterval
     ) {
         guard tokens.refreshToken != nil, let end = tokens.accessTokenExpiresAt else {
-            refreshAfter = Timestamp(milliseconds: .max)
+            refreshAfter = WallTime(milliseconds: .max)
             refreshRequiredAt = refreshAfter
             return
         }
@@ -93,13 +93,13 @@ public struct RefreshSchedule: Sendable, Equatable {
     }
 
     /// Returns the milliseconds before a token's expiry in which it has to be refreshed.
-    static func window(until end: Timestamp, obtainedAt: Timestamp) -> Int64 {
+    static func window(until end: WallTime, obtainedAt: WallTime) -> Int64 {
         min(60_000, max(0, (end - obtainedAt).wholeMilliseconds) / 5)
     }
 
     /// Whether the tokens have to be refreshed, and how urgently.
     @inline(__always)
-    public func urgency(at now: Timestamp) -> RefreshUrgency {
+    public func urgency(at now: WallTime) -> RefreshUrgency {
         now < refreshAfter ? .none : now < refreshRequiredAt ? .background : .required
     }
 }

@@ -8,7 +8,7 @@ extension AccountController {
     /// The contents of a new session of the requesting client.
     func newSession(
         user: UserProfile, tokens: TokenSet, source: SessionSource, provenance: SessionProvenance? = nil,
-        endsBy: Timestamp? = nil, for request: AccountRequest
+        endsBy: WallTime? = nil, for request: AccountRequest
     ) -> NewSession {
         let userAgent = UserAgentFamily(userAgent: request.userAgent ?? "")
         return NewSession(

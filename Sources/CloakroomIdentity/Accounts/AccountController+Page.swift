@@ -33,7 +33,7 @@ extension AccountController {
     ///   - isRequested: Whether the sign-in requests a persistent cookie.
     ///   - now: The time of the response, in session time.
     func sessionCookie(
-        _ ticket: SessionTicket, of session: Session, isRequested: Bool, now: Timestamp
+        _ ticket: SessionTicket, of session: Session, isRequested: Bool, now: SessionTime
     ) -> AccountResponse.Field {
         let maxAge = self.session.cookie.maxAge(isRequested: isRequested, sessionEnd: session.expiresAt, now: now)
         return AccountResponse.Field("Set-Cookie", cookie.setCookieValue(ticket, maxAge: maxAge))

@@ -60,7 +60,7 @@ extension AccountController {
     }
 
     /// All sessions of the user of the given session, the most recent first.
-    func ownSessions(of session: Session, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary] {
+    func ownSessions(of session: Session, now: SessionTime) async throws(SessionStoreError) -> [SessionSummary] {
         let all = try await store.sessions(of: session.user.account, now: now)
         guard let name = typedAccount(of: session) else { return all }
         return (all + (try await store.sessions(of: name, now: now))).sorted { $0.createdAt > $1.createdAt }
@@ -68,7 +68,7 @@ extension AccountController {
 
     /// Ends one of the sessions that ``ownSessions(of:now:)`` lists.
     func takeOwn(
-        _ id: SessionID, of session: Session, reason: SessionEndReason, now: Timestamp
+        _ id: SessionID, of session: Session, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> EndedSession? {
         let ended = try await store.take(id, of: session.user.account, reason: reason, now: now)
         guard ended == nil, let name = typedAccount(of: session) else { return ended }

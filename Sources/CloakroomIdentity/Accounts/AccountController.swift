@@ -152,7 +152,7 @@ public struct AccountController: AccountEndpointHandler {
         }
     }
 
-    private func signedOut(of session: Session, at now: Timestamp) -> AccountResponse {
+    private func signedOut(of session: Session, at now: WallTime) -> AccountResponse {
         var response = signedOut
         if let next = logins?.signOutContinuation(of: session, now: now) {
             response.status = 200

@@ -1,5 +1,4 @@
 import CloakroomCore
-import FoundationEssentials
 
 /// The JSON document about the user and the current session: never contains a token or the ticket.
 enum SessionDocument {
@@ -15,9 +14,25 @@ enum SessionDocument {
 
     /// A time as clients can parse it: a year has four digits (RFC 3339 §5.6). Times of a record that is listed without
     /// its ticket are not authenticated, so a store can return any.
-    static func iso8601(_ time: Timestamp) -> String {
+    static func iso8601(_ time: SessionTime) -> String {
         let milliseconds = min(max(time.milliseconds, firstMillisecond), lastMillisecond)
-        return Date(timeIntervalSince1970: Double(milliseconds) / 1_000).formatted(.iso8601)
+        let date = CivilDate(secondsSinceEpoch: milliseconds.floorDivided(by: 1_000))
+        let parts: [(value: Int, unit: Int, end: Unicode.Scalar)] = [
+            (date.year, 1_000, "-"), (date.month, 10, "-"), (date.day, 10, "T"), (date.hour, 10, ":"),
+            (date.minute, 10, ":"), (date.second, 10, "Z"),
+        ]
+        var text: [UInt8] = []
+        text.reserveCapacity(20)
+        for part in parts {
+            var (value, unit) = (part.value, part.unit)
+            while unit > 0 {
+                text.append(UInt8(ascii: "0") + UInt8(value / unit))
+                value %= unit
+                unit /= 10
+            }
+            text.append(UInt8(ascii: part.end))
+        }
+        return String(decoding: text, as: UTF8.self)
     }
 
     /// 0001-01-01T00:00:00Z.

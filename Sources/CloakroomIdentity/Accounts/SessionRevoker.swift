@@ -27,7 +27,7 @@ public struct SessionRevoker: SessionRevoking {
 
     /// Ends all sessions of an account, and those that were signed in under its name.
     public func revoke(
-        user account: AccountName, from origin: AuditContext, now: Timestamp
+        user account: AccountName, from origin: AuditContext, now: SessionTime
     ) async throws(SessionStoreError) -> Int {
         do throws(SessionStoreError) {
             return note(try await sessions.takeAll(of: account, but: nil, reason: .revoked, now: now), origin)
@@ -39,14 +39,14 @@ public struct SessionRevoker: SessionRevoking {
 
     /// Ends all sessions of the account with this user id at the identity upstream.
     public func revoke(
-        userID id: String, from origin: AuditContext, now: Timestamp
+        userID id: String, from origin: AuditContext, now: SessionTime
     ) async throws(SessionStoreError) -> Int {
         try await revoke(user: AccountName(userID: id, source: source()), from: origin, now: now)
     }
 
     /// Ends one session of any user.
     public func revoke(
-        session id: SessionID, from origin: AuditContext, now: Timestamp
+        session id: SessionID, from origin: AuditContext, now: SessionTime
     ) async throws(SessionStoreError) -> Int {
         let ended = try await sessions.take(id, of: nil, reason: .revoked, now: now)
         return note(ended.map { [$0] } ?? [], origin)

@@ -1,5 +1,6 @@
 import AsyncHTTPClient
 public import CloakroomCore
+import FoundationEssentials
 import NIOCore
 import NIOHTTP1
 import Synchronization
@@ -69,17 +70,18 @@ final class ObservedAttempt: Sendable {
     private let observation: Mutex<IdentityCallObservation>
 
     /// - Returns: `nil` if calls are not recorded.
-    init?(_ request: HTTPClientRequest) {
+    init?(_ request: HTTPClient.Request) {
         guard let calls = ObservedCalls.current else { return nil }
         self.calls = calls
         observation = Mutex(
             IdentityCallObservation(
-                method: request.method.rawValue, url: request.url, fieldNames: request.headers.map(\.name),
+                method: request.method.rawValue, url: request.url.absoluteString,
+                fieldNames: request.headers.map(\.name),
                 bodyType: request.headers.first(name: "Content-Type")))
     }
 
     /// The head of the response was received.
-    func received(_ head: HTTPClientResponse) {
+    func received(_ head: HTTPResponseHead) {
         observation.withLock {
             $0.response = .init(
                 status: Int(head.status.code), contentType: head.headers.first(name: "Content-Type"),

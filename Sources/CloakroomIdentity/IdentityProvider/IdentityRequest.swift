@@ -26,9 +26,9 @@ struct IdentityRequest: Sendable {
     var loggablePath: String { String(configuration.path.prefix { $0 != "?" }) }
 
     /// - Throws: If the client's assertion cannot be signed.
-    func request(to target: IdentityTarget) throws -> HTTPClientRequest {
-        var request = HTTPClientRequest(url: target.url(configuration.path))
-        request.method = HTTPMethod(rawValue: configuration.method)
+    func request(to target: IdentityTarget) throws -> HTTPClient.Request {
+        var request = try HTTPClient.Request(
+            url: target.url(configuration.path), method: HTTPMethod(rawValue: configuration.method))
         request.headers.add(name: "Host", value: target.host)
         request.headers.add(name: "Accept", value: "application/json")
         if let apiToken {
@@ -45,7 +45,7 @@ struct IdentityRequest: Sendable {
             var content = ByteBuffer(bytes: body.content.bytes)
             // Each time that the call is sent.
             if let assertion = credentials.assertion { content.writeBytes(try assertion.parameters().bytes) }
-            request.body = .bytes(content)
+            request.body = .byteBuffer(content)
         }
         return request
     }
@@ -67,6 +67,8 @@ struct IdentityTarget: Sendable {
     /// The `server.address` of spans.
     let serverAddress: String
     let serverPort: Int?
+    /// Host and port, or the path of a socket.
+    let server: String
     /// The part of the URL before the path.
     private let origin: String
 
@@ -82,6 +84,8 @@ struct IdentityTarget: Sendable {
         host = target.hostField
         serverAddress = target.serverAddress
         serverPort = target.serverPort
+        server =
+            target.serverPort.map { "\(HostAndPort(host: target.serverAddress, port: $0))" } ?? target.serverAddress
         switch target.address {
         case .unixSocket(let path):
             let url = URL(httpURLWithSocketPath: path, uri: "/")?.absoluteString ?? ""
@@ -113,11 +117,6 @@ struct IdentityTarget: Sendable {
     }
 
     func url(_ path: String) -> String { origin + path }
-
-    /// Host and port, or the path of a socket.
-    var server: String {
-        serverPort.map { "\(HostAndPort(host: serverAddress, port: $0))" } ?? serverAddress
-    }
 
     /// The `url.full` of spans; `nil` for a socket, whose URL has no host.
     func fullURL(_ path: String) -> String? { serverPort == nil ? nil : origin + path }

@@ -37,7 +37,7 @@ struct IdentityTransport: Sendable {
     /// It also bounds the time that parsing adds to the call: ``JSONParser`` is linear, so a few milliseconds at most.
     static let bodyLimit = 65_536
     /// The maximum size of an error body, in bytes.
-    private static let errorBodyLimit = 8_192
+    fileprivate static let errorBodyLimit = 8_192
 
     let targets: [IdentityTarget]
     /// Selects among ``targets``; shared with requests.
@@ -91,8 +91,7 @@ struct IdentityTransport: Sendable {
         let startedAt = Self.now
         defer { IdentityCallTime.current?.add(nanoseconds: Self.now &- startedAt) }
         do {
-            // The client's own deadline covers only the head; a body may arrive slowly.
-            var response = try await TimeLimit.run(timeout) { try await sendWithFailover(call, timeout: timeout) }
+            var response = try await sendWithFailover(call, limit: CallLimit(timeout, since: startedAt))
             response.nanoseconds = Self.now &- startedAt
             return response
         } catch {
@@ -105,7 +104,7 @@ struct IdentityTransport: Sendable {
     /// Tries targets until one is reached. A target is skipped only if connecting or TLS verification failed: a target
     /// that closed the connection later may have processed the call. The failure is reported, so that neither requests
     /// nor other calls try the target until its back-off ends.
-    private func sendWithFailover(_ call: IdentityRequest, timeout: Duration) async throws -> Response {
+    private func sendWithFailover(_ call: IdentityRequest, limit: CallLimit) async throws -> Response {
         var kind = TokenClientError.Kind.unreachable
         var isUnsent = true
         var attempts = 0
@@ -116,7 +115,7 @@ struct IdentityTransport: Sendable {
             let connections = target.client(for: call).connections
             let attemptsBefore = attempts
             do {
-                let response = try await sendWithRetry(call, to: target, timeout: timeout, attempts: &attempts)
+                let response = try await sendWithRetry(call, to: target, limit: limit, attempts: &attempts)
                 if response.isSuccess, !call.isFollowUp { recent.used(index, now: Self.now) }
                 let isFailure = Self.failureStatuses.contains(response.status)
                 selector.ended(index, state, isFailure ? .failed : .succeeded, startedAt: startedAt, now: Self.now)
@@ -138,7 +137,7 @@ struct IdentityTransport: Sendable {
                 let isConnecting = !target.client(for: call).wasConnected(since: connections)
                 if !isConnecting {
                     selector.ended(index, state, .failed, startedAt: startedAt, now: Self.now)
-                } else if Duration.nanoseconds(Self.now - startedAt) >= timeout / 2 {
+                } else if Duration.nanoseconds(Self.now - startedAt) >= limit.timeout / 2 {
                     // The time limit of the call passed before that of the connection.
                     selector.record(index, .timedOut, HTTPClientError.connectTimeout, now: Self.now)
                     selector.ended(index, state, .connectFailed, startedAt: startedAt, now: Self.now)
@@ -184,19 +183,19 @@ struct IdentityTransport: Sendable {
     /// Sends a call and, if a pooled connection turns out to be closed, sends it once more. A call that is not safe to
     /// send twice is not repeated, because it is unknown whether the first attempt arrived.
     private func sendWithRetry(
-        _ call: IdentityRequest, to target: IdentityTarget, timeout: Duration, attempts: inout Int
+        _ call: IdentityRequest, to target: IdentityTarget, limit: CallLimit, attempts: inout Int
     ) async throws -> Response {
         do {
-            return try await sendTraced(call, to: target, timeout: timeout, attempts: &attempts)
+            return try await sendTraced(call, to: target, limit: limit, attempts: &attempts)
         } catch let error where call.isIdempotent && Self.isConnectionLost(error) {
-            return try await sendTraced(call, to: target, timeout: timeout, attempts: &attempts)
+            return try await sendTraced(call, to: target, limit: limit, attempts: &attempts)
         }
     }
 
     /// Sends a call once, inside a span of its own if its request is sampled.
     /// - Parameter attempts: The number of earlier attempts.
     private func sendTraced(
-        _ call: IdentityRequest, to target: IdentityTarget, timeout: Duration, attempts: inout Int
+        _ call: IdentityRequest, to target: IdentityTarget, limit: CallLimit, attempts: inout Int
     ) async throws -> Response {
         let span = spans.startClientSpan(call, to: target, resends: attempts)
         attempts += 1
@@ -207,9 +206,8 @@ struct IdentityTransport: Sendable {
             var request = try call.request(to: target)
             span?.inject(into: &request.headers)
             observed = ObservedAttempt(request)
-            var response = try await sendOnce(
-                request, with: target.client(for: call).http, timeout: timeout, readsErrors: call.readsErrors,
-                observed: observed)
+            let reader = ResponseReader(readsErrors: call.readsErrors, errorTime: limit.timeout / 4, observed)
+            var response = try await reader.send(request, with: target.client(for: call).http, until: limit.deadline)
             response.server = target.server
             span?.end(status: response.status)
             observed?.end(response)
@@ -279,32 +277,88 @@ struct IdentityTransport: Sendable {
         default: false
         }
     }
+}
 
-    private func sendOnce(
-        _ request: HTTPClientRequest, with client: HTTPClient, timeout: Duration, readsErrors: Bool,
-        observed: ObservedAttempt?
-    ) async throws -> Response {
-        let response = try await client.execute(request, timeout: TimeAmount(timeout))
-        observed?.received(response)
-        let status = Int(response.status.code)
-        guard (200...299).contains(status) else {
-            let isRead = readsErrors && (400...499).contains(status)
-            guard isRead else { return Response(status: status, body: []) }
-            let body = await Self.errorBody(response, within: timeout / 4)
-            return Response(status: status, body: body ?? [], isWhole: body != nil)
-        }
-        let cacheControl = response.headers["Cache-Control"]
-        let body = try await response.body.collect(upTo: Self.bodyLimit)
-        return Response(
-            status: status, body: Array(body.readableBytesView),
-            cacheControl: cacheControl.isEmpty ? nil : Array(cacheControl.joined(separator: ",").utf8))
+/// The time limit of a call over all its attempts.
+private struct CallLimit {
+    let timeout: Duration
+    let deadline: NIODeadline
+
+    init(_ timeout: Duration, since startedAt: UInt64) {
+        self.timeout = timeout
+        deadline = .uptimeNanoseconds(startedAt) + TimeAmount(timeout)
+    }
+}
+
+/// Receives the response of one attempt, on the event loop of its connection.
+private final class ResponseReader: HTTPClientResponseDelegate {
+    typealias Response = IdentityTransport.Response
+
+    /// Ends an attempt whose result is known: the body of its response is not read, or is too late.
+    private struct IsKnown: Error {}
+
+    private let readsErrors: Bool
+    /// The maximum time for an error body.
+    private let errorTime: Duration
+    private let observed: ObservedAttempt?
+    private let response = Mutex<Response?>(nil)
+
+    init(readsErrors: Bool, errorTime: Duration, _ observed: ObservedAttempt?) {
+        self.readsErrors = readsErrors
+        self.errorTime = errorTime
+        self.observed = observed
     }
 
-    /// Reads the body of an error response. The status is known without it, so a body that is too large, truncated or
-    /// late is `nil` and not a failure.
-    private static func errorBody(_ response: HTTPClientResponse, within time: Duration) async -> [UInt8]? {
-        let body = try? await TimeLimit.run(time) { try await response.body.collect(upTo: errorBodyLimit) }
-        return body.map { Array($0.readableBytesView) }
+    /// The deadline covers the body too. The status of an error is known without its body, so a body that is too large,
+    /// truncated or late is no failure.
+    func send(_ request: HTTPClient.Request, with client: HTTPClient, until deadline: NIODeadline) async throws
+        -> Response
+    {
+        let task = client.execute(request: request, delegate: self, eventLoop: .indifferent, deadline: deadline)
+        do {
+            return try await withTaskCancellationHandler {
+                try await task.get()
+            } onCancel: {
+                task.cancel()
+            }
+        } catch {
+            guard var response = response.withLock({ $0 }), !response.isSuccess else { throw error }
+            response.body = []
+            return response
+        }
+    }
+
+    func didReceiveHead(task: HTTPClient.Task<Response>, _ head: HTTPResponseHead) -> EventLoopFuture<Void> {
+        observed?.received(head)
+        let status = Int(head.status.code)
+        let cacheControl = head.headers["Cache-Control"]
+        let isReadError = readsErrors && (400...499).contains(status)
+        let received = Response(
+            status: status, body: [], isWhole: !isReadError,
+            cacheControl: cacheControl.isEmpty ? nil : Array(cacheControl.joined(separator: ",").utf8))
+        response.withLock { $0 = received }
+        guard isReadError || received.isSuccess else { return task.eventLoop.makeFailedFuture(IsKnown()) }
+        if isReadError {
+            let timer = task.eventLoop.scheduleTask(in: TimeAmount(errorTime)) { task.fail(reason: IsKnown()) }
+            task.futureResult.whenComplete { _ in timer.cancel() }
+        }
+        return task.eventLoop.makeSucceededVoidFuture()
+    }
+
+    func didReceiveBodyPart(task: HTTPClient.Task<Response>, _ part: ByteBuffer) -> EventLoopFuture<Void> {
+        let (size, isSuccess) = response.withLock { response in
+            response?.body += part.readableBytesView
+            return (response?.body.count ?? 0, response?.isSuccess ?? false)
+        }
+        let limit = isSuccess ? IdentityTransport.bodyLimit : IdentityTransport.errorBodyLimit
+        guard size <= limit else { return task.eventLoop.makeFailedFuture(NIOTooManyBytesError(maxBytes: limit)) }
+        return task.eventLoop.makeSucceededVoidFuture()
+    }
+
+    func didFinishRequest(task: HTTPClient.Task<Response>) throws -> Response {
+        guard var whole = response.withLock({ $0 }) else { throw HTTPClientError.remoteConnectionClosed }
+        whole.isWhole = true
+        return whole
     }
 }
 

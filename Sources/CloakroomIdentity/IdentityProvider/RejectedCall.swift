@@ -118,17 +118,13 @@ extension RejectedCall.Rules {
     }
 }
 
-extension IdentityEndpointConfiguration.SuccessRule {
-    /// Whether a 2xx status means success.
-    func accepts(status: Int) -> Bool { statuses?.contains(status) ?? true }
-
-    /// Whether the body of a 2xx response has the configured sign of success.
+extension IdentityEndpointConfiguration.SuccessMember {
+    /// Whether the body of a 2xx response has the value.
     func accepts(body: [UInt8]) -> Bool {
-        guard let member else { return true }
-        switch JSONValue(document: body)?[path: member.path] {
-        case .string(let text): return text.utf8.elementsEqual(member.value.utf8)
-        case .bool(let flag): return member.value == (flag ? "true" : "false")
-        case .number(let number): return Double(member.value) == number
+        switch JSONValue(document: body)?[path: path] {
+        case .string(let text): return text.utf8.elementsEqual(value.utf8)
+        case .bool(let flag): return value == (flag ? "true" : "false")
+        case .number(let number): return Double(value) == number
         case .null, .array, .object, nil: return false
         }
     }

@@ -13,7 +13,7 @@ enum TokenResponse {
     ///   field. The refresh token may be missing. With OAuth also for another token type than `bearer`, in any case (RFC
     ///   6749 §5.1, §7.1): such a token is useless, or a danger, in `Authorization: Bearer`.
     static func read(
-        _ body: [UInt8], configuration: IdentityEndpointConfiguration, now: Timestamp,
+        _ body: [UInt8], configuration: IdentityEndpointConfiguration, now: WallTime,
         onInvalidLifetime: () -> Void = {}
     ) -> TokenSet? {
         guard let document = JSONValue(document: body),
@@ -66,7 +66,7 @@ enum TokenResponse {
     }
 
     private static func lifetime(
-        of accessToken: [UInt8], document: JSONValue, configuration: IdentityEndpointConfiguration, now: Timestamp
+        of accessToken: [UInt8], document: JSONValue, configuration: IdentityEndpointConfiguration, now: WallTime
     ) -> AccessTokenExpiry {
         if let path = configuration.expiresIn, let value = document[path: path] {
             return AccessTokenExpiry(seconds: value, now: now)
@@ -76,10 +76,9 @@ enum TokenResponse {
 
     /// Accepts visible ASCII only: other bytes could end the header field that contains the token.
     private static func token(_ value: JSONValue) -> [UInt8]? {
-        guard case .string(let text) = value, (1...maxTokenLength).contains(text.utf8.count),
-            text.utf8.allSatisfy({ (0x21...0x7e).contains($0) })
-        else { return nil }
-        return Array(text.utf8)
+        guard case .string(let text) = value, (1...maxTokenLength).contains(text.utf8.count) else { return nil }
+        let bytes = Array(text.utf8)
+        return bytes.allSatisfy { (0x21...0x7e).contains($0) } ? bytes : nil
     }
 }
 
@@ -89,7 +88,7 @@ enum TokenResponse {
 /// expired either, because each request would then refresh the tokens.
 enum AccessTokenExpiry: Equatable {
     /// The token expires at this time, which is in the future.
-    case ends(Timestamp)
+    case ends(WallTime)
     /// The response specifies no lifetime.
     case unspecified
     /// The response has an invalid lifetime: not a number, not above zero, or beyond ``latest``.
@@ -101,13 +100,13 @@ enum AccessTokenExpiry: Equatable {
     private static let maxTextLength = 32
 
     /// Parses the lifetime in seconds of a token response (RFC 6749 §5.1): a number, or a string that holds one.
-    init(seconds value: JSONValue, now: Timestamp) {
+    init(seconds value: JSONValue, now: WallTime) {
         self.init(atSecond: Self.number(value).map { Double(now.milliseconds) / 1_000 + $0 }, now: now)
     }
 
     /// Parses `exp` of a JWT (RFC 7519 §4.1.4). The signature is not verified: the upstream does that for each request.
     /// Without a valid JWT or an `exp` claim the result is ``unspecified``.
-    init(jwt token: [UInt8], now: Timestamp) {
+    init(jwt token: [UInt8], now: WallTime) {
         let parts = token.split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count == 3, let payload = Self.decodeBase64URL(parts[1]),
             case .object(let claims) = JSONValue(document: payload), let exp = claims["exp"], exp != .null
@@ -118,17 +117,17 @@ enum AccessTokenExpiry: Equatable {
         self.init(atSecond: Self.number(exp), now: now)
     }
 
-    private init(atSecond second: Double?, now: Timestamp) {
+    private init(atSecond second: Double?, now: WallTime) {
         guard let second, second.isFinite, second > 0, second < Self.latest else {
             self = .invalid
             return
         }
-        let end = Timestamp(milliseconds: Int64(second * 1_000))
+        let end = WallTime(milliseconds: Int64(second * 1_000))
         self = end > now ? .ends(end) : .invalid
     }
 
     /// The expiry; `nil` if it is unknown.
-    var end: Timestamp? {
+    var end: WallTime? {
         if case .ends(let end) = self { end } else { nil }
     }
 

@@ -69,7 +69,7 @@ public final class UpstreamTokenClient: TokenClient {
     /// Exchanges credentials for tokens, and fetches the user with them if the configuration has a call for that.
     /// - Throws: ``TokenClientError``; tokens that were issued by then and cannot be used are revoked if possible.
     public func signIn(
-        _ credentials: Credentials, traceparent: String?, now: Timestamp
+        _ credentials: Credentials, traceparent: String?, now: WallTime
     ) async throws(TokenClientError) -> SignInResult {
         guard let configuration = upstream.signIn else { throw TokenClientError(.invalidResponse, in: .signIn) }
         // An upstream that takes Basic credentials has no user whose name contains a colon.
@@ -90,7 +90,7 @@ public final class UpstreamTokenClient: TokenClient {
 
     /// Exchanges a session's refresh token, as for a token set.
     public func refresh(
-        _ session: Session, traceparent: String?, now: Timestamp
+        _ session: Session, traceparent: String?, now: WallTime
     ) async throws(TokenClientError) -> SessionUpdate {
         SessionUpdate(tokens: try await refresh(session.tokens, traceparent: traceparent, now: now))
     }
@@ -103,7 +103,7 @@ public final class UpstreamTokenClient: TokenClient {
     ///   response whose body was truncated, late or too large rejects nothing: it is `invalidResponse` instead. Without
     ///   a refresh call or a refresh token it is `invalidResponse`, which ends no session.
     public func refresh(
-        _ tokens: TokenSet, traceparent: String?, now: Timestamp
+        _ tokens: TokenSet, traceparent: String?, now: WallTime
     ) async throws(TokenClientError) -> TokenSet {
         guard let configuration = upstream.refresh, let refreshToken = tokens.refreshToken,
             let request = RequestCredentials.refresh(refreshToken, configuration: configuration)
@@ -202,8 +202,9 @@ public final class UpstreamTokenClient: TokenClient {
             throw failure(
                 of: response, configuration, call: .user, .invalidResponse, UserDocument.defect(of: response.body))
         }
+        guard let account else { return document }
         let found = UserIdentity.account(in: document, upstream)
-        if let account, account != found {
+        if account != found {
             throw found == nil
                 ? failure(of: response, configuration, call: .user, .invalidResponse, Defect("user_id_missing"))
                 : failure(of: response, configuration, call: .user, .rejected, Defect("other_user"))
@@ -260,10 +261,7 @@ public final class UpstreamTokenClient: TokenClient {
                 status: response.status, body: response.body, isWhole: response.isWhole, rules: rules)
             throw failure(of: response, configuration, call: call, kind)
         }
-        guard configuration.success.accepts(status: response.status) else {
-            throw failure(of: response, configuration, call: call, .invalidResponse, Defect("unexpected_status"))
-        }
-        guard configuration.success.accepts(body: response.body) else {
+        guard configuration.success?.accepts(body: response.body) ?? true else {
             let kind = RejectedCall.kind(unsuccessful: response.body, rules: rules)
             throw failure(of: response, configuration, call: call, kind)
         }

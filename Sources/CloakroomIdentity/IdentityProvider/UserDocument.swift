@@ -48,7 +48,10 @@ enum UserDocument {
         let secrets = tokens.flatMap { tokens in
             [Array(tokens.authorization.bytes.dropFirst(TokenResponse.bearerPrefix.count)), tokens.refreshToken?.bytes]
         }
-        let patterns = secrets.compactMap { $0 }.filter { $0.count >= minSearchedTokenLength }.map(BytePattern.init)
+        // No string is longer than the document, decoded or not.
+        let patterns = secrets.compactMap { $0 }
+            .filter { (minSearchedTokenLength...max(minSearchedTokenLength, document.count)).contains($0.count) }
+            .map(BytePattern.init)
         let hasEscapes = document.contains(UInt8(ascii: "\\"))
         return patterns.contains { pattern in
             pattern.occurs(in: document)

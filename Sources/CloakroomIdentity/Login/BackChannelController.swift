@@ -10,8 +10,7 @@ struct BackChannelController: Sendable {
     let logins: ProviderLogins
 
     func respond(_ request: AccountRequest) async -> AccountResponse {
-        guard let provider = logins.provider(ofPath: request.name), provider.configuration.backChannel.isEnabled
-        else { return account.problem(.notFound) }
+        guard let provider = logins.provider(ofPath: request.name) else { return account.problem(.notFound) }
         guard SignInRequestParser.isForm(request.contentType),
             let token = FormURLEncodedBody.read(request.body.bytes)?["logout_token"], !token.isEmpty
         else { return rejected("malformed_request", at: provider, request) }
@@ -54,7 +53,7 @@ struct BackChannelController: Sendable {
             }
             if let user {
                 // Sessions have the time of another clock.
-                let end = latest + (request.now - request.wallTime)
+                let end = request.now + (latest - request.wallTime)
                 ended += try await store.takeAll(
                     of: user, createdBefore: end + .milliseconds(1), isNameless: logout.session != nil,
                     reason: .revoked, now: request.now)

@@ -136,7 +136,7 @@ struct CallbackController: Sendable {
     /// Checks what the provider stated about the user. It may ignore what the authorization request contained:
     /// `acr_values` is voluntary (OpenID Connect Core §3.1.2.1).
     private func check(
-        _ signIn: ProviderSignIn, for accepted: Accepted, at now: Timestamp
+        _ signIn: ProviderSignIn, for accepted: Accepted, at now: WallTime
     ) throws(LoginFailure) {
         let stated = signIn.provenance
         if let expected = accepted.login.subjectHash,

@@ -66,7 +66,7 @@ package struct LoginCookies: Sendable {
     /// The login that a callback belongs to. Cookies with other names are skipped, so that no number of them, which
     /// pages of other hosts of the same site may set, hides the one of the login.
     /// - Returns: `nil` if the browser has no valid cookie for the state.
-    package func login(forState state: [UInt8], among cookies: [ReceivedCookie], now: Timestamp) -> PendingLogin? {
+    package func login(forState state: [UInt8], among cookies: [ReceivedCookie], now: WallTime) -> PendingLogin? {
         let hash = LoginSecrets.hash(ofState: state)
         let name = name(ofStateHash: hash)
         // Two cookies of one name can differ in their path or domain; only one was set here.
@@ -82,9 +82,9 @@ package struct LoginCookies: Sendable {
     /// The cookies that make room for a new login: unreadable and expired ones, then the oldest, until at most one less
     /// than the limit remains. The new login never waits and never fails because of them.
     /// - Returns: Names, each once.
-    package func namesToClear(_ cookies: [ReceivedCookie], now: Timestamp) -> [String] {
+    package func namesToClear(_ cookies: [ReceivedCookie], now: WallTime) -> [String] {
         var cleared: [String] = []
-        var valid: [(name: String, startedAt: Timestamp)] = []
+        var valid: [(name: String, startedAt: WallTime)] = []
         for cookie in cookies.prefix(Self.maxCleared) {
             guard let login = open(cookie), !login.isExpired(now: now, timeout: timeout) else {
                 cleared.append(cookie.name)
@@ -110,7 +110,7 @@ package struct LoginCookies: Sendable {
     /// The `Set-Cookie` value with the URL at which a sign-out continues. The URL contains an ID token, so only a
     /// redirect may contain it: the scripts of a page can read neither its target nor this cookie.
     /// - Returns: `nil` if the URL is too long for a cookie, or the cipher fails.
-    package func signOutCookieValue(url: String, now: Timestamp) -> String? {
+    package func signOutCookieValue(url: String, now: WallTime) -> String? {
         let content = UInt64(bitPattern: now.milliseconds).bigEndianBytes + Array(url.utf8)
         guard let sealed = sealing.seal(content, name: signOutName) else { return nil }
         let lifetime = Self.signOutLifetime.components.seconds
@@ -120,13 +120,13 @@ package struct LoginCookies: Sendable {
 
     /// The URL at which a sign-out continues.
     /// - Returns: `nil` without a cookie of a sign-out within the last minute.
-    package func signOutURL(among cookies: [ReceivedCookie], now: Timestamp) -> String? {
+    package func signOutURL(among cookies: [ReceivedCookie], now: WallTime) -> String? {
         for cookie in cookies where cookie.name == signOutName && cookie.value.count <= Self.maxLength {
             guard let sealed = Base64URL.decode(cookie.value), let content = sealing.open(sealed, name: signOutName),
                 content.count > 8
             else { continue }
             let milliseconds = content.prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
-            let age = now - Timestamp(milliseconds: Int64(bitPattern: milliseconds))
+            let age = now - WallTime(milliseconds: Int64(bitPattern: milliseconds))
             guard age <= Self.signOutLifetime, age >= .seconds(-60) else { continue }
             return String(decoding: content.dropFirst(8), as: UTF8.self)
         }

@@ -11,7 +11,7 @@ struct LogoutMarks: Sendable {
     /// The latest time at which a session may have been created, or a login may have begun, that a logout ends: `iat`,
     /// which is rounded down to seconds, but not later than the token was received.
     /// - Parameter skew: How much the provider's clock may be behind: too many sessions end rather than too few.
-    static func end(of logout: LogoutToken, receivedAt: Timestamp, skew: Duration) -> Timestamp {
+    static func end(of logout: LogoutToken, receivedAt: WallTime, skew: Duration) -> WallTime {
         min(logout.issuedAt + .milliseconds(999) + skew, receivedAt)
     }
 

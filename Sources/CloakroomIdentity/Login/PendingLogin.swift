@@ -25,7 +25,7 @@ package struct PendingLogin: Sendable, Equatable, Unprintable {
     /// Where the browser continues: a value of ``ReturnTarget``, at most ``maxReturnTarget`` bytes.
     package var returnTarget: String
     /// When the login began.
-    package var startedAt: Timestamp
+    package var startedAt: WallTime
     /// The name of the route whose `acr` and `maxAge` were requested; `nil` for an ordinary login.
     package var route: String?
     /// The session that the new one replaces; `nil` for none. It is kept here because a `Strict` cookie is not sent
@@ -38,7 +38,7 @@ package struct PendingLogin: Sendable, Equatable, Unprintable {
 
     /// Creates the content for a new login.
     package init(
-        _ secrets: LoginSecrets, identity: String, issuer: String, returnTarget: String, startedAt: Timestamp,
+        _ secrets: LoginSecrets, identity: String, issuer: String, returnTarget: String, startedAt: WallTime,
         route: String? = nil, replaces: SessionKey? = nil, subjectHash: [UInt8]? = nil, isPersistent: Bool = false
     ) {
         self.identity = identity
@@ -69,7 +69,7 @@ package struct PendingLogin: Sendable, Equatable, Unprintable {
     }
 
     /// Whether the login is too old, or from the future, which a clock that was set back causes.
-    package func isExpired(now: Timestamp, timeout: Duration) -> Bool {
+    package func isExpired(now: WallTime, timeout: Duration) -> Bool {
         now - startedAt > timeout || startedAt - now > .seconds(60)
     }
 }
@@ -125,7 +125,7 @@ extension PendingLogin {
         nonce = Array(fields[3])
         verifier = Array(fields[4])
         returnTarget = target
-        startedAt = Timestamp(milliseconds: Int64(bitPattern: fields[6].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }))
+        startedAt = WallTime(milliseconds: Int64(bitPattern: fields[6].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }))
         self.route = route.isEmpty ? nil : route
         replaces = SessionKey(bytes: Array(fields[8]))
         subjectHash = fields[9].isEmpty ? nil : Array(fields[9])

@@ -16,10 +16,10 @@ package protocol LoginProvider: Sendable {
     /// See ``OpenIDProvider/redeem(code:login:redirectURI:needsAuthenticationTime:traceparent:now:)``.
     func redeem(
         code: Secret, login: PendingLogin, redirectURI: String, needsAuthenticationTime: Bool, traceparent: String?,
-        now: Timestamp
+        now: WallTime
     ) async throws(TokenClientError) -> ProviderSignIn
     /// See ``OpenIDProvider/verifyLogoutToken(_:now:)``.
-    func verifyLogoutToken(_ token: [UInt8], now: Timestamp) async throws(TokenClientError) -> LogoutToken
+    func verifyLogoutToken(_ token: [UInt8], now: WallTime) async throws(TokenClientError) -> LogoutToken
     /// See ``OpenIDProvider/endSessionURL(_:)``.
     func endSessionURL(_ provenance: SessionProvenance) -> String?
 }
@@ -94,7 +94,7 @@ package struct ProviderLogins: Sendable {
     /// Where the sign-out of a session continues: at its provider or, if the URL there contains the ID token, at the
     /// gateway's own endpoint, which redirects to it.
     /// - Returns: The URL and the `Set-Cookie` value that this endpoint needs; `nil` if the sign-out ends here.
-    func signOutContinuation(of session: Session, now: Timestamp) -> (url: String, cookie: String?)? {
+    func signOutContinuation(of session: Session, now: WallTime) -> (url: String, cookie: String?)? {
         guard var provenance = session.provenance,
             let provider = providers.first(where: { $0.configuration.source == session.source }),
             let url = provider.endSessionURL(provenance)

@@ -22,7 +22,7 @@ struct ClientAssertionSigner: Sendable, Unprintable {
     private let header: String
     private let clientID: String
     private let audience: @Sendable () -> String?
-    private let clock: @Sendable () -> Timestamp
+    private let clock: @Sendable () -> WallTime
 
     /// Reads the key.
     /// - Parameters:
@@ -30,7 +30,7 @@ struct ClientAssertionSigner: Sendable, Unprintable {
     /// - Throws: ``ClientKeyError`` if the file contains no key for the algorithm.
     init(
         _ configuration: IdentityClientConfiguration.AssertionKey, clientID: String,
-        audience: @escaping @Sendable () -> String?, clock: @escaping @Sendable () -> Timestamp
+        audience: @escaping @Sendable () -> String?, clock: @escaping @Sendable () -> WallTime
     ) throws(ClientKeyError) {
         guard let pem = Self.privateKey(in: configuration.keyFile),
             let key = try? Self.key(pem, for: configuration.algorithm)
@@ -110,7 +110,7 @@ package struct ClientAssertion: Sendable, Equatable {
     /// - Parameters:
     ///   - audience: The issuer or the token endpoint; one value, never a list.
     package init(
-        clientID: String, audience: String, now: Timestamp, using generator: inout some RandomNumberGenerator
+        clientID: String, audience: String, now: WallTime, using generator: inout some RandomNumberGenerator
     ) {
         let identifier = (0..<2).flatMap { _ in (generator.next() as UInt64).bigEndianBytes }
         let issuedAt = now.milliseconds / 1_000
@@ -160,7 +160,7 @@ package enum ClientKeyValidator {
             guard case .privateKey(let key) = identity.client.authentication else { continue }
             do throws(ClientKeyError) {
                 let signer = try ClientAssertionSigner(
-                    key, clientID: identity.client.id, audience: { nil }, clock: { Timestamp(seconds: 0) })
+                    key, clientID: identity.client.id, audience: { nil }, clock: { WallTime(seconds: 0) })
                 clients.append(
                     Client(identity: identity.name, audience: key.audience, publicKey: signer.publicKey))
             } catch {

@@ -12,13 +12,13 @@ package struct IDToken: Sendable {
     /// `sid`, 1 to 1,024 bytes; `nil` for none.
     package let sessionID: String?
     /// `auth_time`; `nil` for none.
-    package let authenticatedAt: Timestamp?
+    package let authenticatedAt: WallTime?
     /// `acr`, 1 to 1,024 bytes; `nil` for none.
     package let contextClass: String?
     /// `iat`.
-    package let issuedAt: Timestamp
+    package let issuedAt: WallTime
     /// `exp`.
-    package let expiresAt: Timestamp
+    package let expiresAt: WallTime
     /// SHA-256 of `nonce`, for the comparison with the ID tokens of refreshes; `nil` for none.
     package let nonceHash: [UInt8]?
     /// All claims, unchecked except for the ones above.
@@ -40,14 +40,14 @@ package struct IDTokenRules: Sendable {
         /// The nonce of the authorization request.
         package let nonce: Secret
         /// When the authorization request was sent.
-        package let startedAt: Timestamp
+        package let startedAt: WallTime
         /// Whether the request contained `max_age`, so that `auth_time` is required.
         package let requiresAuthenticationTime: Bool
         /// The access token of the same response.
         package let accessToken: Secret
 
         /// Creates the expectation.
-        package init(nonce: Secret, startedAt: Timestamp, requiresAuthenticationTime: Bool, accessToken: Secret) {
+        package init(nonce: Secret, startedAt: WallTime, requiresAuthenticationTime: Bool, accessToken: Secret) {
             self.nonce = nonce
             self.startedAt = startedAt
             self.requiresAuthenticationTime = requiresAuthenticationTime
@@ -60,14 +60,14 @@ package struct IDTokenRules: Sendable {
         /// `sub` of the session.
         package let subject: String
         /// `auth_time` of the session; `nil` if it is unknown.
-        package let authenticatedAt: Timestamp?
+        package let authenticatedAt: WallTime?
         /// SHA-256 of the nonce of the sign-in; `nil` if it is unknown, and then each `nonce` is rejected.
         package let nonceHash: [UInt8]?
         /// The access token of the same response.
         package let accessToken: Secret
 
         /// Creates the expectation.
-        package init(subject: String, authenticatedAt: Timestamp?, nonceHash: [UInt8]?, accessToken: Secret) {
+        package init(subject: String, authenticatedAt: WallTime?, nonceHash: [UInt8]?, accessToken: Secret) {
             self.subject = subject
             self.authenticatedAt = authenticatedAt
             self.nonceHash = nonceHash
@@ -77,7 +77,7 @@ package struct IDTokenRules: Sendable {
 
     /// Checks the ID token of a sign-in (OpenID Connect Core §3.1.3.7).
     /// - Throws: ``TokenRejection``; the sign-in then fails.
-    package func check(_ token: VerifiedToken, of signIn: SignIn, now: Timestamp) throws(TokenRejection) -> IDToken {
+    package func check(_ token: VerifiedToken, of signIn: SignIn, now: WallTime) throws(TokenRejection) -> IDToken {
         // Most providers round `iat` down to seconds.
         let earliest = signIn.startedAt - .milliseconds(999) - provider.clockSkew
         let result = try check(token, issuedFrom: earliest, accessToken: signIn.accessToken, now: now)
@@ -91,7 +91,7 @@ package struct IDTokenRules: Sendable {
     /// Checks the ID token of a refresh (OpenID Connect Core §12.2). A response without an ID token is permitted and
     /// changes nothing.
     /// - Throws: ``TokenRejection``; the session then keeps its claims and its user.
-    package func check(_ token: VerifiedToken, of refresh: Refresh, now: Timestamp) throws(TokenRejection) -> IDToken {
+    package func check(_ token: VerifiedToken, of refresh: Refresh, now: WallTime) throws(TokenRejection) -> IDToken {
         let result = try check(token, issuedFrom: nil, accessToken: refresh.accessToken, now: now)
         guard TokenClaims.isSame(result.subject, refresh.subject) else { throw .otherSubject }
         if let nonce = result.nonceHash {
@@ -111,7 +111,7 @@ package struct IDTokenRules: Sendable {
     // MARK: - Rules of all ID tokens
 
     private func check(
-        _ token: VerifiedToken, issuedFrom earliest: Timestamp?, accessToken: Secret, now: Timestamp
+        _ token: VerifiedToken, issuedFrom earliest: WallTime?, accessToken: Secret, now: WallTime
     ) throws(TokenRejection) -> IDToken {
         // A logout token or an access token of the same provider is no ID token (RFC 8725 §3.12). Logout tokens may have
         // the type JWT, and the ID token of a refresh may lack a nonce: then only the events differ.
@@ -144,7 +144,7 @@ package struct IDTokenRules: Sendable {
     }
 
     /// `auth_time`: a number of seconds, with fractions. Some providers send 0 for "unknown", which counts as absent.
-    private func authenticationTime(_ claims: TokenClaims, now: Timestamp) throws(TokenRejection) -> Timestamp? {
+    private func authenticationTime(_ claims: TokenClaims, now: WallTime) throws(TokenRejection) -> WallTime? {
         guard let time = try claims.time("auth_time", or: .invalidAuthenticationTime) else { return nil }
         guard time <= now + provider.clockSkew else { throw .invalidAuthenticationTime }
         return time.milliseconds > 0 ? time : nil

@@ -11,13 +11,13 @@ struct IssuedTokens: Sendable, Unprintable {
     /// `issued_token_type`; `nil` if there is none.
     let issuedTokenType: String?
     /// The end that `refresh_expires_in` reports; `nil` if it is absent. 0 is "never".
-    let endsBy: Timestamp?
+    let endsBy: WallTime?
 
     var accessToken: Secret { tokens.accessToken }
 
     /// Parses a response.
     /// - Returns: `nil` unless it contains an access token for `Bearer`; see ``TokenResponse``.
-    init?(_ body: [UInt8], now: Timestamp, onInvalidLifetime: () -> Void) {
+    init?(_ body: [UInt8], now: WallTime, onInvalidLifetime: () -> Void) {
         guard
             let tokens = TokenResponse.read(
                 body, configuration: Self.configuration, now: now, onInvalidLifetime: onInvalidLifetime),
@@ -48,7 +48,7 @@ package struct ProviderSignIn: Sendable, Unprintable {
     /// The user. The document is `{}`: the claims are in ``provenance`` and are stored once.
     package var user: UserProfile
     /// The end of the session at the provider; `nil` if it is unknown.
-    package var endsBy: Timestamp?
+    package var endsBy: WallTime?
 }
 
 /// The token of an exchange (RFC 8693 §2.2.1).
@@ -56,7 +56,7 @@ package struct ExchangedToken: Sendable, Equatable {
     /// The value of the `Authorization` field: `Bearer`, a space, the token.
     package var authorization: Secret
     /// When the token expires; `nil` if it is unknown.
-    package var expiresAt: Timestamp?
+    package var expiresAt: WallTime?
     /// When the token was issued.
-    package var issuedAt: Timestamp
+    package var issuedAt: WallTime
 }

@@ -19,9 +19,9 @@ package struct LogoutToken: Sendable, Equatable {
     /// `jti`, 1 to 1,024 bytes, unique within its issuer. To be marked when all sessions are ended.
     package let id: String
     /// `iat`.
-    package let issuedAt: Timestamp
+    package let issuedAt: WallTime
     /// The time from which the token would be too old if it was sent again, and so the end of the mark of ``id``.
-    package let replayableUntil: Timestamp
+    package let replayableUntil: WallTime
 
     /// `sid`.
     package var session: String? {
@@ -44,27 +44,27 @@ package struct LogoutTokenRules: Sendable {
     /// The event that a logout token reports (§2.4).
     package static let event: JSONMemberName = "http://schemas.openid.net/event/backchannel-logout"
 
+    /// The maximum age of a token, by `iat`: providers send them at once, or not at all.
+    package static let maximumAge: Duration = .seconds(120)
+
     /// The provider.
     package let provider: ProviderIdentity
-    /// The maximum age of a token, by `iat`: providers send them at once, or not at all.
-    package let maximumAge: Duration
 
     /// Creates the rules of a provider.
-    package init(_ provider: ProviderIdentity, maximumAge: Duration) {
+    package init(_ provider: ProviderIdentity) {
         self.provider = provider
-        self.maximumAge = maximumAge
     }
 
     /// Checks a token.
     /// - Throws: ``TokenRejection``: respond with 400 (§2.8).
-    package func check(_ token: VerifiedToken, now: Timestamp) throws(TokenRejection) -> LogoutToken {
+    package func check(_ token: VerifiedToken, now: WallTime) throws(TokenRejection) -> LogoutToken {
         guard token.type != .other else { throw .wrongType }
         let claims = TokenClaims(token.claims)
         try claims.checkIssuer(provider)
         try claims.checkAudience(provider)
         // Drafts of the specification had no `exp`.
         _ = try claims.checkExpiry(provider, now: now)
-        let issuedAt = try claims.checkIssuedAt(from: now - maximumAge, to: now + provider.clockSkew)
+        let issuedAt = try claims.checkIssuedAt(from: now - Self.maximumAge, to: now + provider.clockSkew)
         try claims.checkNotBefore(provider, now: now)
         guard case .object(let events)? = claims["events"], case .object? = events[Self.event] else {
             throw .invalidEvents
@@ -83,6 +83,6 @@ package struct LogoutTokenRules: Sendable {
             }
         return LogoutToken(
             target: target, issuer: provider.issuer, id: id, issuedAt: issuedAt,
-            replayableUntil: issuedAt + maximumAge + .seconds(1))
+            replayableUntil: issuedAt + Self.maximumAge + .seconds(1))
     }
 }

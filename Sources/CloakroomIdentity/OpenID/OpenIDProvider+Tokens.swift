@@ -27,7 +27,7 @@ extension OpenIDProvider {
     /// - Throws: ``TokenClientError``.
     package func redeem(
         code: Secret, login: PendingLogin, redirectURI: String, needsAuthenticationTime: Bool, traceparent: String?,
-        now: Timestamp
+        now: WallTime
     ) async throws(TokenClientError) -> ProviderSignIn {
         let deadline = ContinuousClock.now + timeout + Self.completionTime
         let metadata = try await metadata(for: .code, until: deadline)
@@ -61,7 +61,7 @@ extension OpenIDProvider {
 
     /// Users do not sign in to a provider with credentials.
     package func signIn(
-        _ credentials: Credentials, traceparent: String?, now: Timestamp
+        _ credentials: Credentials, traceparent: String?, now: WallTime
     ) async throws(TokenClientError) -> SignInResult {
         throw TokenClientError(.invalidResponse, in: .signIn)
     }
@@ -77,7 +77,7 @@ extension OpenIDProvider {
     /// response. An ID token whose key cannot be fetched in time counts as absent.
     /// - Throws: ``TokenClientError``.
     package func refresh(
-        _ session: Session, traceparent: String?, now: Timestamp
+        _ session: Session, traceparent: String?, now: WallTime
     ) async throws(TokenClientError) -> SessionUpdate {
         guard let provenance = session.provenance, let refreshToken = session.tokens.refreshToken else {
             throw TokenClientError(.invalidResponse, in: .refresh)

@@ -21,7 +21,7 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     let keys: ProviderKeys
     let timeout: Duration
     let report: @Sendable (ProviderEvent) -> Void
-    let clock: @Sendable () -> Timestamp
+    let clock: @Sendable () -> WallTime
     let identity: ProviderIdentity
     private let publicURL: String
     private let signer: ClientAssertionSigner?
@@ -47,7 +47,7 @@ package final class OpenIDProvider: TokenClient, Unprintable {
         _ configuration: IdentityConfiguration, publicURL: String, previous: OpenIDProvider? = nil,
         timeouts: TimeoutsConfiguration, eventLoopGroup: any EventLoopGroup, tracer: (any Tracer)? = nil,
         calls: (any IdentityCallObserver)? = nil,
-        clock: @escaping @Sendable () -> Timestamp,
+        clock: @escaping @Sendable () -> WallTime,
         report: @escaping @Sendable (ProviderEvent) -> Void = { _ in }
     ) throws {
         self.configuration = configuration
@@ -142,11 +142,10 @@ package final class OpenIDProvider: TokenClient, Unprintable {
 
     /// Verifies a token that was posted to the back-channel endpoint (OpenID Connect Back-Channel Logout §2.6).
     /// - Throws: ``TokenClientError``: `failed` is 400, `unreachable` is 503.
-    package func verifyLogoutToken(_ token: [UInt8], now: Timestamp) async throws(TokenClientError) -> LogoutToken {
+    package func verifyLogoutToken(_ token: [UInt8], now: WallTime) async throws(TokenClientError) -> LogoutToken {
         let verified = try await keys.verify(token, from: .backChannel)
         do throws(TokenRejection) {
-            return try LogoutTokenRules(identity, maximumAge: configuration.backChannel.maximumAge)
-                .check(verified, now: now)
+            return try LogoutTokenRules(identity).check(verified, now: now)
         } catch {
             throw TokenClientError(.failed(.token(error)), in: .keys)
         }

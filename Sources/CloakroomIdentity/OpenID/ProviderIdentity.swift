@@ -50,12 +50,12 @@ struct TokenClaims {
     /// A time in seconds since the epoch, with fractions (RFC 7519 §2, NumericDate).
     /// - Returns: `nil` if the claim is absent.
     /// - Throws: `rejection` unless the value is a number from 0 to ``latest``.
-    func time(_ name: JSONMemberName, or rejection: TokenRejection) throws(TokenRejection) -> Timestamp? {
+    func time(_ name: JSONMemberName, or rejection: TokenRejection) throws(TokenRejection) -> WallTime? {
         guard let value = self[name] else { return nil }
         guard case .number(let seconds) = value, seconds.isFinite, seconds >= 0, seconds < Self.latest else {
             throw rejection
         }
-        return Timestamp(milliseconds: Int64(seconds * 1_000))
+        return WallTime(milliseconds: Int64(seconds * 1_000))
     }
 
     /// A string of 1 to ``maxNameLength`` bytes.
@@ -109,14 +109,14 @@ struct TokenClaims {
 
     /// `exp` is later than now, with the tolerance for clocks.
     /// - Returns: `nil` if the claim is absent.
-    func checkExpiry(_ provider: ProviderIdentity, now: Timestamp) throws(TokenRejection) -> Timestamp? {
+    func checkExpiry(_ provider: ProviderIdentity, now: WallTime) throws(TokenRejection) -> WallTime? {
         guard let expiry = try time("exp", or: .invalidExpiry) else { return nil }
         guard expiry > now - provider.clockSkew else { throw .expired }
         return expiry
     }
 
     /// `iat` is present and between two times.
-    func checkIssuedAt(from earliest: Timestamp?, to latest: Timestamp) throws(TokenRejection) -> Timestamp {
+    func checkIssuedAt(from earliest: WallTime?, to latest: WallTime) throws(TokenRejection) -> WallTime {
         guard let issuedAt = try time("iat", or: .invalidIssuedAt) else { throw .invalidIssuedAt }
         guard issuedAt <= latest else { throw .issuedInFuture }
         if let earliest, issuedAt < earliest { throw .issuedTooEarly }
@@ -124,7 +124,7 @@ struct TokenClaims {
     }
 
     /// `nbf`, if present, is not later than now, with the tolerance for clocks.
-    func checkNotBefore(_ provider: ProviderIdentity, now: Timestamp) throws(TokenRejection) {
+    func checkNotBefore(_ provider: ProviderIdentity, now: WallTime) throws(TokenRejection) {
         guard let notBefore = try time("nbf", or: .invalidNotBefore) else { return }
         guard notBefore <= now + provider.clockSkew else { throw .notYetValid }
     }

@@ -21,7 +21,7 @@ struct SignInRateLimiter: Sendable {
     }
 
     func admit(
-        _ account: AccountName, from address: String, now: Timestamp
+        _ account: AccountName, from address: String, now: SessionTime
     ) async throws(SessionStoreError) -> Admission {
         var keys = SignInThrottle.keys(account: account, address: address, under: key)
         if signInsPerAddress > 0 {
@@ -32,13 +32,13 @@ struct SignInRateLimiter: Sendable {
 
     /// Admits the callback of a login: its user is not known yet, so it is counted for its address alone, together with
     /// sign-ins with credentials.
-    func admit(from address: String, now: Timestamp) async throws(SessionStoreError) -> Admission {
+    func admit(from address: String, now: SessionTime) async throws(SessionStoreError) -> Admission {
         try await admit(keys(address), forgetsFailures: false, now: now)
     }
 
     /// How long a login from an address would have to wait at its callback; `nil` if it would be admitted. Counts
     /// nothing.
-    func wait(from address: String, now: Timestamp) async throws(SessionStoreError) -> Duration? {
+    func wait(from address: String, now: SessionTime) async throws(SessionStoreError) -> Duration? {
         let counters = counters(keys(address))
         let states = try await store.throttleStates(counters.map(\.key), now: now)
         return zip(counters, states).compactMap { $0.rule.wait($1, now: now) }.max()
@@ -54,7 +54,7 @@ struct SignInRateLimiter: Sendable {
     }
 
     private func admit(
-        _ keys: [ThrottleKey], forgetsFailures: Bool, now: Timestamp
+        _ keys: [ThrottleKey], forgetsFailures: Bool, now: SessionTime
     ) async throws(SessionStoreError) -> Admission {
         let start = ContinuousClock.now
         let counters = counters(keys)
@@ -129,7 +129,7 @@ final class SignInAttempt: Sendable {
     /// attempt is removed. If the count may belong to another account whose name folds to the same one, only this
     /// attempt is removed there too. The attempt stays counted among all attempts. If the store fails now, the counts
     /// are too high, which costs no more than a delay.
-    func succeeded(now: Timestamp) async {
+    func succeeded(now: SessionTime) async {
         var removed = counts.filter { ![.attemptsOfAccount, .attempts].contains($0.counter.key.scope) }
         for index in removed.indices where removed[index].counter.key.scope == .accountAndAddress {
             removed[index].forgetsAll = forgetsFailures
@@ -138,7 +138,7 @@ final class SignInAttempt: Sendable {
     }
 
     /// The upstream could not be reached or failed (5xx), so the credentials were not checked.
-    func release(now: Timestamp) async {
+    func release(now: SessionTime) async {
         await remove(counts, now: now)
     }
 
@@ -147,7 +147,7 @@ final class SignInAttempt: Sendable {
         decide(isReleased: false)
     }
 
-    private func remove(_ counts: [ThrottleCount], now: Timestamp) async {
+    private func remove(_ counts: [ThrottleCount], now: SessionTime) async {
         let isReleased: Void? = try? await store.removeAttempt(counts, now: now)
         decide(isReleased: isReleased != nil)
     }

@@ -159,6 +159,11 @@ final class UndecidedAttempts: Sendable {
         var waiters: [Waiter] = []
         /// Attempts with this key that wait, for any key.
         var waiting = 0
+
+        mutating func begin() {
+            undecided += 1
+            counting += 1
+        }
     }
 
     private struct State {
@@ -190,10 +195,7 @@ final class UndecidedAttempts: Sendable {
 
         private mutating func activate(_ keys: [ThrottleKey]) {
             attempts += 1
-            for key in keys {
-                entries[key, default: Entry()].undecided += 1
-                entries[key]?.counting += 1
-            }
+            for key in keys { entries[key, default: Entry()].begin() }
         }
 
         mutating func leave(_ keys: [ThrottleKey], isCounted: Bool) {
@@ -229,7 +231,7 @@ final class UndecidedAttempts: Sendable {
         mutating func settle(_ key: ThrottleKey) {
             resumeNext(key)
             guard let entry = entries[key] else { return }
-            entries[key]?.released = min(entry.released, entry.counting)
+            if entry.released > entry.counting { entries[key]?.released = entry.counting }
             guard entry.undecided == 0 else { return }
             for _ in entry.waiters { resume(0, of: key, by: nil) }
             if entry.waiting == 0 { entries[key] = nil }

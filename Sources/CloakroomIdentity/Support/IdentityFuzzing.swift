@@ -19,7 +19,7 @@ package enum IdentityWire {
 
     /// The credentials in a sign-in request; `nil` if the request is rejected.
     package static func signIn(
-        body: [UInt8], contentType: String, name: AccountsConfiguration.SignInName = .defaults, now: Timestamp
+        body: [UInt8], contentType: String, name: AccountsConfiguration.SignInName = .defaults, now: SessionTime
     ) -> Credentials? {
         try? SignInRequestParser.read(
             AccountRequest(endpoint: .signIn, contentType: contentType, body: Secret(bytes: body), now: now),
@@ -34,7 +34,7 @@ package enum IdentityWire {
     }
 
     /// The tokens in an upstream's response; `nil` if the response is invalid.
-    package static func tokens(_ body: [UInt8], configuration: IdentityEndpointConfiguration, now: Timestamp)
+    package static func tokens(_ body: [UInt8], configuration: IdentityEndpointConfiguration, now: WallTime)
         -> TokenSet?
     {
         TokenResponse.read(body, configuration: configuration, now: now)

@@ -24,7 +24,7 @@ package final class ExchangedTokens: TokenExchanging, Unprintable {
 
     private let refresher: any TokenRefreshing
     private let observer: any AccountObserver
-    private let clock: @Sendable () -> Timestamp
+    private let clock: @Sendable () -> WallTime
     private let exchange: Exchange
     private let maxWaiters: Int
     private let shards: [Shard]
@@ -37,7 +37,7 @@ package final class ExchangedTokens: TokenExchanging, Unprintable {
     ///   - maxEntries: The maximum number of tokens.
     ///   - maxWaiters: The maximum number of requests that wait for exchanges.
     package init(
-        refresher: any TokenRefreshing, observer: any AccountObserver, clock: @escaping @Sendable () -> Timestamp,
+        refresher: any TokenRefreshing, observer: any AccountObserver, clock: @escaping @Sendable () -> WallTime,
         maxEntries: Int = 100_000, maxWaiters: Int = 10_000, exchange: @escaping Exchange
     ) {
         self.refresher = refresher
@@ -52,7 +52,7 @@ package final class ExchangedTokens: TokenExchanging, Unprintable {
     /// Creates the cache of a configuration.
     package convenience init(
         providers: [OpenIDProvider], refresher: any TokenRefreshing, observer: any AccountObserver,
-        clock: @escaping @Sendable () -> Timestamp
+        clock: @escaping @Sendable () -> WallTime
     ) {
         let providers = Dictionary(providers.map { ($0.source, $0) }, uniquingKeysWith: { first, _ in first })
         self.init(refresher: refresher, observer: observer, clock: clock) {
@@ -67,7 +67,7 @@ package final class ExchangedTokens: TokenExchanging, Unprintable {
     /// The number of tokens, exchanges in progress and back-offs.
     var count: Int { shards.reduce(0) { $0 + $1.state.withLock(\.entries.count) } }
 
-    package func cached(_ session: Session, upstream: Int, now: Timestamp) -> Secret? {
+    package func cached(_ session: Session, upstream: Int, now: WallTime) -> Secret? {
         let key = Key(session: session.key, upstream: upstream)
         return shard(of: key).state.withLock { $0.entries[key]?.usableToken(for: session, now: now) }
     }
@@ -240,7 +240,7 @@ extension ExchangedTokens {
         struct Token {
             let authorization: Secret
             let version: UInt64
-            let usableUntil: Timestamp
+            let usableUntil: WallTime
 
             init(_ token: ExchangedToken, version: UInt64) {
                 authorization = token.authorization
@@ -254,17 +254,17 @@ extension ExchangedTokens {
         var flight: Task<Result, Never>?
         var backoff = RefreshBackoff()
         /// When a token was dropped because the upstream rejected it.
-        var droppedAt: Timestamp?
+        var droppedAt: WallTime?
 
         /// A token that was exchanged for the session's access token or a later one.
-        func usableToken(for session: Session, now: Timestamp) -> Secret? {
+        func usableToken(for session: Session, now: WallTime) -> Secret? {
             guard let token, token.version >= session.version, now < token.usableUntil else { return nil }
             return token.authorization
         }
 
         /// Drops a token, unless one was dropped a moment ago.
         /// - Returns: Whether it is not in use any more, also because another one has replaced it.
-        mutating func drop(_ rejected: Secret, now: Timestamp) -> Bool {
+        mutating func drop(_ rejected: Secret, now: WallTime) -> Bool {
             guard token?.authorization == rejected else { return true }
             guard !hasJustDropped(at: now) else { return false }
             token = nil
@@ -272,12 +272,12 @@ extension ExchangedTokens {
             return true
         }
 
-        private func hasJustDropped(at now: Timestamp) -> Bool {
+        private func hasJustDropped(at now: WallTime) -> Bool {
             guard let droppedAt else { return false }
             return now >= droppedAt && now - droppedAt < RefreshCoordinator.rejectionRetryInterval
         }
 
-        func isExpired(at now: Timestamp) -> Bool {
+        func isExpired(at now: WallTime) -> Bool {
             flight == nil && (token.map { now >= $0.usableUntil } ?? true) && backoff.isExpired(at: now)
                 && !hasJustDropped(at: now)
         }
@@ -294,7 +294,7 @@ extension ExchangedTokens {
 
             /// Removes expired entries each time the number of entries has doubled. If all are in use, an eighth of them
             /// is removed: their sessions exchange their tokens once more.
-            mutating func makeRoom(now: Timestamp) {
+            mutating func makeRoom(now: WallTime) {
                 guard entries.count >= min(sweepAt, limit) else { return }
                 entries = entries.filter { !$0.value.isExpired(at: now) }
                 if entries.count >= limit {

@@ -48,13 +48,13 @@ struct RefreshCoordinator {
         var activeRefresh: ActiveRefresh?
         var backoff = RefreshBackoff()
         /// When a refresh for ``RefreshTrigger/rejected`` last returned new tokens.
-        var rejectionRefreshedAt: Timestamp?
+        var rejectionRefreshedAt: WallTime?
 
-        func isExpired(at now: Timestamp) -> Bool {
+        func isExpired(at now: WallTime) -> Bool {
             activeRefresh == nil && backoff.isExpired(at: now) && !isPausing(at: now)
         }
 
-        func isPausing(at now: Timestamp) -> Bool {
+        func isPausing(at now: WallTime) -> Bool {
             guard let rejectionRefreshedAt else { return false }
             return now >= rejectionRefreshedAt && now - rejectionRefreshedAt < RefreshCoordinator.rejectionRetryInterval
         }
@@ -82,7 +82,7 @@ struct RefreshCoordinator {
     /// Adds a request to the waiters of a refresh, or returns the outcome for it.
     /// - Parameter number: Identifies the request for ``cancelWaiter(_:of:)``; unique per request.
     mutating func join(
-        _ session: Session, cause: RefreshTrigger, waiter: Waiter, number: UInt64, now: Timestamp
+        _ session: Session, cause: RefreshTrigger, waiter: Waiter, number: UInt64, now: WallTime
     ) -> Admission {
         let key = session.key
         let cause = effectiveCause(cause, of: session, now: now)
@@ -105,30 +105,30 @@ struct RefreshCoordinator {
 
     /// If the token's age explains a rejection, the rejection does not show that the upstream rejects fresh tokens:
     /// ``rejectionRetryInterval`` does not apply where ``RefreshSchedule/minimumInterval`` delayed the refresh.
-    private func effectiveCause(_ cause: RefreshTrigger, of session: Session, now: Timestamp) -> RefreshTrigger {
+    private func effectiveCause(_ cause: RefreshTrigger, of session: Session, now: WallTime) -> RefreshTrigger {
         session.hasAgedAccessToken(at: now) && session.update.urgency(at: now) == .none ? .expired : cause
     }
 
     /// Starts a refresh without waiters.
     /// - Returns: `nil` if one is in progress, or none is allowed.
-    mutating func begin(_ session: Session, cause: RefreshTrigger, now: Timestamp) -> RefreshID? {
+    mutating func begin(_ session: Session, cause: RefreshTrigger, now: WallTime) -> RefreshID? {
         guard entries[session.key]?.activeRefresh == nil, admissionRejection(session, cause: cause, now: now) == nil
         else { return nil }
         return insert(session.key, cause: cause, now: now)
     }
 
     /// Whether a session's rejected tokens were refreshed too recently to refresh them again.
-    func isWithinRetryInterval(_ session: Session, now: Timestamp) -> Bool {
+    func isWithinRetryInterval(_ session: Session, now: WallTime) -> Bool {
         entries[session.key].map { isWithinRetryInterval(session, $0, now: now) } ?? false
     }
 
-    private func isWithinRetryInterval(_ session: Session, _ entry: Entry, now: Timestamp) -> Bool {
+    private func isWithinRetryInterval(_ session: Session, _ entry: Entry, now: WallTime) -> Bool {
         // Tokens that are due for a refresh may have been rejected for their age.
         entry.isPausing(at: now) && now - session.tokens.issuedAt < Self.rejectionRetryInterval
             && !session.hasAgedAccessToken(at: now)
     }
 
-    private func admissionRejection(_ session: Session, cause: RefreshTrigger, now: Timestamp) -> RefreshOutcome? {
+    private func admissionRejection(_ session: Session, cause: RefreshTrigger, now: WallTime) -> RefreshOutcome? {
         if let entry = entries[session.key] {
             if cause == .rejected, isWithinRetryInterval(session, entry, now: now) { return .active(session) }
             if let problem = entry.backoff.result(at: now) { return .failed(problem) }
@@ -146,7 +146,7 @@ struct RefreshCoordinator {
         }
     }
 
-    private mutating func insert(_ key: SessionKey, cause: RefreshTrigger, now: Timestamp) -> RefreshID {
+    private mutating func insert(_ key: SessionKey, cause: RefreshTrigger, now: WallTime) -> RefreshID {
         if entries[key] == nil, entries.count >= sweepAt { sweep(now: now) }
         nextNumber += 1
         let id = RefreshID(session: key, number: nextNumber)
@@ -156,7 +156,7 @@ struct RefreshCoordinator {
     }
 
     /// Removes expired entries each time the number of entries has doubled since the last removal.
-    private mutating func sweep(now: Timestamp) {
+    private mutating func sweep(now: WallTime) {
         entries = entries.filter { !$0.value.isExpired(at: now) }
         sweepAt = max(1_024, entries.count * 2)
     }
@@ -191,7 +191,7 @@ struct RefreshCoordinator {
     ///   - isRefreshed: Whether this refresh returned new tokens.
     /// - Returns: The waiters and their outcome, which includes the time of the next attempt.
     mutating func complete(
-        _ id: RefreshID, _ outcome: RefreshOutcome, isTransient: Bool = false, isRefreshed: Bool = false, now: Timestamp
+        _ id: RefreshID, _ outcome: RefreshOutcome, isTransient: Bool = false, isRefreshed: Bool = false, now: WallTime
     ) -> ([Waiter], RefreshOutcome) {
         guard let activeRefresh = entries[id.session]?.activeRefresh, activeRefresh.id == id else {
             return ([], outcome)
@@ -210,7 +210,7 @@ struct RefreshCoordinator {
     }
 
     /// Removes a refresh after its remaining work.
-    mutating func finish(_ id: RefreshID, now: Timestamp) {
+    mutating func finish(_ id: RefreshID, now: WallTime) {
         inFlightCount -= 1
         // A new refresh of the session may have started since this one completed.
         if entries[id.session]?.activeRefresh?.id == id {
@@ -283,14 +283,14 @@ struct RefreshBackoff: Sendable {
     /// The number of consecutive failed refreshes.
     private(set) var failures = 0
     /// The end of the back-off.
-    private(set) var until = Timestamp(milliseconds: .min)
+    private(set) var until = WallTime(milliseconds: .min)
     /// The last failure.
     private var failure: Problem?
 
     /// Records a failure.
     /// - Parameter spread: Any bits, of which the low eight shorten the back-off by up to a quarter, so that sessions
     ///   which failed together do not retry together.
-    mutating func note(_ failure: Problem, spread: UInt64, now: Timestamp) {
+    mutating func note(_ failure: Problem, spread: UInt64, now: WallTime) {
         failures = failure.code == .storeUnavailable || isExpired(at: now) ? 1 : failures + 1
         until = now + Self.backoff.delay(afterFailures: failures, random: spread << 56)
         self.failure = failure
@@ -299,14 +299,14 @@ struct RefreshBackoff: Sendable {
     /// The last failure with the remaining time, for a request during the back-off; `nil` after its end.
     ///
     /// If the clock jumps back, the back-off ends: it is never longer than ``maxDelay``.
-    func result(at now: Timestamp) -> Problem? {
+    func result(at now: WallTime) -> Problem? {
         guard var problem = failure, now < until, until - now <= Self.maxDelay else { return nil }
         problem.retryAfter = Int(max(1, ((until - now).wholeMilliseconds + 999) / 1_000))
         return problem
     }
 
     /// Whether the next failure counts as the first one again.
-    func isExpired(at now: Timestamp) -> Bool {
+    func isExpired(at now: WallTime) -> Bool {
         now >= until + Self.maxDelay || until - now > Self.maxDelay
     }
 }

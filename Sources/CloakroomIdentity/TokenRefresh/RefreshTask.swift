@@ -17,7 +17,7 @@ extension TokenRefresher {
         }
     }
 
-    func note(_ result: AccountEvent.RefreshResult, _ id: SessionID, since start: Timestamp) {
+    func note(_ result: AccountEvent.RefreshResult, _ id: SessionID, since start: WallTime) {
         observer.accountEvent(.tokenRefresh(result, id, duration: max(.zero, clock() - start)), from: AuditContext())
     }
 
@@ -40,12 +40,12 @@ private struct RefreshTask: Sendable {
     let id: RefreshCoordinator.RefreshID
     let ticket: SessionTicket
     let traceparent: String?
-    let startedAt: Timestamp
+    let startedAt: WallTime
 
     private var key: SessionKey { id.session }
     private var store: any SessionStore { refresher.store }
     /// The monotonic time of the refresh, by which leases are evaluated.
-    private var now: Timestamp { refresher.leaseClock() }
+    private var now: MonotonicTime { refresher.leaseClock() }
     private var isStopping: Bool { refresher.register.withLock { $0.isStopping } }
 
     func run(_ session: Session) async {
@@ -118,10 +118,10 @@ private struct RefreshTask: Sendable {
         case .lease:
             // A refresh whose new tokens are not saved yet has priority.
             guard hasSpent || store.allowsNewRefreshes(of: key) else { throw SessionStoreError(.unavailable) }
-            let attempt = try await store.lease(key, for: refresher.limits.lease, now: now)
+            let attempt = try await store.lease(key, for: refresher.limits.lease, now: refresher.sessionClock())
             return activeRefresh.leased(attempt, now: now)
         case .read:
-            let lookup = try await store.reload(ticket, now: now)
+            let lookup = try await store.reload(ticket, now: refresher.sessionClock())
             return activeRefresh.sessionRead(lookup, now: now)
         case .wait(let pause):
             // If no refresh token was spent, there is nothing to wait for.
@@ -135,10 +135,11 @@ private struct RefreshTask: Sendable {
             hasSpent = true
             return await refresh(session, in: &activeRefresh, foreign: &foreign)
         case .save(let update, let session, let lease):
-            let attempt = try await store.save(update, ticket: ticket, over: session, under: lease, now: now)
+            let attempt = try await store.save(
+                update, ticket: ticket, over: session, under: lease, now: refresher.sessionClock())
             return activeRefresh.saved(attempt, now: now)
         case .reject(let session, let lease):
-            let attempt = try await store.reject(session, under: lease, now: now)
+            let attempt = try await store.reject(session, under: lease, now: refresher.sessionClock())
             return activeRefresh.rejected(attempt, now: now)
         case .finish:
             return action
@@ -167,7 +168,7 @@ private struct RefreshTask: Sendable {
     /// Nothing uses the token before: it may be of another user, whose data reject the refresh. Other failures are
     /// ignored: the next refresh tries again.
     private func addUser(
-        to update: inout SessionUpdate, of session: Session, until deadline: Timestamp
+        to update: inout SessionUpdate, of session: Session, until deadline: MonotonicTime
     ) async throws(TokenClientError) {
         let refreshed = session.refreshed(with: update)
         if !isStopping, now <= deadline {

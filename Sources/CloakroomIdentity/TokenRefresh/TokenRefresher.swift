@@ -18,8 +18,9 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
     let clients: TokenClients
     let observer: any AccountObserver
     let limits: RefreshTimeouts
-    let clock: @Sendable () -> Timestamp
-    let leaseClock: @Sendable () -> Timestamp
+    let clock: @Sendable () -> WallTime
+    let sessionClock: @Sendable () -> SessionTime
+    let leaseClock: @Sendable () -> MonotonicTime
     let sleep: @Sendable (Duration) async throws -> Void
     let register: Mutex<RefreshCoordinator>
     let spans: SpanFactory
@@ -29,14 +30,16 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
     /// - Parameters:
     ///   - clients: The client of each source of sessions.
     ///   - clock: The wall clock by which tokens are evaluated.
-    ///   - leaseClock: A monotonic clock by which leases are evaluated. Default: `clock`.
+    ///   - sessionClock: The clock of the store.
+    ///   - leaseClock: The clock by which leases are evaluated.
     ///   - tracer: Creates a span `refresh` for a refresh that a sampled request started, as a child of
     ///     ``ServiceContext/current``. Requests that only wait for the refresh do not appear in it.
     ///   - sleep: Waits for a duration; throws when its task is cancelled.
     public init(
         store: any SessionStore, clients: TokenClients, observer: any AccountObserver,
-        limits: RefreshTimeouts, bounds: RefreshLimits = RefreshLimits(), clock: @escaping @Sendable () -> Timestamp,
-        leaseClock: (@Sendable () -> Timestamp)? = nil, tracer: (any Tracer)? = nil,
+        limits: RefreshTimeouts, bounds: RefreshLimits = RefreshLimits(), clock: @escaping @Sendable () -> WallTime,
+        sessionClock: @escaping @Sendable () -> SessionTime, leaseClock: @escaping @Sendable () -> MonotonicTime,
+        tracer: (any Tracer)? = nil,
         sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }
     ) {
         self.store = store
@@ -44,7 +47,8 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
         self.observer = observer
         self.limits = limits
         self.clock = clock
-        self.leaseClock = leaseClock ?? clock
+        self.sessionClock = sessionClock
+        self.leaseClock = leaseClock
         self.sleep = sleep
         spans = SpanFactory(tracer)
         register = Mutex(RefreshCoordinator(bounds))
@@ -75,7 +79,7 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
                 return outcome
             }
             // The session may have ended while this request waited.
-            if case .missing(let reason) = store.lookup(ticket, now: leaseClock(), slides: false) {
+            if case .missing(let reason) = store.lookup(ticket, now: sessionClock(), slides: false) {
                 return .ended(reason)
             }
             return .active(session)
@@ -116,7 +120,7 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
     /// The cached session, if its tokens are later than those of a request. Many requests may have been sent with the same
     /// tokens, and their rejections arrive after the refresh.
     private func alreadyRefreshedSession(_ session: Session, ticket: SessionTicket) -> Session? {
-        guard case .active(let current) = store.lookup(ticket, now: clock(), slides: false),
+        guard case .active(let current) = store.lookup(ticket, now: sessionClock(), slides: false),
             current.isRefresh(of: session)
         else { return nil }
         return current
@@ -156,13 +160,13 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
     ) async -> RefreshOutcome {
         let start = clock()
         do {
-            if try await store.end(ticket, reason: .refreshRejected, now: start) != nil {
+            if try await store.end(ticket, reason: .refreshRejected, now: sessionClock()) != nil {
                 note(.rejected, session.key.id, since: start)
                 await revoke(session.tokens, of: session.key.id, with: client, traceparent: traceparent)
                 return .ended(.refreshRejected)
             }
             // The session has ended in the meantime, perhaps through another request with the same rejection.
-            guard case .missing(let reason) = try await store.load(ticket, now: clock()) else {
+            guard case .missing(let reason) = try await store.load(ticket, now: sessionClock()) else {
                 return .ended(.refreshRejected)
             }
             return .ended(reason)

@@ -47,7 +47,7 @@ extension Exchange {
             contentType: request.value(of: .contentType).map { String(decoding: $0, as: UTF8.self) },
             body: Secret(bytes: Array(replay.body.readableBytesView)),
             traceparent: telemetry.traceContext?.traceparentText,
-            now: context.sessionTimestamp(at: now), wallTime: context.timestamp(at: now),
+            now: context.sessionTime(at: now), wallTime: context.wallTime(at: now),
             origin: AuditContext(peer: clientAddress, requestID: "\(telemetry.record.requestID)"))
         context.returnRequestBuffer(replay.discard())
         let endpoints = config.accountEndpoints
@@ -65,7 +65,7 @@ extension Exchange {
         machine.suspend()
         downstream?.setDeadline(.max)
         let store = snapshot.config.sessions
-        let timestamp = context.sessionTimestamp(at: now)
+        let timestamp = context.sessionTime(at: now)
         runOffLoop { () -> Result<SessionLookup, SessionStoreError> in
             do throws(SessionStoreError) {
                 return .success(try await store.load(ticket, now: timestamp))
@@ -82,7 +82,7 @@ extension Exchange {
         let now = context.updateTime()
         let entry = snapshot.config.routes[index]
         guard case .success(let lookup) = result,
-            let decision = decider.authorize(request, route: index, loaded: lookup, now: context.timestamp(at: now))
+            let decision = decider.authorize(request, route: index, loaded: lookup, now: context.wallTime(at: now))
         else {
             // A store failure does not end the session: respond with 503, not 401.
             telemetry.failed(.storeUnavailable)
@@ -97,7 +97,7 @@ extension Exchange {
         machine.suspend()
         downstream?.setDeadline(.max)
         let store = snapshot.config.sessions
-        let timestamp = context.sessionTimestamp(at: now)
+        let timestamp = context.sessionTime(at: now)
         runOffLoop {
             // The request continues without a session even if the store is unreachable.
             _ = try? await store.end(ticket, reason: .sourceRemoved, now: timestamp)
@@ -114,7 +114,7 @@ extension Exchange {
             // Data from the client counts as use of its session.
             let found = request.ticket.map { lookUp($0, now: now, slides: isUsed) } ?? .missing(.noSession)
             let next = tunnel?.sessionLookedUp(
-                admission(of: found, now: now), at: context.sessionTimestamp(at: now), now: now)
+                admission(of: found, now: now), at: context.sessionTime(at: now), now: now)
             return next.map { execute($0, now: now) } ?? false
         case .loadSession:
             setTunnelDeadline()
@@ -131,14 +131,14 @@ extension Exchange {
 
     /// Whether the session of a long-lived response may still be used.
     private func admission(of lookup: SessionLookup, now: UInt64) -> SessionAdmission {
-        route?.rules.admit(lookup, now: context.timestamp(at: now)) ?? .missing(.noSession)
+        route?.rules.admit(lookup, now: context.wallTime(at: now)) ?? .missing(.noSession)
     }
 
     /// Loads the session of a long-lived response, because it is no longer cached. The response continues meanwhile.
     private func loadTunnelSession(now: UInt64) {
         guard let ticket = request.ticket else { return }
         let store = snapshot.config.sessions
-        let timestamp = context.sessionTimestamp(at: now)
+        let timestamp = context.sessionTime(at: now)
         let number = number
         runOffLoop {
             try? await store.load(ticket, now: timestamp)
@@ -220,7 +220,7 @@ extension Exchange {
     }
 
     private func refreshCompleted(_ outcome: RefreshOutcome, route index: Int, isReplay: Bool, now: UInt64) {
-        let timestamp = context.timestamp(at: now)
+        let timestamp = context.wallTime(at: now)
         switch outcome {
         case .active(let session):
             let decision = decider.authorize(request, route: index, refreshed: session, now: timestamp)
@@ -294,7 +294,7 @@ extension Exchange {
     /// - Returns: Whether that is in progress. Otherwise the upstream's response is forwarded to the client.
     func refreshAndReplay() -> Bool {
         guard let permit, let session = permit.bearerSession, let ticket = request.ticket else { return false }
-        let hasAged = session.hasAgedAccessToken(at: context.timestamp(at: context.now))
+        let hasAged = session.hasAgedAccessToken(at: context.wallTime(at: context.now))
         let config = snapshot.config
         let exchanged = permit.exchangedToken
         let upstream = config.routes[permit.route].upstream
@@ -346,7 +346,7 @@ extension Exchange {
         else { return nil }
         let lookup = lookUp(ticket, now: now, slides: false)
         if case .active(let session) = lookup, !permit.isOutdated(by: session) { return nil }
-        switch decider.authorize(request, route: permit.route, loaded: lookup, now: context.timestamp(at: now)) {
+        switch decider.authorize(request, route: permit.route, loaded: lookup, now: context.wallTime(at: now)) {
         case .forward(let permit), .forwardAndRefresh(let permit, _, _):
             use(permit, now: now)
             return nil

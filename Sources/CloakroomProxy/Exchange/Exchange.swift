@@ -115,7 +115,7 @@ final class Exchange: Equatable {
         request.begin(framing, upgrade: upgrade)
         startTelemetry(now: now)
         let decision = decider.decide(
-            &request, session: { lookUp($0, now: now, slides: true) }, now: context.timestamp(at: now))
+            &request, session: { lookUp($0, now: now, slides: true) }, now: context.wallTime(at: now))
         let config = snapshot.config
         if telemetry.routed(
             to: request.routeIndex, context: config.telemetry.childContext(of: request.traceContext))
@@ -183,7 +183,7 @@ final class Exchange: Equatable {
     /// - Parameter slides: Whether the lookup counts as a use of the session.
     func lookUp(_ ticket: SessionTicket, now: UInt64, slides: Bool) -> SessionLookup {
         ticketKeys.lookup(
-            ticket, in: snapshot.config.sessions, now: context.sessionTimestamp(at: now), slides: slides)
+            ticket, in: snapshot.config.sessions, now: context.sessionTime(at: now), slides: slides)
     }
 
     /// Executes a decision.

@@ -69,7 +69,7 @@ struct RequestDecider {
     ///   - session: Looks up the session of a ticket; called at most once.
     ///   - now: Time at which the request was received.
     func decide(
-        _ request: inout InboundRequest, session: (SessionTicket) -> SessionLookup, now: Timestamp
+        _ request: inout InboundRequest, session: (SessionTicket) -> SessionLookup, now: WallTime
     ) -> RequestDecision {
         let bytes = request.head.bytes
         let span = bytes.readableBytesUInt8Span
@@ -139,7 +139,7 @@ struct RequestDecider {
 
     /// Decides whether the session permits a request, after the session has been loaded.
     /// - Returns: `nil` if the session is still not cached.
-    func authorize(_ request: borrowing InboundRequest, route index: Int, loaded lookup: SessionLookup, now: Timestamp)
+    func authorize(_ request: borrowing InboundRequest, route index: Int, loaded lookup: SessionLookup, now: WallTime)
         -> RequestDecision?
     {
         let entry = config.routes[index]
@@ -150,7 +150,7 @@ struct RequestDecider {
     }
 
     /// Decides whether the session permits a request, after the session has just been refreshed.
-    func authorize(_ request: borrowing InboundRequest, route index: Int, refreshed session: Session, now: Timestamp)
+    func authorize(_ request: borrowing InboundRequest, route index: Int, refreshed session: Session, now: WallTime)
         -> RequestDecision
     {
         let entry = config.routes[index]
@@ -161,7 +161,7 @@ struct RequestDecider {
 
     /// Maps a route's authorization decision to a request decision.
     private func requestDecision(
-        of decision: AuthDecision, _ request: borrowing InboundRequest, route index: Int, now: Timestamp
+        of decision: AuthDecision, _ request: borrowing InboundRequest, route index: Int, now: WallTime
     ) -> RequestDecision {
         switch decision {
         case .forward(let permit): return .forward(permit)

@@ -44,7 +44,7 @@ struct Tunnel {
 
     private let idleTimeout: UInt64
     private let isSessionWatched: Bool
-    private let sessionEnd: Timestamp?
+    private let sessionEnd: SessionTime?
     private var idleDeadline: UInt64
     /// Time of the next session check.
     private var sessionDeadline: UInt64
@@ -121,7 +121,7 @@ struct Tunnel {
     ///
     /// The response continues for as long as the session may be used, also if `maxAge` of its route has passed.
     /// - Parameter time: Session time of `now`.
-    mutating func sessionLookedUp(_ admission: SessionAdmission, at time: Timestamp, now: UInt64) -> DeadlineAction {
+    mutating func sessionLookedUp(_ admission: SessionAdmission, at time: SessionTime, now: UInt64) -> DeadlineAction {
         if admission.endsResponse { return .close(.sessionEnded) }
         guard case .notCached = admission else { return checkIdleTimeout(now: now) }
         // The session's absolute end is known and fixed, so it applies even if the store is unreachable.

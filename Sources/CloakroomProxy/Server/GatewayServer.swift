@@ -236,6 +236,13 @@ extension GatewayServer {
         await running.withLock { $0?.loops }?.tick()
     }
 
+    /// Number of connections accepted since the start.
+    package func acceptedConnections() async -> Int {
+        guard let loops = running.withLock({ $0?.loops }) else { return 0 }
+        let loop = loops.any
+        return (try? await loop.submit { loops.context(of: loop)?.connectionLimit?.accepted ?? 0 }.get()) ?? 0
+    }
+
     /// Status of the upstreams, in the order of the current configuration.
     public func upstreamStatus() -> [UpstreamStatus] {
         let now = time.now()
@@ -250,7 +257,7 @@ extension GatewayServer {
     static func status(of tls: TLSListener, name: String) -> [CertificateStatus] {
         tls.certificates.map {
             CertificateStatus(
-                listener: name, file: $0.file, names: $0.names, notAfter: Timestamp(seconds: $0.notAfter))
+                listener: name, file: $0.file, names: $0.names, notAfter: WallTime(seconds: $0.notAfter))
         }
     }
 

@@ -140,13 +140,13 @@ final class LoopContext {
     func wallNanoseconds(at now: UInt64) -> Int64 { clock.wallNanoseconds(at: now) }
 
     /// Wall-clock time for a value of ``now``, for comparison with times from other systems, such as token expiry.
-    func timestamp(at now: UInt64) -> Timestamp {
-        Timestamp(milliseconds: clock.wallNanoseconds(at: now) / 1_000_000)
+    func wallTime(at now: UInt64) -> WallTime {
+        WallTime(milliseconds: clock.wallNanoseconds(at: now) / 1_000_000)
     }
 
     /// Session time for a value of ``now``; monotonic.
-    func sessionTimestamp(at now: UInt64) -> Timestamp {
-        Timestamp(milliseconds: clock.sessionNanoseconds(at: now) / 1_000_000)
+    func sessionTime(at now: UInt64) -> SessionTime {
+        SessionTime(milliseconds: clock.sessionNanoseconds(at: now) / 1_000_000)
     }
 
     /// `Date` value for ``now``, the time at which the message is generated (RFC 9110 §6.6.1). Rendered at most once

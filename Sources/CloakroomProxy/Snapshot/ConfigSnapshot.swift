@@ -264,7 +264,7 @@ public enum TLSFileValidator {
     /// - Returns: One error with a suggestion per section with invalid files, and one warning per file with a
     ///   certificate that has expired or is not valid yet. Expiry is no error: a gateway must be able to restart after
     ///   a certificate has expired.
-    public static func findings(in configuration: GatewayConfiguration, now: Timestamp) -> [ConfigFinding] {
+    public static func findings(in configuration: GatewayConfiguration, now: WallTime) -> [ConfigFinding] {
         var findings: [ConfigFinding] = []
         for (index, listener) in configuration.listeners.enumerated() {
             guard let tls = listener.tls else { continue }
@@ -290,7 +290,7 @@ public enum TLSFileValidator {
     }
 
     private static func findings(
-        _ tls: ListenerTLSConfiguration, allowsHTTP2: Bool, at section: [String], now: Timestamp
+        _ tls: ListenerTLSConfiguration, allowsHTTP2: Bool, at section: [String], now: WallTime
     ) -> [ConfigFinding] {
         do {
             _ = try TLSListener(tls, allowsHTTP2: allowsHTTP2, at: section)
@@ -313,7 +313,7 @@ public enum TLSFileValidator {
         return findings.compactMap(\.self)
     }
 
-    private static func findings(_ tls: UpstreamTLSConfiguration, at section: [String], now: Timestamp)
+    private static func findings(_ tls: UpstreamTLSConfiguration, at section: [String], now: WallTime)
         -> [ConfigFinding]
     {
         do {
@@ -338,7 +338,7 @@ public enum TLSFileValidator {
     // MARK: - Validity
 
     /// Checks the validity period of a certificate chain: all certificates have to be valid.
-    private static func validity(of file: String, at key: [String], now: Timestamp) -> ConfigFinding? {
+    private static func validity(of file: String, at key: [String], now: WallTime) -> ConfigFinding? {
         for certificate in certificates(in: file) {
             if let message = message(certificate, file, now) {
                 return ConfigFinding(
@@ -350,7 +350,7 @@ public enum TLSFileValidator {
 
     /// Checks the validity periods of trust roots. Bundles often contain expired ones, so one valid certificate is
     /// enough.
-    private static func roots(in file: String, at key: [String], now: Timestamp) -> ConfigFinding? {
+    private static func roots(in file: String, at key: [String], now: WallTime) -> ConfigFinding? {
         let messages = certificates(in: file).map { message($0, file, now) }
         guard let first = messages.first ?? nil, messages.allSatisfy({ $0 != nil }) else { return nil }
         return ConfigFinding(
@@ -361,7 +361,7 @@ public enum TLSFileValidator {
         (try? PEMFile.certificates(in: file)) ?? []
     }
 
-    private static func message(_ certificate: NIOSSLCertificate, _ file: String, _ now: Timestamp) -> String? {
+    private static func message(_ certificate: NIOSSLCertificate, _ file: String, _ now: WallTime) -> String? {
         let seconds = now.milliseconds / 1_000
         let (first, last) = (Int64(certificate.notValidBefore), Int64(certificate.notValidAfter))
         if seconds > last { return "the certificate in \(file) expired on \(time(last))" }

@@ -95,7 +95,7 @@ extension TargetRuntime {
         return UpstreamStatus.Target(
             address: target, peer: state.identity.address.map { "\($0):\(state.identity.port)" }, circuit: circuit,
             condition: condition, reason: condition.reason,
-            until: word.circuit == .closed || left <= 0 ? nil : Timestamp(milliseconds: time + Int64(left)),
+            until: word.circuit == .closed || left <= 0 ? nil : WallTime(milliseconds: time + Int64(left)),
             inFlight: state.inFlight, lastFailure: failures.last)
     }
 }
@@ -191,7 +191,7 @@ final class TargetRuntime: Sendable {
     /// - Parameters:
     ///   - now: Nanoseconds of a monotonic clock.
     ///   - time: The same time by the wall clock.
-    func record(_ kind: UpstreamFailure.Kind, _ error: any Error, now: UInt64, time: Timestamp) {
+    func record(_ kind: UpstreamFailure.Kind, _ error: any Error, now: UInt64, time: WallTime) {
         // The addresses of the host may have changed.
         if kind != .noResources, case .name(let addresses) = endpoint { addresses.markSuspect() }
         failures.failed(kind, error, now: now, time: time)

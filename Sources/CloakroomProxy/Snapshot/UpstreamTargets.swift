@@ -300,7 +300,7 @@ extension UpstreamTargets: TargetSelecting {
             case .timedOut: .connectTimeout
             case .tls: .tls
             }
-        let time = Timestamp(milliseconds: LoopClock().wallNanoseconds(at: now) / 1_000_000)
+        let time = WallTime(milliseconds: LoopClock().wallNanoseconds(at: now) / 1_000_000)
         targets.target(configured: target)?.record(kind, error, now: now, time: time)
     }
 }

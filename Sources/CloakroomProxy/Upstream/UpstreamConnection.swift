@@ -30,8 +30,8 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, PooledCon
     private var outbound = WriteBuffer()
     private var handlerContext: ChannelHandlerContext?
     private var isPaused = false
-    /// What the lease in progress has claimed.
-    var claims = LeaseClaims()
+    /// What the lease in progress holds.
+    var holds = LeaseHolds()
     /// Whether the target counts a request as waiting for its response head.
     private var owesHead = false
 

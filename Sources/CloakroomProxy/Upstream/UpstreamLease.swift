@@ -27,8 +27,8 @@ enum UpstreamLease: Equatable {
     /// The request that probes the target has a result.
     func probeEnded() {
         switch self {
-        case .http1(let connection): connection.claims.isProbe = false
-        case .http2(let stream): stream.claims.isProbe = false
+        case .http1(let connection): connection.holds.isProbe = false
+        case .http2(let stream): stream.holds.isProbe = false
         }
     }
 
@@ -143,8 +143,8 @@ enum UpstreamLease: Equatable {
     }
 }
 
-/// What a lease has claimed until it ends.
-struct LeaseClaims {
+/// What a lease holds until it ends.
+struct LeaseHolds {
     /// Whether its request counts as one in flight of the upstream.
     var isCounted = false
     /// Whether its request probes the target and has no result yet.

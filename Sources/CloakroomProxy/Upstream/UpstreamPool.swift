@@ -196,11 +196,11 @@ final class UpstreamPool {
         switch link {
         case .http1(let connection):
             connection.use(isTimed: waiter.isTimed, now: context.now)
-            connection.claims = claims(of: waiter, at: connection.target)
+            connection.holds = holds(of: waiter, at: connection.target)
             lease = .http1(connection)
         case .http2(let connection):
             guard let stream = connection.lease(isTimed: waiter.isTimed) else { return nil }
-            stream.claims = claims(of: waiter, at: connection.target)
+            stream.holds = holds(of: waiter, at: connection.target)
             streams += 1
             lease = .http2(stream)
         }
@@ -208,28 +208,28 @@ final class UpstreamPool {
         return lease
     }
 
-    /// What a waiter has claimed, for a lease of a target. Another target that it was to probe is not probed.
-    private func claims(of waiter: Waiter, at target: TargetRuntime) -> LeaseClaims {
-        var claims = LeaseClaims(isCounted: waiter.isCounted)
+    /// What a waiter holds, for a lease of a target. Another target that it was to probe is not probed.
+    private func holds(of waiter: Waiter, at target: TargetRuntime) -> LeaseHolds {
+        var holds = LeaseHolds(isCounted: waiter.isCounted)
         if let probe = waiter.probe {
-            claims.isProbe = probe === target.state
-            if !claims.isProbe { abandon(probe) }
+            holds.isProbe = probe === target.state
+            if !holds.isProbe { abandon(probe) }
         }
-        return claims
+        return holds
     }
 
-    /// A lease has ended: gives up what it has claimed.
+    /// A lease has ended: gives up what it held.
     /// - Returns: Whether another event loop was notified that a request may begin.
     @discardableResult
-    func giveUp(_ claims: inout LeaseClaims, at target: TargetRuntime) -> Bool {
-        if claims.isProbe {
+    func giveUp(_ holds: inout LeaseHolds, at target: TargetRuntime) -> Bool {
+        if holds.isProbe {
             // It ended without a result.
-            claims.isProbe = false
+            holds.isProbe = false
             abandon(target.state)
         }
         guard hasLimits else { return false }
-        if claims.isCounted {
-            claims.isCounted = false
+        if holds.isCounted {
+            holds.isCounted = false
             upstream.targets.board.leave()
         }
         return passOnPlace()
@@ -287,7 +287,7 @@ final class UpstreamPool {
     /// - Returns: Whether another event loop was notified that a request may begin.
     private func leaseEnded(_ connection: UpstreamConnection) -> Bool {
         connection.endUse()
-        return giveUp(&connection.claims, at: connection.target)
+        return giveUp(&connection.holds, at: connection.target)
     }
 
     /// Closes idle connections; leased ones are closed when they are returned.

@@ -4,7 +4,7 @@ import CloakroomCore
 struct BoundedExpiringTable<Key: Hashable, Value> {
     private struct Entry {
         var value: Value
-        var forgetAt: Timestamp
+        var forgetAt: SessionTime
     }
 
     private let capacity: Int
@@ -17,12 +17,12 @@ struct BoundedExpiringTable<Key: Hashable, Value> {
 
     var count: Int { entries.count }
 
-    func value(of key: Key, now: Timestamp) -> Value? {
+    func value(of key: Key, now: SessionTime) -> Value? {
         guard let entry = entries[key], now < entry.forgetAt else { return nil }
         return entry.value
     }
 
-    mutating func set(_ key: Key, _ value: Value, lifetime: Duration, now: Timestamp) {
+    mutating func set(_ key: Key, _ value: Value, lifetime: Duration, now: SessionTime) {
         if entries[key] == nil { makeRoom(now: now) }
         let forgetAt = now + lifetime
         entries[key] = Entry(value: value, forgetAt: forgetAt)
@@ -36,11 +36,11 @@ struct BoundedExpiringTable<Key: Hashable, Value> {
 
     mutating func remove(_ key: Key) { entries[key] = nil }
 
-    mutating func sweep(now: Timestamp) {
+    mutating func sweep(now: SessionTime) {
         while dropNext(now: now.milliseconds) {}
     }
 
-    private mutating func makeRoom(now: Timestamp) {
+    private mutating func makeRoom(now: SessionTime) {
         guard entries.count >= capacity else { return }
         sweep(now: now)
         while entries.count >= capacity, dropNext(now: .max) {}

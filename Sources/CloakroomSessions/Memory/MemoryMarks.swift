@@ -4,7 +4,7 @@ import Synchronization
 /// The timed marks, in this process; bounded for each scope, so that used logins, which any client can cause, do not
 /// evict what providers have reported.
 final class MemoryMarks: Sendable {
-    private let marks: Mutex<[MarkKey.Scope: BoundedExpiringTable<UInt64, Timestamp>]>
+    private let marks: Mutex<[MarkKey.Scope: BoundedExpiringTable<UInt64, WallTime>]>
     private let capacity: Int
 
     init(capacity: Int = 100_000) {
@@ -12,7 +12,7 @@ final class MemoryMarks: Sendable {
         self.capacity = capacity
     }
 
-    func set(_ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp) -> Bool {
+    func set(_ key: MarkKey, to time: WallTime, lifetime: Duration, now: SessionTime) -> Bool {
         marks.withLock { marks in
             var table = marks.removeValue(forKey: key.scope) ?? BoundedExpiringTable(capacity: capacity)
             defer { marks[key.scope] = table }
@@ -22,11 +22,11 @@ final class MemoryMarks: Sendable {
         }
     }
 
-    func latest(_ keys: [MarkKey], now: Timestamp) -> Timestamp? {
+    func latest(_ keys: [MarkKey], now: SessionTime) -> WallTime? {
         marks.withLock { marks in keys.compactMap { marks[$0.scope]?.value(of: $0.hash, now: now) }.max() }
     }
 
-    func sweep(now: Timestamp) {
+    func sweep(now: SessionTime) {
         marks.withLock { marks in
             for scope in MarkKey.Scope.allCases { marks[scope]?.sweep(now: now) }
         }

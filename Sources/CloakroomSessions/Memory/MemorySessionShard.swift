@@ -34,7 +34,7 @@ struct State {
         case none(UnauthorizedReason)
     }
 
-    func find(_ key: SessionKey, now: Timestamp) -> FindResult {
+    func find(_ key: SessionKey, now: SessionTime) -> FindResult {
         if let session = sessions[key.word0], session.key == key { return .session(session) }
         return .none(tombstones.reason(for: key.word0, now: now))
     }
@@ -43,7 +43,7 @@ struct State {
     func session(named id: SessionID) -> Session? { sessions[id.value] }
 
     /// - Returns: `false` if the id is taken.
-    mutating func insert(_ session: Session, deadline: Timestamp) -> Bool {
+    mutating func insert(_ session: Session, deadline: SessionTime) -> Bool {
         let id = session.key.word0
         guard sessions[id] == nil else { return false }
         sessions[id] = session
@@ -69,7 +69,7 @@ struct State {
     /// Removes a session.
     /// - Parameter condition: The condition that the session has to meet.
     mutating func end(
-        _ id: SessionID, reason: SessionEndReason, timeouts: SessionTimeouts, now: Timestamp,
+        _ id: SessionID, reason: SessionEndReason, timeouts: SessionTimeouts, now: SessionTime,
         if condition: @Sendable (Session, MemoryLease?) -> Bool
     ) -> RemovalResult {
         guard let session = sessions[id.value] else { return .none }
@@ -81,7 +81,7 @@ struct State {
     }
 
     /// Removes a session if it has expired and has not been replaced.
-    mutating func expire(_ session: Session, timeouts: SessionTimeouts, now: Timestamp) -> SessionExpiry? {
+    mutating func expire(_ session: Session, timeouts: SessionTimeouts, now: SessionTime) -> SessionExpiry? {
         guard sessions[session.key.word0] === session,
             let expiry = timeouts.expiry(of: session, now: now)
         else { return nil }
@@ -95,7 +95,7 @@ struct State {
     }
 
     /// Removes expired sessions, checking `limit` sessions at most.
-    mutating func sweep(timeouts: SessionTimeouts, now: Timestamp, limit: Int) -> SweepResult {
+    mutating func sweep(timeouts: SessionTimeouts, now: SessionTime, limit: Int) -> SweepResult {
         var swept = SweepResult()
         while swept.examined < limit, let entry = expiries.popDue(now: now.milliseconds) {
             swept.examined += 1
@@ -109,7 +109,7 @@ struct State {
         return swept
     }
 
-    private mutating func remove(_ id: UInt64, reason: SessionEndReason, now: Timestamp) {
+    private mutating func remove(_ id: UInt64, reason: SessionEndReason, now: SessionTime) {
         sessions[id] = nil
         leases[id] = nil
         tombstones.add(id, reason: reason, now: now)
@@ -131,12 +131,12 @@ struct State {
 struct MemoryLease {
     var fence: UInt64
     /// Others may acquire the lease from this time on. Until they do, its holder may still save.
-    var until: Timestamp
+    var until: SessionTime
 }
 
 extension State {
     mutating func lease(
-        _ key: SessionKey, for duration: Duration, timeouts: SessionTimeouts, now: Timestamp
+        _ key: SessionKey, for duration: Duration, timeouts: SessionTimeouts, now: SessionTime
     ) -> LeaseResult {
         guard live(key, timeouts: timeouts, now: now) != nil else { return .notFound }
         if let lease = leases[key.word0], RefreshLease.isHeld(until: lease.until, for: duration, now: now) {
@@ -154,7 +154,7 @@ extension State {
 
     mutating func save(
         _ refresh: SessionUpdate, over session: Session, under lease: RefreshLease, timeouts: SessionTimeouts,
-        now: Timestamp
+        now: SessionTime
     ) -> SaveResult {
         guard let current = live(session.key, timeouts: timeouts, now: now) else { return .notFound }
         guard leases[session.key.word0]?.fence == lease.fencingToken else { return .staleLease }
@@ -165,7 +165,7 @@ extension State {
         return .saved(refreshed)
     }
 
-    private func live(_ key: SessionKey, timeouts: SessionTimeouts, now: Timestamp) -> Session? {
+    private func live(_ key: SessionKey, timeouts: SessionTimeouts, now: SessionTime) -> Session? {
         guard let session = sessions[key.word0], session.key == key,
             timeouts.expiry(of: session, now: now) == nil
         else { return nil }

@@ -4,13 +4,14 @@ import Synchronization
 /// The sessions of accounts and of sessions at providers.
 extension MemorySessionStore {
     /// The account's sessions; never throws.
-    public func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary] {
+    public func sessions(of account: AccountName, now: SessionTime) async throws(SessionStoreError) -> [SessionSummary]
+    {
         liveSessions(of: account, now: now).map(\.summary).sorted { $0.createdAt > $1.createdAt }
     }
 
     /// Ends the oldest sessions of a user who has too many; never throws.
     public func takeOldest(
-        of user: UserProfile, over limit: Int, but new: SessionID, reason: SessionEndReason, now: Timestamp
+        of user: UserProfile, over limit: Int, but new: SessionID, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> [EndedSession] {
         // Nearly all users have few sessions.
         guard hashes(of: user).contains(where: { accounts.count(of: $0) > limit }) else { return [] }
@@ -26,7 +27,7 @@ extension MemorySessionStore {
 
     /// Ends a session by its id; never throws.
     public func take(
-        _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp
+        _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> EndedSession? {
         let removal = end(id, reason: reason, now: now) { session, _ in
             account.map(session.belongs(to:)) ?? true
@@ -37,7 +38,7 @@ extension MemorySessionStore {
 
     /// Ends the account's sessions; never throws.
     public func takeAll(
-        of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp
+        of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> [EndedSession] {
         end(accounts.sessions(of: accountHashes.hash(account)), reason: reason, now: now) { session in
             session.id != kept && session.hasName(account)
@@ -46,7 +47,8 @@ extension MemorySessionStore {
 
     /// Ends the account's sessions that were created before a time; never throws.
     public func takeAll(
-        of account: AccountName, createdBefore: Timestamp, isNameless: Bool, reason: SessionEndReason, now: Timestamp
+        of account: AccountName, createdBefore: SessionTime, isNameless: Bool, reason: SessionEndReason,
+        now: SessionTime
     ) async throws(SessionStoreError) -> [EndedSession] {
         end(accounts.sessions(of: accountHashes.hash(account)), reason: reason, now: now) { session in
             session.createdAt < createdBefore && session.hasName(account)
@@ -56,7 +58,7 @@ extension MemorySessionStore {
 
     /// Ends the sessions of a session at a provider; never throws.
     public func takeAll(
-        of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: Timestamp
+        of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> [EndedSession] {
         end(providerSessions.sessions(of: accountHashes.hash(session)), reason: reason, now: now) { candidate in
             candidate.provenance?.session == session && (account.map(candidate.belongs(to:)) ?? true)
@@ -65,7 +67,7 @@ extension MemorySessionStore {
 
     /// Ends those of several sessions that meet a condition.
     private func end(
-        _ ids: [SessionID], reason: SessionEndReason, now: Timestamp, if condition: @Sendable (Session) -> Bool
+        _ ids: [SessionID], reason: SessionEndReason, now: SessionTime, if condition: @Sendable (Session) -> Bool
     ) -> [EndedSession] {
         ids.compactMap { id in
             guard case .ended(let session) = end(id, reason: reason, now: now, if: { session, _ in condition(session) })
@@ -74,7 +76,7 @@ extension MemorySessionStore {
         }
     }
 
-    private func liveSessions(of account: AccountName, now: Timestamp) -> [Session] {
+    private func liveSessions(of account: AccountName, now: SessionTime) -> [Session] {
         accounts.sessions(of: accountHashes.hash(account)).compactMap { id in
             guard let session = shard(of: id).contents.withLock({ $0.session(named: id) }),
                 session.belongs(to: account),
@@ -89,32 +91,32 @@ extension MemorySessionStore {
 extension MemorySessionStore {
     /// Reads states; never throws.
     public func throttleStates(
-        _ keys: [ThrottleKey], now: Timestamp
+        _ keys: [ThrottleKey], now: SessionTime
     ) async throws(SessionStoreError) -> [ThrottleState?] {
         throttle.states(keys, now: now)
     }
 
     /// Counts an attempt; never throws.
     public func countAttempt(
-        _ counters: [ThrottleCounter], now: Timestamp
+        _ counters: [ThrottleCounter], now: SessionTime
     ) async throws(SessionStoreError) -> ThrottleResult {
         throttle.count(counters, now: now)
     }
 
     /// Removes an attempt; never throws.
-    public func removeAttempt(_ counts: [ThrottleCount], now: Timestamp) async throws(SessionStoreError) {
+    public func removeAttempt(_ counts: [ThrottleCount], now: SessionTime) async throws(SessionStoreError) {
         throttle.remove(counts, now: now)
     }
 
     /// Sets a mark; never throws.
     public func setMark(
-        _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
+        _ key: MarkKey, to time: WallTime, lifetime: Duration, now: SessionTime
     ) async throws(SessionStoreError) -> Bool {
         marks.set(key, to: time, lifetime: lifetime, now: now)
     }
 
     /// Reads marks; never throws.
-    public func latestMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {
+    public func latestMark(_ keys: [MarkKey], now: SessionTime) async throws(SessionStoreError) -> WallTime? {
         marks.latest(keys, now: now)
     }
 }

@@ -24,7 +24,7 @@ public final class MemorySessionStore: SessionStore {
     let marks = MemoryMarks()
     let timeouts: SessionTimeouts
     private let maxSessions: Int
-    private let clock: @Sendable () -> Timestamp
+    private let clock: @Sendable () -> SessionTime
     private let onCreated: @Sendable () -> Void
     private let onEnded: @Sendable (SessionEndReason) -> Void
     private let live = Atomic<Int>(0)
@@ -39,7 +39,8 @@ public final class MemorySessionStore: SessionStore {
     ///   - onCreated: Called once for each new session, on the thread that created it. Must not wait.
     ///   - onEnded: Called once for each session that ended, on the thread that detected it. Must not wait.
     public init(
-        _ configuration: SessionConfiguration, accountHashes: AccountHasher, clock: @escaping @Sendable () -> Timestamp,
+        _ configuration: SessionConfiguration, accountHashes: AccountHasher,
+        clock: @escaping @Sendable () -> SessionTime,
         onCreated: @escaping @Sendable () -> Void = {},
         onEnded: @escaping @Sendable (SessionEndReason) -> Void = { _ in }
     ) {
@@ -62,14 +63,14 @@ public final class MemorySessionStore: SessionStore {
     public var isAvailable: Bool { true }
 
     /// Looks a session up, under one short lock. An expired session is removed immediately.
-    public func lookup(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup {
+    public func lookup(_ ticket: SessionTicket, now: SessionTime, slides: Bool) -> SessionLookup {
         var key: SessionKey?
         return lookup(ticket, key: &key, now: now, slides: slides)
     }
 
     /// Looks a session up, and hashes the ticket unless its key is known.
     public func lookup(
-        _ ticket: SessionTicket, key known: inout SessionKey?, now: Timestamp, slides: Bool
+        _ ticket: SessionTicket, key known: inout SessionKey?, now: SessionTime, slides: Bool
     ) -> SessionLookup {
         let key = known ?? SessionKey(ticket)
         known = key
@@ -94,14 +95,14 @@ public final class MemorySessionStore: SessionStore {
     }
 
     /// The same as a lookup that does not extend the idle timeout: memory is the only copy.
-    public func load(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
+    public func load(_ ticket: SessionTicket, now: SessionTime) async throws(SessionStoreError) -> SessionLookup {
         lookup(ticket, now: now, slides: false)
     }
 
     /// Creates a session under a new ticket.
     /// - Throws: ``SessionStoreError`` of kind `full` if the limit is reached and no session has expired.
     public func create(
-        _ new: NewSession, now: Timestamp
+        _ new: NewSession, now: SessionTime
     ) async throws(SessionStoreError) -> (SessionTicket, Session) {
         guard reserveCapacity() || (sweep(now: now) > 0 && reserveCapacity()) else { throw SessionStoreError(.full) }
         var generator = SystemRandomNumberGenerator()
@@ -122,7 +123,7 @@ public final class MemorySessionStore: SessionStore {
 
     /// Ends a session; never throws.
     public func end(
-        _ ticket: SessionTicket, reason: SessionEndReason, now: Timestamp
+        _ ticket: SessionTicket, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> Session? {
         let key = SessionKey(ticket)
         guard case .ended(let session) = end(key.id, reason: reason, now: now, if: { session, _ in session.key == key })
@@ -132,7 +133,7 @@ public final class MemorySessionStore: SessionStore {
 
     /// Removes a session that meets a condition, and records why it ended.
     func end(
-        _ id: SessionID, reason: SessionEndReason, now: Timestamp,
+        _ id: SessionID, reason: SessionEndReason, now: SessionTime,
         if condition: @Sendable (Session, MemoryLease?) -> Bool
     ) -> State.RemovalResult {
         let removal = shard(of: id).contents.withLock {
@@ -162,7 +163,7 @@ public final class MemorySessionStore: SessionStore {
     /// - Parameter limit: The number of sessions to check; the next call continues after them.
     /// - Returns: The number of removed sessions.
     @discardableResult
-    func sweep(now: Timestamp, limit: Int = 16_384) -> Int {
+    func sweep(now: SessionTime, limit: Int = 16_384) -> Int {
         let start = nextToSweep.load(ordering: .relaxed)
         var remaining = limit
         var cleared = 0
@@ -188,7 +189,7 @@ public final class MemorySessionStore: SessionStore {
         shards[Int(truncatingIfNeeded: id.value) & (Self.shardCount - 1)]
     }
 
-    private func expire(_ session: Session, now: Timestamp) {
+    private func expire(_ session: Session, now: SessionTime) {
         let expiry = shard(of: session.id).contents.withLock { $0.expire(session, timeouts: timeouts, now: now) }
         if let expiry { recordEnd(of: session, expiry.endReason) }
     }
@@ -236,7 +237,7 @@ public final class MemorySessionStore: SessionStore {
 extension MemorySessionStore {
     /// Acquires the lease; never throws.
     public func lease(
-        _ key: SessionKey, for duration: Duration, now: Timestamp
+        _ key: SessionKey, for duration: Duration, now: SessionTime
     ) async throws(SessionStoreError) -> LeaseResult {
         shard(of: key.id).contents.withLock { $0.lease(key, for: duration, timeouts: timeouts, now: now) }
     }
@@ -244,7 +245,7 @@ extension MemorySessionStore {
     /// Saves refreshed tokens; never throws. A save may move the end of the session closer, but never further away.
     public func save(
         _ refresh: SessionUpdate, ticket: SessionTicket, over session: Session, under lease: RefreshLease,
-        now: Timestamp
+        now: SessionTime
     ) async throws(SessionStoreError) -> SaveResult {
         let former = session.provenance?.session
         let latter = refresh.provenance.map(\.session) ?? former
@@ -260,7 +261,7 @@ extension MemorySessionStore {
 
     /// Ends the session; never throws.
     public func reject(
-        _ session: Session, under lease: RefreshLease, now: Timestamp
+        _ session: Session, under lease: RefreshLease, now: SessionTime
     ) async throws(SessionStoreError) -> RejectResult {
         let key = session.key
         let version = session.version
@@ -280,7 +281,7 @@ extension MemorySessionStore {
     }
 
     /// The same as a lookup that does not extend the idle timeout: memory is the only copy.
-    public func reload(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
+    public func reload(_ ticket: SessionTicket, now: SessionTime) async throws(SessionStoreError) -> SessionLookup {
         lookup(ticket, now: now, slides: false)
     }
 }

@@ -12,11 +12,11 @@ final class MemoryThrottle: Sendable {
 
     var count: Int { states.withLock { $0.count } }
 
-    func states(_ keys: [ThrottleKey], now: Timestamp) -> [ThrottleState?] {
+    func states(_ keys: [ThrottleKey], now: SessionTime) -> [ThrottleState?] {
         states.withLock { states in keys.map { states.value(of: $0, now: now) } }
     }
 
-    func count(_ counters: [ThrottleCounter], now: Timestamp) -> ThrottleResult {
+    func count(_ counters: [ThrottleCounter], now: SessionTime) -> ThrottleResult {
         states.withLock { states in
             let result = ThrottleResult(counters, counters.map { states.value(of: $0.key, now: now) }, now: now)
             if case .counted(let counts) = result {
@@ -26,7 +26,7 @@ final class MemoryThrottle: Sendable {
         }
     }
 
-    func remove(_ counts: [ThrottleCount], now: Timestamp) {
+    func remove(_ counts: [ThrottleCount], now: SessionTime) {
         states.withLock { states in
             for count in counts {
                 let key = count.counter.key
@@ -39,7 +39,7 @@ final class MemoryThrottle: Sendable {
         }
     }
 
-    func sweep(now: Timestamp) {
+    func sweep(now: SessionTime) {
         states.withLock { $0.sweep(now: now) }
     }
 }

@@ -11,12 +11,12 @@ struct Tombstones {
 
     init(capacity: Int) { reasons = BoundedExpiringTable(capacity: capacity) }
 
-    mutating func add(_ id: UInt64, reason: SessionEndReason, now: Timestamp) {
+    mutating func add(_ id: UInt64, reason: SessionEndReason, now: SessionTime) {
         reasons.set(id, reason, lifetime: Self.lifetime, now: now)
     }
 
     /// The reason for the ticket of a missing session.
-    func reason(for id: UInt64, now: Timestamp) -> UnauthorizedReason {
+    func reason(for id: UInt64, now: SessionTime) -> UnauthorizedReason {
         reasons.value(of: id, now: now)?.unauthorizedReason ?? .noSession
     }
 }
@@ -27,7 +27,7 @@ final class ReportedRecordSet: Sendable {
     private let known = Mutex(BoundedExpiringTable<UInt64, Void>(capacity: 4_096))
 
     /// Whether a record was not reported in the last minutes.
-    func isNew(_ id: SessionID, now: Timestamp) -> Bool {
+    func isNew(_ id: SessionID, now: SessionTime) -> Bool {
         known.withLock { known in
             guard known.value(of: id.value, now: now) == nil else { return false }
             known.set(id.value, (), lifetime: Tombstones.lifetime, now: now)

@@ -6,7 +6,7 @@ extension Database {
     /// Older rows are deleted. A process that polls less often finds numbers missing and detects that.
     private static let lifetime = Duration.seconds(60)
 
-    func recordChange(_ id: SessionID, by process: Int64, now: Timestamp) throws {
+    func recordChange(_ id: SessionID, by process: Int64, now: SessionTime) throws {
         try run("INSERT INTO change (id, process, at) VALUES (?, ?, ?)", [id.value, process, now.milliseconds])
     }
 
@@ -15,14 +15,14 @@ extension Database {
         try row("SELECT seq FROM sqlite_sequence WHERE name = 'change'")?.integer(0) ?? 0
     }
 
-    func forgetChanges(now: Timestamp) throws {
+    func forgetChanges(now: SessionTime) throws {
         // Deletes by number, so that the remaining rows have no gaps, even if the clock jumped.
         try run(
             "DELETE FROM change WHERE number <= (SELECT max(number) FROM change WHERE at <= ?)",
             [Self.lastOutdatedChange(now: now).milliseconds])
     }
 
-    static func lastOutdatedChange(now: Timestamp) -> Timestamp { now - lifetime }
+    static func lastOutdatedChange(now: SessionTime) -> SessionTime { now - lifetime }
 }
 
 /// Follows the changes of other processes, from its creation on.

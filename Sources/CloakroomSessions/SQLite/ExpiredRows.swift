@@ -1,6 +1,90 @@
 import CloakroomCore
 
-/// Deletion of expired rows.
+/// Clears expired rows in the background.
+extension SQLiteRecordStore {
+    /// The number of rows deleted per transaction; other operations run in between.
+    private static let clearedAtOnce = 500
+
+    /// Deletes expired rows of all tables in one transaction, repeated while there may be more. After a failure those of
+    /// each table get transactions of their own: a damaged page of one must not keep the rows of the others.
+    func clear(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async throws(SessionStoreError) {
+        let now = now()
+        guard try await connector.read({ db in try db.hasRowsToForget(now: now) }) else { return }
+        do throws(SessionStoreError) {
+            var forgotten = Database.ExpiryResult(isMore: true)
+            while forgotten.isMore, !Task.isCancelled {
+                forgotten = try await expired(changes) { db in
+                    try db.deleteExpiredRows(now: now, idleTimeout: idleTimeout, limit: Self.clearedAtOnce)
+                }
+            }
+        } catch {
+            try await clearByTable(changes, idleTimeout: idleTimeout, now: now)
+        }
+    }
+
+    private func clearByTable(
+        _ changes: any RecordChangeDelegate, idleTimeout: Duration, now: SessionTime
+    ) async throws(SessionStoreError) {
+        var failure: SessionStoreError?
+        do throws(SessionStoreError) {
+            try await clearSessions(changes, idleTimeout: idleTimeout, now: now)
+        } catch {
+            failure = error
+        }
+        for (table, key) in Database.expiringTables {
+            do throws(SessionStoreError) {
+                while try await connector.write(
+                    .relaxed,
+                    { db in
+                        try db.deleteExpiredRows(of: table, key: key, now: now, limit: Self.clearedAtOnce)
+                    }), !Task.isCancelled
+                {}
+            } catch {
+                failure = error
+            }
+        }
+        try await connector.write(.relaxed) { db in try db.forgetChanges(now: now) }
+        if let failure { throw failure }
+    }
+
+    private func clearSessions(
+        _ changes: any RecordChangeDelegate, idleTimeout: Duration, now: SessionTime
+    ) async throws(SessionStoreError) {
+        var forgotten = Database.ExpiryResult(isMore: true)
+        while forgotten.isMore, !Task.isCancelled {
+            do throws(SessionStoreError) {
+                forgotten = try await expired(changes) { db in
+                    try db.deleteExpiredSessions(now: now, idleTimeout: idleTimeout, limit: Self.clearedAtOnce)
+                }
+            } catch {
+                // One of them may be damaged: the others are deleted one by one.
+                let ids = try await connector.read { db in
+                    try db.expiredSessions(now: now, limit: Self.clearedAtOnce)
+                }
+                for id in ids {
+                    _ = try? await expired(changes) { db in
+                        try db.deleteExpiredSession(id, now: now, idleTimeout: idleTimeout)
+                    }
+                }
+                throw error
+            }
+        }
+    }
+
+    /// Deletes expired sessions, and reports them.
+    private func expired(
+        _ changes: any RecordChangeDelegate, _ body: @escaping @Sendable (Database) throws -> Database.ExpiryResult
+    ) async throws(SessionStoreError) -> Database.ExpiryResult {
+        let (forgotten, tally) = try await connector.write(.relaxed) { db in (try body(db), try db.sessionCount()) }
+        noteTally(tally)
+        if forgotten.idle + forgotten.absolute > 0 {
+            changes.expired(idle: forgotten.idle, absolute: forgotten.absolute)
+        }
+        return forgotten
+    }
+}
+
+/// Deletion of expired rows, each in the caller's transaction.
 extension Database {
     struct ExpiryResult: Sendable {
         var idle = 0
@@ -15,7 +99,7 @@ extension Database {
     }
 
     /// Whether there are expired rows; checked first, because it takes no lock.
-    func hasRowsToForget(now: Timestamp) throws -> Bool {
+    func hasRowsToForget(now: SessionTime) throws -> Bool {
         let time = now.milliseconds
         let response = try row(
             """
@@ -28,9 +112,19 @@ extension Database {
         return response?.integer(0) == 1
     }
 
+    /// Deletes at most `limit` expired rows of each table, and outdated changes.
+    func deleteExpiredRows(now: SessionTime, idleTimeout: Duration, limit: Int) throws -> ExpiryResult {
+        var forgotten = try deleteExpiredSessions(now: now, idleTimeout: idleTimeout, limit: limit)
+        for (table, key) in Self.expiringTables {
+            if try deleteExpiredRows(of: table, key: key, now: now, limit: limit) { forgotten.isMore = true }
+        }
+        try forgetChanges(now: now)
+        return forgotten
+    }
+
     /// Deletes at most `limit` expired sessions, all in the caller's transaction: of several processes, only one counts
     /// each session.
-    func deleteExpiredSessions(now: Timestamp, idleTimeout: Duration, limit: Int) throws -> ExpiryResult {
+    func deleteExpiredSessions(now: SessionTime, idleTimeout: Duration, limit: Int) throws -> ExpiryResult {
         var forgotten = ExpiryResult()
         let ids = try expiredSessions(now: now, limit: limit)
         for id in ids { forgotten.add(try deleteExpiredSession(id, now: now, idleTimeout: idleTimeout)) }
@@ -39,14 +133,14 @@ extension Database {
     }
 
     /// The ids of expired sessions, from the index alone: it can be read if a page of sessions is damaged.
-    func expiredSessions(now: Timestamp, limit: Int) throws -> [Int64] {
+    func expiredSessions(now: SessionTime, limit: Int) throws -> [Int64] {
         try run(
             "SELECT id FROM session WHERE keep_until <= ? ORDER BY keep_until LIMIT ?", [now.milliseconds, limit]
         ).compactMap { $0.integer(0) }
     }
 
     /// Deletes one session if it has expired.
-    func deleteExpiredSession(_ id: Int64, now: Timestamp, idleTimeout: Duration) throws -> ExpiryResult {
+    func deleteExpiredSession(_ id: Int64, now: SessionTime, idleTimeout: Duration) throws -> ExpiryResult {
         var forgotten = ExpiryResult()
         let row = try row(
             "SELECT expires_at, last_used_at FROM session WHERE id = ? AND keep_until <= ?", [id, now.milliseconds])
@@ -63,7 +157,7 @@ extension Database {
 
     /// Deletes at most `limit` expired rows of a table.
     /// - Returns: Whether more rows may be expired.
-    func deleteExpiredRows(of table: String, key: String, now: Timestamp, limit: Int) throws -> Bool {
+    func deleteExpiredRows(of table: String, key: String, now: SessionTime, limit: Int) throws -> Bool {
         try run(
             """
             DELETE FROM \(table) WHERE (\(key)) IN

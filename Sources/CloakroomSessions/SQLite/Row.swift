@@ -35,8 +35,8 @@ struct Row: Sendable {
         integer(column).map { UInt64(bitPattern: $0) }
     }
 
-    func time(_ column: Int) -> Timestamp? {
-        integer(column).map { Timestamp(milliseconds: $0) }
+    func time(_ column: Int) -> SessionTime? {
+        integer(column).map { SessionTime(milliseconds: $0) }
     }
 
     func bytes(_ column: Int) -> [UInt8]? {

@@ -133,10 +133,10 @@ enum SQLiteDurability: String, Sendable {
 /// (``SessionClock``), but a newly started process uses the new time. The two would not agree on when a lease ends.
 enum MachineClock {
     /// Milliseconds since an unspecified moment at system start (CLOCK_MONOTONIC of clock_gettime(2)).
-    static var now: Timestamp {
+    static var now: MonotonicTime {
         var time = timespec()
-        guard clock_gettime(CLOCK_MONOTONIC, &time) == 0 else { return Timestamp(milliseconds: 0) }
-        return Timestamp(milliseconds: Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000)
+        guard clock_gettime(CLOCK_MONOTONIC, &time) == 0 else { return MonotonicTime(milliseconds: 0) }
+        return MonotonicTime(milliseconds: Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000)
     }
 }
 
@@ -145,7 +145,7 @@ extension Database.SessionRow {
     /// - Parameters:
     ///   - duration: The duration of leases; the maximum if it is unknown.
     ///   - time: The time by which leases end.
-    func isLeased(for duration: Duration = .seconds(3_600), _ time: Timestamp) -> Bool {
+    func isLeased(for duration: Duration = .seconds(3_600), _ time: MonotonicTime) -> Bool {
         RefreshLease.isHeld(until: leaseEnd, for: duration, now: time)
     }
 }

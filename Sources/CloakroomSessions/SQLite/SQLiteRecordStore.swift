@@ -21,9 +21,9 @@ final class SQLiteRecordStore: SessionRecordStore {
     let connector: SQLiteConnector
     /// Distinguishes own changes from those of other processes.
     let process = Int64.random(in: .min ... .max)
-    let now: @Sendable () -> Timestamp
+    let now: @Sendable () -> SessionTime
     /// The time by which leases end, given the caller's.
-    private let leaseTime: @Sendable (Timestamp) -> Timestamp
+    private let leaseTime: @Sendable (SessionTime) -> MonotonicTime
     private let sessionCount = Mutex<(count: Int, step: Int64)>((0, -1))
 
     /// Creates a store; opens nothing yet.
@@ -35,8 +35,8 @@ final class SQLiteRecordStore: SessionRecordStore {
     ///     it. Default: ``MachineClock``, independent of the caller's time.
     ///   - interval: How long an intermittent failure lasts after it was seen.
     init(
-        path: String, logger: Logger, now: @escaping @Sendable () -> Timestamp,
-        leaseTime: @escaping @Sendable (Timestamp) -> Timestamp = { _ in MachineClock.now },
+        path: String, logger: Logger, now: @escaping @Sendable () -> SessionTime,
+        leaseTime: @escaping @Sendable (SessionTime) -> MonotonicTime = { _ in MachineClock.now },
         interval: Duration = .seconds(60)
     ) {
         connector = SQLiteConnector(path: path, log: SQLiteFailureLog(logger, interval: interval))
@@ -47,7 +47,9 @@ final class SQLiteRecordStore: SessionRecordStore {
     var count: Int { sessionCount.withLock { $0.count } }
     var isFailing: Bool { connector.isFailing }
 
-    func insert(_ record: SessionRecord, keepUntil: Timestamp, now: Timestamp) async throws(SessionStoreError) -> Bool {
+    func insert(_ record: SessionRecord, keepUntil: SessionTime, now: SessionTime) async throws(SessionStoreError)
+        -> Bool
+    {
         let (isNew, tally) = try await connector.write(.full) { db in
             (try db.insert(record, keepUntil: keepUntil), try db.sessionCount())
         }
@@ -55,7 +57,7 @@ final class SQLiteRecordStore: SessionRecordStore {
         return isNew
     }
 
-    func read(_ id: SessionID, now: Timestamp) async throws(SessionStoreError) -> RecordLookup {
+    func read(_ id: SessionID, now: SessionTime) async throws(SessionStoreError) -> RecordLookup {
         try await connector.read { db in
             switch try db.session(id) {
             case .row(let row): .record(row.record)
@@ -66,7 +68,7 @@ final class SQLiteRecordStore: SessionRecordStore {
     }
 
     func replace(
-        _ record: SessionRecord, keepUntil: Timestamp, fence: UInt64?, now: Timestamp
+        _ record: SessionRecord, keepUntil: SessionTime, fence: UInt64?, now: SessionTime
     ) async throws(SessionStoreError) -> RecordUpdateResult {
         let (process, leaseTime) = (process, leaseTime)
         return try await connector.write(.full) { db in
@@ -84,7 +86,7 @@ final class SQLiteRecordStore: SessionRecordStore {
     }
 
     func remove(
-        _ id: SessionID, reason: SessionEndReason, condition: (version: UInt64, fence: UInt64)?, now: Timestamp
+        _ id: SessionID, reason: SessionEndReason, condition: (version: UInt64, fence: UInt64)?, now: SessionTime
     ) async throws(SessionStoreError) -> RecordRemovalResult {
         let process = process
         let (removal, tally) = try await connector.write(.full) {
@@ -147,7 +149,8 @@ final class SQLiteRecordStore: SessionRecordStore {
         }
     }
 
-    func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {
+    func lease(_ id: SessionID, for duration: Duration, now: SessionTime) async throws(SessionStoreError) -> LeaseResult
+    {
         let leaseTime = leaseTime
         return try await connector.write(.relaxed) { db in
             guard case .row(let row) = try db.session(id) else { return .notFound }
@@ -164,26 +167,26 @@ final class SQLiteRecordStore: SessionRecordStore {
         try await connector.write(.relaxed) { db in try db.release(id, fence: fence) }
     }
 
-    func records(of account: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
+    func records(of account: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
         try await connector.read { db in try db.sessions(of: account) }
     }
 
-    func records(ofProviderSession hash: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
+    func records(ofProviderSession hash: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
         try await connector.read { db in try db.sessions(ofProviderSession: hash) }
     }
 
     func surplus(
-        of account: UInt64, by rule: SurplusRule, now: Timestamp
+        of account: UInt64, by rule: SurplusRule, now: SessionTime
     ) async throws(SessionStoreError) -> RecordSurplus {
         try await connector.read { db in try db.surplus(of: account, by: rule, now: now) }
     }
 
-    func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
+    func throttleStates(_ keys: [ThrottleKey], now: SessionTime) async throws(SessionStoreError) -> [ThrottleState?] {
         try await connector.read { db in try keys.map { try db.throttleState($0, now: now) } }
     }
 
     func countAttempt(
-        _ counters: [ThrottleCounter], now: Timestamp
+        _ counters: [ThrottleCounter], now: SessionTime
     ) async throws(SessionStoreError) -> ThrottleResult {
         try await connector.write(.relaxed) { db in
             let states = try counters.map { try db.throttleState($0.key, now: now) }
@@ -197,7 +200,7 @@ final class SQLiteRecordStore: SessionRecordStore {
         }
     }
 
-    func removeAttempt(_ counts: [ThrottleCount], now: Timestamp) async throws(SessionStoreError) {
+    func removeAttempt(_ counts: [ThrottleCount], now: SessionTime) async throws(SessionStoreError) {
         try await connector.write(.relaxed) { db in
             for count in counts {
                 let key = count.counter.key
@@ -208,12 +211,12 @@ final class SQLiteRecordStore: SessionRecordStore {
     }
 
     func setMark(
-        _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
+        _ key: MarkKey, to time: WallTime, lifetime: Duration, now: SessionTime
     ) async throws(SessionStoreError) -> Bool {
         try await connector.write(.full) { db in try db.setMark(key, to: time, keepUntil: now + lifetime, now: now) }
     }
 
-    func latestMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {
+    func latestMark(_ keys: [MarkKey], now: SessionTime) async throws(SessionStoreError) -> WallTime? {
         try await connector.read { db in try keys.compactMap { try db.mark($0, now: now) }.max() }
     }
 
@@ -233,8 +236,6 @@ extension SQLiteRecordStore {
     /// The maximum delay until a change of another process is noticed.
     private static let pollInterval = Duration.milliseconds(50)
     private static let clearInterval = Duration.seconds(1)
-    /// The number of rows deleted per transaction; other operations run in between.
-    private static let clearedAtOnce = 500
     /// If the write-ahead log has more pages than this, all operations wait until it is checkpointed. That happens only
     /// with permanently active readers.
     private static let maxWALPages = 16_384
@@ -310,69 +311,6 @@ extension SQLiteRecordStore {
         }
     }
 
-    /// Deletes expired rows, those of each table in transactions of their own: a damaged page of one must not keep the
-    /// rows of the others.
-    private func clear(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async throws(SessionStoreError) {
-        let now = now()
-        guard try await connector.read({ db in try db.hasRowsToForget(now: now) }) else { return }
-        var failure: SessionStoreError?
-        do throws(SessionStoreError) {
-            try await clearSessions(changes, idleTimeout: idleTimeout, now: now)
-        } catch {
-            failure = error
-        }
-        for (table, key) in Database.expiringTables {
-            do throws(SessionStoreError) {
-                while try await connector.write(
-                    .relaxed,
-                    { db in
-                        try db.deleteExpiredRows(of: table, key: key, now: now, limit: Self.clearedAtOnce)
-                    }), !Task.isCancelled
-                {}
-            } catch {
-                failure = error
-            }
-        }
-        try await connector.write(.relaxed) { db in try db.forgetChanges(now: now) }
-        if let failure { throw failure }
-    }
-
-    private func clearSessions(
-        _ changes: any RecordChangeDelegate, idleTimeout: Duration, now: Timestamp
-    ) async throws(SessionStoreError) {
-        var forgotten = Database.ExpiryResult(isMore: true)
-        while forgotten.isMore, !Task.isCancelled {
-            do throws(SessionStoreError) {
-                forgotten = try await expired(changes) { db in
-                    try db.deleteExpiredSessions(now: now, idleTimeout: idleTimeout, limit: Self.clearedAtOnce)
-                }
-            } catch {
-                // One of them may be damaged: the others are deleted one by one.
-                let ids = try await connector.read { db in
-                    try db.expiredSessions(now: now, limit: Self.clearedAtOnce)
-                }
-                for id in ids {
-                    _ = try? await expired(changes) { db in
-                        try db.deleteExpiredSession(id, now: now, idleTimeout: idleTimeout)
-                    }
-                }
-                throw error
-            }
-        }
-    }
-
-    /// Deletes expired sessions, and reports them.
-    private func expired(
-        _ changes: any RecordChangeDelegate, _ body: @escaping @Sendable (Database) throws -> Database.ExpiryResult
-    ) async throws(SessionStoreError) -> Database.ExpiryResult {
-        let (forgotten, tally) = try await connector.write(.relaxed) { db in (try body(db), try db.sessionCount()) }
-        noteTally(tally)
-        if forgotten.idle + forgotten.absolute > 0 {
-            changes.expired(idle: forgotten.idle, absolute: forgotten.absolute)
-        }
-        return forgotten
-    }
-
     /// Checkpoints the log, so that it restarts instead of growing: here, where no request waits for it.
     private func writeBack(_ file: SQLiteFile) async throws(SessionStoreError) {
         try await connector.read(watching: file) { db in
@@ -389,11 +327,11 @@ extension SQLiteRecordStore {
     func partition(of id: SessionID) -> Int { 0 }
     func partition(ofIndex index: RecordIndex) -> Int { 0 }
 
-    func cutoffs(_ indexes: [RecordIndex], now: Timestamp) async throws(SessionStoreError) -> [SessionCutoff?] {
+    func cutoffs(_ indexes: [RecordIndex], now: SessionTime) async throws(SessionStoreError) -> [SessionCutoff?] {
         indexes.map { _ in nil }
     }
 
     func setCutoff(
-        _ index: RecordIndex, keeping kept: KeptSession?, before: Timestamp?, lifetime: Duration, now: Timestamp
+        _ index: RecordIndex, keeping kept: KeptSession?, before: SessionTime?, lifetime: Duration, now: SessionTime
     ) async throws(SessionStoreError) {}
 }

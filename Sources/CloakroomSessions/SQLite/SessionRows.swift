@@ -12,20 +12,20 @@ extension Database {
         var record: SessionRecord
         var fence: UInt64
         /// By ``MachineClock``.
-        var leaseEnd: Timestamp
+        var leaseEnd: MonotonicTime
 
         /// Fails if a column holds a value that Cloakroom never writes.
         fileprivate init?(_ row: Row) {
             guard let key = row.bytes(0).flatMap(SessionKey.init(bytes:)), let account = row.unsigned(1),
                 let createdAt = row.time(2), let expiresAt = row.time(3), let lastUsedAt = row.time(4),
                 let version = row.unsigned(5), let client = row.bytes(6), let contents = row.bytes(7),
-                let fence = row.unsigned(8), let leaseEnd = row.time(9)
+                let fence = row.unsigned(8), let leaseEnd = row.integer(9)
             else { return nil }
             record = SessionRecord(
                 key: key, account: account, name: row.unsigned(10), provider: row.unsigned(11), createdAt: createdAt,
                 expiresAt: expiresAt, lastUsedAt: lastUsedAt, version: version, contents: contents, client: client)
             self.fence = fence
-            self.leaseEnd = leaseEnd
+            self.leaseEnd = MonotonicTime(milliseconds: leaseEnd)
         }
     }
 
@@ -52,7 +52,7 @@ extension Database {
     }
 
     /// The oldest sessions of an account in excess of its limit, by their exact number.
-    func surplus(of account: UInt64, by rule: SurplusRule, now: Timestamp) throws -> RecordSurplus {
+    func surplus(of account: UInt64, by rule: SurplusRule, now: SessionTime) throws -> RecordSurplus {
         // Nearly all accounts have few sessions.
         let beyond = "SELECT 1 FROM session WHERE account = ?1 OR name = ?1 LIMIT 1 OFFSET ?2"
         guard try row(beyond, [account, max(0, rule.limit)]) != nil else { return .none }
@@ -70,7 +70,7 @@ extension Database {
     }
 
     /// - Returns: `false` if there is a row with that id.
-    func insert(_ record: SessionRecord, keepUntil: Timestamp) throws -> Bool {
+    func insert(_ record: SessionRecord, keepUntil: SessionTime) throws -> Bool {
         try run(
             """
             INSERT OR IGNORE INTO session (id, key, account, created_at, expires_at, last_used_at, keep_until, version,
@@ -85,7 +85,7 @@ extension Database {
     }
 
     /// - Returns: `false` unless the row still has the version and the fence that were read.
-    func replace(_ old: SessionRow, with record: SessionRecord, keepUntil: Timestamp) throws -> Bool {
+    func replace(_ old: SessionRow, with record: SessionRecord, keepUntil: SessionTime) throws -> Bool {
         try run(
             """
             UPDATE session SET account = ?, created_at = ?, expires_at = ?, last_used_at = max(last_used_at, ?),
@@ -114,7 +114,7 @@ extension Database {
     }
 
     /// - Parameter end: The end by ``MachineClock``.
-    func lease(_ id: SessionID, fence: UInt64, until end: Timestamp) throws {
+    func lease(_ id: SessionID, fence: UInt64, until end: MonotonicTime) throws {
         try run("UPDATE session SET fence = ?, lease_end = ? WHERE id = ?", [fence, end.milliseconds, id.value])
     }
 
@@ -123,12 +123,12 @@ extension Database {
     }
 
     /// Deletes a row, readable or not, and stores the reason.
-    func endSession(_ id: SessionID, reason: SessionEndReason, keepReasonUntil end: Timestamp) throws {
+    func endSession(_ id: SessionID, reason: SessionEndReason, keepReasonUntil end: SessionTime) throws {
         try run("DELETE FROM session WHERE id = ?", [id.value])
         try run("INSERT OR REPLACE INTO ended VALUES (?, ?, ?)", [id.value, reason.rawValue, end.milliseconds])
     }
 
-    func endReason(of id: SessionID, now: Timestamp) throws -> SessionEndReason? {
+    func endReason(of id: SessionID, now: SessionTime) throws -> SessionEndReason? {
         let ended = try row("SELECT reason FROM ended WHERE id = ? AND keep_until > ?", [id.value, now.milliseconds])
         // A later release may have more reasons; the session has ended in any case.
         return ended.map { $0.text(0).flatMap(SessionEndReason.init(rawValue:)) ?? .revoked }
@@ -144,7 +144,7 @@ extension Database {
 
 /// The rows of the sign-in throttle.
 extension Database {
-    func throttleState(_ key: ThrottleKey, now: Timestamp) throws -> ThrottleState? {
+    func throttleState(_ key: ThrottleKey, now: SessionTime) throws -> ThrottleState? {
         let row = try row(
             "SELECT count, since, not_before FROM throttle WHERE scope = ? AND hash = ? AND keep_until > ?",
             [key.scope.rawValue, key.hash, now.milliseconds])
@@ -155,7 +155,7 @@ extension Database {
         return ThrottleState(count: count, since: since, notBefore: notBefore)
     }
 
-    func setThrottleState(_ key: ThrottleKey, _ state: ThrottleState?, keepUntil: Timestamp) throws {
+    func setThrottleState(_ key: ThrottleKey, _ state: ThrottleState?, keepUntil: SessionTime) throws {
         if let state {
             try run(
                 "INSERT OR REPLACE INTO throttle VALUES (?, ?, ?, ?, ?, ?)",
@@ -172,7 +172,7 @@ extension Database {
 /// The rows of timed marks.
 extension Database {
     /// - Returns: `false` if the mark exists with this or a later time.
-    func setMark(_ key: MarkKey, to time: Timestamp, keepUntil: Timestamp, now: Timestamp) throws -> Bool {
+    func setMark(_ key: MarkKey, to time: WallTime, keepUntil: SessionTime, now: SessionTime) throws -> Bool {
         // An expired mark that is not deleted yet counts as none.
         try run(
             """
@@ -184,10 +184,10 @@ extension Database {
     }
 
     /// - Returns: The time of the mark; `nil` if it does not exist.
-    func mark(_ key: MarkKey, now: Timestamp) throws -> Timestamp? {
+    func mark(_ key: MarkKey, now: SessionTime) throws -> WallTime? {
         try row(
             "SELECT time FROM mark WHERE scope = ? AND hash = ? AND keep_until > ?",
-            [key.scope.rawValue, key.hash, now.milliseconds])?.time(0)
+            [key.scope.rawValue, key.hash, now.milliseconds])?.integer(0).map { WallTime(milliseconds: $0) }
     }
 }
 

@@ -53,7 +53,7 @@ final class PendingTouches: Sendable {
     }
 
     /// The time of the last use of a session, if it is not written yet.
-    func lastUse(of id: SessionID) -> Timestamp? {
+    func lastUse(of id: SessionID) -> SessionTime? {
         state.withLock { $0.touches[id.value]?.lastUsedAt }
     }
 

@@ -13,7 +13,7 @@ final class ResealTracker: Sendable {
         /// The sessions of the current period, and of the one before.
         var current: Set<UInt64> = []
         var previous: Set<UInt64> = []
-        var startedAt = Timestamp(milliseconds: .min)
+        var startedAt = SessionTime(milliseconds: .min)
     }
 
     private let capacity: Int
@@ -24,7 +24,7 @@ final class ResealTracker: Sendable {
     }
 
     /// Whether a session may be resealed now; if so, the reseal is recorded.
-    func admit(_ id: SessionID, now: Timestamp) -> Bool {
+    func admit(_ id: SessionID, now: SessionTime) -> Bool {
         state.withLock { state in
             // A clock that went back starts a period too: otherwise nothing would be admitted until it catches up.
             if now < state.startedAt || now >= state.startedAt + Self.period {
@@ -52,7 +52,7 @@ final class UncertainInserts: Sendable {
 
     private struct Entry {
         /// By the clock of the sessions.
-        let madeAt: Timestamp
+        let madeAt: SessionTime
         let failedAt: ContinuousClock.Instant
         var pause = Duration.seconds(1)
         var dueAt: ContinuousClock.Instant
@@ -68,7 +68,7 @@ final class UncertainInserts: Sendable {
     var count: Int { entries.withLock(\.count) }
 
     /// - Parameter madeAt: The creation time of the session, by the clock of the sessions.
-    func note(_ id: SessionID, madeAt: Timestamp, now: ContinuousClock.Instant = .now) {
+    func note(_ id: SessionID, madeAt: SessionTime, now: ContinuousClock.Instant = .now) {
         entries.withLock { entries in
             guard entries.count < capacity else { return }
             entries[id.value] = Entry(madeAt: madeAt, failedAt: now, dueAt: now)
@@ -76,7 +76,7 @@ final class UncertainInserts: Sendable {
     }
 
     /// The records that are to be removed now, those first whose last attempt is the longest ago.
-    func due(now: ContinuousClock.Instant) -> [(id: SessionID, madeAt: Timestamp)] {
+    func due(now: ContinuousClock.Instant) -> [(id: SessionID, madeAt: SessionTime)] {
         entries.withLock { entries in
             entries.filter { $0.value.dueAt <= now }.sorted { $0.value.dueAt < $1.value.dueAt }
                 .map { (SessionID($0.key), $0.value.madeAt) }

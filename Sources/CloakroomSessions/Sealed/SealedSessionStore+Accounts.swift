@@ -2,7 +2,7 @@ import CloakroomCore
 
 /// The sessions of accounts and of sessions at providers.
 extension SealedSessionStore {
-    func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary] {
+    func sessions(of account: AccountName, now: SessionTime) async throws(SessionStoreError) -> [SessionSummary] {
         try await liveRecords(of: account, now: now).map { record in
             SessionSummary(
                 id: record.key.id, createdAt: record.createdAt, lastUsedAt: lastUse(of: record, now: now),
@@ -11,7 +11,7 @@ extension SealedSessionStore {
     }
 
     private func liveRecords(
-        of account: AccountName, now: Timestamp
+        of account: AccountName, now: SessionTime
     ) async throws(SessionStoreError) -> [SessionRecord] {
         let hashes = sealing.secrets.accountHashes.candidateHashes(account)
         // A user with another account who typed this name is found by the name for an operator only.
@@ -24,7 +24,7 @@ extension SealedSessionStore {
 
     /// Ends a session by its id, without opening it: that requires its ticket.
     func take(
-        _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp
+        _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> EndedSession? {
         guard case .record(let record) = try await records.read(id, now: now) else {
             // Its record may be written again after this.
@@ -37,7 +37,7 @@ extension SealedSessionStore {
     }
 
     func takeAll(
-        of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp
+        of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> [EndedSession] {
         try await endAll(indexes(of: account), keeping: kept, now: now) { () async throws(SessionStoreError) in
             let found = try await records(of: account, now: now).filter { $0.key.id != kept }
@@ -46,7 +46,8 @@ extension SealedSessionStore {
     }
 
     func takeAll(
-        of account: AccountName, createdBefore: Timestamp, isNameless: Bool, reason: SessionEndReason, now: Timestamp
+        of account: AccountName, createdBefore: SessionTime, isNameless: Bool, reason: SessionEndReason,
+        now: SessionTime
     ) async throws(SessionStoreError) -> [EndedSession] {
         func endListed() async throws(SessionStoreError) -> [EndedSession] {
             let found = try await records(of: account, now: now).filter {
@@ -60,7 +61,7 @@ extension SealedSessionStore {
     }
 
     func takeAll(
-        of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: Timestamp
+        of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> [EndedSession] {
         let hasher = sealing.secrets.accountHashes
         let hashes = hasher.candidateHashes(session)
@@ -86,7 +87,7 @@ extension SealedSessionStore {
     }
 
     func takeOldest(
-        of user: UserProfile, over limit: Int, but new: SessionID, reason: SessionEndReason, now: Timestamp
+        of user: UserProfile, over limit: Int, but new: SessionID, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> [EndedSession] {
         let names = user.name == user.account ? [user.account] : [user.account, user.name]
         // If a user's sessions are spread over these indexes, the limit is a multiple of the configured one.
@@ -118,26 +119,27 @@ extension SealedSessionStore {
     }
 
     private func surpluses(
-        of hashes: [UInt64], by rule: SurplusRule, now: Timestamp
+        of hashes: [UInt64], by rule: SurplusRule, now: SessionTime
     ) async -> [Result<RecordSurplus, SessionStoreError>] {
         typealias Found = Result<RecordSurplus, SessionStoreError>
-        let results = await withTaskGroup(of: (Int, Found).self) { [records] group in
-            for (index, hash) in hashes.enumerated() {
-                group.addTask {
-                    do throws(SessionStoreError) {
-                        return (index, .success(try await records.surplus(of: hash, by: rule, now: now)))
-                    } catch {
-                        return (index, .failure(error))
-                    }
-                }
+        let find: @Sendable (UInt64) async -> Found = { [records] hash in
+            do throws(SessionStoreError) {
+                return .success(try await records.surplus(of: hash, by: rule, now: now))
+            } catch {
+                return .failure(error)
             }
+        }
+        // Usual: the user name is the account, and there is one key.
+        if hashes.count == 1 { return [await find(hashes[0])] }
+        let results = await withTaskGroup(of: (Int, Found).self) { group in
+            for (index, hash) in hashes.enumerated() { group.addTask { (index, await find(hash)) } }
             return await group.reduce(into: [Int: Found]()) { $0[$1.0] = $1.1 }
         }
         return hashes.indices.map { results[$0] ?? .success(.none) }
     }
 
     /// Ends sessions one by one: those that cannot be ended now are left for the next sign-in.
-    private func end(_ ids: [SessionID], reason: SessionEndReason, now: Timestamp) async -> [EndedSession] {
+    private func end(_ ids: [SessionID], reason: SessionEndReason, now: SessionTime) async -> [EndedSession] {
         var ended: [EndedSession] = []
         for id in ids {
             guard let removed = try? await remove(id, reason: reason, now: now) else { continue }
@@ -147,7 +149,7 @@ extension SealedSessionStore {
     }
 
     private func end(
-        _ records: [SessionRecord], reason: SessionEndReason, now: Timestamp
+        _ records: [SessionRecord], reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> [EndedSession] {
         var ended: [EndedSession] = []
         do throws(SessionStoreError) {
@@ -162,7 +164,7 @@ extension SealedSessionStore {
 
     /// - Returns: Whether there was a session to end: an expired one is removed too, with its own reason.
     private func end(
-        _ record: SessionRecord, reason: SessionEndReason, now: Timestamp
+        _ record: SessionRecord, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> Bool {
         let expiry = expiry(of: record, now: now)
         let removed = try await remove(record.key.id, reason: expiry?.endReason ?? reason, now: now)
@@ -171,7 +173,7 @@ extension SealedSessionStore {
 
     /// All records of an account, or that were signed in under this name, under the hashes of all secrets.
     private func records(
-        of account: AccountName, now: Timestamp
+        of account: AccountName, now: SessionTime
     ) async throws(SessionStoreError) -> [SessionRecord] {
         try await records(sealing.secrets.accountHashes.candidateHashes(account)) { hash throws(SessionStoreError) in
             try await records.records(of: hash, now: now)
@@ -204,28 +206,28 @@ extension SealedSessionStore {
 /// The sign-in throttle and timed marks.
 extension SealedSessionStore {
     func throttleStates(
-        _ keys: [ThrottleKey], now: Timestamp
+        _ keys: [ThrottleKey], now: SessionTime
     ) async throws(SessionStoreError) -> [ThrottleState?] {
         try await records.throttleStates(keys, now: now)
     }
 
     func countAttempt(
-        _ counters: [ThrottleCounter], now: Timestamp
+        _ counters: [ThrottleCounter], now: SessionTime
     ) async throws(SessionStoreError) -> ThrottleResult {
         try await records.countAttempt(counters, now: now)
     }
 
-    func removeAttempt(_ counts: [ThrottleCount], now: Timestamp) async throws(SessionStoreError) {
+    func removeAttempt(_ counts: [ThrottleCount], now: SessionTime) async throws(SessionStoreError) {
         try await records.removeAttempt(counts, now: now)
     }
 
     func setMark(
-        _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
+        _ key: MarkKey, to time: WallTime, lifetime: Duration, now: SessionTime
     ) async throws(SessionStoreError) -> Bool {
         try await records.setMark(key, to: time, lifetime: lifetime, now: now)
     }
 
-    func latestMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {
+    func latestMark(_ keys: [MarkKey], now: SessionTime) async throws(SessionStoreError) -> WallTime? {
         try await records.latestMark(keys, now: now)
     }
 }

@@ -8,13 +8,13 @@ extension SealedSessionStore {
 
     /// Whether a cutoff has ended the session of a record.
     /// - Throws: If the cutoffs cannot be read: then it is unknown whether the session has ended.
-    func isCutOff(_ record: SessionRecord, now: Timestamp) async throws(SessionStoreError) -> Bool {
+    func isCutOff(_ record: SessionRecord, now: SessionTime) async throws(SessionStoreError) -> Bool {
         try await !cutOff([record], now: now).isEmpty
     }
 
     /// Whether a cutoff has ended the session of a record that was saved; it is then removed. The record itself is read
     /// only if there is a cutoff at all, because what was saved may have no ``SessionRecord/birth``.
-    func isCutOff(saved record: SessionRecord, now: Timestamp) async throws(SessionStoreError) -> Bool {
+    func isCutOff(saved record: SessionRecord, now: SessionTime) async throws(SessionStoreError) -> Bool {
         guard try await !knownCutoffs([record], now: now).isEmpty else { return false }
         let lookup = try await records.read(record.key.id, now: now)
         guard case .record(let stored) = lookup else {
@@ -28,7 +28,7 @@ extension SealedSessionStore {
     }
 
     /// The ids of the records whose sessions have ended by a cutoff.
-    func cutOff(_ found: [SessionRecord], now: Timestamp) async throws(SessionStoreError) -> Set<SessionID> {
+    func cutOff(_ found: [SessionRecord], now: SessionTime) async throws(SessionStoreError) -> Set<SessionID> {
         let cutoffs = try await knownCutoffs(found, now: now)
         guard !cutoffs.isEmpty else { return [] }
         let ended = found.filter { record in
@@ -39,7 +39,7 @@ extension SealedSessionStore {
 
     /// The cutoffs of all indexes of records, of which nearly all have none.
     private func knownCutoffs(
-        _ found: [SessionRecord], now: Timestamp
+        _ found: [SessionRecord], now: SessionTime
     ) async throws(SessionStoreError) -> [RecordIndex: SessionCutoff] {
         // The words before the cutoffs are read: a change in between makes what is noted here invalid.
         var asked: [RecordIndex: UInt32] = [:]
@@ -66,7 +66,7 @@ extension SealedSessionStore {
     ///     meanwhile is in any of them.
     ///   - before: If not `nil`, only sessions that were created before this are ended.
     func endAll(
-        _ indexes: [RecordIndex], keeping kept: SessionID? = nil, before: Timestamp? = nil, now: Timestamp,
+        _ indexes: [RecordIndex], keeping kept: SessionID? = nil, before: SessionTime? = nil, now: SessionTime,
         _ endListed: () async throws(SessionStoreError) -> [EndedSession]
     ) async throws(SessionStoreError) -> [EndedSession] {
         do throws(SessionStoreError) {
@@ -84,7 +84,7 @@ extension SealedSessionStore {
     }
 
     private func setCutoffs(
-        _ indexes: [RecordIndex], keeping kept: SessionID?, before: Timestamp?, now: Timestamp
+        _ indexes: [RecordIndex], keeping kept: SessionID?, before: SessionTime?, now: SessionTime
     ) async throws(SessionStoreError) {
         let lifetime = timeouts.absolute + Records.tombstoneLifetime + Self.margin
         // An earlier cutoff may have ended the kept session. If its record cannot be read, it counts as older.

@@ -2,7 +2,7 @@ import CloakroomCore
 
 extension SealedSessionStore {
     /// Reads a session that is not cached. Concurrent requests for the same session share one read.
-    func load(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
+    func load(_ ticket: SessionTicket, now: SessionTime) async throws(SessionStoreError) -> SessionLookup {
         let key = SessionKey(ticket)
         // Another request may have loaded the session since the lookup.
         if let session = table.session(key), timeouts.expiry(of: session, now: now) == nil {
@@ -16,13 +16,13 @@ extension SealedSessionStore {
     }
 
     /// Reads a session without joining a pending read, which may not include the latest writes.
-    func reload(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
+    func reload(_ ticket: SessionTicket, now: SessionTime) async throws(SessionStoreError) -> SessionLookup {
         let key = SessionKey(ticket)
         return try await read(ticket, key, table.begin(key, in: records.partition(of: key.id)), now: now).get()
     }
 
     private func read(
-        _ ticket: SessionTicket, _ key: SessionKey, _ read: SessionCache.ReadRegistration, now: Timestamp
+        _ ticket: SessionTicket, _ key: SessionKey, _ read: SessionCache.ReadRegistration, now: SessionTime
     ) async -> Result<SessionLookup, SessionStoreError> {
         do throws(SessionStoreError) {
             let evaluation = try await evaluate(ticket, key, for: .use(read), now: now)
@@ -65,7 +65,7 @@ extension SealedSessionStore {
     /// cutoff has ended.
     /// - Throws: If the store is unavailable, or returns what is no record: that is no proof that the session has ended.
     func evaluate(
-        _ ticket: SessionTicket, _ key: SessionKey, for purpose: Purpose, now: Timestamp
+        _ ticket: SessionTicket, _ key: SessionKey, for purpose: Purpose, now: SessionTime
     ) async throws(SessionStoreError) -> RecordEvaluation {
         switch try await records.read(key.id, now: now) {
         case .none:
@@ -115,7 +115,7 @@ extension SealedSessionStore {
     ///   so another gateway may serve it. That gateway writes its uses when the store accepts writes again, and until then
     ///   the session is not ended for that reason.
     private func deleteExpired(
-        _ record: SessionRecord, _ expiry: SessionExpiry, for purpose: Purpose, now: Timestamp
+        _ record: SessionRecord, _ expiry: SessionExpiry, for purpose: Purpose, now: SessionTime
     ) async throws(SessionStoreError) -> RecordEvaluation {
         let id = record.key.id
         let partition = records.partition(of: id)
@@ -134,7 +134,7 @@ extension SealedSessionStore {
 
     /// Records the use of a session whose cutoffs cannot be read: while the store is unavailable in part, a session that
     /// is used must not become idle.
-    private func recordUse(of record: SessionRecord, ticket: SessionTicket, now: Timestamp) {
+    private func recordUse(of record: SessionRecord, ticket: SessionTicket, now: SessionTime) {
         guard let use = table.consumeUse(of: record.key.id) else { return }
         var record = record
         record.lastUsedAt = lastUse(of: record, now: now)
@@ -155,20 +155,20 @@ extension SealedSessionStore {
 
     /// Confirms the end of a session whose record was not found, or that it has a record again.
     /// - Throws: If the store may have lost the record: then it is unknown.
-    func checkEnd(of id: SessionID, now: Timestamp) async throws(SessionStoreError) {
+    func checkEnd(of id: SessionID, now: SessionTime) async throws(SessionStoreError) {
         guard mayHaveLost(id), case .none = try await records.read(id, now: now) else { return }
         throw SessionStoreError(.unavailable)
     }
 
     /// Removes a record whose session a cutoff has ended. If the store cannot be reached, the record stays, and the next
     /// load finds the same cutoff.
-    private func deleteCutOff(_ record: SessionRecord, now: Timestamp) async -> RecordEvaluation {
+    private func deleteCutOff(_ record: SessionRecord, now: SessionTime) async -> RecordEvaluation {
         _ = try? await remove(record.key.id, reason: .revoked, now: now)
         return RecordEvaluation(lookup: .missing(SessionEndReason.revoked.unauthorizedReason))
     }
 
     private func open(
-        _ record: SessionRecord, ticket: SessionTicket, for purpose: Purpose, now: Timestamp
+        _ record: SessionRecord, ticket: SessionTicket, for purpose: Purpose, now: SessionTime
     ) async throws(SessionStoreError) -> RecordEvaluation {
         switch sealing.open(record, ticket: ticket) {
         case .unreadable where purpose.isUse:
@@ -191,7 +191,7 @@ extension SealedSessionStore {
 
     /// Reseals a session that is sealed under an older secret. A failure is harmless: a later read tries again, and a
     /// refresh reseals in any case.
-    private func seal(_ session: Session, ticket: SessionTicket, now: Timestamp) async -> RecordEvaluation {
+    private func seal(_ session: Session, ticket: SessionTicket, now: SessionTime) async -> RecordEvaluation {
         let next = session.refreshed(with: SessionUpdate())
         guard let record = try? sealing.seal(next, ticket: ticket) else {
             return RecordEvaluation(lookup: .active(session), kept: session)
@@ -213,7 +213,7 @@ extension SealedSessionStore {
 
     /// Removes a record that its ticket and a known secret do not open, and reports it.
     /// - Throws: If the store does not return the same record again: one damaged reply must not end a session.
-    private func deleteDamaged(_ record: SessionRecord, now: Timestamp) async throws(SessionStoreError) {
+    private func deleteDamaged(_ record: SessionRecord, now: SessionTime) async throws(SessionStoreError) {
         let id = record.key.id
         reportUnreadable(id, now: now)
         guard case .record(var again) = try await records.read(id, now: now) else { throw unusableReply() }
@@ -222,7 +222,7 @@ extension SealedSessionStore {
         _ = try? await remove(id, reason: .unreadable, now: now)
     }
 
-    private func reportUnreadable(_ id: SessionID, now: Timestamp) {
+    private func reportUnreadable(_ id: SessionID, now: SessionTime) {
         if unreadable.isNew(id, now: now) { events.onUnreadable(id) }
     }
 
@@ -233,13 +233,13 @@ extension SealedSessionStore {
     }
 
     /// Whether and how a record's session has expired, including uses that are not written yet.
-    func expiry(of record: SessionRecord, now: Timestamp) -> SessionExpiry? {
+    func expiry(of record: SessionRecord, now: SessionTime) -> SessionExpiry? {
         timeouts.expiry(expiresAt: record.expiresAt, lastUsedAt: lastUse(of: record, now: now), now: now)
     }
 
     /// The time of the last use of a record's session, at most `now`: if a clock went back, the idle timeout is counted
     /// from now.
-    func lastUse(of record: SessionRecord, now: Timestamp) -> Timestamp {
+    func lastUse(of record: SessionRecord, now: SessionTime) -> SessionTime {
         var latest = record.lastUsedAt
         if let unwritten = touches.lastUse(of: record.key.id) { latest = max(latest, unwritten) }
         if let resident = table.cachedSession(record.key) { latest = max(latest, resident.lastUsedAt) }

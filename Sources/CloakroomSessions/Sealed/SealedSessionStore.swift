@@ -49,14 +49,15 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     /// Whether any partition of the store is available, by its last report, and no kind of operation fails.
     var isAvailable: Bool { table.isAvailable && !records.isFailing }
 
-    func lookup(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup {
+    func lookup(_ ticket: SessionTicket, now: SessionTime, slides: Bool) -> SessionLookup {
         var key: SessionKey?
         return lookup(ticket, key: &key, now: now, slides: slides)
     }
 
     /// Looks a session up in the cache only. An expired one is read from the store: it may have been used elsewhere, and
     /// its end is stored before it is reported. Otherwise a clock that was ahead and is set back would revive it.
-    func lookup(_ ticket: SessionTicket, key known: inout SessionKey?, now: Timestamp, slides: Bool) -> SessionLookup {
+    func lookup(_ ticket: SessionTicket, key known: inout SessionKey?, now: SessionTime, slides: Bool) -> SessionLookup
+    {
         let key = known ?? SessionKey(ticket)
         known = key
         if let session = table.session(key) {
@@ -71,13 +72,13 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     }
 
     /// Records a use, to be written by ``run()``.
-    func touch(_ session: Session, at now: Timestamp) {
+    func touch(_ session: Session, at now: SessionTime) {
         guard session.touch(at: now, granularity: timeouts.touchGranularity) else { return }
         touches.note(RecordTouch(id: session.id, lastUsedAt: now, keepUntil: keepUntil(session.expiresAt, now)))
     }
 
     /// - Throws: ``SessionStoreError`` with the reason `protocolError` if the store reports each id as taken.
-    func create(_ new: NewSession, now: Timestamp) async throws(SessionStoreError) -> (SessionTicket, Session) {
+    func create(_ new: NewSession, now: SessionTime) async throws(SessionStoreError) -> (SessionTicket, Session) {
         guard records.count < maxSessions else { throw SessionStoreError(.full) }
         var generator = SystemRandomNumberGenerator()
         for _ in 0..<maximumInsertions {
@@ -92,7 +93,7 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     }
 
     /// Inserts a record. If the result is unknown, the record is removed later: its client gets no ticket.
-    private func insert(_ record: SessionRecord, now: Timestamp) async throws(SessionStoreError) -> Bool {
+    private func insert(_ record: SessionRecord, now: SessionTime) async throws(SessionStoreError) -> Bool {
         do throws(SessionStoreError) {
             return try await records.insert(record, keepUntil: keepUntil(record.expiresAt, now), now: now)
         } catch {
@@ -103,7 +104,7 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     }
 
     func end(
-        _ ticket: SessionTicket, reason: SessionEndReason, now: Timestamp
+        _ ticket: SessionTicket, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> Session? {
         let key = SessionKey(ticket)
         defer { table.recordChanged(key.id) }
@@ -123,7 +124,7 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     /// Removes a record and reports its end.
     /// - Returns: The record; `nil` if there was none.
     func remove(
-        _ id: SessionID, reason: SessionEndReason, now: Timestamp
+        _ id: SessionID, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> SessionRecord? {
         // Also if the result is unknown.
         defer { table.recordChanged(id) }
@@ -136,21 +137,21 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
 
     /// Saves a changed record.
     func replace(
-        _ record: SessionRecord, fence: UInt64?, now: Timestamp
+        _ record: SessionRecord, fence: UInt64?, now: SessionTime
     ) async throws(SessionStoreError) -> RecordUpdateResult {
         let keepUntil = keepUntil(record.expiresAt, record.lastUsedAt)
         return try await records.replace(record, keepUntil: keepUntil, fence: fence, now: now)
     }
 
     /// The time after which the record is no longer needed to report that its session has expired.
-    func keepUntil(_ expiresAt: Timestamp, _ lastUsedAt: Timestamp) -> Timestamp {
+    func keepUntil(_ expiresAt: SessionTime, _ lastUsedAt: SessionTime) -> SessionTime {
         timeouts.deadline(expiresAt: expiresAt, lastUsedAt: lastUsedAt) + Records.tombstoneLifetime
     }
 }
 
 extension SealedSessionStore {
     func lease(
-        _ key: SessionKey, for duration: Duration, now: Timestamp
+        _ key: SessionKey, for duration: Duration, now: SessionTime
     ) async throws(SessionStoreError) -> LeaseResult {
         let lease = try await records.lease(key.id, for: duration, now: now)
         if lease == .notFound { try await checkEnd(of: key.id, now: now) }
@@ -159,7 +160,7 @@ extension SealedSessionStore {
 
     func save(
         _ refresh: SessionUpdate, ticket: SessionTicket, over session: Session, under lease: RefreshLease,
-        now: Timestamp
+        now: SessionTime
     ) async throws(SessionStoreError) -> SaveResult {
         // The cached session is invalidated whatever the result, also if the result is unknown.
         defer { table.recordChanged(session.id) }
@@ -179,7 +180,7 @@ extension SealedSessionStore {
     }
 
     func reject(
-        _ session: Session, under lease: RefreshLease, now: Timestamp
+        _ session: Session, under lease: RefreshLease, now: SessionTime
     ) async throws(SessionStoreError) -> RejectResult {
         defer { table.recordChanged(session.id) }
         let removal = try await records.remove(
@@ -291,7 +292,7 @@ extension SealedSessionStore {
 
     /// - Returns: Whether the store has replied.
     private func removeUncertain(
-        _ id: SessionID, madeAt: Timestamp, at instant: ContinuousClock.Instant
+        _ id: SessionID, madeAt: SessionTime, at instant: ContinuousClock.Instant
     ) async -> Bool {
         switch try? await records.remove(id, reason: .replaced, condition: nil, now: madeAt) {
         case nil:

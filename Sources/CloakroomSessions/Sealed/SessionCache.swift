@@ -72,12 +72,12 @@ final class SessionCache: Sendable {
     }
 
     /// Records a use of a session that was not cached.
-    func recordUse(of id: SessionID, at now: Timestamp) {
+    func recordUse(of id: SessionID, at now: SessionTime) {
         shard(of: id.value).contents.withLock { $0.recordUse(of: id.value, at: now) }
     }
 
     /// Returns the recorded use and removes it.
-    func consumeUse(of id: SessionID) -> Timestamp? {
+    func consumeUse(of id: SessionID) -> SessionTime? {
         shard(of: id.value).contents.withLock { $0.consumeUse(of: id.value) }
     }
 
@@ -109,7 +109,7 @@ final class SessionCache: Sendable {
     ///   the use of one that joined it later would stay, and uses are limited in number. `nil` while a later read is
     ///   pending: the use may be that of a request which has joined that one.
     @discardableResult
-    func finish(_ read: ReadRegistration, with entry: Entry?) -> Timestamp? {
+    func finish(_ read: ReadRegistration, with entry: Entry?) -> SessionTime? {
         let kept = entry.flatMap { trust.isCurrent($0.stamp) ? $0 : nil }
         return shard(of: read.id).contents.withLock { contents in
             contents.finish(read.id, read.number, with: kept)
@@ -177,7 +177,7 @@ struct SessionCacheShard {
     private var hand = 0
     private var reads: [UInt64: ReadState] = [:]
     private var readCount: UInt64 = 0
-    private var uses: [UInt64: Timestamp] = [:]
+    private var uses: [UInt64: SessionTime] = [:]
 
     init(capacity: Int) {
         self.capacity = capacity
@@ -199,12 +199,12 @@ struct SessionCacheShard {
         return session
     }
 
-    mutating func recordUse(of id: UInt64, at now: Timestamp) {
+    mutating func recordUse(of id: UInt64, at now: SessionTime) {
         guard uses[id] != nil || uses.count < Self.maxUses else { return }
         uses[id] = max(uses[id] ?? now, now)
     }
 
-    mutating func consumeUse(of id: UInt64) -> Timestamp? {
+    mutating func consumeUse(of id: UInt64) -> SessionTime? {
         // Checked for every loaded session, and usually empty.
         uses.isEmpty ? nil : uses.removeValue(forKey: id)
     }

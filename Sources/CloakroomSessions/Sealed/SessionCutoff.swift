@@ -63,7 +63,7 @@ struct SessionCutoff: Sendable, Equatable {
     /// The session that ``time`` does not end.
     var kept: SessionID?
     /// Sessions with an earlier ``SessionRecord/createdAt`` have ended; by the clock of the gateways.
-    var createdBefore: Timestamp?
+    var createdBefore: SessionTime?
     /// A later cutoff that was set again without knowing whether it had been set.
     var request: Request?
 

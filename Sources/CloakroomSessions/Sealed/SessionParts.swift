@@ -62,11 +62,11 @@ struct SessionParts: Equatable {
         return mark == 1 ? .some(Array(field.dropFirst())) : nil
     }
 
-    private static func time(_ field: ArraySlice<UInt8>?) -> Timestamp?? {
+    private static func time(_ field: ArraySlice<UInt8>?) -> WallTime?? {
         guard let field else { return nil }
         if field.isEmpty { return .some(nil) }
         guard field.count == 8 else { return nil }
-        return Timestamp(milliseconds: Int64(bitPattern: field.reduce(0) { $0 << 8 | UInt64($1) }))
+        return WallTime(milliseconds: Int64(bitPattern: field.reduce(0) { $0 << 8 | UInt64($1) }))
     }
 }
 

@@ -14,10 +14,10 @@ struct SessionRecord: Sendable {
     var name: UInt64?
     /// A keyed hash of the session at the provider, for ending its sessions; `nil` if there is none.
     var provider: UInt64?
-    var createdAt: Timestamp
-    var expiresAt: Timestamp
+    var createdAt: SessionTime
+    var expiresAt: SessionTime
     /// Written at most once in an eighth of the idle timeout; see ``SessionRecordStore/touch(_:granularity:)``.
-    var lastUsedAt: Timestamp
+    var lastUsedAt: SessionTime
     /// Counts the changes of the sealed data, from 1.
     var version: UInt64
     /// The version of the layout, the id of the gateway secret, and the data that only the ticket opens: tokens and
@@ -56,9 +56,10 @@ enum RecordLookup: Sendable, Equatable {
 protocol SessionRecordStore: ThrottleStore, MarkStore {
     /// Inserts a new record.
     /// - Returns: `false` if there is one with the same id.
-    func insert(_ record: SessionRecord, keepUntil: Timestamp, now: Timestamp) async throws(SessionStoreError) -> Bool
+    func insert(_ record: SessionRecord, keepUntil: SessionTime, now: SessionTime) async throws(SessionStoreError)
+        -> Bool
     /// Reads the record with an id. From then on ``RecordChangeDelegate`` reports changes to it.
-    func read(_ id: SessionID, now: Timestamp) async throws(SessionStoreError) -> RecordLookup
+    func read(_ id: SessionID, now: SessionTime) async throws(SessionStoreError) -> RecordLookup
     /// Saves a changed record, except ``SessionRecord/lastUsedAt``: the later one is kept.
     /// - Parameters:
     ///   - record: Its version is the replaced version plus 1.
@@ -66,7 +67,7 @@ protocol SessionRecordStore: ThrottleStore, MarkStore {
     ///   - fence: The number of the lease under which the record is saved, which has to be the latest. `nil` saves
     ///     without a lease, and fails if there is one.
     func replace(
-        _ record: SessionRecord, keepUntil: Timestamp, fence: UInt64?, now: Timestamp
+        _ record: SessionRecord, keepUntil: SessionTime, fence: UInt64?, now: SessionTime
     ) async throws(SessionStoreError) -> RecordUpdateResult
     /// Removes a record, and keeps the reason for ``tombstoneLifetime``.
     ///
@@ -75,7 +76,7 @@ protocol SessionRecordStore: ThrottleStore, MarkStore {
     /// - Parameter condition: The required version and latest fence; `nil` removes the record in any case.
     /// - Returns: The record, if there was one.
     func remove(
-        _ id: SessionID, reason: SessionEndReason, condition: (version: UInt64, fence: UInt64)?, now: Timestamp
+        _ id: SessionID, reason: SessionEndReason, condition: (version: UInt64, fence: UInt64)?, now: SessionTime
     ) async throws(SessionStoreError) -> RecordRemovalResult
     /// Records uses. A removed record is not restored; an earlier time than the stored one changes nothing. Other
     /// replicas need not be notified.
@@ -88,17 +89,17 @@ protocol SessionRecordStore: ThrottleStore, MarkStore {
         _ touches: [RecordTouch], granularity: Duration
     ) async throws(SessionStoreError) -> UnwrittenTouches?
     /// Acquires the lease on a record; the fence counts the leases, from 1.
-    func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult
+    func lease(_ id: SessionID, for duration: Duration, now: SessionTime) async throws(SessionStoreError) -> LeaseResult
     /// Releases a lease if it is still the latest.
     func release(_ id: SessionID, fence: UInt64) async throws(SessionStoreError)
     /// All records whose account or name has this hash, in any order, including expired ones that are not deleted yet.
-    func records(of account: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord]
+    func records(of account: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord]
     /// All records whose session at the provider has this hash, as ``records(of:now:)`` returns them.
-    func records(ofProviderSession hash: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord]
+    func records(ofProviderSession hash: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord]
     /// Chooses the oldest records whose account or name has this hash, if there are more than the rule allows, without
     /// reading all of them.
     func surplus(
-        of account: UInt64, by rule: SurplusRule, now: Timestamp
+        of account: UInt64, by rule: SurplusRule, now: SessionTime
     ) async throws(SessionStoreError) -> RecordSurplus
     /// Whether operations fail although the store is connected: the log's last line about them is a failure.
     var isFailing: Bool { get }
@@ -114,14 +115,14 @@ protocol SessionRecordStore: ThrottleStore, MarkStore {
     /// Reads the cutoffs of indexes. From then on ``RecordChangeDelegate`` reports changes to them.
     ///
     /// A store whose indexes are changed in one transaction with the records needs no cutoffs, and has none.
-    func cutoffs(_ indexes: [RecordIndex], now: Timestamp) async throws(SessionStoreError) -> [SessionCutoff?]
+    func cutoffs(_ indexes: [RecordIndex], now: SessionTime) async throws(SessionStoreError) -> [SessionCutoff?]
     /// Ends all sessions of an index that the store has entered into it so far.
     /// - Parameters:
     ///   - kept: A session that is not ended, unless the cutoff so far has ended it.
     ///   - before: If not `nil`, those that were created before this are ended instead.
     ///   - lifetime: At least the remaining time of the longest session; the cutoff may be deleted after it.
     func setCutoff(
-        _ index: RecordIndex, keeping kept: KeptSession?, before: Timestamp?, lifetime: Duration, now: Timestamp
+        _ index: RecordIndex, keeping kept: KeptSession?, before: SessionTime?, lifetime: Duration, now: SessionTime
     ) async throws(SessionStoreError)
     /// Stays connected, reports changes, and deletes expired records (calling
     /// ``RecordChangeDelegate/expired(idle:absolute:)``), until its task is cancelled.
@@ -153,9 +154,9 @@ enum RecordRemovalResult: Sendable, Equatable {
 
 struct RecordTouch: Sendable, Equatable {
     var id: SessionID
-    var lastUsedAt: Timestamp
+    var lastUsedAt: SessionTime
     /// The record may be deleted after this.
-    var keepUntil: Timestamp
+    var keepUntil: SessionTime
 }
 
 /// The uses that were not written.
@@ -194,7 +195,7 @@ extension RefreshLease {
     ///
     /// A lease that ends much later than one taken now was taken before the clock jumped back. The margin is 600 s:
     /// `now` may be from before a wait for the store, and another process may take longer leases.
-    static func isHeld(until end: Timestamp, for duration: Duration, now: Timestamp) -> Bool {
+    static func isHeld<Clock>(until end: Timestamp<Clock>, for duration: Duration, now: Timestamp<Clock>) -> Bool {
         now < end && end - now <= duration + .seconds(600)
     }
 }

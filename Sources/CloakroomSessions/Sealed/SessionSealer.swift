@@ -187,7 +187,7 @@ struct LengthPrefixedWriter {
         append(word.bigEndianBytes)
     }
 
-    mutating func append(_ time: Timestamp) {
+    mutating func append(_ time: Timestamp<some Any>) {
         append(UInt64(bitPattern: time.milliseconds))
     }
 
@@ -222,7 +222,7 @@ struct LengthPrefixedReader {
         return field.reduce(0) { $0 << 8 | UInt64($1) }
     }
 
-    mutating func time() -> Timestamp? {
-        word().map { Timestamp(milliseconds: Int64(bitPattern: $0)) }
+    mutating func time() -> WallTime? {
+        word().map { WallTime(milliseconds: Int64(bitPattern: $0)) }
     }
 }

@@ -14,7 +14,7 @@ struct SurplusRule: Sendable, Equatable {
     /// neither count nor are chosen: they are in the index because the same name was typed for them.
     var accounts: [UInt64]
     /// Sessions whose last recorded use is not later than this have expired.
-    var usedAfter: Timestamp
+    var usedAfter: SessionTime
     /// The session that was created last: it counts and is not chosen.
     var new: SessionID
 
@@ -22,9 +22,9 @@ struct SurplusRule: Sendable, Equatable {
     struct Candidate: Sendable, Equatable {
         var id: SessionID
         var account: UInt64
-        var createdAt: Timestamp
-        var expiresAt: Timestamp
-        var lastUsedAt: Timestamp
+        var createdAt: SessionTime
+        var expiresAt: SessionTime
+        var lastUsedAt: SessionTime
     }
 
     /// Ids of an index, some of which were checked.
@@ -43,7 +43,7 @@ struct SurplusRule: Sendable, Equatable {
     /// The number of active sessions is exact if all ids were checked. Otherwise it is estimated by the share of active
     /// ones among those that were checked. An estimate of a few is often wrong, so only an eighth of it is chosen, and at
     /// least one: an account that stays at its limit has one more with each sign-in.
-    func surplus(in sample: Sample, now: Timestamp) -> RecordSurplus {
+    func surplus(in sample: Sample, now: SessionTime) -> RecordSurplus {
         let alive = sample.records.filter { $0.expiresAt > now && $0.lastUsedAt > usedAfter }
         guard alive.allSatisfy({ accounts.contains($0.account) }) else { return .unknown }
         let isExact = sample.ids.count >= sample.total

@@ -40,8 +40,8 @@ enum RecordEncoding {
         else { return nil }
         return SessionRecord(
             key: key, account: account, name: number(fields["n"], UInt64.self),
-            provider: number(fields["p"], UInt64.self), createdAt: Timestamp(milliseconds: createdAt),
-            expiresAt: Timestamp(milliseconds: expiresAt), lastUsedAt: Timestamp(milliseconds: lastUsedAt),
+            provider: number(fields["p"], UInt64.self), createdAt: SessionTime(milliseconds: createdAt),
+            expiresAt: SessionTime(milliseconds: expiresAt), lastUsedAt: SessionTime(milliseconds: lastUsedAt),
             version: version, contents: Array(buffer: contents), client: Array(buffer: client),
             birth: RecordBirth(
                 account: number(fields["b"], Int64.self), name: number(fields["bn"], Int64.self),
@@ -57,8 +57,8 @@ enum RecordEncoding {
             let lastUsedAt = number(values[3].bytes, Int64.self)
         else { return nil }
         return SurplusRule.Candidate(
-            id: id, account: account, createdAt: Timestamp(milliseconds: createdAt),
-            expiresAt: Timestamp(milliseconds: expiresAt), lastUsedAt: Timestamp(milliseconds: lastUsedAt))
+            id: id, account: account, createdAt: SessionTime(milliseconds: createdAt),
+            expiresAt: SessionTime(milliseconds: expiresAt), lastUsedAt: SessionTime(milliseconds: lastUsedAt))
     }
 
     private static func number<Number: FixedWidthInteger>(_ text: ByteBuffer?, _: Number.Type) -> Number? {

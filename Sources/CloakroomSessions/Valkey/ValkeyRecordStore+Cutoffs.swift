@@ -6,7 +6,7 @@ extension ValkeyRecordStore {
     func partition(of id: SessionID) -> Int { Int(HashSlot.slot(of: keys.session(id))) }
     func partition(ofIndex index: RecordIndex) -> Int { Int(HashSlot.slot(of: keys.cutoff(index))) }
 
-    func cutoffs(_ indexes: [RecordIndex], now: Timestamp) async throws(SessionStoreError) -> [SessionCutoff?] {
+    func cutoffs(_ indexes: [RecordIndex], now: SessionTime) async throws(SessionStoreError) -> [SessionCutoff?] {
         let names = indexes.map(keys.cutoff)
         let repetitions = names.map { journal.repetition(of: Int(HashSlot.slot(of: $0))) }
         var cutoffs: [SessionCutoff?] = []
@@ -31,7 +31,7 @@ extension ValkeyRecordStore {
     }
 
     func setCutoff(
-        _ index: RecordIndex, keeping kept: KeptSession?, before: Timestamp?, lifetime: Duration, now: Timestamp
+        _ index: RecordIndex, keeping kept: KeptSession?, before: SessionTime?, lifetime: Duration, now: SessionTime
     ) async throws(SessionStoreError) {
         let attempt = attempt(in: partition(ofIndex: index))
         let key = keys.cutoff(index)
@@ -89,7 +89,7 @@ extension SessionCutoff {
         }
         if fields[2] != "-" {
             guard let milliseconds = Int64(fields[2]) else { return nil }
-            createdBefore = Timestamp(milliseconds: milliseconds)
+            createdBefore = SessionTime(milliseconds: milliseconds)
         }
         for field in fields[3...] where field.hasPrefix("r") {
             let parts = field.dropFirst().split(separator: ":", omittingEmptySubsequences: false)
@@ -103,7 +103,7 @@ extension SessionCutoff {
 
 extension ValkeyRecordStore {
     func setMark(
-        _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
+        _ key: MarkKey, to time: WallTime, lifetime: Duration, now: SessionTime
     ) async throws(SessionStoreError) -> Bool {
         if let kept = journal.mark(key), kept >= time { return false }
         let attempt = attempt(in: Int(HashSlot.slot(of: keys.mark(key))))
@@ -119,15 +119,15 @@ extension ValkeyRecordStore {
         return true
     }
 
-    func latestMark(_ names: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {
-        var latest: Timestamp?
+    func latestMark(_ names: [MarkKey], now: SessionTime) async throws(SessionStoreError) -> WallTime? {
+        var latest: WallTime?
         let marks = names.map(keys.mark)
         let repetitions = marks.map { journal.repetition(of: Int(HashSlot.slot(of: $0))) }
         // One command each: they are in different slots.
         for (number, reply) in await link.send(marks.map { ValkeyCommand("GET", key: $0) }).enumerated() {
             let value = try Self.value(reply)
             if value != .null {
-                let time = Timestamp(milliseconds: value.text.flatMap { Int64($0) } ?? 0)
+                let time = WallTime(milliseconds: value.text.flatMap { Int64($0) } ?? 0)
                 latest = max(latest ?? time, time)
             }
             if let own = journal.mark(names[number], since: repetitions[number]) { latest = max(latest ?? own, own) }

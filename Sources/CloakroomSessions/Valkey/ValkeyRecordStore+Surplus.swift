@@ -9,7 +9,7 @@ import NIOCore
 /// that begins elsewhere each time. Ids without a record are removed from the index.
 extension ValkeyRecordStore {
     func surplus(
-        of account: UInt64, by rule: SurplusRule, now: Timestamp
+        of account: UInt64, by rule: SurplusRule, now: SessionTime
     ) async throws(SessionStoreError) -> RecordSurplus {
         let index = keys.sessions(of: account)
         let limit = max(0, rule.limit)
@@ -79,7 +79,7 @@ public enum SurplusFuzzing {
         guard let reply = try? parser.next(), let (total, ids) = try? ListedSample.parse(reply, limit: limit) else {
             return nil
         }
-        let now = Timestamp(milliseconds: 0)
+        let now = SessionTime(milliseconds: 0)
         let rule = SurplusRule(limit: limit, accounts: [0], usedAfter: now - .seconds(1), new: SessionID(0))
         let records = ids.map { id in
             SurplusRule.Candidate(id: id, account: 0, createdAt: now, expiresAt: now + .seconds(1), lastUsedAt: now)

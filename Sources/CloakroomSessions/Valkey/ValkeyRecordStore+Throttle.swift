@@ -4,7 +4,7 @@ import CloakroomCore
 /// one script for each slot. An attempt that its address delays is never counted for the account, not even for a moment:
 /// otherwise one address could delay the account for all others.
 extension ValkeyRecordStore {
-    func throttleStates(_ names: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
+    func throttleStates(_ names: [ThrottleKey], now: SessionTime) async throws(SessionStoreError) -> [ThrottleState?] {
         var states: [ThrottleState?] = []
         // One command each: they may be in different slots.
         for reply in await link.send(names.map { ValkeyCommand("GET", key: keys.throttle($0)) }) {
@@ -14,7 +14,7 @@ extension ValkeyRecordStore {
     }
 
     func countAttempt(
-        _ counters: [ThrottleCounter], now: Timestamp
+        _ counters: [ThrottleCounter], now: SessionTime
     ) async throws(SessionStoreError) -> ThrottleResult {
         let groups = Self.groups(counters.map(\.key))
         let calls = groups.map { group in
@@ -49,7 +49,7 @@ extension ValkeyRecordStore {
         return .delayed(waits)
     }
 
-    func removeAttempt(_ counts: [ThrottleCount], now: Timestamp) async throws(SessionStoreError) {
+    func removeAttempt(_ counts: [ThrottleCount], now: SessionTime) async throws(SessionStoreError) {
         let calls = Self.groups(counts.map(\.counter.key)).map { group in
             ScriptCall(
                 keys: group.map { keys.throttle(counts[$0].counter.key) },
@@ -75,7 +75,7 @@ extension ValkeyRecordStore {
 extension ThrottleScripts {
     /// The result that a reply to ``count`` contains.
     fileprivate static func result(
-        _ reply: RESPValue, _ counters: [ThrottleCounter], now: Timestamp
+        _ reply: RESPValue, _ counters: [ThrottleCounter], now: SessionTime
     ) throws(SessionStoreError) -> ThrottleResult {
         let values = (reply.elements ?? []).dropFirst().map { $0.text ?? "" }
         let waits = values.compactMap { Int64($0) }
@@ -101,7 +101,7 @@ extension ThrottleState {
             let notBefore = Int64(numbers[2])
         else { return nil }
         self.init(
-            count: count, since: Timestamp(milliseconds: since), notBefore: Timestamp(milliseconds: notBefore))
+            count: count, since: SessionTime(milliseconds: since), notBefore: SessionTime(milliseconds: notBefore))
     }
 }
 

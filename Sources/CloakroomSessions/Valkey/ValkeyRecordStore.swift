@@ -67,7 +67,9 @@ struct ValkeyRecordStore: SessionRecordStore {
     /// limited by the server's `maxmemory`, with `maxmemory-policy noeviction`: a full server causes the error `full`.
     var count: Int { 0 }
 
-    func insert(_ record: SessionRecord, keepUntil: Timestamp, now: Timestamp) async throws(SessionStoreError) -> Bool {
+    func insert(_ record: SessionRecord, keepUntil: SessionTime, now: SessionTime) async throws(SessionStoreError)
+        -> Bool
+    {
         do throws(SessionStoreError) {
             if try await insertIndexed(record, keepUntil: keepUntil, now: now) { return true }
         } catch {
@@ -89,7 +91,7 @@ struct ValkeyRecordStore: SessionRecordStore {
     /// Enters a record into its indexes, and inserts it.
     /// - Returns: `false` if there is one with the same id.
     private func insertIndexed(
-        _ record: SessionRecord, keepUntil: Timestamp, now: Timestamp
+        _ record: SessionRecord, keepUntil: SessionTime, now: SessionTime
     ) async throws(SessionStoreError) -> Bool {
         // The index first. It is in another slot, so the two writes are not atomic. An id without a record is harmless;
         // a record without an id would be a session that signing out everywhere misses.
@@ -118,7 +120,7 @@ struct ValkeyRecordStore: SessionRecordStore {
         return false
     }
 
-    func read(_ id: SessionID, now: Timestamp) async throws(SessionStoreError) -> RecordLookup {
+    func read(_ id: SessionID, now: SessionTime) async throws(SessionStoreError) -> RecordLookup {
         let repetition = journal.repetition(of: partition(of: id))
         let reply = await link.send([ValkeyCommand("HGETALL", key: keys.session(id))]).first
         // Before the reply is used: a server that rejects or does not have an end can be read nevertheless.
@@ -135,7 +137,7 @@ struct ValkeyRecordStore: SessionRecordStore {
     }
 
     func replace(
-        _ record: SessionRecord, keepUntil: Timestamp, fence: UInt64?, now: Timestamp
+        _ record: SessionRecord, keepUntil: SessionTime, fence: UInt64?, now: SessionTime
     ) async throws(SessionStoreError) -> RecordUpdateResult {
         let id = record.key.id
         guard journal.end(of: id) == nil else { return .notFound }
@@ -175,7 +177,7 @@ struct ValkeyRecordStore: SessionRecordStore {
     }
 
     func remove(
-        _ id: SessionID, reason: SessionEndReason, condition: (version: UInt64, fence: UInt64)?, now: Timestamp
+        _ id: SessionID, reason: SessionEndReason, condition: (version: UInt64, fence: UInt64)?, now: SessionTime
     ) async throws(SessionStoreError) -> RecordRemovalResult {
         let call = ScriptCall(
             keys: [keys.session(id), keys.lease(id), keys.ended(id)],
@@ -242,7 +244,8 @@ struct ValkeyRecordStore: SessionRecordStore {
         return unwritten.isEmpty ? nil : unwritten
     }
 
-    func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {
+    func lease(_ id: SessionID, for duration: Duration, now: SessionTime) async throws(SessionStoreError) -> LeaseResult
+    {
         guard journal.end(of: id) == nil else { return .notFound }
         let attempt = attempt(in: partition(of: id))
         let response = try await run(
@@ -268,11 +271,11 @@ struct ValkeyRecordStore: SessionRecordStore {
         _ = try await run(SessionScripts.release, [keys.lease(id)], [.text(String(fence))])
     }
 
-    func records(of account: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
+    func records(of account: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
         try await records(in: keys.sessions(of: account))
     }
 
-    func records(ofProviderSession hash: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
+    func records(ofProviderSession hash: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
         try await records(in: keys.sessions(ofProviderSession: hash))
     }
 
@@ -309,7 +312,7 @@ struct ValkeyRecordStore: SessionRecordStore {
     /// - Returns: The times at which a new record was entered. A changed record keeps its own, also in an index that it
     ///   did not have before: it may have ended by a cutoff meanwhile.
     private func index(
-        _ record: SessionRecord, now: Timestamp, full: Bool = false
+        _ record: SessionRecord, now: SessionTime, full: Bool = false
     ) async throws(SessionStoreError) -> RecordBirth {
         let time = Self.time(record.expiresAt - now + Self.tombstoneLifetime + Self.indexMargin)
         let indexes = record.indexes

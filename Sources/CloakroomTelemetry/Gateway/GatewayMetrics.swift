@@ -93,10 +93,10 @@ extension GatewayMetrics {
         handle.record(nanoseconds: durationNanoseconds)
     }
 
-    /// Records an attempt of an identity call in `http_client_request_duration_seconds`, with the labels of requests to
-    /// an upstream and `call`; for calls to a provider, `upstream` is the name of the
+    /// The durations of attempts of an identity call in `http_client_request_duration_seconds`, with the labels of
+    /// requests to an upstream and `call`; for calls to a provider, `upstream` is the name of the
     /// identity, which is the label `identity` too.
-    public func recordIdentityCall(_ attempt: IdentityCallAttempt) {
+    public func identityCallDuration(_ attempt: IdentityCallAttempt) -> HistogramHandle {
         let status = attempt.status.map { UInt16(clamping: $0) } ?? 0
         let error = attempt.errorType ?? ((400...599).contains(status) ? String(status) : "")
         let source: [(String, String)] =
@@ -104,13 +104,12 @@ extension GatewayMetrics {
             case .upstream(let name): [("upstream", name)]
             case .identity(let name): [("upstream", name), ("identity", name)]
             }
-        clientDuration(
+        return clientDuration(
             [
                 ("http_request_method", attempt.method), ("http_response_status_code", Self.statusLabel(status)),
                 ("server_address", attempt.serverAddress), ("server_port", attempt.serverPort.map(String.init) ?? ""),
                 ("error_type", error), ("call", attempt.call.rawValue),
-            ] + source
-        ).record(nanoseconds: attempt.nanoseconds)
+            ] + source)
     }
 
     /// Records a 401 of the gateway.

@@ -48,7 +48,7 @@ public struct IdentityMetrics: Sendable {
 
     /// Sets the gauges.
     /// - Parameter now: The wall-clock time.
-    public func set(_ status: IdentityStatus, now: Timestamp) {
+    public func set(_ status: IdentityStatus, now: WallTime) {
         up.set(status.condition == .down ? 0 : 1)
         keys.set(Int64(status.keys))
         keysAge.set(status.keysFetchedAt.map { max((now - $0).components.seconds, 0) } ?? 0)
@@ -120,7 +120,7 @@ public final class IdentityMetricsTable: Sendable {
     }
 
     /// Sets the gauges of the identities of the current configuration, and removes those of all others.
-    public func show(_ statuses: [IdentityStatus], now: Timestamp) {
+    public func show(_ statuses: [IdentityStatus], now: WallTime) {
         for status in statuses { self[status.name].set(status, now: now) }
         let names = Set(statuses.map(\.name))
         metrics.withLock { metrics in

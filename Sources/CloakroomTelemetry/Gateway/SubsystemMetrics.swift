@@ -24,12 +24,12 @@ public struct ConfigMetrics: Sendable {
     }
 
     /// Records the configuration loaded at start, which does not count as a reload.
-    public func recordStart(now: Timestamp) {
+    public func recordStart(now: WallTime) {
         lastSuccess.set(Double(now.milliseconds) / 1_000)
     }
 
     /// Records a reload. A failure does not change the time of the last success.
-    public func recordReload(isSuccess: Bool, now: Timestamp) {
+    public func recordReload(isSuccess: Bool, now: WallTime) {
         reloads[isSuccess ? .success : .failure]?.increment()
         if isSuccess { recordStart(now: now) }
         lastSuccessful.set(isSuccess ? 1 : 0)

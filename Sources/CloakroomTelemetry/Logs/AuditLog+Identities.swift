@@ -12,7 +12,7 @@ extension AuditLog {
     ///   - now: The wall-clock time.
     public func login(
         _ outcome: AccountEvent.LoginOutcome, identity: String, reason: String?, user: UInt64?, origin: AuditContext,
-        now: Timestamp
+        now: WallTime
     ) {
         var values: Logger.Metadata = [
             "event": "login", "outcome": "\(outcome.rawValue)", "identity": "\(identity)",
@@ -41,7 +41,7 @@ extension AuditLog {
     /// requests, so at most one line per 10 s is written, with the number of suppressed lines.
     /// - Parameter now: The wall-clock time.
     public func providerLogoutFailed(
-        identity: String, outcome: ProviderLogoutOutcome, reason: String, origin: AuditContext, now: Timestamp
+        identity: String, outcome: ProviderLogoutOutcome, reason: String, origin: AuditContext, now: WallTime
     ) {
         guard let suppressed = rejectedLogouts.allow(at: now) else { return }
         write(
@@ -57,7 +57,7 @@ extension AuditLog {
     /// - Parameter now: The wall-clock time.
     public func exchangeFailed(
         _ result: AccountEvent.ExchangeResult, _ session: SessionID, upstream: String, origin: AuditContext,
-        now: Timestamp
+        now: WallTime
     ) {
         guard let suppressed = failedExchanges.allow(at: now) else { return }
         write(
@@ -99,7 +99,7 @@ extension AuditLog {
     /// of suppressed lines.
     /// - Parameter now: The wall-clock time.
     public func providerResponseRejected(
-        identity: String, call: TokenClientError.Operation, reason: String, hint: String, now: Timestamp
+        identity: String, call: TokenClientError.Operation, reason: String, hint: String, now: WallTime
     ) {
         guard let suppressed = rejectedResponses[call]?.allow(at: now) else { return }
         logger.error(

@@ -5,7 +5,7 @@ extension AuditLog {
     /// Logs that an identity call had no usable result: which call, to which server, with which status, and which member
     /// of the response was expected. At most one line per 10 s and call is written, with the number of suppressed lines.
     /// - Parameter now: The wall-clock time.
-    public func identityCallFailed(_ failure: IdentityCallFailure, now: Timestamp) {
+    public func identityCallFailed(_ failure: IdentityCallFailure, now: WallTime) {
         guard let suppressed = failedCalls[failure.call]?.allow(at: now) else { return }
         var values: Logger.Metadata = [
             "event": "identity_call_failed", "call": "\(failure.call.rawValue)", "reason": "\(failure.defect.reason)",
@@ -38,7 +38,6 @@ extension IdentityCallFailure {
             defect.key.map { "set \($0) to the member that has the token" }
         case "token_type_not_bearer": "only bearer tokens are supported"
         case "not_json", "not_an_object": "the response must be a JSON object; check the path of the call"
-        case "unexpected_status": "add the status to success.status of the call"
         case "access_token_rejected": "the server rejects the access token that it has just issued"
         case "user_id_missing": "set user.id to the member that has the user's id"
         case "other_user": "the server changed the user of a session during a refresh"

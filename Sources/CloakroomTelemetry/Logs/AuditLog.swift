@@ -90,7 +90,7 @@ public struct AuditLog: Sendable {
     /// refreshes fail for all sessions, so at most one line per 10 s is written, with the number of suppressed lines.
     /// - Parameter now: The wall-clock time.
     public func refreshFailed(
-        _ result: AccountEvent.RefreshResult, _ session: SessionID, origin: AuditContext, now: Timestamp
+        _ result: AccountEvent.RefreshResult, _ session: SessionID, origin: AuditContext, now: WallTime
     ) {
         guard let suppressed = failures.allow(at: now) else { return }
         write(
@@ -108,7 +108,7 @@ public struct AuditLog: Sendable {
     ///   - now: The wall-clock time.
     public func identityMisconfigured(
         _ reason: IdentityMisconfiguration, call: TokenClientError.Operation, identity: String?, origin: AuditContext,
-        now: Timestamp
+        now: WallTime
     ) {
         guard let suppressed = misconfigurations[call]?.allow(at: now) else { return }
         var values: Logger.Metadata = [

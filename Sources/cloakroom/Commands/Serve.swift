@@ -16,7 +16,7 @@ struct Serve: AsyncParsableCommand {
         abstract: "Run the gateway.",
         discussion: """
             On SIGTERM or SIGINT, in-flight requests get timeouts.drain to complete; a second signal ends the process at \
-            once. SIGHUP, `cloakroom reload` or a file change reloads the configuration atomically; reload.watch: false \
+            once. SIGHUP, `cloakroom reload` or a file change reloads the configuration atomically; reload.interval: 0s \
             disables the last. Under systemd with Type=notify, the gateway reports readiness, reloads and its watchdog.
             """)
 
@@ -73,7 +73,7 @@ struct Serve: AsyncParsableCommand {
         let errors = found.filter { $0.severity == .error }
         guard errors.isEmpty else { throw try CommandFailure.exit(errors) }
         let telemetry = GatewayTelemetry(settings: TelemetrySettings(configuration))
-        let now = Timestamp.now
+        let now = WallTime.now
         telemetry.metrics.config.recordStart(now: now)
         let state = ReloadState(sources, running: running, now: now)
         // Must precede the start of the listeners: from this call on SIGHUP no longer ends the process.

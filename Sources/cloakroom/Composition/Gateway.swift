@@ -27,7 +27,6 @@ final class Gateway: Sendable, Unprintable {
         let sessions: SessionStoreSetup
         let observer: AccountEventRecorder
         let clock: SessionClock
-        let leaseClock = SessionClock()
         let telemetry: GatewayTelemetry
         let tracer: (any Tracer)?
         let logger: Logger
@@ -36,7 +35,7 @@ final class Gateway: Sendable, Unprintable {
             _ configuration: GatewayConfiguration, _ targets: [UpstreamTargets], previous: IdentityComponents? = nil
         ) throws -> IdentityComponents {
             try IdentityComponents(
-                configuration, targets: targets, sessions: sessions, observer: observer, leaseClock: leaseClock,
+                configuration, targets: targets, sessions: sessions, observer: observer, sessionClock: clock,
                 tracer: tracer, previous: previous)
         }
 
@@ -244,7 +243,7 @@ extension AdminTLS {
         self.init(
             makeHandler: { try tls.makeHandler() },
             hasClientCertificate: {
-                AdminListenerTLS.hasClientCertificate($0, now: Timestamp.now.milliseconds / 1_000)
+                AdminListenerTLS.hasClientCertificate($0, now: WallTime.now.milliseconds / 1_000)
             },
             watch: { await tls.watch(registry: telemetry.registry, logger: logger) })
     }

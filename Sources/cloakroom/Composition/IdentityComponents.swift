@@ -47,7 +47,7 @@ struct IdentityComponents: Sendable, Unprintable {
     ///   file of an identity is.
     init(
         _ configuration: GatewayConfiguration, targets: [UpstreamTargets], sessions: SessionStoreSetup,
-        observer: AccountEventRecorder, leaseClock: SessionClock, tracer: (any Tracer)?,
+        observer: AccountEventRecorder, sessionClock: SessionClock, tracer: (any Tracer)?,
         previous: IdentityComponents? = nil
     ) throws {
         source = configuration.sessionSource
@@ -65,10 +65,13 @@ struct IdentityComponents: Sendable, Unprintable {
         let clients = TokenClients(
             signIn: client.flatMap { client in configuration.sessionSource.map { ($0, client) } },
             others: Dictionary(providers.map { ($0.provider.source, $0.provider) }) { first, _ in first })
+        // Follows the wall clock forwards: a process that was suspended must not act on a lease that has expired.
+        let leaseClock = SessionClock()
         let sessionRefresher = TokenRefresher(
             store: sessions.store, clients: clients, observer: observer,
-            limits: RefreshTimeouts(configuration.timeouts), clock: { .now }, leaseClock: { leaseClock.now },
-            tracer: tracer)
+            limits: RefreshTimeouts(configuration.timeouts), clock: { .now },
+            sessionClock: { sessionClock.now },
+            leaseClock: { MonotonicTime(milliseconds: leaseClock.now.milliseconds) }, tracer: tracer)
         let revocations = TokenRevocations(clients: clients, observer: observer)
         let routes = RouteTable(configuration)
         accountEndpoints = AccountController(

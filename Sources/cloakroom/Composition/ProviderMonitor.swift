@@ -20,12 +20,12 @@ final class ProviderMonitor: Sendable, Unprintable {
     private let name: String
     private let metrics: IdentityMetrics
     private let audit: AuditLog
-    private let now: @Sendable () -> Timestamp
+    private let now: @Sendable () -> WallTime
     private let state: Mutex<State>
 
     init(
         _ identity: IdentityConfiguration, metrics: IdentityMetrics, audit: AuditLog,
-        now: @escaping @Sendable () -> Timestamp
+        now: @escaping @Sendable () -> WallTime
     ) {
         name = identity.name
         self.metrics = metrics

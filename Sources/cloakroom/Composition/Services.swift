@@ -8,20 +8,20 @@ import ServiceLifecycle
 import Synchronization
 import UnixSignals
 
-extension Timestamp {
+extension WallTime {
     /// The current wall clock time.
-    static var now: Timestamp {
-        Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+    static var now: WallTime {
+        WallTime(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
     }
 }
 
 extension SessionClock {
     /// The current time for session expiry.
-    var now: Timestamp {
+    var now: SessionTime {
         // In this order: a pause between the two readings makes the wall clock appear slow, never permanently fast.
         let wall = systemWallClock()
         let monotonic = Int64(clamping: NIODeadline.now().uptimeNanoseconds)
-        return Timestamp(milliseconds: (monotonic + monotonicOffset(wall - monotonic)) / 1_000_000)
+        return SessionTime(milliseconds: (monotonic + monotonicOffset(wall - monotonic)) / 1_000_000)
     }
 }
 

@@ -106,7 +106,8 @@ struct SignInAdvice {
         case .notFound: step.changes.append(.init(key: section.key + ".path", advice: "\(section.path) is configured"))
         case .forbidden: step.changes.append(apiToken)
         case .invalidClient, .unauthorizedClient:
-            step.changes.append(.init(key: section.key + ".client", advice: "check id, secret and authentication"))
+            step.changes.append(
+                .init(key: "upstreams.\(upstream.name).client", advice: "check id, secret and authentication"))
         case .unsupportedGrantType, .invalidScope, .invalidRequest, .requestRejected:
             step.changes += [
                 .init(key: section.key + ".method", advice: "\(section.method) is configured"),
@@ -164,8 +165,7 @@ struct SignInAdvice {
         let candidates = TokenKeys.candidates(in: document, redaction)
         if case .string? = document[path: configuration.accessToken] {
             step.fail(
-                "a token, or the status or the key of success, is invalid",
-                .init(key: section.key + ".success", advice: "check statuses, member and value"),
+                "a token is invalid",
                 .init(key: section.key + ".refreshToken", advice: "\(configuration.refreshToken) is configured"))
         } else {
             step.fail(

@@ -95,8 +95,10 @@ extension ReloadTrigger {
         }
         let polling = Task {
             while !Task.isCancelled {
-                try await Task.sleep(for: state.configuration.interval)
-                if state.configuration.watchesFiles { continuation.yield(.poll) }
+                let interval = state.configuration.interval
+                // A reload can enable polling. Its shortest interval is 0.1 s.
+                try await Task.sleep(for: interval == .zero ? .seconds(10) : max(interval, .milliseconds(100)))
+                if state.configuration.interval > .zero { continuation.yield(.poll) }
             }
         }
         continuation.onTermination = { _ in

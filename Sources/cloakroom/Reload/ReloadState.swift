@@ -5,7 +5,7 @@ import Synchronization
 /// The outcome of a configuration reload.
 struct ReloadOutcome: Sendable, Equatable {
     /// The time of the reload.
-    var time: Timestamp
+    var time: WallTime
     /// The event that started the reload.
     var trigger: ReloadTrigger
     /// The errors of the new configuration, one sentence each; empty if it was applied.
@@ -28,7 +28,7 @@ final class ReloadState: Sendable {
     private let state: Mutex<State>
 
     /// Creates the state from the configuration at the start.
-    init(_ sources: ConfigSources, running: ConfigFileSnapshot, now: Timestamp) {
+    init(_ sources: ConfigSources, running: ConfigFileSnapshot, now: WallTime) {
         let status = ConfigStatus(
             file: sources.standardInput == nil ? sources.file : sources.name,
             hash: running.stamp.hash(of: sources), loadedAt: now)

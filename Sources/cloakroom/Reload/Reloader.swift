@@ -11,7 +11,7 @@ struct Reloader: Unprintable {
     let state: ReloadState
     /// Performs the checks that need file access, as `check-config` does.
     let check: @Sendable (GatewayConfiguration) -> [ConfigFinding]
-    let now: @Sendable () -> Timestamp
+    let now: @Sendable () -> WallTime
     /// Applies a configuration atomically. If it throws, the previous configuration must still be in effect; the error's
     /// description is reported.
     let apply: @Sendable (GatewayConfiguration) async throws -> Void
@@ -31,7 +31,7 @@ struct Reloader: Unprintable {
         check: @escaping @Sendable (GatewayConfiguration) -> [ConfigFinding] = {
             ReferencedFileChecks.findings(in: $0)
         },
-        now: @escaping @Sendable () -> Timestamp = { .now },
+        now: @escaping @Sendable () -> WallTime = { .now },
         apply: @escaping @Sendable (GatewayConfiguration) async throws -> Void,
         onProgress: @escaping @Sendable (ReloadProgress) -> Void = { _ in },
         onOutcome: @escaping @Sendable (ReloadOutcome) -> Void, running: ConfigFileSnapshot

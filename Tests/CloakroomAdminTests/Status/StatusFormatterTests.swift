@@ -21,7 +21,7 @@ struct StatusFormatterTests {
 
     @Test("Times are ISO 8601 in UTC")
     func time() {
-        let text = StatusFormatter.time(Timestamp(milliseconds: 1_795_260_076_970))
+        let text = StatusFormatter.time(WallTime(milliseconds: 1_795_260_076_970))
         #expect(text == "2026-11-21T11:21:16Z")
     }
 

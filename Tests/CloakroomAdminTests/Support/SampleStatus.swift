@@ -5,7 +5,7 @@ import CloakroomTelemetry
 
 /// The status of a healthy gateway, with changes by each test.
 struct SampleStatus: Sendable {
-    static let now = Timestamp(seconds: 1_800_000_000)
+    static let now = WallTime(seconds: 1_800_000_000)
 
     var config = ConfigStatus(file: "cloakroom.yaml", hash: "0123456789ab", loadedAt: now - .seconds(600))
     var upstreams = [UpstreamStatus(name: "api", targets: [.init(address: "http://10.0.0.1:80", circuit: .closed)])]

@@ -56,15 +56,18 @@ import Testing
     private static let example = "write one such as https://app.example.com, or with a port https://localhost:3000"
 
     @Test(arguments: [
-        ("csrf: { requireHeader: { name: X-CSRF } }", "9: csrf.requireHeader.value: required key missing (write it)"),
         (
-            "csrf: { requireHeader: { name: Accept, value: x } }",
-            "32: csrf.requireHeader.name: Accept can be set by cross-site requests and gives no CSRF protection"
-                + " (write a custom field such as X-CSRF)"
+            "csrf: { requireHeader: X-CSRF }",
+            "24: csrf.requireHeader: must be name=value, not \"X-CSRF\" (write one such as X-CSRF=1)"
         ),
         (
-            "csrf: { requireHeader: { name: X-CSRF, value: a b } }",
-            "47: csrf.requireHeader.value: must be visible ASCII, not \"a b\" (write a word such as 1)"
+            "csrf: { requireHeader: Accept=x }",
+            "24: csrf.requireHeader: Accept can be set by cross-site requests and gives no CSRF protection"
+                + " (write a custom field such as X-CSRF=1)"
+        ),
+        (
+            "csrf: { requireHeader: X-CSRF=a b }",
+            "24: csrf.requireHeader: must have a value of visible ASCII, not \"a b\" (write a word such as 1)"
         ),
         ("cors: \"*\"", "1: cors: must be a section of keys, not one value (write its keys below it, indented)"),
         (

@@ -32,9 +32,7 @@ import Testing
               otlp:
                 endpoint: HTTPS://[::1]:4318/v1/traces
                 headers: [x-api-key=a b=, Other=c]
-                timeout: 1s
                 queueLimit: 10
-                batchLimit: 10
                 interval: 100ms
 
             """)
@@ -51,7 +49,7 @@ import Testing
                         endpoint: "https://[::1]:4318/v1/traces",
                         headers: [
                             .init(name: "x-api-key", value: Secret("a b=")), .init(name: "Other", value: Secret("c")),
-                        ], timeout: .seconds(1), queueLimit: 10, batchLimit: 10, interval: .milliseconds(100))))
+                        ], queueLimit: 10, batchLimit: 10, interval: .milliseconds(100))))
     }
 
     @Test(arguments: [
@@ -71,11 +69,11 @@ import Testing
             "OTEL_EXPORTER_OTLP_ENDPOINT": " https://collector:4318/base/ ",
             "OTEL_EXPORTER_OTLP_HEADERS": "api-key=a%20b%2Cc , other = %C3%BC%3D".replacingOccurrences(
                 of: "%C3%BC", with: "u"),
-            "OTEL_EXPORTER_OTLP_TIMEOUT": "1500", "OTEL_SERVICE_NAME": "edge",
+            "OTEL_SERVICE_NAME": "edge",
             "OTEL_RESOURCE_ATTRIBUTES": "service.name=other,region=eu%2C1,k8s%2Fpod=x",
             "OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.25",
-            "OTEL_BSP_SCHEDULE_DELAY": "200", "OTEL_BSP_MAX_QUEUE_SIZE": "64", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "32",
-            "OTEL_BSP_EXPORT_TIMEOUT": "9", "OTEL_METRICS_EXPORTER": "whatever", "OTEL_SDK_DISABLED": "",
+            "OTEL_BSP_SCHEDULE_DELAY": "200", "OTEL_BSP_MAX_QUEUE_SIZE": "64", "OTEL_METRICS_EXPORTER": "whatever",
+            "OTEL_SDK_DISABLED": "",
         ])
         #expect(
             configuration
@@ -87,21 +85,18 @@ import Testing
                         endpoint: "https://collector:4318/base/v1/traces",
                         headers: [
                             .init(name: "api-key", value: Secret("a b,c")), .init(name: "other", value: Secret("u=")),
-                        ], timeout: .milliseconds(1_500), queueLimit: 64, batchLimit: 32, interval: .milliseconds(200)))
-        )
+                        ], queueLimit: 64, batchLimit: 64, interval: .milliseconds(200))))
     }
 
     @Test func theVariablesOfTracesGoBeforeThoseOfAllSignals() throws {
         let configuration = try tracing(environment: [
             "OTEL_EXPORTER_OTLP_ENDPOINT": "http://all:4318", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://traces:1",
             "OTEL_EXPORTER_OTLP_HEADERS": "a=1", "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "b=2",
-            "OTEL_EXPORTER_OTLP_TIMEOUT": "1", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT": "2",
             "OTEL_RESOURCE_ATTRIBUTES": "service.name=named",
         ])
         // Used unchanged, except that an empty path becomes `/`.
         #expect(configuration.otlp.endpoint == "http://traces:1/")
         #expect(configuration.otlp.headers.map(\.name) == ["b"])
-        #expect(configuration.otlp.timeout == .milliseconds(2))
         #expect(configuration.serviceName == "named")
         #expect(configuration.resourceAttributes == [])
     }
@@ -216,10 +211,9 @@ import Testing
         ("OTEL_TRACES_SAMPLER_ARG", "2", "must be in the allowed range, not 2 (write 0.0 to 1.0)"),
         ("OTEL_TRACES_EXPORTER", "zipkin", "must be a supported exporter, not \"zipkin\""),
         ("OTEL_SDK_DISABLED", "yes", "must be true or false, not \"yes\" (write true or false)"),
-        ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s", "must be a time in milliseconds, not \"10s\" (write 1 to 86400000"),
-        ("OTEL_BSP_SCHEDULE_DELAY", "0", "must be a time in milliseconds, not \"0\""),
+        ("OTEL_BSP_SCHEDULE_DELAY", "0", "must be a time in milliseconds, not \"0\" (write 1 to 86400000"),
+        ("OTEL_BSP_SCHEDULE_DELAY", "10s", "must be a time in milliseconds, not \"10s\""),
         ("OTEL_BSP_MAX_QUEUE_SIZE", "0", "must be in the allowed range, not 0 (write 1 to 1000000)"),
-        ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "4096", "must be at most queueLimit 2048, not 4096"),
         ("OTEL_RESOURCE_ATTRIBUTES", "a", "item 1 must be name=value (write name=value, name=value)"),
         ("OTEL_RESOURCE_ATTRIBUTES", "a=1,b=%4", "item 2 must be percent-encoded"),
         ("OTEL_RESOURCE_ATTRIBUTES", "a=%ff", "item 1 must be percent-encoded"),
@@ -253,7 +247,6 @@ import Testing
                 tracing:
                   resourceAttributes: [service.name=x, "a\\nb=1"]
                   otlp:
-                    queueLimit: 8
                     batchLimit: 9
                     headers: [x]
 
@@ -265,9 +258,8 @@ import Testing
                         + " not \"a\\u{a}b\""
                         + " (write at most 128 letters, digits, dots, underscores, hyphens and slashes,"
                         + " such as k8s.pod.name)",
-                    "cloakroom.yaml:30:17: tracing.otlp.batchLimit: must be at most queueLimit 8, not 9"
-                        + " (make it 8 or less, or raise queueLimit)",
-                    "cloakroom.yaml:31:15: tracing.otlp.headers.0: must be name=value"
+                    "cloakroom.yaml:29:5: tracing.otlp.batchLimit: unknown key: its default is fixed (remove it)",
+                    "cloakroom.yaml:30:15: tracing.otlp.headers.0: must be name=value"
                         + " (write name=value such as x-api-key=secret)",
                 ])
     }
@@ -286,12 +278,13 @@ import Testing
     }
 
     @Test func whenFilesAreLookedAtIsRead() throws {
-        #expect(try ConfigFixture().load().reload == ReloadConfiguration(watchesFiles: true, interval: .seconds(10)))
-        let loaded = try ConfigFixture(ConfigFixture.good + "reload: { watch: false, interval: 1s }\n").load()
-        #expect(loaded.reload == ReloadConfiguration(watchesFiles: false, interval: .seconds(1)))
+        #expect(try ConfigFixture().load().reload == ReloadConfiguration(interval: .seconds(10)))
+        let loaded = try ConfigFixture(ConfigFixture.good + "reload: { interval: 0s }\n").load()
+        #expect(loaded.reload == ReloadConfiguration(interval: .zero))
         #expect(
-            try ConfigFixture(ConfigFixture.good + "reload: { interval: 0s }\n").valueErrors() == [
-                "cloakroom.yaml:26:21: reload.interval: must be in the allowed range, not 0s (write 100ms to 1d)"
+            try ConfigFixture(ConfigFixture.good + "reload: { watch: false, interval: 25h }\n").valueErrors() == [
+                "cloakroom.yaml:26:11: reload.watch: unknown key (for false, write interval: 0s; for true, leave it out)",
+                "cloakroom.yaml:26:35: reload.interval: must be in the allowed range, not 25h (write 0s to 1d)",
             ])
     }
 

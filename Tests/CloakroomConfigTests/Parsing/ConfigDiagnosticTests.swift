@@ -74,7 +74,7 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
             "10:17: limits.head: must be in the allowed range, not 64KiB (write 1KiB to 65535)"),
         DiagnosticCase(
             "session:", "limits: { target: 16KiB }\nsession:",
-            "10:19: limits.target: target 16KiB must be less than head 16KiB (the target is a part of the head)"),
+            "10:11: limits.target: unknown key: its default is fixed (remove it)"),
         DiagnosticCase(
             "session:", "timeouts: { connect: 25h }\nsession:",
             "10:22: timeouts.connect: must be in the allowed range, not 25h (write 1ms to 1d)"),

@@ -65,8 +65,7 @@ struct OneConfigDiagnosticTests {
         TypicalValueError(
             "idleTimeout: 15m", "idleTimeout: 9h\n  absoluteTimout: 10h",
             "12:3: session.absoluteTimout: unknown key"),
-        TypicalValueError(
-            "session:", "limits: { target: 20KiB, haed: 30KiB }\nsession:", "10:26: limits.haed: unknown key"),
+        TypicalValueError("session:", "limits: { haed: 30KiB }\nsession:", "10:11: limits.haed: unknown key"),
         TypicalValueError(
             "session:\n  idleTimeout: 15m",
             "session:\n  valkey: { addresses: [\"a:1\", \"b:1\"], sentinelPrimry: a, sentinelPassword: b }",

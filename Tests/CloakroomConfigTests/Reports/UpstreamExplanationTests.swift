@@ -60,7 +60,7 @@ import Testing
                 balance: { policy: roundRobin }
                 health: { path: /health }
                 eject: { share: 0 }
-                inFlight: { upstream: 10, target: 5 }
+                inFlight: { target: 5 }
                 """, route: ", inFlight: 3, deadline: 1m")
         #expect(lines.contains("protocol: HTTP/2 if TLS negotiates it, otherwise HTTP/1.1"))
         #expect(lines.contains("balance: the candidates in turn"))
@@ -70,7 +70,7 @@ import Testing
             lines.contains("ejection: after 5 failures in a row; for 10s, later up to 5m; at most 50 % of the targets"))
         #expect(
             lines.contains(
-                "limits: 3 in flight on this route, then 503; 10 in flight in all, then queued;"
+                "limits: 3 in flight on this route, then 503;"
                     + " 5 in flight per target, then queued; 1m for all attempts and the response"))
     }
 
@@ -89,7 +89,7 @@ import Testing
             "up to 2 after connect, refused, stale, reset, 503, no response head in 1s; at most 12.5 % of all requests"
                 + " and 3 per second"
         ),
-        ("POST", "retry: { on: [reset] }", "none for POST"), ("GET", "retry: { attempts: 1 }", "none"),
+        ("GET", "retry: { attempts: 1 }", "none"),
     ])
     func retriesAreThoseOfTheMethod(_ method: String, _ keys: String, _ retry: String) throws {
         let lines = try Self.lines(method, upstream: "targets: [\"http://10.0.0.1\"]\n" + keys)

@@ -27,7 +27,6 @@ struct AdminSectionTests {
                   tls:
                     certificateFile: a.pem
                     keyFile: a.pem
-                    minimumVersion: "1.3"
                     clientCertificates: { caFile: a.pem, mode: optional }
 
                 """)
@@ -35,7 +34,6 @@ struct AdminSectionTests {
         let admin = try #require(try fixture.load().configuration.admin)
         #expect(admin.tokenScope == .everything)
         #expect(admin.allowedHosts == ["cloakroom.monitoring.svc", "gateway"])
-        #expect(admin.tls?.minimumVersion == .tls13)
         #expect(admin.tls?.certificate.certificateFile == fixture.path + "/a.pem")
         #expect(admin.tls?.clientCertificates?.mode == .optional)
     }

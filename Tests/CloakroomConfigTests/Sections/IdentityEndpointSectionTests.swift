@@ -21,22 +21,24 @@ struct IdentityEndpointSectionTests {
         try fixture(keys, accounts: accounts).valueErrors()
     }
 
-    @Test("sets names, static members in their order, a client, a success rule and error codes")
+    @Test("sets names, static members in their order, the client, a sign of success and the path of error codes")
     func everyKey() throws {
         let upstream = try Self.upstream(
             """
+            client: { id: gateway, secret: k7Tq, authentication: client_secret_post }
+            errorCode: result.code
             signIn:
               path: /login
               credentials: form
               members: { name: user, password: pass }
               static: { realm: main, app: "1", note: "" }
-              client: { id: gateway, secret: k7Tq, authentication: client_secret_post }
-              success: { statuses: [200, 201], member: result.ok, value: "yes" }
-              errorCode: result.code
+              success: result.ok=yes
             refresh: { path: /again, credentials: json, members: { refreshToken: token }, endsOn: [expired, any400] }
             revoke: { path: /end, credentials: form, members: { refreshToken: token } }
-            user: { path: /me, success: { member: ok } }
+            user: { path: /me, success: ok }
             """)
+        let client = IdentityEndpointConfiguration.Client(
+            id: "gateway", secret: Secret("k7Tq"), authentication: .post)
         #expect(
             upstream.signIn
                 == IdentityEndpointConfiguration(
@@ -44,30 +46,31 @@ struct IdentityEndpointSectionTests {
                     fixedMembers: [
                         .init(name: "realm", value: "main"), .init(name: "app", value: "1"),
                         .init(name: "note", value: ""),
-                    ], client: .init(id: "gateway", secret: Secret("k7Tq"), authentication: .post),
-                    success: .init(statuses: [200, 201], member: .init(path: "result.ok", value: "yes")),
-                    errorCode: "result.code"))
+                    ], client: client, success: .init(path: "result.ok", value: "yes"), errorCode: "result.code"))
         #expect(
             upstream.refresh
                 == IdentityEndpointConfiguration(
                     path: "/again", credentials: .json, members: .init(refreshToken: "token"),
-                    endsOn: ["expired", "any400"]))
+                    client: client, errorCode: "result.code", endsOn: ["expired", "any400"]))
         #expect(
             upstream.revoke
                 == IdentityEndpointConfiguration(
-                    path: "/end", credentials: .form, members: .init(refreshToken: "token")))
+                    path: "/end", credentials: .form, members: .init(refreshToken: "token"), client: client,
+                    errorCode: "result.code"))
         #expect(
             upstream.user
                 == IdentityEndpointConfiguration(
-                    method: "GET", path: "/me", success: .init(member: .init(path: "ok", value: "true"))))
+                    method: "GET", path: "/me", success: .init(path: "ok", value: "true"),
+                    errorCode: "result.code"))
     }
 
     @Test("with oauth has the names of RFC 6749, unless others are set")
     func oauth() throws {
         let upstream = try Self.upstream(
             """
-            signIn: { path: /token, credentials: oauth, static: { scope: read write }, client: { id: a, secret: k7Tq } }
-            refresh: { path: /token, credentials: oauth, client: { id: a, secret: k7Tq }, accessToken: data.token }
+            client: { id: a, secret: k7Tq }
+            signIn: { path: /token, credentials: oauth, static: { scope: read write } }
+            refresh: { path: /token, credentials: oauth, accessToken: data.token }
             """)
         let signIn = try #require(upstream.signIn)
         #expect(signIn.accessToken == "access_token")
@@ -82,7 +85,10 @@ struct IdentityEndpointSectionTests {
     @Test("takes static members and the client secret from flags, variables and files too")
     func otherSources() throws {
         let fixture = try Self.fixture(
-            "signIn: { path: /token, credentials: oauth, client: { id: a, secretFile: client }, static: { scope: read } }"
+            """
+            signIn: { path: /token, credentials: oauth, static: { scope: read } }
+            client: { id: a, secretFile: client }
+            """
         )
         try fixture.write("k7Tq-from-file\n", to: "client")
         let loaded = try fixture.load(
@@ -99,7 +105,8 @@ struct IdentityEndpointSectionTests {
         arguments: [
             ("signIn: { path: /a, static: { a: b } }", "static"),
             ("signIn: { path: /a, members: { name: b } }", "members"),
-            ("signIn: { path: /a, client: { id: a, secret: k7Tq } }", "client"),
+            ("signIn: { path: /a, credentials: oauth, client: { id: a } }", "client"),
+            ("signIn: { path: /a, errorCode: a }", "errorCode"),
             ("signIn: { path: /a, credentials: oauth, members: { name: b } }", "members"),
             ("signIn: { path: /a, credentials: oauth, method: PUT }", "method"),
             ("signIn: { path: /a, credentials: oauth, static: { grant_type: b } }", "static.grant_type"),
@@ -111,11 +118,8 @@ struct IdentityEndpointSectionTests {
             ("signIn: { path: /a, credentials: form, members: { name: password } }", "members"),
             ("signIn: { path: /a, credentials: form, members: { name: \"\" } }", "members.name"),
             ("signIn: { path: /a, credentials: form, endsOn: [a] }", "endsOn"),
-            ("signIn: { path: /a, success: { value: a } }", "success.value"),
-            ("signIn: { path: /a, success: { statuses: [] } }", "success.statuses"),
-            ("signIn: { path: /a, success: { statuses: [302] } }", "success.statuses.0"),
-            ("signIn: { path: /a, credentials: form, client: { id: a } }", "client.secret"),
-            ("signIn: { path: /a, credentials: form, client: { secret: k7Tq } }", "client.id"),
+            ("signIn: { path: /a, success: { member: a } }", "success"),
+            ("signIn: { path: /a, success: =a }", "success"), ("signIn: { path: /a, success: a..b=c }", "success"),
             ("signIn: { path: /a, credentials: form, static: [a] }", "static"),
             ("signIn: { path: /a, credentials: form, static: { a: { b: c } } }", "static.a"),
         ])
@@ -124,6 +128,29 @@ struct IdentityEndpointSectionTests {
         #expect(errors.count == 1, "\(errors)")
         #expect(errors.first?.contains("upstreams.api.signIn.\(key): ") == true, "\(errors)")
         #expect(errors.first?.hasPrefix("cloakroom.yaml:7:") == true, "\(errors)")
+    }
+
+    @Test(
+        "reports a client that is incomplete, or that no call can use",
+        arguments: [
+            ("client: { id: a }\nsignIn: { path: /a, credentials: form }", "client.secret"),
+            ("client: { secret: k7Tq }\nsignIn: { path: /a, credentials: form }", "client.id"),
+            ("client: { id: a, secret: k7Tq }\nsignIn: { path: /a }\nuser: { path: /me }", "client"),
+        ])
+    func clientMistakes(keys: String, key: String) throws {
+        let errors = try Self.errors(keys)
+        #expect(errors.count == 1 && errors[0].contains("upstreams.api.\(key): "), "\(errors)")
+    }
+
+    @Test("sends the client with the calls that have a body only")
+    func clientOfSomeCalls() throws {
+        let upstream = try Self.upstream(
+            """
+            client: { id: a, secret: k7Tq }
+            signIn: { path: /a }
+            refresh: { path: /b, credentials: oauth }
+            """)
+        #expect(upstream.signIn?.client == nil && upstream.refresh?.client?.id == "a")
     }
 
     @Test("takes names of members with any visible characters")
@@ -162,7 +189,7 @@ struct IdentityEndpointSectionTests {
     func uselessKeys() throws {
         for (call, key) in [
             ("user", "credentials: bearer"), ("user", "accessToken: a"), ("revoke", "expiresIn: a"),
-            ("revoke", "success: { member: a }"),
+            ("revoke", "success: a"),
         ] {
             let errors = try Self.errors("signIn: { path: /auth }\n\(call): { path: /me, \(key) }")
             #expect(errors.count == 1 && errors[0].contains("unknown key"), "\(errors)")
@@ -172,11 +199,11 @@ struct IdentityEndpointSectionTests {
     @Test("Rule 22: prints no client secret, neither as a value nor in an error")
     func secrecy() throws {
         let fixture = try Self.fixture(
-            "signIn: { path: /token, credentials: oauth, client: { id: a, secret: canary-k7Tq } }")
+            "client: { id: a, secret: canary-k7Tq }\nsignIn: { path: /token, credentials: oauth }")
         let report = fixture.report { CommandReport.printConfig($0) }
         #expect(!report.text.contains("canary"))
-        #expect(report.text.contains("upstreams.api.signIn.client.secret"))
-        let broken = try Self.errors("signIn: { path: /token, credentials: oauth, client: { id: a, secret: canaré } }")
+        #expect(report.text.contains("upstreams.api.client.secret"))
+        let broken = try Self.errors("client: { id: a, secret: canaré }\nsignIn: { path: /token, credentials: oauth }")
         #expect(broken.count == 1 && !broken[0].contains("canar"), "\(broken)")
     }
 

@@ -70,11 +70,10 @@ import Testing
               statuses: [204, 300-399]
               port: 8081
               apiToken: true
-            eject: { consecutive: 0, share: 1, statuses: [599], time: 1s }
-            inFlight: { upstream: 1000000, target: 7 }
+            eject: { consecutive: 0, share: 1 }
+            inFlight: { target: 7 }
             retry:
               attempts: 4
-              on: [connect, Stale]
               statuses: [504, 502]
               methods: [PUT, DELETE]
               budget: 1
@@ -90,14 +89,12 @@ import Testing
                 == HealthCheckConfiguration(
                     probe: .http(path: "/health"), interval: .milliseconds(500), timeout: .milliseconds(100), fall: 10,
                     statuses: [204...204, 300...399], port: 8081, apiToken: true))
-        #expect(
-            upstream.eject
-                == EjectionConfiguration(consecutive: 0, share: 1, statuses: [599], time: .seconds(1)))
-        #expect(upstream.inFlight == InFlightConfiguration(upstream: 1_000_000, target: 7))
+        #expect(upstream.eject == EjectionConfiguration(consecutive: 0, share: 1))
+        #expect(upstream.inFlight == InFlightConfiguration(target: 7))
         #expect(
             upstream.retry
                 == RetryConfiguration(
-                    attempts: 4, on: [.connect, .stale], statuses: [502, 504], methods: [.put, .delete], budget: 1,
+                    attempts: 4, statuses: [502, 504], methods: [.put, .delete], budget: 1,
                     attemptTimeout: .milliseconds(250)))
         #expect(upstream.retry.connectTargets == 4)
         #expect(upstream.pool.streamWindow == 16_777_216)
@@ -126,7 +123,6 @@ import Testing
 
     @Test func defaultsFollowTheTimesThatTheyDependOn() throws {
         #expect(try Self.upstream("health: { path: /, interval: 1s }").health?.timeout == .seconds(1))
-        #expect(try Self.upstream("eject: { time: 20m }").eject.longest == .seconds(1_200))
     }
 
     @Test(arguments: mistakes)
@@ -206,12 +202,9 @@ import Testing
             ),
             (
                 "eject: { statuses: [404] }",
-                "6:25: upstreams.api.eject.statuses.0: must be in the allowed range, not 404 (write 500 to 599)"
+                "6:14: upstreams.api.eject.statuses: unknown key: its default is fixed (remove it)"
             ),
-            (
-                "retry: { on: [timeout] }",
-                "6:19: upstreams.api.retry.on.0: must be one of the allowed values, not \"timeout\" (write connect or refused or stale or reset)"
-            ),
+            ("retry: { on: [connect] }", "6:14: upstreams.api.retry.on: unknown key: its default is fixed (remove it)"),
             (
                 "retry: { statuses: [500] }",
                 "6:25: upstreams.api.retry.statuses.0: must be a status of a gateway or of overload, not \"500\" (write 502 or 503 or 504)"
@@ -243,10 +236,9 @@ import Testing
         ("health: { path: /, port: 0 }", "6:30: upstreams.api.health.port: " + range("0", "1 to 65535")),
         ("eject: { consecutive: 101 }", "6:27: upstreams.api.eject.consecutive: " + range("101", "0 to 100")),
         ("eject: { share: 1.1 }", "6:21: upstreams.api.eject.share: " + range("1.1", "0.0 to 1.0")),
-        ("eject: { time: 999ms }", "6:20: upstreams.api.eject.time: " + range("999ms", "1s to 1h")),
         (
-            "inFlight: { upstream: 1000001 }",
-            "6:27: upstreams.api.inFlight.upstream: " + range("1000001", "0 to 1000000")
+            "inFlight: { target: 1000001 }",
+            "6:25: upstreams.api.inFlight.target: " + range("1000001", "0 to 1000000")
         ),
         ("inFlight: { target: -1 }", "6:25: upstreams.api.inFlight.target: " + range("-1", "0 to 1000000")),
         ("retry: { attempts: 0 }", "6:24: upstreams.api.retry.attempts: " + range("0", "1 to 4")),
@@ -268,17 +260,6 @@ import Testing
 
     @Test(arguments: [
         (
-            "eject: { statuses: [500] }",
-            "6:24: warning: upstreams.api.eject.statuses: 500 is often the response to one kind of request: such"
-                + " requests eject all targets in turn (leave it out)"
-        ),
-        (
-            "inFlight: { upstream: 1025 }",
-            "6:27: warning: upstreams.api.inFlight.upstream: 1025 is never reached: the pool has at most 1024"
-                + " connections, and with http1 each serves one request at a time"
-                + " (lower it, or raise pool.maxConnections)"
-        ),
-        (
             "retry: { methods: [GET, POST] }",
             "6:29: warning: upstreams.api.retry.methods.1: POST is not idempotent: a retry can execute a request twice"
                 + " (leave it out unless all targets recognize repeated requests)"
@@ -299,8 +280,8 @@ import Testing
     }
 
     @Test(arguments: [
-        "balance: { policy: requests, slowStart: 1s }", "retry: { attempts: 1 }", "inFlight: { upstream: 1024 }",
-        "protocol: auto\npool: { streamWindow: 1MiB }", "protocol: auto\ninFlight: { upstream: 5000 }",
+        "balance: { policy: requests, slowStart: 1s }", "retry: { attempts: 1 }",
+        "protocol: auto\npool: { streamWindow: 1MiB }",
         "retry: { methods: [PUT] }",
     ])
     func whatHasAnEffectCausesNone(_ keys: String) throws {

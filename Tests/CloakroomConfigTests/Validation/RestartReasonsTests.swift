@@ -19,10 +19,10 @@ import Testing
                 accounts: { prefix: /me, messages: { unauthorized: "No." } }
                 csrf: { trustedOrigins: ["https://a.test"] }
                 cors: { origins: ["https://b.test"] }
-                limits: { body: 1KiB, head: 2KiB, target: 1KiB }
+                limits: { body: 1KiB, head: 2KiB }
                 timeouts: { header: 1s, tunnelIdle: 1s }
                 logging: { level: debug }
-                reload: { watch: false }
+                reload: { interval: 0s }
 
                 """
         ).load()
@@ -90,7 +90,7 @@ import Testing
         let running = try directory.load().configuration
         // Keys that conflict with the base configuration or have no effect on the plan.
         let excepted = [
-            "listeners.0.behindTLSProxy", "reload.watch", "reload.interval", "upstreams.api.health.grpc",
+            "listeners.0.behindTLSProxy", "reload.interval", "upstreams.api.health.grpc",
             "accounts.identities", "routes.0.onMissingSession", "upstreams.api.claimHeaders.api.join",
         ]
         let keys = DocumentedKeys.all().map { key in
@@ -128,7 +128,6 @@ import Testing
           tls:
             certificateFile: a.pem
             keyFile: a.pem
-            additionalCertificates: [{ certificateFile: a.pem, keyFile: a.pem }]
             clientCertificates: { caFile: a.pem }
         upstreams:
           api:
@@ -137,13 +136,14 @@ import Testing
             health: { path: /health }
             tls: { caFile: a.pem, certificateFile: a.pem, keyFile: a.pem }
             apiToken: { value: demo }
-            signIn: { path: /auth, credentials: form, client: { id: a, secret: b }, success: { member: a } }
-            refresh: { path: /auth, credentials: form, client: { id: a, secret: b }, success: { member: a } }
-            revoke: { path: /auth, credentials: form, client: { id: a, secret: b } }
-            user: { path: /auth, success: { member: a } }
+            client: { id: a, secret: b }
+            signIn: { path: /auth, credentials: form, success: a }
+            refresh: { path: /auth, credentials: form, success: a }
+            revoke: { path: /auth, credentials: form }
+            user: { path: /auth, success: a }
           other: { targets: ["http://two"], signIn: { path: /auth } }
         accounts: { upstream: api }
-        csrf: { requireHeader: { name: X-CSRF, value: 1 } }
+        csrf: { requireHeader: X-CSRF=1 }
         session:
           store: valkey
           secrets: [0123456789abcdef0123456789abcdef]
@@ -157,20 +157,20 @@ import Testing
     /// A value different from the current one, by key, by the last two names of the key, or by its last name.
     private static let others = [
         "claimHeaders.api": "sub", "claim": "sub",
-        "accounts.publicURL": "https://a.test", "login.timeout": "5m", "login.returnTo": "/x",
+        "accounts.publicURL": "https://a.test", "login.returnTo": "/x",
         "address": "127.0.0.1:9999", "certificateFile": "b.pem", "keyFile": "b.pem", "caFile": "b.pem",
-        "minimumVersion": "1.3", "cipherSuites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "mode": "optional",
+        "minimumVersion": "1.3", "mode": "optional",
         "http2": "false", "trustedSources": "10.0.0.0/9", "enabled": "false", "token": "0123456789abcdef",
         "tokenScope": "everything", "buckets": "0.002,1", "allowedHosts": "admin.test",
         "targets": "https://three", "serverName": "three", "preserveHost": "false",
         "header": "X-Other", "value": "other", "method": "PATCH", "path": "/other", "credentials": "json",
         "accessToken": "other", "refreshToken": "other", "expiresIn": "other", "maxConnections": "7",
-        "maxPending": "7", "pendingTimeout": "7s", "idleTimeout": "7s", "requestsPerConnection": "7",
+        "maxPending": "7", "pendingTimeout": "7s", "idleTimeout": "7s",
         "prefix": "/other", "valkey.prefix": "other", "accounts.upstream": "other",
         "routes.0.upstream": "other", "passFields": "X-HTTP-Method-Override", "members.name": "other",
         "members.password": "other",
         "static.api": "other", "client.id": "other", "client.secret": "other", "authentication": "client_secret_post",
-        "success.statuses": "200", "success.member": "other", "success.value": "other", "errorCode": "other",
+        "success": "other", "requireHeader": "X-Other=1", "errorCode": "other",
         "endsOn": "other", "accounts.name.member": "other", "kind": "text", "throttle": "false", "store": "sqlite",
         "absoluteTimeout": "7h",
         "maxSessions": "7", "maxSessionsPerAccount": "7", "secrets": "fedcba9876543210fedcba9876543210",
@@ -183,19 +183,18 @@ import Testing
         "name": "other",
         "origins": "https://a.test", "methods": "PUT", "requiresAuthorization": "true",
         "inject": "bearer", "bodyLimit": "7", "responseHeadTimeout": "7s", "bodyIdleTimeout": "7s",
-        "websocket": "true", "accessLogRatio": "0.5", "head": "32KiB", "fields": "7", "target": "1KiB", "body": "7",
+        "websocket": "true", "accessLogRatio": "0.5", "head": "32KiB", "fields": "7", "body": "7",
         "connections": "7", "connectionsPerAddress": "7", "streamsPerConnection": "7", "timeouts.header": "7s",
         "bodyIdle": "7s", "keepAlive": "7s", "connect": "7s", "responseHead": "7s", "identity": "7s",
         "tunnelIdle": "7s", "drain": "7s", "trustedProxies": "10.0.0.0/8", "level": "debug", "format": "text",
         "accessLog": "false", "exporter": "log", "sampler": "always_on", "ratio": "0.5", "serviceName": "other",
         "resourceAttributes": "a=1", "endpoint": "http://c:4318/v1/traces", "headers": "a=1", "queueLimit": "7777",
-        "batchLimit": "7", "interval": "7s", "eventLoops": "7", "rejectedStatuses": "499", "signInsPerAddress": "7",
+        "interval": "7s", "eventLoops": "7", "rejectedStatuses": "499", "signInsPerAddress": "7",
         "url": "https://three", "weight": "7", "tier": "7", "zone": "b", "protocol": "http2",
         "keep": "7s", "policy": "requests", "slowStart": "7s",
         "health.timeout": "1s", "fall": "7", "health.statuses": "204",
         "port": "77", "health.apiToken": "true", "consecutive": "7", "share": "0.7",
-        "eject.statuses": "599", "time": "7s",
-        "inFlight.upstream": "7", "inFlight.target": "7", "inFlight": "7", "attempts": "3", "on": "connect",
+        "inFlight.target": "7", "inFlight": "7", "attempts": "3",
         "retry.statuses": "503", "retry.methods": "PUT", "budget": "0.7", "attemptTimeout": "7s",
         "streamWindow": "1MiB", "requestBuffer": "7",
         "requestBuffers": "7", "minimumRate": "7", "pressureRate": "7", "inFlightPerAddress": "7",

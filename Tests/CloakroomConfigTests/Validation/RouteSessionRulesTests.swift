@@ -116,7 +116,7 @@ struct RouteSessionRulesTests {
     func requiredField() throws {
         let errors = try errors(
             ("inject: [bearer]", "inject: [bearer]\n    onMissingSession: login"),
-            ("session:\n", "csrf: { requireHeader: { name: X-Requested-With, value: a } }\nsession:\n"))
+            ("session:\n", "csrf: { requireHeader: X-Requested-With=a }\nsession:\n"))
         #expect(errors.contains { $0.contains("login conflicts with csrf.requireHeader") }, "\(errors)")
     }
 }

@@ -16,15 +16,14 @@ struct VariableReferenceTests {
             "session.valkey.sentinelPassword"
         ),
         ({ ConfigFixture.good + "tracing: { otlp: { headers: ['x-key=\($0)'] } }\n" }, "tracing.otlp.headers"),
-        ({ call("signIn", $0) }, "upstreams.api.signIn.client.secret"),
-        ({ call("refresh", $0) }, "upstreams.api.refresh.client.secret"),
-        ({ call("revoke", $0) }, "upstreams.api.revoke.client.secret"),
+        ({ call("signIn", $0) }, "upstreams.api.client.secret"),
         ({ identity($0) }, "identities.company.client.secret"),
     ]
 
     /// The configuration with a token call that has a client.
     private static func call(_ name: String, _ secret: String) -> String {
-        let call = "\(name): { path: /token, credentials: oauth, client: { id: gateway, secret: '\(secret)' } }"
+        let call =
+            "client: { id: gateway, secret: '\(secret)' }\n    \(name): { path: /token, credentials: oauth }"
         let signIn = "signIn: { path: /auth }"
         return good(signIn, name == "signIn" ? call : "\(signIn)\n    \(call)")
     }
@@ -132,7 +131,7 @@ struct VariableReferenceTests {
         #expect(lines.count == 2, "\(lines)")
         #expect(
             lines.contains {
-                $0.contains("upstreams.api.\(call).client.secret: must not be a published placeholder")
+                $0.contains("upstreams.api.client.secret: must not be a published placeholder")
                     && $0.contains("that the upstream issued") && !$0.contains("your-secret")
             }, "\(lines)")
         #expect(try ConfigFixture(Self.call(call, "your-secret")).valueErrors() == [])

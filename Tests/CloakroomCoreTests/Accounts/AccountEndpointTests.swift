@@ -10,7 +10,7 @@ struct AccountEndpointTests {
         let ticket = SessionTicket(using: &generator)
         let request = AccountRequest(
             endpoint: .signIn, ticket: ticket, authorization: Secret("Basic canary"), contentType: "application/json",
-            body: Secret("canary"), now: Timestamp(seconds: 0))
+            body: Secret("canary"), now: SessionTime(seconds: 0))
         let response = AccountResponse(
             status: 200, fields: [AccountResponse.Field("Set-Cookie", "__Host-cloakroom=\(ticket.cookieValue)")])
         var dumped = ""

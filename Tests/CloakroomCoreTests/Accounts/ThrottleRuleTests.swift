@@ -123,7 +123,7 @@ struct ThrottleRuleTests {
 
     @Test("An attempt that began a moment earlier on another loop or replica is not delayed by a later one")
     func outOfOrder() {
-        let now = Timestamp(seconds: 1_000)
+        let now = SessionTime(seconds: 1_000)
         for scope in ThrottleKey.Scope.allCases {
             let rule = SignInThrottle.rule(scope)
             var state = rule.recordingAttempt(nil, now: now)
@@ -162,19 +162,19 @@ struct ThrottleRuleTests {
 
     @Test("Failures counted by a replica whose clock is ahead delay the next attempts in full")
     func countedAhead() {
-        let now = Timestamp(seconds: 1_700_000_000)
+        let now = SessionTime(seconds: 1_700_000_000)
         for scope in ThrottleKey.Scope.allCases {
             let rule = SignInThrottle.rule(scope)
             for ahead in [Duration.milliseconds(1), .seconds(5), .seconds(300), .seconds(86_400)] {
                 let state = ThrottleState(
-                    count: rule.limit - 1, since: now + ahead, notBefore: Timestamp(milliseconds: 0))
+                    count: rule.limit - 1, since: now + ahead, notBefore: SessionTime(milliseconds: 0))
                 #expect(rule.wait(state, now: now) == nil)
                 let next = rule.recordingAttempt(state, now: now)
                 #expect(next.count == rule.limit)
                 #expect(next.since == now)
                 // The lifetime is that of a state that began now, and not zero because the window would end too late.
                 let plain = rule.recordingAttempt(
-                    ThrottleState(count: rule.limit - 1, since: now, notBefore: Timestamp(milliseconds: 0)), now: now)
+                    ThrottleState(count: rule.limit - 1, since: now, notBefore: SessionTime(milliseconds: 0)), now: now)
                 #expect(rule.wait(next, now: now) == rule.wait(plain, now: now))
                 #expect((rule.wait(next, now: now) ?? .zero) > .zero)
                 #expect(rule.end(of: next) == rule.end(of: plain))
@@ -184,12 +184,12 @@ struct ThrottleRuleTests {
 
     @Test("Removing an attempt leaves no failures that are counted from a future time")
     func takenBackAhead() throws {
-        let now = Timestamp(seconds: 1_700_000_000)
+        let now = SessionTime(seconds: 1_700_000_000)
         for scope in ThrottleKey.Scope.allCases {
             let rule = SignInThrottle.rule(scope)
-            let state = ThrottleState(count: 3, since: now + .seconds(86_400), notBefore: Timestamp(milliseconds: 0))
+            let state = ThrottleState(count: 3, since: now + .seconds(86_400), notBefore: SessionTime(milliseconds: 0))
             let left = try #require(rule.removingAttempt(state, now: now))
-            #expect(left == ThrottleState(count: 2, since: now, notBefore: Timestamp(milliseconds: 0)))
+            #expect(left == ThrottleState(count: 2, since: now, notBefore: SessionTime(milliseconds: 0)))
             #expect(rule.lifetime(of: left, now: now) <= rule.window)
         }
     }
@@ -212,7 +212,7 @@ struct ThrottleRuleTests {
         #expect(script.wait == .seconds(1))
         // The extreme timestamps do not overflow.
         for end in [Int64.max, .min] {
-            script.now = Timestamp(milliseconds: end)
+            script.now = SessionTime(milliseconds: end)
             #expect(script.fail() == .zero)
         }
     }
@@ -221,7 +221,7 @@ struct ThrottleRuleTests {
     func lifetimes(scope: ThrottleKey.Scope) throws {
         let rule = SignInThrottle.rule(scope)
         var state: ThrottleState?
-        var now = Timestamp(seconds: 1_000_000)
+        var now = SessionTime(seconds: 1_000_000)
         for _ in 0..<500 {
             let next = rule.recordingAttempt(state, now: now)
             let lifetime = rule.lifetime(of: next, now: now)
@@ -233,7 +233,7 @@ struct ThrottleRuleTests {
             now = now + (rule.wait(next, now: now) ?? .milliseconds(10))
         }
         let foreign = ThrottleState(
-            count: .max, since: Timestamp(milliseconds: .max), notBefore: Timestamp(milliseconds: .max))
+            count: .max, since: SessionTime(milliseconds: .max), notBefore: SessionTime(milliseconds: .max))
         #expect(rule.lifetime(of: foreign, now: now) <= rule.window + rule.maxDelay + .seconds(3_600))
         #expect(rule.wait(foreign, now: now) == nil)
         #expect(rule.recordingAttempt(foreign, now: now).count == .max)

@@ -3,10 +3,10 @@ import CloakroomCore
 /// The history of one key under a rule, on a clock that the test controls.
 struct ThrottleScenario {
     let rule: ThrottleRule
-    var now = Timestamp(seconds: 1_700_000_000)
+    var now = SessionTime(seconds: 1_700_000_000)
     private(set) var state: ThrottleState?
     /// When a store may delete the state.
-    private var forgetAt: Timestamp?
+    private var forgetAt: SessionTime?
 
     init(_ scope: ThrottleKey.Scope) {
         rule = SignInThrottle.rule(scope)

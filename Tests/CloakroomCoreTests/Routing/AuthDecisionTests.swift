@@ -10,20 +10,20 @@ struct AuthDecisionTests {
             inject: inject)
     }
 
-    private let now = Timestamp(seconds: 5)
+    private let now = WallTime(seconds: 5)
 
     /// - Parameter accessEnds: When the access token expires; refreshable if it is not `nil`.
     private func session(
-        _ token: String = "secret", accessEnds: Timestamp? = nil, source: SessionSource = .unknown
+        _ token: String = "secret", accessEnds: WallTime? = nil, source: SessionSource = .unknown
     ) -> Session {
         Session(
             key: SessionKey(1, 2, 3, 0),
             user: UserProfile(json: Array("{}".utf8), account: AccountName(email: "a@b.c")),
             tokens: TokenSet(
                 authorization: Secret("Bearer \(token)"), refreshToken: accessEnds.map { _ in Secret("refresh") },
-                accessTokenExpiresAt: accessEnds, obtainedAt: Timestamp(seconds: 0)),
-            source: source, createdAt: Timestamp(seconds: 0), expiresAt: Timestamp(seconds: 9),
-            lastUsedAt: Timestamp(seconds: 0))
+                accessTokenExpiresAt: accessEnds, obtainedAt: WallTime(seconds: 0)),
+            source: source, createdAt: SessionTime(seconds: 0), expiresAt: SessionTime(seconds: 9),
+            lastUsedAt: SessionTime(seconds: 0))
     }
 
     private func permit(_ decision: AuthDecision) throws -> UpstreamPermit {
@@ -91,9 +91,9 @@ struct AuthDecisionTests {
     @Test("A token that expires soon is used during its refresh; an expired token is refreshed first")
     func refresh() throws {
         let route = try route([.bearer], requiresAuthorization: true)
-        let now = Timestamp(seconds: 50)
+        let now = WallTime(seconds: 50)
         // 50 of 55 seconds have passed: in the last fifth, but before its last eighth.
-        let soon = session(accessEnds: Timestamp(seconds: 55))
+        let soon = session(accessEnds: WallTime(seconds: 55))
         guard
             case .forwardAndRefresh(let permit, let session) = AuthDecision.decide(
                 route, at: 0, now: now, session: .active(soon))
@@ -102,7 +102,7 @@ struct AuthDecisionTests {
         #expect(session === soon)
         let over = self.session(accessEnds: now)
         #expect(AuthDecision.decide(route, at: 0, now: now, session: .active(over)) == .refresh(over))
-        let early = self.session(accessEnds: Timestamp(seconds: 600))
+        let early = self.session(accessEnds: WallTime(seconds: 600))
         #expect(
             try self.permit(AuthDecision.decide(route, at: 0, now: now, session: .active(early))).bearerSession
                 === early)
@@ -111,10 +111,10 @@ struct AuthDecisionTests {
     @Test("Rule 37: an expired token is not refreshed within 30 seconds after it was issued")
     func minimumInterval() throws {
         let route = try route([.bearer], requiresAuthorization: true)
-        let over = session(accessEnds: Timestamp(seconds: 1))
+        let over = session(accessEnds: WallTime(seconds: 1))
         #expect(
             try permit(AuthDecision.decide(route, at: 0, now: now, session: .active(over))).bearerSession === over)
-        let later = Timestamp(seconds: 30)
+        let later = WallTime(seconds: 30)
         #expect(AuthDecision.decide(route, at: 0, now: later, session: .active(over)) == .refresh(over))
     }
 
@@ -122,7 +122,7 @@ struct AuthDecisionTests {
         "Rule 34: a session of another source gets no access and no permit, and is ended", arguments: [true, false])
     func otherSource(requiresAuthorization: Bool) throws {
         let (a, b) = (SessionSource(upstream: "a"), SessionSource(upstream: "b"))
-        let accessEnds = [nil, Timestamp(milliseconds: 5_500), now, Timestamp(seconds: 60)]
+        let accessEnds = [nil, WallTime(milliseconds: 5_500), now, WallTime(seconds: 60)]
         for inject in [.bearer, [.apiToken, .bearer], []] as [Injection] {
             let route = try route(inject, requiresAuthorization: requiresAuthorization)
             guard route.usesSession else { continue }
@@ -145,7 +145,7 @@ struct AuthDecisionTests {
 
     @Test("A route that sends no access token ignores token expiry")
     func refreshWithoutBearer() throws {
-        let over = session(accessEnds: Timestamp(seconds: 1))
+        let over = session(accessEnds: WallTime(seconds: 1))
         let decision = AuthDecision.decide(
             try route([.apiToken], requiresAuthorization: true), at: 0, now: now, session: .active(over))
         #expect(try permit(decision).hasSession)
@@ -153,7 +153,7 @@ struct AuthDecisionTests {
 
     @Test("A session that has just been refreshed is used even if its new token has already expired")
     func afterRefresh() throws {
-        let over = session("at once over", accessEnds: Timestamp(seconds: 1))
+        let over = session("at once over", accessEnds: WallTime(seconds: 1))
         let access = try route([.bearer], requiresAuthorization: true).access
         let permit = try permit(AuthDecision.decide(access, at: 3, refreshed: over, now: now))
         #expect(permit.authorization == over.authorization)
@@ -227,7 +227,7 @@ struct AuthDecisionTests {
 extension AuthDecision {
     /// Decides about a request for a route without a configuration.
     fileprivate static func decide(
-        _ route: Route, at routeIndex: Int, now: Timestamp, session lookup: @autoclosure () -> SessionLookup
+        _ route: Route, at routeIndex: Int, now: WallTime, session lookup: @autoclosure () -> SessionLookup
     ) -> AuthDecision {
         decide(route.access, at: routeIndex, now: now, session: lookup())
     }

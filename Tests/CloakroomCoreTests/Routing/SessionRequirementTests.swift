@@ -4,7 +4,7 @@ import Testing
 
 @Suite("What a route requires of a session")
 struct SessionRequirementTests {
-    private static let now = Timestamp(seconds: 1_800_000_000)
+    private static let now = WallTime(seconds: 1_800_000_000)
 
     private func judge(
         _ requirement: SessionRequirement, claims: String = "{}", acr: String? = nil, age: Int64? = nil,

@@ -8,14 +8,14 @@ struct CrashOutputTests {
         let result = await #expect(
             processExitsWith: .failure, observing: [\.standardErrorContent, \.standardOutputContent]
         ) {
-            let start = Timestamp(seconds: 1_000)
+            let start = SessionTime(seconds: 1_000)
             let session = Session(
                 key: SessionKey(1, 2, 3, 4),
                 user: UserProfile(
                     json: Array(#"{"name":"canary-name"}"#.utf8), account: AccountName(email: "canary@example.com")),
                 tokens: TokenSet(
                     authorization: Secret("Bearer canary-access"), refreshToken: Secret("canary-refresh"),
-                    obtainedAt: start),
+                    obtainedAt: start.wallTime),
                 createdAt: start, expiresAt: start, lastUsedAt: start)
             let credentials = try? Credentials(email: "canary@example.com", password: Secret("canary-password"))
             // Simulates the output of a programming error.

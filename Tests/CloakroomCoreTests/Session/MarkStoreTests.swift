@@ -7,19 +7,19 @@ private final class Marks: MarkStore {
     let kept = Mutex<Set<MarkKey>>([])
 
     func setMark(
-        _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
+        _ key: MarkKey, to time: WallTime, lifetime: Duration, now: SessionTime
     ) async throws(SessionStoreError) -> Bool {
         kept.withLock { $0.insert(key).inserted }
     }
 
-    func latestMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {
-        kept.withLock { kept in keys.contains { kept.contains($0) } ? now : nil }
+    func latestMark(_ keys: [MarkKey], now: SessionTime) async throws(SessionStoreError) -> WallTime? {
+        kept.withLock { kept in keys.contains { kept.contains($0) } ? now.wallTime : nil }
     }
 }
 
 @Suite("Timed marks")
 struct MarkStoreTests {
-    private let now = Timestamp(seconds: 1_000)
+    private let now = SessionTime(seconds: 1_000)
     private let keys = (1...3 as ClosedRange<UInt64>).map { KeyedHash(key0: $0, key1: 7) }
     private let parts = [Array("https://id.example.com".utf8), Array("token-1".utf8)]
 
@@ -50,13 +50,13 @@ struct MarkStoreTests {
             let order = Mutex<[MarkKey]>([])
 
             func setMark(
-                _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
+                _ key: MarkKey, to time: WallTime, lifetime: Duration, now: SessionTime
             ) async throws(SessionStoreError) -> Bool {
                 order.withLock { $0.append(key) }
                 return true
             }
 
-            func latestMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? { nil }
+            func latestMark(_ keys: [MarkKey], now: SessionTime) async throws(SessionStoreError) -> WallTime? { nil }
         }
         let orders = try await [[0, 1, 2], [2, 1, 0], [1, 2, 0]].asyncMap { order in
             let hasher = AccountHasher(keys[order[0]], older: order.dropFirst().map { keys[$0] })

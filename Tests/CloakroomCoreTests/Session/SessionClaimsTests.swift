@@ -74,7 +74,7 @@ struct SessionClaimsTests {
     }
 
     private func admit(
-        _ session: Session, _ requirement: SessionRequirement, at now: Timestamp = Fixture.now,
+        _ session: Session, _ requirement: SessionRequirement, at now: WallTime = Fixture.now,
         upstream: Int = Fixture.shop, _ adjust: (inout GatewayConfiguration) -> Void = { _ in }
     ) throws -> (rules: SessionRules, admission: Fixture.Admission) {
         let rules = Fixture.rules(

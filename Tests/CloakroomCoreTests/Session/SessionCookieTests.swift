@@ -105,8 +105,8 @@ struct SessionCookieTests {
 
     @Test("is persistent only where configured and requested, and never outlives its session")
     func persistence() throws {
-        let now = Timestamp(seconds: 1_000)
-        func maxAge(_ persistence: CookieConfiguration.Persistence, isRequested: Bool, end: Timestamp) -> Duration? {
+        let now = SessionTime(seconds: 1_000)
+        func maxAge(_ persistence: CookieConfiguration.Persistence, isRequested: Bool, end: SessionTime) -> Duration? {
             CookieConfiguration(persistence: persistence).maxAge(isRequested: isRequested, sessionEnd: end, now: now)
         }
         let end = now + .seconds(60)
@@ -116,8 +116,8 @@ struct SessionCookieTests {
             #expect(maxAge(.onRequest, isRequested: isRequested, end: end) == (isRequested ? .seconds(60) : nil))
         }
         // A session that has ended removes its cookie.
-        #expect(maxAge(.always, isRequested: true, end: Timestamp(seconds: 999)) == .zero)
-        #expect(maxAge(.always, isRequested: true, end: Timestamp(milliseconds: .max)).map { $0 > .zero } == true)
+        #expect(maxAge(.always, isRequested: true, end: SessionTime(seconds: 999)) == .zero)
+        #expect(maxAge(.always, isRequested: true, end: SessionTime(milliseconds: .max)).map { $0 > .zero } == true)
         let value = cookie.setCookieValue(try ticket(Self.valueB), maxAge: .milliseconds(59_999))
         #expect(value.hasSuffix("; Path=/; HttpOnly; Secure; SameSite=Strict; Max-Age=59"))
     }

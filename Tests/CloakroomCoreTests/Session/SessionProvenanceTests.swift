@@ -7,12 +7,13 @@ import Testing
 
 @Suite("The provenance of a session")
 struct SessionProvenanceTests {
-    private let start = Timestamp(seconds: 1_000)
+    private let start = SessionTime(seconds: 1_000)
 
     private func provenance(subject: String = "canary-subject") -> SessionProvenance {
         SessionProvenance(
             identity: "company", issuer: "https://id.example.com", subject: subject, providerSession: "canary-sid",
-            authenticatedAt: start, acr: "canary-acr", nonceHash: [1, 2, 3], claims: Array(#"{"a":"canary"}"#.utf8),
+            authenticatedAt: start.wallTime, acr: "canary-acr", nonceHash: [1, 2, 3],
+            claims: Array(#"{"a":"canary"}"#.utf8),
             idToken: Secret("canary-token"))
     }
 
@@ -20,7 +21,8 @@ struct SessionProvenanceTests {
         let new = NewSession(
             user: UserProfile(json: [], account: AccountName(email: "jo@example.com")),
             tokens: TokenSet(
-                authorization: Secret("Bearer a"), refreshToken: Secret("r"), obtainedAt: start), provenance: provenance
+                authorization: Secret("Bearer a"), refreshToken: Secret("r"), obtainedAt: start.wallTime),
+            provenance: provenance
         )
         return Session(
             new, key: SessionKey(1, 2, 3, 4), timeouts: SessionTimeouts(idle: .seconds(900), absolute: .seconds(3_600)),
@@ -77,13 +79,14 @@ struct SessionProvenanceTests {
     @Test("ends a session no later than its provider permits, whatever the tokens")
     func endsBy() {
         let timeouts = SessionTimeouts(idle: .seconds(900), absolute: .seconds(3_600))
-        func end(_ endsBy: Int64?, accessEnd: Int64? = nil) -> Timestamp {
+        func end(_ endsBy: Int64?, accessEnd: Int64? = nil) -> SessionTime {
             let tokens = TokenSet(
-                authorization: Secret("Bearer a"), accessTokenExpiresAt: accessEnd.map { start + .seconds($0) },
-                obtainedAt: start)
+                authorization: Secret("Bearer a"),
+                accessTokenExpiresAt: accessEnd.map { start.wallTime + .seconds($0) },
+                obtainedAt: start.wallTime)
             let new = NewSession(
                 user: UserProfile(json: [], account: AccountName(email: "jo@example.com")), tokens: tokens,
-                endsBy: endsBy.map { start + .seconds($0) })
+                endsBy: endsBy.map { start.wallTime + .seconds($0) })
             return timeouts.end(of: new, madeAt: start)
         }
         #expect(end(nil) == start + .seconds(3_600))

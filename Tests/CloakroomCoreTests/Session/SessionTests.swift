@@ -3,7 +3,7 @@ import Testing
 
 @Suite("A session")
 struct SessionTests {
-    private let start = Timestamp(seconds: 1_000)
+    private let start = SessionTime(seconds: 1_000)
 
     private func session() -> Session {
         Session(
@@ -12,7 +12,7 @@ struct SessionTests {
                 json: Array(#"{"email":"canary@example.com"}"#.utf8), account: AccountName(email: "canary@example.com")),
             tokens: TokenSet(
                 authorization: Secret("Bearer canary-access"), refreshToken: Secret("canary-refresh"),
-                accessTokenExpiresAt: start + .seconds(60), obtainedAt: start),
+                accessTokenExpiresAt: start.wallTime + .seconds(60), obtainedAt: start.wallTime),
             client: SessionClientInfo(peer: "192.0.2.1", userAgent: .firefox), createdAt: start,
             expiresAt: start + .seconds(3_600), lastUsedAt: start)
     }
@@ -54,7 +54,7 @@ struct SessionTests {
         #expect(session.user.json == Array(#"{"email":"canary@example.com"}"#.utf8))
         #expect(session.user.account == AccountName(email: "canary@example.com"))
         #expect(session.tokens.refreshToken == Secret("canary-refresh"))
-        #expect(session.tokens.accessTokenExpiresAt == start + .seconds(60))
+        #expect(session.tokens.accessTokenExpiresAt == start.wallTime + .seconds(60))
         #expect(session.client == SessionClientInfo(peer: "192.0.2.1", userAgent: .firefox))
         #expect(session.isRefreshable)
         #expect(session.id == SessionID(1))
@@ -63,7 +63,7 @@ struct SessionTests {
     @Test("that is refreshed has the next version and the new contents")
     func refreshed() {
         let old = session()
-        let tokens = TokenSet(authorization: Secret("Bearer next"), obtainedAt: start + .seconds(9))
+        let tokens = TokenSet(authorization: Secret("Bearer next"), obtainedAt: start.wallTime + .seconds(9))
         let new = old.refreshed(with: SessionUpdate(tokens: tokens))
         #expect(new.version == old.version + 1)
         #expect(new.tokens == tokens)
@@ -86,7 +86,8 @@ struct SessionTests {
             let session = Session(
                 key: SessionKey(1, 2, 3, 4), user: user,
                 tokens: TokenSet(
-                    authorization: Secret("Bearer a"), refreshToken: Secret("canary-refresh"), obtainedAt: start),
+                    authorization: Secret("Bearer a"), refreshToken: Secret("canary-refresh"),
+                    obtainedAt: start.wallTime),
                 client: SessionClientInfo(peer: "192.0.2.1", userAgent: .firefox), createdAt: start,
                 expiresAt: start + .seconds(60), lastUsedAt: start, storeData: data)
             #expect(session.storeData == Array(data.prefix(255)))
@@ -104,7 +105,7 @@ struct SessionTests {
 
 @Suite("The packed fields of a session")
 struct CompactSessionFieldsTests {
-    private let start = Timestamp(seconds: 1_000)
+    private let start = SessionTime(seconds: 1_000)
 
     private func session(
         refreshToken: Secret?, json: [UInt8] = [], account: AccountName = AccountName(email: ""),
@@ -113,7 +114,7 @@ struct CompactSessionFieldsTests {
         Session(
             key: SessionKey(1, 2, 3, 4), user: UserProfile(json: json, account: account),
             tokens: TokenSet(
-                authorization: Secret("Bearer a"), refreshToken: refreshToken, obtainedAt: start),
+                authorization: Secret("Bearer a"), refreshToken: refreshToken, obtainedAt: start.wallTime),
             client: client, createdAt: start, expiresAt: start + .seconds(60), lastUsedAt: start)
     }
 

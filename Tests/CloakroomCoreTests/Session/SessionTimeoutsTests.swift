@@ -4,7 +4,7 @@ import Testing
 @Suite("The timeouts of a session")
 struct SessionTimeoutsTests {
     private let timeouts = SessionTimeouts(idle: .seconds(900), absolute: .seconds(3_600))
-    private let start = Timestamp(seconds: 1_000_000)
+    private let start = SessionTime(seconds: 1_000_000)
 
     private func expiry(lastUsed: Int64, now: Int64) -> SessionExpiry? {
         timeouts.expiry(
@@ -50,9 +50,9 @@ struct SessionTimeoutsTests {
         func tokens(refresh: Bool, accessEnd: Int64?) -> TokenSet {
             TokenSet(
                 authorization: Secret("Bearer a"), refreshToken: refresh ? Secret("r") : nil,
-                accessTokenExpiresAt: accessEnd.map { start + .seconds($0) }, obtainedAt: start)
+                accessTokenExpiresAt: accessEnd.map { start.wallTime + .seconds($0) }, obtainedAt: start.wallTime)
         }
-        func end(_ tokens: TokenSet) -> Timestamp { timeouts.end(ofSessionMadeAt: start, tokens: tokens) }
+        func end(_ tokens: TokenSet) -> SessionTime { timeouts.end(ofSessionMadeAt: start, tokens: tokens) }
         #expect(end(tokens(refresh: false, accessEnd: 60)) == start + .seconds(60))
         #expect(end(tokens(refresh: false, accessEnd: 10_000)) == start + .seconds(3_600))
         #expect(end(tokens(refresh: false, accessEnd: nil)) == start + .seconds(3_600))
@@ -64,14 +64,14 @@ struct SessionTimeoutsTests {
         func tokens(refresh: Bool, accessEnd: Int64) -> TokenSet {
             TokenSet(
                 authorization: Secret("Bearer a"), refreshToken: refresh ? Secret("r") : nil,
-                accessTokenExpiresAt: start + .seconds(accessEnd), obtainedAt: start)
+                accessTokenExpiresAt: start.wallTime + .seconds(accessEnd), obtainedAt: start.wallTime)
         }
         // Created under a configuration with half the lifetime: the longer lifetime applies only to new sessions.
         let session = Session(
             key: SessionKey(1, 2, 3, 4), user: UserProfile(json: [], account: AccountName(email: "jo@example.com")),
             tokens: tokens(refresh: true, accessEnd: 60), createdAt: start, expiresAt: start + .seconds(1_800),
             lastUsedAt: start)
-        func end(_ new: TokenSet?) -> Timestamp {
+        func end(_ new: TokenSet?) -> SessionTime {
             timeouts.end(of: session, refreshedWith: SessionUpdate(tokens: new))
         }
         #expect(end(nil) == start + .seconds(1_800))
@@ -82,13 +82,14 @@ struct SessionTimeoutsTests {
 
     @Test("follow what the provider permits at a refresh, up to the absolute timeout")
     func endOfProvider() {
-        let tokens = TokenSet(authorization: Secret("Bearer a"), refreshToken: Secret("r"), obtainedAt: start)
+        let tokens = TokenSet(authorization: Secret("Bearer a"), refreshToken: Secret("r"), obtainedAt: start.wallTime)
         let session = Session(
             key: SessionKey(1, 2, 3, 4), user: UserProfile(json: [], account: AccountName(email: "jo@example.com")),
             tokens: tokens, createdAt: start, expiresAt: start + .seconds(100), lastUsedAt: start)
-        func end(_ seconds: Int64?) -> Timestamp {
+        func end(_ seconds: Int64?) -> SessionTime {
             timeouts.end(
-                of: session, refreshedWith: SessionUpdate(tokens: tokens, endsBy: seconds.map { start + .seconds($0) }))
+                of: session,
+                refreshedWith: SessionUpdate(tokens: tokens, endsBy: seconds.map { start.wallTime + .seconds($0) }))
         }
         #expect(end(nil) == start + .seconds(100))
         #expect(end(50) == start + .seconds(50))
@@ -130,20 +131,19 @@ struct SessionTimeoutsTests {
     func extremes(isShared: Bool) {
         let timeouts = SessionTimeouts(
             idle: .seconds(Int64.max), absolute: .seconds(Int64.max), isShared: isShared)
-        let last = Timestamp(milliseconds: .max)
-        let first = Timestamp(milliseconds: .min)
+        let last = SessionTime(milliseconds: .max)
+        let first = SessionTime(milliseconds: .min)
         #expect(timeouts.end(ofSessionMadeAt: start).milliseconds == .max)
         #expect(timeouts.expiry(expiresAt: last, lastUsedAt: last, now: first) == nil)
         #expect(!timeouts.isTouchDue(lastUsedAt: last, now: first))
     }
 
-    @Test(
-        "report the reason of each end to the client",
-        arguments: [
-            (.signedOut, .revoked), (.replaced, .revoked), (.expiredIdle, .expiredIdle),
-            (.expiredAbsolute, .expiredAbsolute),
-        ] as [(SessionEndReason, UnauthorizedReason)])
-    func reasons(end: SessionEndReason, told: UnauthorizedReason) {
-        #expect(end.unauthorizedReason == told)
+    @Test("report the reason of each end to the client", arguments: SessionEndReason.allCases)
+    func reasons(end: SessionEndReason) {
+        let reported: [SessionEndReason: UnauthorizedReason] = [
+            .signedOut: .revoked, .replaced: .revoked, .expiredIdle: .expiredIdle, .expiredAbsolute: .expiredAbsolute,
+            .revoked: .revoked, .refreshRejected: .refreshRejected, .sourceRemoved: .revoked, .unreadable: .noSession,
+        ]
+        #expect(reported[end] == end.unauthorizedReason)
     }
 }

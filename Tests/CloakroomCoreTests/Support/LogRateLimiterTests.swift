@@ -75,6 +75,6 @@ struct LogRateLimiterTests {
     func clock() {
         let lines = LogRateLimiter()
         let times = [100, 109, 50, 51, -50, -45, -40] as [Int64]
-        #expect(times.map { lines.allow(at: Timestamp(seconds: $0)) } == [0, nil, 1, nil, 1, nil, 1])
+        #expect(times.map { lines.allow(at: WallTime(seconds: $0)) } == [0, nil, 1, nil, 1, nil, 1])
     }
 }

@@ -2,7 +2,7 @@
 
 /// A configuration with three upstreams and two providers, and sessions of each source.
 enum ProviderFixture {
-    static let now = Timestamp(seconds: 1_800_000_000)
+    static let now = WallTime(seconds: 1_800_000_000)
 
     /// The upstreams, by index.
     static let legacy = 0
@@ -60,7 +60,7 @@ enum ProviderFixture {
         }
     }
 
-    static func admission(of session: Session, by rules: SessionRules, now: Timestamp = now) -> Admission {
+    static func admission(of session: Session, by rules: SessionRules, now: WallTime = now) -> Admission {
         Admission(rules.admit(.active(session), now: now))
     }
 
@@ -75,7 +75,7 @@ enum ProviderFixture {
     ///   - accessEnds: When the access token expires.
     static func session(
         of identity: IdentityConfiguration, _ token: String? = nil, claims: String = #"{"groups":["staff"]}"#,
-        acr: String? = "mfa", age: Int64? = 60, accessEnds: Timestamp? = nil
+        acr: String? = "mfa", age: Int64? = 60, accessEnds: WallTime? = nil
     ) -> Session {
         session(
             token ?? identity.name, source: identity.source,
@@ -91,7 +91,7 @@ enum ProviderFixture {
     }
 
     static func session(
-        _ token: String, source: SessionSource, provenance: SessionProvenance?, accessEnds: Timestamp? = nil
+        _ token: String, source: SessionSource, provenance: SessionProvenance?, accessEnds: WallTime? = nil
     ) -> Session {
         Session(
             key: SessionKey(1, 2, 3, 0),
@@ -99,8 +99,8 @@ enum ProviderFixture {
             tokens: TokenSet(
                 authorization: Secret("Bearer \(token)"), refreshToken: accessEnds.map { _ in Secret("refresh") },
                 accessTokenExpiresAt: accessEnds, obtainedAt: now - .seconds(600)),
-            source: source, provenance: provenance, createdAt: now - .seconds(600), expiresAt: now + .seconds(600),
-            lastUsedAt: now)
+            source: source, provenance: provenance, createdAt: now.sessionTime - .seconds(600),
+            expiresAt: now.sessionTime + .seconds(600), lastUsedAt: now.sessionTime)
     }
 
     /// The permit of a decision that forwards the request.

@@ -3,17 +3,17 @@ import Testing
 
 @Suite("Timestamps")
 struct TimestampTests {
-    private let first = Timestamp(milliseconds: .min)
-    private let last = Timestamp(milliseconds: .max)
+    private let first = WallTime(milliseconds: .min)
+    private let last = WallTime(milliseconds: .max)
 
     @Test("Timestamps and durations are added and subtracted")
     func arithmetic() {
-        let time = Timestamp(seconds: 10)
+        let time = WallTime(seconds: 10)
         #expect(time.milliseconds == 10_000)
-        #expect(time + .milliseconds(1) == Timestamp(milliseconds: 10_001))
-        #expect(time - .seconds(11) == Timestamp(seconds: -1))
-        #expect(time - Timestamp(milliseconds: 9_999) == .milliseconds(1))
-        #expect(Timestamp(seconds: 1) < Timestamp(seconds: 2))
+        #expect(time + .milliseconds(1) == WallTime(milliseconds: 10_001))
+        #expect(time - .seconds(11) == WallTime(seconds: -1))
+        #expect(time - WallTime(milliseconds: 9_999) == .milliseconds(1))
+        #expect(WallTime(seconds: 1) < WallTime(seconds: 2))
     }
 
     @Test("Overflow saturates")
@@ -22,13 +22,13 @@ struct TimestampTests {
         #expect(first - .seconds(1) == first)
         #expect(first + .seconds(-1) == first)
         #expect(last - .seconds(-1) == last)
-        #expect(Timestamp(seconds: 0) + .seconds(Int64.max) == last)
-        #expect(Timestamp(seconds: -1_000) - .seconds(Int64.max) == first)
-        #expect(Timestamp(seconds: .max) == last)
-        #expect(Timestamp(seconds: .min) == first)
+        #expect(WallTime(seconds: 0) + .seconds(Int64.max) == last)
+        #expect(WallTime(seconds: -1_000) - .seconds(Int64.max) == first)
+        #expect(WallTime(seconds: .max) == last)
+        #expect(WallTime(seconds: .min) == first)
         #expect(last - first == .milliseconds(Int64.max))
         #expect(first - last == .milliseconds(Int64.min))
-        #expect(last - Timestamp(milliseconds: -1) > .zero)
+        #expect(last - WallTime(milliseconds: -1) > .zero)
     }
 
     @Test("A wall clock that is centuries ahead or behind is read as the last or first time that is left for sums")

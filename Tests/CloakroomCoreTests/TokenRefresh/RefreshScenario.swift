@@ -8,7 +8,7 @@ struct RefreshScenario {
         pause: .milliseconds(50))
 
     var machine: TokenRefreshStateMachine
-    var now = Timestamp(seconds: 1_000)
+    var now = MonotonicTime(seconds: 1_000)
     /// The last action as text: each action has a short form.
     private(set) var last = "lease"
 
@@ -18,11 +18,11 @@ struct RefreshScenario {
 
     static func tokens(_ name: String) -> TokenSet {
         TokenSet(
-            authorization: Secret("Bearer \(name)"), refreshToken: Secret(name), obtainedAt: Timestamp(seconds: 1_000))
+            authorization: Secret("Bearer \(name)"), refreshToken: Secret(name), obtainedAt: WallTime(seconds: 1_000))
     }
 
     static func session(_ tokens: String, version: UInt64 = 1) -> Session {
-        let start = Timestamp(seconds: 900)
+        let start = SessionTime(seconds: 900)
         return Session(
             key: SessionKey(1, 2, 3, 4),
             user: UserProfile(json: Array("{}".utf8), account: AccountName(email: "a@example.com")),
@@ -64,7 +64,7 @@ struct RefreshScenario {
     mutating func pass(_ duration: Duration) { now = now + duration }
 
     private mutating func events(
-        _ event: (inout TokenRefreshStateMachine, Timestamp) -> TokenRefreshStateMachine.Action
+        _ event: (inout TokenRefreshStateMachine, MonotonicTime) -> TokenRefreshStateMachine.Action
     ) -> String {
         last = Self.text(event(&machine, now))
         return last

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("The schedule of a token refresh")
 struct RefreshScheduleTests {
-    private let start = Timestamp(seconds: 1_000)
+    private let start = WallTime(seconds: 1_000)
 
     private func times(life: Duration?, spread: UInt64 = 0, refreshToken: String? = "r") -> RefreshSchedule {
         RefreshSchedule(
@@ -34,8 +34,8 @@ struct RefreshScheduleTests {
     @Test("is empty without a refresh token or if the expiry of the access token is unknown")
     func never() {
         for times in [times(life: .seconds(10), refreshToken: nil), times(life: nil)] {
-            #expect(times.refreshAfter == Timestamp(milliseconds: .max))
-            #expect(times.urgency(at: Timestamp(seconds: 4_000_000_000)) == .none)
+            #expect(times.refreshAfter == WallTime(milliseconds: .max))
+            #expect(times.urgency(at: WallTime(seconds: 4_000_000_000)) == .none)
         }
     }
 
@@ -53,7 +53,7 @@ struct RefreshScheduleTests {
     @Test("Rule 37: expiry triggers at most one refresh in 30 seconds, for any sequence of lifetimes")
     func refreshRate() {
         var now = start
-        var refreshes: [Timestamp] = []
+        var refreshes: [WallTime] = []
         var obtainedAt = start
         while now < start + .seconds(600) {
             let life = Duration.seconds([0, 1, -5, 7, 20][refreshes.count % 5])
@@ -78,7 +78,8 @@ struct RefreshScheduleTests {
                 tokens: TokenSet(
                     authorization: Secret("Bearer a"), refreshToken: Secret("r"),
                     accessTokenExpiresAt: life.map { start + $0 }, obtainedAt: start),
-                createdAt: start, expiresAt: start + .seconds(9_999), lastUsedAt: start)
+                createdAt: start.sessionTime, expiresAt: start.sessionTime + .seconds(9_999),
+                lastUsedAt: start.sessionTime)
         }
         let short = session(life: .seconds(10))
         #expect(!short.hasAgedAccessToken(at: start + .milliseconds(7_999)))
@@ -102,8 +103,8 @@ struct RefreshScheduleTests {
     func limits() {
         let tokens = TokenSet(
             authorization: Secret("Bearer a"), refreshToken: Secret("r"),
-            accessTokenExpiresAt: Timestamp(milliseconds: .max),
-            obtainedAt: Timestamp(milliseconds: .min))
+            accessTokenExpiresAt: WallTime(milliseconds: .max),
+            obtainedAt: WallTime(milliseconds: .min))
         let times = RefreshSchedule(tokens, spread: .max)
         #expect(times.refreshAfter <= times.refreshRequiredAt)
         #expect(times.urgency(at: start) == .none)

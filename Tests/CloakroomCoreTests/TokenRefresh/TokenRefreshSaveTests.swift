@@ -151,13 +151,14 @@ struct TokenRefreshSaveTests {
     @Test("treats token sets as equal only if both tokens are")
     func sameRefreshToken() {
         let once = TokenSet(
-            authorization: Secret("Bearer other"), refreshToken: Secret("a"), obtainedAt: Timestamp(seconds: 1_000))
+            authorization: Secret("Bearer other"), refreshToken: Secret("a"), obtainedAt: WallTime(seconds: 1_000))
         let session = RefreshScenario.session("a").refreshed(with: SessionUpdate(tokens: once))
         var flight = TokenRefreshStateMachine(
-            RefreshScenario.session("a"), limits: RefreshScenario.limits, now: Timestamp(seconds: 1_000))
-        _ = flight.leased(.acquired(RefreshLease(fence: 1)), now: Timestamp(seconds: 1_000))
+            RefreshScenario.session("a"), limits: RefreshScenario.limits, now: MonotonicTime(seconds: 1_000))
+        _ = flight.leased(.acquired(RefreshLease(fence: 1)), now: MonotonicTime(seconds: 1_000))
         // The upstream returns a new access token and no new refresh token.
-        guard case .finish(.coalesced, _) = flight.sessionRead(.active(session), now: Timestamp(seconds: 1_000)) else {
+        guard case .finish(.coalesced, _) = flight.sessionRead(.active(session), now: MonotonicTime(seconds: 1_000))
+        else {
             Issue.record("a refreshed session was treated as the old one")
             return
         }

@@ -13,7 +13,7 @@ struct AccountEndpointsWithUpstreamTests {
         return AccountRequest(endpoint: .signIn, authorization: Secret("Basic \(pair)"), now: now)
     }
 
-    private var now: Timestamp { Timestamp(seconds: Int64(Date().timeIntervalSince1970)) }
+    private var now: SessionTime { SessionTime(seconds: Int64(Date().timeIntervalSince1970)) }
 
     @Test("Signing in, reading the session and signing out; the tokens are then revoked upstream too")
     func roundTrip() async throws {
@@ -74,7 +74,7 @@ struct AccountEndpointsWithUpstreamTests {
         try await Upstreams.withClient(Upstreams.configuration(port: port), timeout: timeout) { client in
             let endpoints = AccountControllerFixture(upstream: client).endpoints
             var request = signIn()
-            request.now = Upstreams.now
+            request.now = Upstreams.now.sessionTime
             var statuses: [Int] = []
             for _ in 0..<8 { statuses.append(await endpoints.respond(request).status) }
             return statuses

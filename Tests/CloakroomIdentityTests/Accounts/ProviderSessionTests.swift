@@ -12,16 +12,10 @@ struct ProviderSessionTests {
     private static let next = "https://id.example.com/logout?client_id=cloakroom"
     private static let continuation = "https://app.example.com/auth/logout"
 
-    private func signedIn(_ gateway: LoginEndpoints) async throws -> SessionTicket {
-        let browser = LoginBrowser(gateway)
-        _ = try await browser.signIn()
-        return try #require(browser.ticket)
-    }
-
     @Test("Identity rule 19: a sign-out ends the session, then revokes its tokens, then names where it continues")
     func signOut() async throws {
         gateway.provider.endSession(at: Self.next)
-        let ticket = try await signedIn(gateway)
+        let ticket = try await gateway.newSession()
         let response = await gateway.signOut(ticket)
         #expect(response.status == 200)
         #expect(response.json == #"{"next":"\#(Self.continuation)"}"#)
@@ -40,16 +34,16 @@ struct ProviderSessionTests {
     )
     func signOutHere() async throws {
         gateway.client.failRevoke(.unreachable)
-        #expect(await gateway.signOut(try await signedIn(gateway)).status == 204)
+        #expect(await gateway.signOut(try await gateway.newSession()).status == 204)
         gateway.provider.endSession(at: Self.next)
-        #expect(await gateway.signOut(try await signedIn(gateway)).status == 200)
+        #expect(await gateway.signOut(try await gateway.newSession()).status == 200)
         #expect(gateway.store.count == 0)
     }
 
     @Test("Identity rule 19: a sign-out that the store cannot execute does not continue at the provider")
     func storeDown() async throws {
         gateway.provider.endSession(at: Self.next)
-        let ticket = try await signedIn(gateway)
+        let ticket = try await gateway.newSession()
         gateway.store.fail(.end, .unavailable)
         #expect(await gateway.signOut(ticket) == AccountResponse(Problem(.storeUnavailable, retryAfter: 5)))
     }
@@ -57,19 +51,19 @@ struct ProviderSessionTests {
     /// Requests the continuation with the cookies of a response.
     private func continued(
         _ gateway: LoginEndpoints, after response: AccountResponse,
-        metadata: FetchMetadata = LoginEndpoints.navigation, at now: Timestamp = LoginEndpoints.now
+        metadata: FetchMetadata = LoginEndpoints.navigation, at now: WallTime = LoginEndpoints.now
     ) async -> AccountResponse {
         let cookies = response.values(of: "Set-Cookie").map(LoginFixture.received)
         return await gateway.endpoints.respond(
             AccountRequest(
                 endpoint: .logout, loginCookies: cookies.filter { $0.name.contains("-login-") },
-                fetchMetadata: metadata, now: now))
+                fetchMetadata: metadata, now: now.sessionTime))
     }
 
     @Test("A sign-out continues with a navigation: only a redirect has the ID token, and no script can read it")
     func continuation() async throws {
         gateway.provider.endSession(at: Self.next)
-        let response = await gateway.signOut(try await signedIn(gateway))
+        let response = await gateway.signOut(try await gateway.newSession())
         let cookie = try #require(response.values(of: "Set-Cookie").last)
         #expect(cookie.hasPrefix("__Host-cloakroom-login-out="))
         #expect(cookie.hasSuffix("; Path=/; HttpOnly; Secure; SameSite=Lax; Max-Age=60"))
@@ -94,7 +88,7 @@ struct ProviderSessionTests {
     @Test("Without its cookie, or after a minute, a sign-out ends here: no client chooses where it continues")
     func noContinuation() async throws {
         gateway.provider.endSession(at: Self.next)
-        let response = await gateway.signOut(try await signedIn(gateway))
+        let response = await gateway.signOut(try await gateway.newSession())
         #expect(await continued(gateway, after: response, at: LoginEndpoints.now + .seconds(61)).location == "/home")
         #expect(await continued(gateway, after: AccountResponse(status: 200)).location == "/home")
         for value in ["", "https://evil.example/", String(repeating: "A", count: 5_000)] {
@@ -108,7 +102,7 @@ struct ProviderSessionTests {
         let request = AccountRequest(
             endpoint: .logout,
             loginCookies: [ReceivedCookie(name: "__Host-cloakroom-login-out", value: moved.value)],
-            fetchMetadata: LoginEndpoints.navigation, now: LoginEndpoints.now)
+            fetchMetadata: LoginEndpoints.navigation, now: LoginEndpoints.now.sessionTime)
         #expect(await gateway.endpoints.respond(request).location == "/home")
     }
 
@@ -117,7 +111,7 @@ struct ProviderSessionTests {
         gateway.provider.endSession(at: Self.next)
         for token in [nil, String(repeating: "a", count: 3_000)] {
             gateway.provider.state { $0.idToken = token.map { Secret($0) } }
-            let response = await gateway.signOut(try await signedIn(gateway))
+            let response = await gateway.signOut(try await gateway.newSession())
             #expect(response.json == #"{"next":"\#(Self.next)"}"#)
             #expect(response.values(of: "Set-Cookie").count == 1)
         }
@@ -129,7 +123,7 @@ struct ProviderSessionTests {
         gateway.client.response(.success(AccountControllerFixture.signedIn("1")))
         let body = Secret(#"{"email":"jo@example.com","password":"canary-password"}"#)
         let request = AccountRequest(
-            endpoint: .signIn, contentType: "application/json", body: body, now: LoginEndpoints.now)
+            endpoint: .signIn, contentType: "application/json", body: body, now: LoginEndpoints.now.sessionTime)
         let ticket = try #require(await gateway.endpoints.respond(request).ticket)
         let document = try #require(await gateway.whoAmI(ticket).json)
         #expect(document.contains(AccountControllerFixture.userJSON))
@@ -138,12 +132,12 @@ struct ProviderSessionTests {
 
     @Test("A user lists and ends the sessions of the own account, of all identities with its issuer and of no other")
     func lists() async throws {
-        let tickets = [try await signedIn(gateway), try await signedIn(gateway)]
+        let tickets = [try await gateway.newSession(), try await gateway.newSession()]
         gateway.provider.state { $0.subject = "al" }
-        let other = try await signedIn(gateway)
+        let other = try await gateway.newSession()
         func call(_ endpoint: AccountEndpoint) async -> AccountResponse {
             await gateway.endpoints.respond(
-                AccountRequest(endpoint: endpoint, ticket: tickets[0], now: LoginEndpoints.now))
+                AccountRequest(endpoint: endpoint, ticket: tickets[0], now: LoginEndpoints.now.sessionTime))
         }
         #expect(await call(.listSessions).json?.ranges(of: #""id":"#).count == 2)
         #expect(await call(.endOtherSessions).json == #"{"ended":1}"#)
@@ -161,7 +155,7 @@ struct ProviderSessionTests {
             user: UserProfile(json: Array("{}".utf8), account: stated.account),
             tokens: TokenSet(authorization: Secret("Bearer a"), obtainedAt: LoginEndpoints.now),
             source: SessionSource(identity: "company", issuer: "https://old.example.com"), provenance: stated)
-        let ticket = try await gateway.store.create(new, now: LoginEndpoints.now).0
+        let ticket = try await gateway.store.create(new, now: LoginEndpoints.now.sessionTime).0
         #expect(await gateway.whoAmI(ticket).problem?.reason == .revoked)
         #expect(gateway.journal.all.last == "end source_gone")
     }

@@ -51,7 +51,7 @@ struct SessionSourceTests {
             obtainedAt: subject.time.now - .seconds(60))
         let user = UserProfile(json: Array("{}".utf8), account: AccountName(email: "a@b.c"))
         let (ticket, session) = try await subject.store.create(
-            NewSession(user: user, tokens: tokens, source: other), now: subject.time.now)
+            NewSession(user: user, tokens: tokens, source: other), now: subject.time.sessionTime)
         for cause in [RefreshTrigger.expired, .rejected] {
             #expect(await subject.refresh(session, ticket, cause: cause).endReason == .revoked)
         }

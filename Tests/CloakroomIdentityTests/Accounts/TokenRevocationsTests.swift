@@ -47,13 +47,13 @@ struct TokenRevocationsTests {
         }
 
         func signIn(
-            _ credentials: Credentials, traceparent: String?, now: Timestamp
+            _ credentials: Credentials, traceparent: String?, now: WallTime
         ) async throws(TokenClientError) -> SignInResult {
             throw TokenClientError(.unreachable, in: .signIn)
         }
 
         func refresh(
-            _ session: Session, traceparent: String?, now: Timestamp
+            _ session: Session, traceparent: String?, now: WallTime
         ) async throws(TokenClientError) -> SessionUpdate {
             throw TokenClientError(.unreachable, in: .refresh)
         }

@@ -27,7 +27,7 @@ struct TokenEndpointTests {
     }
 
     private static func useLogin(_ configuration: inout UpstreamConfiguration) {
-        let success = Configuration.SuccessRule(statuses: [200], member: .init(path: "ok"))
+        let success = Configuration.SuccessMember(path: "ok")
         configuration.signIn = Configuration(
             path: "/login", credentials: .form, members: .init(name: "username", password: "secret"),
             fixedMembers: [.init(name: "realm", value: "main")], accessToken: "session.key",
@@ -43,7 +43,7 @@ struct TokenEndpointTests {
         try Credentials(name: "jo", kind: .text, password: Secret(password))
     }
 
-    private var now: Timestamp { Timestamp(seconds: Int64(Date().timeIntervalSince1970)) }
+    private var now: WallTime { WallTime(seconds: Int64(Date().timeIntervalSince1970)) }
 
     @Test(
         "signs in, refreshes and revokes at a token endpoint with either client authentication",

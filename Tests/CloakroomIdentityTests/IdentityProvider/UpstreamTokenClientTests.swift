@@ -6,7 +6,7 @@ import Testing
 
 @Suite("The token client with the real mock API", .timeLimit(.minutes(3)))
 struct UpstreamTokenClientTests {
-    private var now: Timestamp { Timestamp(seconds: Int64(Date().timeIntervalSince1970)) }
+    private var now: WallTime { WallTime(seconds: Int64(Date().timeIntervalSince1970)) }
 
     @Test("exchanges credentials for tokens and fetches the user")
     func signIn() async throws {

@@ -64,7 +64,8 @@ struct UserIDTests {
                 let session = Session(
                     key: SessionKey(1, 2, 3, 4),
                     user: UserProfile(json: Array(document.utf8), account: account, name: name), tokens: tokens,
-                    createdAt: Upstreams.now, expiresAt: Upstreams.now + .seconds(60), lastUsedAt: Upstreams.now)
+                    createdAt: Upstreams.now.sessionTime, expiresAt: Upstreams.now.sessionTime + .seconds(60),
+                    lastUsedAt: Upstreams.now.sessionTime)
                 try await Upstreams.withClient(configuration) { client in
                     do throws(TokenClientError) {
                         let update = try await client.updatedUser(of: session, replacing: tokens, traceparent: nil)

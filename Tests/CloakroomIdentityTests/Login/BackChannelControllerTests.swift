@@ -11,15 +11,13 @@ struct BackChannelControllerTests {
 
     /// Signs a user in at the provider, in a browser of its own.
     private func newSession(
-        subject: String = "jo", sid: String? = "sid-1", at now: Timestamp = LoginFixture.now
+        subject: String = "jo", sid: String? = "sid-1", at now: WallTime = LoginFixture.now
     ) async throws -> SessionTicket {
         gateway.provider.state {
             $0.subject = subject
             $0.providerSession = sid
         }
-        let browser = LoginBrowser(gateway)
-        _ = try await browser.signIn(at: now)
-        return try #require(browser.ticket)
+        return try await gateway.newSession(at: now)
     }
 
     private func isActive(_ tickets: [SessionTicket]) async -> [Bool] {
@@ -105,7 +103,7 @@ struct BackChannelControllerTests {
         // The wall clock was set back by a minute after the session was created.
         let request = AccountRequest(
             endpoint: .backChannel, contentType: "application/x-www-form-urlencoded", body: Secret("logout_token=a"),
-            now: LoginFixture.now + .seconds(62), wallTime: LoginFixture.now + .seconds(2))
+            now: LoginFixture.now.sessionTime + .seconds(62), wallTime: LoginFixture.now + .seconds(2))
         #expect(await gateway.endpoints.respond(request).status == 200)
         #expect(await isActive([ticket]) == [false])
     }
@@ -204,13 +202,6 @@ struct BackChannelControllerTests {
         #expect(await isActive([ticket]) == [true])
     }
 
-    @Test("If the configuration disables it, there is no such endpoint")
-    func disabled() async throws {
-        let gateway = try LoginEndpoints(backChannel: false)
-        #expect(await gateway.postLogout().problem?.status == 404)
-        #expect(gateway.provider.tokens.isEmpty)
-    }
-
     @Test("Several providers have an endpoint each, and a token is verified by its own only")
     func severalProviders() async throws {
         let gateway = try LoginEndpoints(hasPartner: true)
@@ -235,13 +226,10 @@ struct LogoutDuringLoginTests {
             (.session(id: "sid-1", subject: "jo"), nil), (.subject("jo"), nil),
         ]
 
-    private let gateway: LoginEndpoints
     private let browser: LoginBrowser
+    private var gateway: LoginEndpoints { browser.gateway }
 
-    init() throws {
-        gateway = try LoginEndpoints()
-        browser = LoginBrowser(gateway)
-    }
+    init() throws { browser = LoginBrowser(try LoginEndpoints()) }
 
     @Test(
         "Identity rule 21: wins: before the callback, while the code is exchanged, and after the session was created",

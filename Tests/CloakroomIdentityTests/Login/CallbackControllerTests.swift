@@ -5,13 +5,10 @@ import Testing
 
 @Suite("GET of callback below the accounts prefix")
 struct CallbackControllerTests {
-    private let gateway: LoginEndpoints
     private let browser: LoginBrowser
+    private var gateway: LoginEndpoints { browser.gateway }
 
-    init() throws {
-        gateway = try LoginEndpoints()
-        browser = LoginBrowser(gateway)
-    }
+    init() throws { browser = LoginBrowser(try LoginEndpoints()) }
 
     private static let tokens = ["canary-code", "canary-access", "canary-refresh", "canary-id-token"]
 
@@ -184,7 +181,7 @@ struct CallbackControllerTests {
             await gateway.endpoints.respond(
                 AccountRequest(
                     endpoint: .callback, query: query, loginCookies: cookies, fetchMetadata: LoginEndpoints.navigation,
-                    now: LoginFixture.now))
+                    now: LoginFixture.now.sessionTime))
         }
         for cookies in [[], [foreign], [forged], [foreign, forged], Array(repeating: forged, count: 64)] {
             let response = await callback(cookies)
@@ -334,7 +331,7 @@ struct CallbackControllerTests {
                 AccountRequest(
                     endpoint: .callback, query: Array(query.utf8),
                     loginCookies: hasCookie ? [ReceivedCookie(name: cookie.name, value: value)] : [],
-                    fetchMetadata: LoginEndpoints.navigation, now: LoginFixture.now))
+                    fetchMetadata: LoginEndpoints.navigation, now: LoginFixture.now.sessionTime))
             #expect(response.status == 400)
             #expect(response.location == nil)
         }

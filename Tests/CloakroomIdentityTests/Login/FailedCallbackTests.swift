@@ -5,13 +5,10 @@ import Testing
 
 @Suite("A callback that creates no session")
 struct FailedCallbackTests {
-    private let gateway: LoginEndpoints
     private let browser: LoginBrowser
+    private var gateway: LoginEndpoints { browser.gateway }
 
-    init() throws {
-        gateway = try LoginEndpoints()
-        browser = LoginBrowser(gateway)
-    }
+    init() throws { browser = LoginBrowser(try LoginEndpoints()) }
 
     @Test(
         "Identity rule 10: errors of the provider have a page each, which contains nothing of the provider",
@@ -195,7 +192,7 @@ struct FailedCallbackTests {
             let body = Secret(#"{"email":"jo\#(name)@example.com","password":"canary-password"}"#)
             return await gateway.endpoints.respond(
                 AccountRequest(
-                    endpoint: .signIn, contentType: "application/json", body: body, now: LoginFixture.now,
+                    endpoint: .signIn, contentType: "application/json", body: body, now: LoginFixture.now.sessionTime,
                     origin: AuditContext(peer: browser.peer))
             ).problem?.status ?? 0
         }

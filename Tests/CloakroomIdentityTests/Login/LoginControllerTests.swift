@@ -5,13 +5,10 @@ import Testing
 
 @Suite("GET of login below the accounts prefix")
 struct LoginControllerTests {
-    private let gateway: LoginEndpoints
     private let browser: LoginBrowser
+    private var gateway: LoginEndpoints { browser.gateway }
 
-    init() throws {
-        gateway = try LoginEndpoints()
-        browser = LoginBrowser(gateway)
-    }
+    init() throws { browser = LoginBrowser(try LoginEndpoints()) }
 
     @Test("redirects to the default provider with a login cookie, and records that")
     func begins() async throws {
@@ -185,7 +182,7 @@ struct LoginControllerTests {
         let browser = LoginBrowser(gateway)
         _ = try await browser.signIn()
         let ticket = try #require(browser.ticket)
-        let session = try #require(gateway.store.active(ticket, now: LoginFixture.now))
+        let session = try #require(gateway.store.active(ticket, now: LoginFixture.now.sessionTime))
         _ = await browser.login("persistent=1")
         let login = try #require(LoginFixture.pending(browser.loginCookies))
         #expect(login.replaces == session.key)
@@ -233,7 +230,7 @@ struct LoginControllerTests {
     func foreignStepUpOfPassword() async throws {
         let signedIn = AccountControllerFixture.signedIn("1")
         let (ticket, _) = try await gateway.store.create(
-            NewSession(user: signedIn.user, tokens: signedIn.tokens), now: LoginFixture.now)
+            NewSession(user: signedIn.user, tokens: signedIn.tokens), now: LoginFixture.now.sessionTime)
         browser.set(ReceivedCookie(name: "__Host-cloakroom", value: Array(ticket.cookieValue.utf8)))
         let link = "for=invoice&returnTo=%2Fepisodes"
         #expect(await browser.login(link, metadata: Self.navigation(from: "cross-site")).location == "/episodes")
@@ -357,7 +354,7 @@ struct LoginControllerTests {
         let subject = AccountControllerFixture()
         for endpoint in [AccountEndpoint.login, .callback, .logout, .backChannel] {
             let request = AccountRequest(
-                endpoint: endpoint, fetchMetadata: LoginEndpoints.navigation, now: LoginEndpoints.now)
+                endpoint: endpoint, fetchMetadata: LoginEndpoints.navigation, now: LoginEndpoints.now.sessionTime)
             #expect(await subject.endpoints.respond(request).problem?.status == 404)
         }
     }

@@ -7,7 +7,7 @@ import Testing
 struct LoginCookiesTests {
     private let cookies = LoginFixture.cookies()
 
-    private func cookie(_ seed: UInt64, at time: Timestamp = LoginFixture.now) throws -> ReceivedCookie {
+    private func cookie(_ seed: UInt64, at time: WallTime = LoginFixture.now) throws -> ReceivedCookie {
         LoginFixture.received(
             try #require(cookies.setCookieValue(LoginFixture.login(LoginFixture.secrets(seed), startedAt: time))))
     }

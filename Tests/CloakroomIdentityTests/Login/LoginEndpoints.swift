@@ -27,7 +27,7 @@ struct LoginEndpoints {
     ///   - hasClients: Whether the sources of sessions have a client.
     ///   - store: That of another replica; `nil` creates one.
     init(
-        sameSite: CookieConfiguration.SameSite = .lax, hasPartner: Bool = false, backChannel: Bool = true,
+        sameSite: CookieConfiguration.SameSite = .lax, hasPartner: Bool = false,
         login: LoginConfiguration = LoginConfiguration(returnTo: "/home"), isThrottled: Bool = true,
         persistence: CookieConfiguration.Persistence = .never, messages: [ProblemCode: String] = [:],
         routes: [Route]? = nil, hasClients: Bool = true, store: ScriptedStore? = nil,
@@ -36,7 +36,7 @@ struct LoginEndpoints {
     ) throws {
         self.store = store ?? ScriptedStore(journal)
         client = ScriptedClient(journal, signIn: .failure(TokenClientError(.rejected, in: .signIn)))
-        provider = ScriptedProvider(backChannel: backChannel)
+        provider = ScriptedProvider()
         partner = ScriptedProvider("partner", issuer: "https://id.partner.example")
         let providers = hasPartner ? [provider, partner] : [provider]
         let cookie = CookieConfiguration(sameSite: sameSite, persistence: persistence)
@@ -72,24 +72,31 @@ struct LoginEndpoints {
         return routes
     }
 
+    /// Signs the user of the provider in, in a browser of its own.
+    func newSession(at now: WallTime = now) async throws -> SessionTicket {
+        let browser = LoginBrowser(self)
+        _ = try await browser.signIn(at: now)
+        return try #require(browser.ticket)
+    }
+
     /// Posts a logout token to the back-channel endpoint.
     func postLogout(
         _ body: String = "logout_token=a.b.c", name: String? = nil,
         contentType: String? = "application/x-www-form-urlencoded", ticket: SessionTicket? = nil,
-        at now: Timestamp = now
+        at now: WallTime = now
     ) async -> AccountResponse {
         await endpoints.respond(
             AccountRequest(
                 endpoint: .backChannel, name: name, ticket: ticket, contentType: contentType, body: Secret(body),
-                now: now, origin: AuditContext(peer: "198.51.100.1")))
+                now: now.sessionTime, origin: AuditContext(peer: "198.51.100.1")))
     }
 
-    func whoAmI(_ ticket: SessionTicket?, at now: Timestamp = now) async -> AccountResponse {
-        await endpoints.respond(AccountRequest(endpoint: .currentSession, ticket: ticket, now: now))
+    func whoAmI(_ ticket: SessionTicket?, at now: WallTime = now) async -> AccountResponse {
+        await endpoints.respond(AccountRequest(endpoint: .currentSession, ticket: ticket, now: now.sessionTime))
     }
 
     func signOut(_ ticket: SessionTicket?) async -> AccountResponse {
-        await endpoints.respond(AccountRequest(endpoint: .signOut, ticket: ticket, now: Self.now))
+        await endpoints.respond(AccountRequest(endpoint: .signOut, ticket: ticket, now: Self.now.sessionTime))
     }
 
     /// The last login event: outcome and reason.
@@ -135,7 +142,7 @@ final class LoginBrowser: Sendable {
     ///   site.
     func login(
         _ query: String = "", sendsTicket: Bool = true, metadata: FetchMetadata = LoginEndpoints.navigation,
-        at now: Timestamp = LoginFixture.now
+        at now: WallTime = LoginFixture.now
     ) async -> AccountResponse {
         await send(.login, query, ticket: sendsTicket ? ticket : nil, metadata, now)
     }
@@ -146,13 +153,13 @@ final class LoginBrowser: Sendable {
     ///   - sendsTicket: Whether the session cookie comes along: a `Strict` one does not.
     func callback(
         _ query: String, name: String? = nil, sendsTicket: Bool = true,
-        metadata: FetchMetadata = LoginEndpoints.navigation, at now: Timestamp = LoginFixture.now
+        metadata: FetchMetadata = LoginEndpoints.navigation, at now: WallTime = LoginFixture.now
     ) async -> AccountResponse {
         await send(.callback, query, name: name, ticket: sendsTicket ? ticket : nil, metadata, now)
     }
 
     /// Begins a login and returns with a code.
-    func signIn(_ query: String = "", sendsTicket: Bool = true, at now: Timestamp = LoginFixture.now)
+    func signIn(_ query: String = "", sendsTicket: Bool = true, at now: WallTime = LoginFixture.now)
         async throws
         -> AccountResponse
     {
@@ -176,12 +183,12 @@ final class LoginBrowser: Sendable {
 
     private func send(
         _ endpoint: AccountEndpoint, _ query: String, name: String? = nil, ticket: SessionTicket?,
-        _ metadata: FetchMetadata, _ now: Timestamp
+        _ metadata: FetchMetadata, _ now: WallTime
     ) async -> AccountResponse {
         let response = await gateway.endpoints.respond(
             AccountRequest(
                 endpoint: endpoint, name: name, query: Array(query.utf8), loginCookies: loginCookies,
-                fetchMetadata: metadata, ticket: ticket, now: now, origin: AuditContext(peer: peer)))
+                fetchMetadata: metadata, ticket: ticket, now: now.sessionTime, origin: AuditContext(peer: peer)))
         receive(response)
         return response
     }

@@ -3,7 +3,7 @@
 
 /// What the tests of the login have in common.
 enum LoginFixture {
-    static let now = Timestamp(seconds: 1_800_000_000)
+    static let now = WallTime(seconds: 1_800_000_000)
     static let issuer = "https://id.example.com"
 
     static func secrets(_ seed: UInt64) -> LoginSecrets {
@@ -11,7 +11,7 @@ enum LoginFixture {
         return LoginSecrets(using: &generator)
     }
 
-    static func login(_ secrets: LoginSecrets, startedAt: Timestamp = now) -> PendingLogin {
+    static func login(_ secrets: LoginSecrets, startedAt: WallTime = now) -> PendingLogin {
         PendingLogin(
             secrets, identity: "company", issuer: issuer, returnTarget: "/episodes?page=2", startedAt: startedAt)
     }

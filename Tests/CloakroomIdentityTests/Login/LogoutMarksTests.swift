@@ -9,8 +9,8 @@ struct LogoutMarksTests {
 
     private func logout(_ target: LogoutToken.Target, at second: Int64) -> LogoutToken {
         LogoutToken(
-            target: target, issuer: LoginFixture.issuer, id: "jti", issuedAt: Timestamp(seconds: second),
-            replayableUntil: Timestamp(seconds: second + 120))
+            target: target, issuer: LoginFixture.issuer, id: "jti", issuedAt: WallTime(seconds: second),
+            replayableUntil: WallTime(seconds: second + 120))
     }
 
     private func stated(subject: String = "jo", sid: String? = nil, issuer: String = LoginFixture.issuer)
@@ -29,8 +29,8 @@ struct LogoutMarksTests {
             (10_400, 30, 10_400), (60_000, 30, 30_999),
         ] as [(Int64, Int64, Int64)] {
             let time = LogoutMarks.end(
-                of: token, receivedAt: Timestamp(milliseconds: 1_800_000_000_000 + received), skew: .seconds(skew))
-            #expect(time == Timestamp(milliseconds: 1_800_000_000_000 + end))
+                of: token, receivedAt: WallTime(milliseconds: 1_800_000_000_000 + received), skew: .seconds(skew))
+            #expect(time == WallTime(milliseconds: 1_800_000_000_000 + end))
         }
     }
 

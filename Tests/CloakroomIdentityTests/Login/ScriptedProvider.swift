@@ -11,7 +11,7 @@ final class ScriptedProvider: LoginProvider {
         var login: PendingLogin
         var redirectURI: String
         var needsAuthenticationTime: Bool
-        var now: Timestamp
+        var now: WallTime
     }
 
     private struct State {
@@ -23,7 +23,7 @@ final class ScriptedProvider: LoginProvider {
         var isReady = true
         var redeemError: TokenClientError?
         var stated: SessionProvenance
-        var endsBy: Timestamp?
+        var endsBy: WallTime?
         var onRedeem: (@Sendable () async -> Void)?
         var logout: Result<LogoutToken, TokenClientError> = .failure(TokenClientError(.unreachable, in: .keys))
         var announcesIssuer = false
@@ -33,12 +33,11 @@ final class ScriptedProvider: LoginProvider {
     let configuration: IdentityConfiguration
     private let state: Mutex<State>
 
-    init(_ name: String = "company", issuer: String = LoginFixture.issuer, backChannel: Bool = true) {
+    init(_ name: String = "company", issuer: String = LoginFixture.issuer) {
         configuration = IdentityConfiguration(
             name: name, issuer: issuer,
             client: IdentityClientConfiguration(
-                id: "cloakroom", authentication: .basic(Secret("canary-client-secret"))),
-            backChannel: IdentityConfiguration.BackChannel(isEnabled: backChannel))
+                id: "cloakroom", authentication: .basic(Secret("canary-client-secret"))))
         state = Mutex(
             State(
                 stated: SessionProvenance(
@@ -62,16 +61,16 @@ final class ScriptedProvider: LoginProvider {
     func becomeReady(_ isReady: Bool) { state.withLock { $0.isReady = isReady } }
     func failRedeem(_ error: TokenClientError?) { state.withLock { $0.redeemError = error } }
     func onRedeem(_ body: (@Sendable () async -> Void)?) { state.withLock { $0.onRedeem = body } }
-    func end(by time: Timestamp?) { state.withLock { $0.endsBy = time } }
+    func end(by time: WallTime?) { state.withLock { $0.endsBy = time } }
     func announceIssuer() { state.withLock { $0.announcesIssuer = true } }
     func endSession(at url: String?) { state.withLock { $0.endSessionURL = url } }
     func state(_ change: (inout SessionProvenance) -> Void) { state.withLock { change(&$0.stated) } }
     func logout(_ result: Result<LogoutToken, TokenClientError>) { state.withLock { $0.logout = result } }
 
     /// Accepts every logout token as one about the given sessions.
-    func logout(_ target: LogoutToken.Target, id: String = "jti-1", at time: Timestamp = LoginFixture.now) {
+    func logout(_ target: LogoutToken.Target, id: String = "jti-1", at time: WallTime = LoginFixture.now) {
         // `iat` has whole seconds.
-        let issuedAt = Timestamp(seconds: time.milliseconds / 1_000)
+        let issuedAt = WallTime(seconds: time.milliseconds / 1_000)
         logout(
             .success(
                 LogoutToken(
@@ -102,7 +101,7 @@ final class ScriptedProvider: LoginProvider {
 
     func redeem(
         code: Secret, login: PendingLogin, redirectURI: String, needsAuthenticationTime: Bool, traceparent: String?,
-        now: Timestamp
+        now: WallTime
     ) async throws(TokenClientError) -> ProviderSignIn {
         let (error, stated, endsBy, onRedeem, number) = state.withLock { state in
             state.redemptions.append(
@@ -120,7 +119,7 @@ final class ScriptedProvider: LoginProvider {
             provenance: stated, user: UserProfile(json: Array("{}".utf8), account: stated.account), endsBy: endsBy)
     }
 
-    func verifyLogoutToken(_ token: [UInt8], now: Timestamp) async throws(TokenClientError) -> LogoutToken {
+    func verifyLogoutToken(_ token: [UInt8], now: WallTime) async throws(TokenClientError) -> LogoutToken {
         try state.withLock { state in
             state.tokens.append(token)
             return state.logout

@@ -36,7 +36,7 @@ struct CodeRedemptionTests {
             #expect(provenance.issuer == fixture.issuer)
             #expect(provenance.subject == "jo")
             #expect(provenance.providerSession == "s-1")
-            #expect(provenance.authenticatedAt == Timestamp(milliseconds: 1_799_999_990_500))
+            #expect(provenance.authenticatedAt == WallTime(milliseconds: 1_799_999_990_500))
             #expect(provenance.acr == "mfa")
             #expect(provenance.nonceHash == IDTokenRules.hash(Array(fixture.login.nonceText.utf8)))
             #expect(

@@ -38,10 +38,10 @@ struct IDTokenRulesTests {
 
     private let rules = IDTokenRules(Self.provider)
     /// Ten seconds after the start of the sign-in.
-    private let now = Timestamp(seconds: Self.start + 10)
+    private let now = WallTime(seconds: Self.start + 10)
 
     private func signIn(
-        startedAt: Timestamp = Timestamp(seconds: Self.start), requiresAuthenticationTime: Bool = false
+        startedAt: WallTime = WallTime(seconds: Self.start), requiresAuthenticationTime: Bool = false
     ) -> IDTokenRules.SignIn {
         IDTokenRules.SignIn(
             nonce: Secret("n-1"), startedAt: startedAt,
@@ -59,9 +59,9 @@ struct IDTokenRulesTests {
         #expect(token.issuer == "https://id.example.com")
         #expect(token.subject == "jo")
         #expect(token.sessionID == "s-1")
-        #expect(token.authenticatedAt == Timestamp(milliseconds: 1_800_000_005_250))
+        #expect(token.authenticatedAt == WallTime(milliseconds: 1_800_000_005_250))
         #expect(token.contextClass == "mfa")
-        #expect(token.expiresAt == Timestamp(seconds: Self.start + 310))
+        #expect(token.expiresAt == WallTime(seconds: Self.start + 310))
         #expect(token.nonceHash == IDTokenRules.hash(Array("n-1".utf8)))
         #expect(token.claims["acr"] == .string("mfa"))
     }
@@ -117,7 +117,7 @@ struct IDTokenRulesTests {
         let rules = IDTokenRules(
             ProviderIdentity(issuer: "https://id.example.com", clientID: "cloakroom", clockSkew: .zero))
         func result(_ second: Int64, startedAt milliseconds: Int64) -> TokenRejection? {
-            let start = Timestamp(milliseconds: milliseconds)
+            let start = WallTime(milliseconds: milliseconds)
             let claims = Self.valid.with("iat", "\(second)").with("auth_time", nil)
             return rejection(
                 try rules.check(try claims.token(), of: signIn(startedAt: start), now: start + .milliseconds(1)))
@@ -193,7 +193,7 @@ struct IDTokenRulesTests {
     // MARK: - Refresh
 
     private func refreshed(
-        _ claims: ScriptedClaims, subject: String = "jo", at time: Timestamp? = nil,
+        _ claims: ScriptedClaims, subject: String = "jo", at time: WallTime? = nil,
         nonceHash: [UInt8]? = IDTokenRules.hash(Array("n-1".utf8))
     ) throws -> IDToken {
         try rules.check(
@@ -213,7 +213,7 @@ struct IDTokenRulesTests {
 
     @Test("Identity rule 17: a refresh has the same issuer, audience, nonce and auth_time")
     func refreshBelongsToTheSession() {
-        let time = Timestamp(seconds: Self.start)
+        let time = WallTime(seconds: Self.start)
         #expect(rejection(try refreshed(Self.valid.with("iss", #""https://other.example""#))) == .wrongIssuer)
         #expect(rejection(try refreshed(Self.valid.with("aud", #""other""#))) == .wrongAudience)
         #expect(rejection(try refreshed(Self.valid.with("nonce", nil))) == nil)

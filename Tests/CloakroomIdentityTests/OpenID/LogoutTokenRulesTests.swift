@@ -14,8 +14,8 @@ struct LogoutTokenRulesTests {
         ("jti", #""t-1""#), ("events", event), ("sid", #""s-1""#), ("sub", #""jo""#),
     ])
 
-    private let rules = LogoutTokenRules(Self.provider, maximumAge: .seconds(120))
-    private let now = Timestamp(seconds: 1_800_000_010)
+    private let rules = LogoutTokenRules(Self.provider)
+    private let now = WallTime(seconds: 1_800_000_010)
 
     private func check(_ claims: ScriptedClaims, _ type: TokenType = .logout) throws -> LogoutToken {
         try rules.check(try claims.token(type), now: now)
@@ -27,7 +27,7 @@ struct LogoutTokenRulesTests {
         #expect(token.target == .session(id: "s-1", subject: "jo"))
         #expect(token.id == "t-1")
         #expect(token.issuer == "https://id.example.com")
-        #expect(token.issuedAt == Timestamp(seconds: 1_800_000_000))
+        #expect(token.issuedAt == WallTime(seconds: 1_800_000_000))
         #expect(try check(Self.valid.with("sub", nil)).target == .session(id: "s-1", subject: nil))
         #expect(try check(Self.valid.with("sid", nil)).target == .subject("jo"))
     }

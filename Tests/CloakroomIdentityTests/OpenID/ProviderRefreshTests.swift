@@ -150,7 +150,7 @@ struct ProviderRefreshTests {
             fixture.issue([("id_token", token)])
             let session = fixture.session {
                 $0.acr = "mfa"
-                $0.authenticatedAt = Timestamp(seconds: 1_799_999_990)
+                $0.authenticatedAt = WallTime(seconds: 1_799_999_990)
                 $0.providerSession = "s-1"
             }
             let updated = try #require(try await fixture.refresh(session).provenance)
@@ -195,7 +195,7 @@ struct ProviderRefreshTests {
     func otherIDToken(name: String, value: String, rejection: TokenRejection) async throws {
         try await ProviderFixture.run { fixture in
             let token = try fixture.idToken([(name, value)])
-            let session = fixture.session { $0.authenticatedAt = Timestamp(seconds: 1_799_999_990) }
+            let session = fixture.session { $0.authenticatedAt = WallTime(seconds: 1_799_999_990) }
             #expect(
                 await fixture.refreshError(of: ProviderFixture.tokens([("id_token", token)]), session)
                     == TokenClientError(.invalidResponse, in: .refresh))

@@ -14,7 +14,7 @@ struct SignInRequestParserTests {
         try SignInRequestParser.read(
             AccountRequest(
                 endpoint: .signIn, authorization: authorization.map { Secret($0) }, contentType: type,
-                body: Secret(body), now: Upstreams.now))
+                body: Secret(body), now: Upstreams.now.sessionTime))
     }
 
     private func basic(_ pair: String) -> String { "Basic " + Data(pair.utf8).base64EncodedString() }
@@ -50,7 +50,7 @@ struct SignInRequestParserTests {
             try? SignInRequestParser.read(
                 AccountRequest(
                     endpoint: .signIn, authorization: authorization.map { Secret($0) }, contentType: type,
-                    body: Secret(body), now: Upstreams.now), name: name)
+                    body: Secret(body), now: Upstreams.now.sessionTime), name: name)
         }
         let expected = try Credentials(name: "Jo", kind: .text, password: Secret("x"))
         #expect(read("application/json", #"{"user.name":"Jo","password":"x"}"#) == expected)

@@ -6,7 +6,7 @@ import Tracing
 
 /// Account endpoints with a scripted store and client.
 struct AccountControllerFixture {
-    static let now = Upstreams.now
+    static let now = Upstreams.now.sessionTime
     static let userJSON = #"{"id":1,"email":"jo@example.com","score":1.50}"#
 
     let journal = CallRecorder()
@@ -38,13 +38,13 @@ struct AccountControllerFixture {
         SignInResult(
             tokens: TokenSet(
                 authorization: Secret("Bearer canary-access-\(number)"),
-                refreshToken: Secret("canary-refresh-\(number)"), obtainedAt: now),
+                refreshToken: Secret("canary-refresh-\(number)"), obtainedAt: now.wallTime),
             user: UserProfile(json: Array(userJSON.utf8), account: account))
     }
 
     func signIn(
         _ body: String = #"{"email":"jo@example.com","password":"canary-password"}"#, ticket: SessionTicket? = nil,
-        from peer: String = "192.0.2.1", userAgent: String? = nil, at now: Timestamp = now
+        from peer: String = "192.0.2.1", userAgent: String? = nil, at now: SessionTime = now
     ) async -> AccountResponse {
         await endpoints.respond(
             AccountRequest(
@@ -53,13 +53,13 @@ struct AccountControllerFixture {
     }
 
     /// Signs in with an e-mail address.
-    func signIn(email: String, from peer: String = "192.0.2.1", at now: Timestamp = now) async -> AccountResponse {
+    func signIn(email: String, from peer: String = "192.0.2.1", at now: SessionTime = now) async -> AccountResponse {
         await signIn(#"{"email":"\#(email)","password":"canary-password"}"#, from: peer, at: now)
     }
 
     /// Calls one of the endpoints for a user's sessions.
     func sessions(
-        _ endpoint: AccountEndpoint, _ name: String? = nil, ticket: SessionTicket?, at now: Timestamp = now
+        _ endpoint: AccountEndpoint, _ name: String? = nil, ticket: SessionTicket?, at now: SessionTime = now
     ) async -> AccountResponse {
         await endpoints.respond(
             AccountRequest(endpoint: endpoint, name: name, ticket: ticket, traceparent: "00-trace", now: now))
@@ -67,7 +67,8 @@ struct AccountControllerFixture {
 
     /// Creates another session in the store.
     func session(
-        of account: AccountName = account, from client: SessionClientInfo = SessionClientInfo(), at now: Timestamp = now
+        of account: AccountName = account, from client: SessionClientInfo = SessionClientInfo(),
+        at now: SessionTime = now
     ) async throws -> (SessionTicket, Session) {
         let signedIn = Self.signedIn("x", account: account)
         return try await store.create(
@@ -77,7 +78,7 @@ struct AccountControllerFixture {
     /// The name of the ticket's session.
     func id(of ticket: SessionTicket) throws -> SessionID { try #require(store.active(ticket, now: Self.now)).id }
 
-    func whoAmI(_ ticket: SessionTicket?, at now: Timestamp = now) async -> AccountResponse {
+    func whoAmI(_ ticket: SessionTicket?, at now: SessionTime = now) async -> AccountResponse {
         await endpoints.respond(AccountRequest(endpoint: .currentSession, ticket: ticket, now: now))
     }
 

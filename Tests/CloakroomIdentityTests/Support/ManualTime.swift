@@ -5,23 +5,32 @@ import Testing
 /// A clock that only the test advances, and sleeps that last until then.
 final class ManualTime: Sendable {
     private struct PendingSleep {
-        let end: Timestamp
+        let end: WallTime
         let continuation: CheckedContinuation<Void, any Error>
     }
 
     private struct State {
         var now = Upstreams.now
+        var setBack = Duration.zero
         var sleepers: [Int: PendingSleep] = [:]
         var nextSleeper = 0
     }
 
     private let state = Mutex(State())
 
-    var now: Timestamp { state.withLock { $0.now } }
+    /// The wall clock.
+    var now: WallTime { state.withLock { $0.now - $0.setBack } }
+    /// The session clock.
+    var sessionTime: SessionTime { state.withLock { $0.now.sessionTime } }
+    /// The clock of leases. Its times are later than the end of any session.
+    var leaseTime: MonotonicTime { MonotonicTime(seconds: 4_000_000_000) + (sessionTime - Upstreams.now.sessionTime) }
     /// The number of pending sleeps.
     var sleeperCount: Int { state.withLock { $0.sleepers.count } }
 
-    /// Advances the clock and resumes the sleeps that are due.
+    /// Sets the wall clock back.
+    func setBack(by duration: Duration) { state.withLock { $0.setBack = duration } }
+
+    /// Advances the clocks and resumes the sleeps that are due.
     func advance(by duration: Duration) {
         let woken = state.withLock { state in
             state.now = state.now + duration

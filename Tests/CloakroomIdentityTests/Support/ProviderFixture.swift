@@ -9,7 +9,7 @@ import Testing
 
 /// A provider whose server handles each request by a script, with a clock that only the test advances.
 struct ProviderFixture: Sendable {
-    static let start = Timestamp(seconds: 1_800_000_000)
+    static let start = WallTime(seconds: 1_800_000_000)
     static let redirectURI = "https://app.example.com/auth/callback"
     static let accessToken = "canary-access-0123456789"
     static let refreshToken = "canary-refresh-0123456789"
@@ -26,7 +26,7 @@ struct ProviderFixture: Sendable {
         let events = Mutex<[ProviderEvent]>([])
     }
 
-    var now: Timestamp { state.now.withLock { $0 } }
+    var now: WallTime { state.now.withLock { $0 } }
     var events: [ProviderEvent] { state.events.withLock { $0 } }
 
     func advance(by duration: Duration) { state.now.withLock { $0 = $0 + duration } }
@@ -191,8 +191,8 @@ struct ProviderFixture: Sendable {
             tokens: TokenSet(
                 authorization: Secret("Bearer \(Self.accessToken)"), refreshToken: refreshToken.map { Secret($0) },
                 accessTokenExpiresAt: Self.start + .seconds(300), obtainedAt: Self.start),
-            source: provider.source, provenance: provenance, createdAt: Self.start,
-            expiresAt: Self.start + .seconds(28_800), lastUsedAt: Self.start)
+            source: provider.source, provenance: provenance, createdAt: Self.start.sessionTime,
+            expiresAt: Self.start.sessionTime + .seconds(28_800), lastUsedAt: Self.start.sessionTime)
     }
 
     func refresh(_ session: Session) async throws(TokenClientError) -> SessionUpdate {

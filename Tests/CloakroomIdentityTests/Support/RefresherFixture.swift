@@ -17,7 +17,8 @@ struct RefresherFixture {
         client = RotatingClient(supportsRefresh: supportsRefresh)
         refresher = TokenRefresher(
             store: store, clients: TokenClients(signIn: (.unknown, client)), observer: observer, limits: Self.limits,
-            bounds: bounds, clock: { [time] in time.now }, tracer: tracer,
+            bounds: bounds, clock: { [time] in time.now }, sessionClock: { [time] in time.sessionTime },
+            leaseClock: { [time] in time.leaseTime }, tracer: tracer,
             sleep: { [time] in try await time.sleep(for: $0) })
     }
 
@@ -32,7 +33,8 @@ struct RefresherFixture {
             accessTokenExpiresAt: life.map { now + $0 }, obtainedAt: now - .seconds(300))
         let user = UserProfile(
             json: Array(#"{"name":"\#(name)"}"#.utf8), account: AccountName(email: "\(name)@example.com"))
-        return try await store.create(NewSession(user: user, tokens: tokens, provenance: provenance), now: now)
+        return try await store.create(
+            NewSession(user: user, tokens: tokens, provenance: provenance), now: time.sessionTime)
     }
 
     func refresh(
@@ -42,7 +44,7 @@ struct RefresherFixture {
     }
 
     /// The session as the store holds it.
-    func kept(_ ticket: SessionTicket) -> Session? { store.active(ticket, now: time.now) }
+    func kept(_ ticket: SessionTicket) -> Session? { store.active(ticket, now: time.sessionTime) }
 
     /// Waits for the refreshes in flight to complete.
     func settle() async { await until { refresher.inFlightCount == 0 } }

@@ -69,7 +69,7 @@ final class RotatingClient: TokenClient {
     func keepRefreshTokens() { state.withLock { $0.rotates = false } }
 
     func refresh(
-        _ session: Session, traceparent: String?, now: Timestamp
+        _ session: Session, traceparent: String?, now: WallTime
     ) async throws(TokenClientError) -> SessionUpdate {
         IdentityCallTime.current?.add(nanoseconds: 1)
         await withCheckedContinuation { continuation in
@@ -120,7 +120,7 @@ final class RotatingClient: TokenClient {
     }
 
     func signIn(
-        _ credentials: Credentials, traceparent: String?, now: Timestamp
+        _ credentials: Credentials, traceparent: String?, now: WallTime
     ) async throws(TokenClientError) -> SignInResult {
         throw TokenClientError(.unreachable, in: .signIn)
     }

@@ -41,7 +41,7 @@ final class ScriptedClient: TokenClient {
     }
 
     func signIn(
-        _ credentials: Credentials, traceparent: String?, now: Timestamp
+        _ credentials: Credentials, traceparent: String?, now: WallTime
     ) async throws(TokenClientError) -> SignInResult {
         journal.note("signIn \(credentials.name)")
         await state.withLock(\.hold)()
@@ -53,7 +53,7 @@ final class ScriptedClient: TokenClient {
     }
 
     func refresh(
-        _ session: Session, traceparent: String?, now: Timestamp
+        _ session: Session, traceparent: String?, now: WallTime
     ) async throws(TokenClientError) -> SessionUpdate {
         journal.note("refresh \(String(decoding: session.tokens.refreshToken?.bytes ?? [], as: UTF8.self))")
         let result = state.withLock { state in

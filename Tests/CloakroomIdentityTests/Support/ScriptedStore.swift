@@ -11,12 +11,12 @@ final class ScriptedStore: SessionStore {
     private struct State {
         var sessions: [SessionTicket: Session] = [:]
         var ended: [SessionTicket: SessionEndReason] = [:]
-        var leases: [SessionKey: (lease: RefreshLease, end: Timestamp)] = [:]
+        var leases: [SessionKey: (lease: RefreshLease, end: SessionTime)] = [:]
         var fences: [SessionKey: UInt64] = [:]
         var throttle: [ThrottleKey: ThrottleState] = [:]
         var lifetimes: [Duration] = []
         var listCount = 0
-        var marks: [MarkKey: (time: Timestamp, end: Timestamp)] = [:]
+        var marks: [MarkKey: (time: WallTime, end: SessionTime)] = [:]
         var failures: [Operation: SessionStoreError.Kind] = [:]
         var isRemote = false
         /// Whether the tokens of sessions that are ended by name stay sealed.
@@ -67,11 +67,11 @@ final class ScriptedStore: SessionStore {
     var throttleLifetimes: [Duration] { state.withLock { $0.lifetimes } }
 
     /// The session of a ticket; `nil` if there is none, or not locally.
-    func active(_ ticket: SessionTicket, now: Timestamp) -> Session? {
+    func active(_ ticket: SessionTicket, now: SessionTime) -> Session? {
         if case .active(let session) = lookup(ticket, now: now, slides: false) { session } else { nil }
     }
 
-    func lookup(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup {
+    func lookup(_ ticket: SessionTicket, now: SessionTime, slides: Bool) -> SessionLookup {
         state.withLock { state in
             guard !state.isRemote else { return .notCached }
             let lookup = Self.lookup(ticket, state, now)
@@ -80,17 +80,17 @@ final class ScriptedStore: SessionStore {
         }
     }
 
-    func load(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
+    func load(_ ticket: SessionTicket, now: SessionTime) async throws(SessionStoreError) -> SessionLookup {
         try check(.load)
         return state.withLock { Self.lookup(ticket, $0, now) }
     }
 
-    func reload(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
+    func reload(_ ticket: SessionTicket, now: SessionTime) async throws(SessionStoreError) -> SessionLookup {
         try await load(ticket, now: now)
     }
 
     func create(
-        _ new: NewSession, now: Timestamp
+        _ new: NewSession, now: SessionTime
     ) async throws(SessionStoreError) -> (SessionTicket, Session) {
         try check(.create)
         var generator = SystemRandomNumberGenerator()
@@ -98,7 +98,8 @@ final class ScriptedStore: SessionStore {
         let end = now + .seconds(8 * 3_600)
         let session = Session(
             key: SessionKey(generator.next(), 0, 0, 0), user: new.user, tokens: new.tokens, client: new.client,
-            source: new.source, provenance: new.provenance, createdAt: now, expiresAt: min(end, new.endsBy ?? end),
+            source: new.source, provenance: new.provenance, createdAt: now,
+            expiresAt: min(end, new.endsBy?.sessionTime ?? end),
             lastUsedAt: now)
         state.withLock { $0.sessions[ticket] = session }
         journal.note("create")
@@ -106,7 +107,7 @@ final class ScriptedStore: SessionStore {
     }
 
     func end(
-        _ ticket: SessionTicket, reason: SessionEndReason, now: Timestamp
+        _ ticket: SessionTicket, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> Session? {
         try check(.end)
         return end(reason) { $0 == ticket && $1.expiresAt > now }.first
@@ -114,7 +115,7 @@ final class ScriptedStore: SessionStore {
 
     // MARK: - The sessions of an account
 
-    func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary] {
+    func sessions(of account: AccountName, now: SessionTime) async throws(SessionStoreError) -> [SessionSummary] {
         state.withLock { $0.listCount += 1 }
         try check(.list)
         return state.withLock { state in
@@ -124,7 +125,7 @@ final class ScriptedStore: SessionStore {
     }
 
     func takeOldest(
-        of user: UserProfile, over limit: Int, but new: SessionID, reason: SessionEndReason, now: Timestamp
+        of user: UserProfile, over limit: Int, but new: SessionID, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> [EndedSession] {
         try check(.end)
         let own = state.withLock { state in
@@ -138,7 +139,7 @@ final class ScriptedStore: SessionStore {
     }
 
     func take(
-        _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp
+        _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> EndedSession? {
         try check(.end)
         return end(reason) { $1.id == id && (account == nil || $1.user.account == account) && $1.expiresAt > now }
@@ -146,7 +147,7 @@ final class ScriptedStore: SessionStore {
     }
 
     func takeAll(
-        of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp
+        of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> [EndedSession] {
         try check(.endAll)
         return try all(
@@ -156,7 +157,8 @@ final class ScriptedStore: SessionStore {
     }
 
     func takeAll(
-        of account: AccountName, createdBefore: Timestamp, isNameless: Bool, reason: SessionEndReason, now: Timestamp
+        of account: AccountName, createdBefore: SessionTime, isNameless: Bool, reason: SessionEndReason,
+        now: SessionTime
     ) async throws(SessionStoreError) -> [EndedSession] {
         try check(.endAll)
         return end(reason) {
@@ -166,7 +168,7 @@ final class ScriptedStore: SessionStore {
     }
 
     func takeAll(
-        of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: Timestamp
+        of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> [EndedSession] {
         try check(.endAll)
         return try all(
@@ -189,7 +191,7 @@ final class ScriptedStore: SessionStore {
     // MARK: - Token refresh
 
     func lease(
-        _ key: SessionKey, for duration: Duration, now: Timestamp
+        _ key: SessionKey, for duration: Duration, now: SessionTime
     ) async throws(SessionStoreError) -> LeaseResult {
         try check(.lease)
         return state.withLock { state in
@@ -204,7 +206,7 @@ final class ScriptedStore: SessionStore {
 
     func save(
         _ refresh: SessionUpdate, ticket: SessionTicket, over session: Session, under lease: RefreshLease,
-        now: Timestamp
+        now: SessionTime
     ) async throws(SessionStoreError) -> SaveResult {
         try check(.save)
         return state.withLock { state in
@@ -218,7 +220,7 @@ final class ScriptedStore: SessionStore {
     }
 
     func reject(
-        _ session: Session, under lease: RefreshLease, now: Timestamp
+        _ session: Session, under lease: RefreshLease, now: SessionTime
     ) async throws(SessionStoreError) -> RejectResult {
         try check(.reject)
         let isCurrent: Bool? = state.withLock { state in
@@ -239,13 +241,13 @@ final class ScriptedStore: SessionStore {
 
     // MARK: - Throttle
 
-    func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
+    func throttleStates(_ keys: [ThrottleKey], now: SessionTime) async throws(SessionStoreError) -> [ThrottleState?] {
         try check(.throttle)
         return state.withLock { state in keys.map { state.throttle[$0] } }
     }
 
     func countAttempt(
-        _ counters: [ThrottleCounter], now: Timestamp
+        _ counters: [ThrottleCounter], now: SessionTime
     ) async throws(SessionStoreError) -> ThrottleResult {
         try check(.throttle)
         return state.withLock { state in
@@ -259,7 +261,7 @@ final class ScriptedStore: SessionStore {
         }
     }
 
-    func removeAttempt(_ counts: [ThrottleCount], now: Timestamp) async throws(SessionStoreError) {
+    func removeAttempt(_ counts: [ThrottleCount], now: SessionTime) async throws(SessionStoreError) {
         try check(.throttle)
         state.withLock { state in
             for count in counts {
@@ -272,7 +274,7 @@ final class ScriptedStore: SessionStore {
     // MARK: - Marks
 
     func setMark(
-        _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
+        _ key: MarkKey, to time: WallTime, lifetime: Duration, now: SessionTime
     ) async throws(SessionStoreError) -> Bool {
         try check(.mark)
         return state.withLock { state in
@@ -282,7 +284,7 @@ final class ScriptedStore: SessionStore {
         }
     }
 
-    func latestMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {
+    func latestMark(_ keys: [MarkKey], now: SessionTime) async throws(SessionStoreError) -> WallTime? {
         try check(.mark)
         return state.withLock { state in keys.compactMap { state.marks[$0] }.filter { now < $0.end }.map(\.time).max() }
     }
@@ -308,7 +310,7 @@ final class ScriptedStore: SessionStore {
         return ended
     }
 
-    private static func lookup(_ ticket: SessionTicket, _ state: State, _ now: Timestamp) -> SessionLookup {
+    private static func lookup(_ ticket: SessionTicket, _ state: State, _ now: SessionTime) -> SessionLookup {
         if let session = state.sessions[ticket] {
             return now < session.expiresAt ? .active(session) : .missing(.expiredAbsolute)
         }

@@ -17,7 +17,7 @@ extension UpstreamTokenClient {
 /// Configurations and clients of test upstreams.
 enum Upstreams {
     static let apiToken = "canary-api-token"
-    static let now = Timestamp(seconds: 1_700_000_000)
+    static let now = WallTime(seconds: 1_700_000_000)
     static let accountKey = KeyedHash(key0: 3, key1: 4)
 
     static func configuration(port: Int, others: [Int] = []) -> UpstreamConfiguration {

@@ -21,7 +21,7 @@ struct ExchangedTokensTests {
 
         private let state = Mutex(State())
 
-        var now: Timestamp { state.withLock { $0.now } }
+        var now: WallTime { state.withLock { $0.now } }
         /// Upstream and access token of each exchange.
         var exchanges: [String] { state.withLock { $0.exchanges } }
         var refreshes: [RefreshTrigger] { state.withLock { $0.refreshes } }
@@ -81,13 +81,14 @@ struct ExchangedTokensTests {
         return SessionTicket(using: &generator)
     }()
 
-    private func session(_ number: UInt64 = 1, issuedAt: Timestamp = Upstreams.now - .seconds(60)) -> Session {
+    private func session(_ number: UInt64 = 1, issuedAt: WallTime = Upstreams.now - .seconds(60)) -> Session {
         Session(
             key: SessionKey(number, number << 8, number << 16, number << 24),
             user: UserProfile(json: [], account: AccountName(email: "jo@example.com")),
             tokens: TokenSet(
                 authorization: Secret("Bearer access-\(number)"), refreshToken: Secret("r"), obtainedAt: issuedAt),
-            createdAt: Upstreams.now, expiresAt: Upstreams.now + .seconds(28_800), lastUsedAt: Upstreams.now)
+            createdAt: Upstreams.now.sessionTime, expiresAt: Upstreams.now.sessionTime + .seconds(28_800),
+            lastUsedAt: Upstreams.now.sessionTime)
     }
 
     private func refreshed(_ session: Session) -> Session {

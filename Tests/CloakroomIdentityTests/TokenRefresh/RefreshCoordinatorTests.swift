@@ -14,10 +14,10 @@ struct RefreshCoordinatorTests {
             tokens: TokenSet(
                 authorization: Secret("Bearer a"), refreshToken: Secret("r"), accessTokenExpiresAt: now, obtainedAt: now
             ),
-            createdAt: now, expiresAt: now + .seconds(3_600), lastUsedAt: now)
+            createdAt: now.sessionTime, expiresAt: now.sessionTime + .seconds(3_600), lastUsedAt: now.sessionTime)
     }
 
-    private func fail(_ number: UInt64, in register: inout RefreshCoordinator, now: Timestamp) throws {
+    private func fail(_ number: UInt64, in register: inout RefreshCoordinator, now: WallTime) throws {
         let started = register.begin(session(number), cause: .expired, now: now)
         let id = try #require(started)
         _ = register.complete(id, .unavailable(status: 502, retryAfter: 1), isTransient: true, now: now)

@@ -69,7 +69,7 @@ struct RefreshedUserTests {
         }
         let hold = RotatingClient()
         hold.hold()
-        test.client.onRevoke { _ = try? await hold.refresh(session, traceparent: nil, now: session.createdAt) }
+        test.client.onRevoke { _ = try? await hold.refresh(session, traceparent: nil, now: session.createdAt.wallTime) }
         #expect(await test.refresh(session, ticket).endReason == .refreshRejected)
         await until { hold.refreshed.count == 1 }
         #expect(test.refresher.inFlightCount == 1)
@@ -131,7 +131,7 @@ struct RefreshedUserTests {
             let user = UserProfile(
                 json: Array(#"{"next":["canary\u002drenewed-1"]}"#.utf8), account: AccountName(email: "jo@example.com"))
             let (ticket, session) = try await test.store.create(
-                NewSession(user: user, tokens: tokens), now: test.time.now)
+                NewSession(user: user, tokens: tokens), now: test.time.sessionTime)
             test.client.respondWithUser(response)
             _ = await test.refresh(session, ticket)
             await test.settle()
@@ -145,7 +145,7 @@ struct RefreshedUserTests {
         let (store, time, key) = (test.store, test.time, session.key)
         let attempts = CallRecorder()
         test.client.onUser {
-            let attempt = try? await store.lease(key, for: .seconds(1), now: time.now)
+            let attempt = try? await store.lease(key, for: .seconds(1), now: time.sessionTime)
             attempts.note(attempt == .heldByOther ? "taken" : "free")
         }
         _ = await test.refresh(session, ticket)

@@ -55,7 +55,7 @@ struct RefresherShutdownTests {
     @Test("does not wait for another replica's refresh, because no tokens would be lost")
     func spendsNothing() async throws {
         let (ticket, session) = try await test.session()
-        _ = try await test.store.lease(session.key, for: .seconds(9), now: test.time.now)
+        _ = try await test.store.lease(session.key, for: .seconds(9), now: test.time.sessionTime)
         let waiting = Task { await test.refresh(session, ticket) }
         // The refresh is sleeping before its next attempt.
         await until { test.time.sleeperCount == 2 }

@@ -21,7 +21,8 @@ struct TokenClientsTests {
     private var refresher: TokenRefresher {
         TokenRefresher(
             store: store, clients: tokenClients, observer: observer, limits: RefresherFixture.limits,
-            clock: { [time] in time.now }, sleep: { [time] in try await time.sleep(for: $0) })
+            clock: { [time] in time.now }, sessionClock: { [time] in time.sessionTime },
+            leaseClock: { [time] in time.leaseTime }, sleep: { [time] in try await time.sleep(for: $0) })
     }
 
     private func session(_ source: SessionSource, _ name: String) async throws -> (ticket: SessionTicket, Session) {
@@ -29,7 +30,7 @@ struct TokenClientsTests {
             authorization: Secret("Bearer canary-access-\(name)"), refreshToken: Secret("canary-refresh-\(name)"),
             accessTokenExpiresAt: time.now, obtainedAt: time.now - .seconds(300))
         let user = UserProfile(json: Array("{}".utf8), account: AccountName(email: "\(name)@example.com"))
-        return try await store.create(NewSession(user: user, tokens: tokens, source: source), now: time.now)
+        return try await store.create(NewSession(user: user, tokens: tokens, source: source), now: time.sessionTime)
     }
 
     @Test("A refresh reaches the client of the session's source, and no other")
@@ -67,7 +68,7 @@ struct TokenClientsTests {
             let outcome = await refresher.refresh(session, ticket: ticket, cause: .expired, traceparent: nil)
             #expect(outcome.session?.provenance == provenance(claims))
             await until { refresher.inFlightCount == 0 }
-            let kept = try #require(store.active(ticket, now: time.now))
+            let kept = try #require(store.active(ticket, now: time.sessionTime))
             #expect(kept.provenance == provenance(claims))
             #expect(kept.version == 2)
         }
@@ -95,7 +96,8 @@ struct TokenClientsTests {
         let response = await endpoints.respond(
             AccountRequest(
                 endpoint: .signIn, contentType: "application/json",
-                body: Secret(#"{"email":"jo@example.com","password":"canary-password"}"#), now: Upstreams.now))
+                body: Secret(#"{"email":"jo@example.com","password":"canary-password"}"#),
+                now: Upstreams.now.sessionTime))
         #expect(response.problem?.code == .notFound)
     }
 }

@@ -161,7 +161,7 @@ struct TokenRefreshWaitingTests {
         let (ticket, session) = try await test.session()
         let hold = RotatingClient()
         hold.hold()
-        test.client.onUser { _ = try? await hold.refresh(session, traceparent: nil, now: session.createdAt) }
+        test.client.onUser { _ = try? await hold.refresh(session, traceparent: nil, now: session.createdAt.wallTime) }
         let waiting = Task { await test.refresh(session, ticket) }
         await until { hold.refreshed.count == 1 }
         #expect(test.kept(ticket)?.authorization == session.authorization)
@@ -180,7 +180,9 @@ struct TokenRefreshWaitingTests {
         await test.settle()
         test.store.becomeRemote()
         // The lease delays a refresh that will find out that another replica has already refreshed the tokens.
-        guard case .acquired(let lease) = try await test.store.lease(session.key, for: .seconds(9), now: test.time.now)
+        guard
+            case .acquired(let lease) = try await test.store.lease(
+                session.key, for: .seconds(9), now: test.time.sessionTime)
         else {
             Issue.record("the lease was not acquired")
             return

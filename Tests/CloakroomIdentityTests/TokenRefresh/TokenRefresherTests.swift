@@ -19,7 +19,7 @@ struct TokenRefresherTests {
         #expect(test.client.traceparents == ["00-a-b-01", "00-a-b-01"])
         #expect(test.results == [.success])
         // The lease is released: no replica has to wait for its expiry.
-        let lease = try await test.store.lease(session.key, for: .seconds(1), now: test.time.now)
+        let lease = try await test.store.lease(session.key, for: .seconds(1), now: test.time.sessionTime)
         #expect(lease == .acquired(RefreshLease(fence: 2)))
     }
 
@@ -233,12 +233,23 @@ struct TokenRefresherTests {
         test.client.hold()
         async let outcome = test.refresh(session, ticket)
         await until { test.client.refreshed.count == 1 }
-        _ = try await test.store.end(ticket, reason: .signedOut, now: test.time.now)
+        _ = try await test.store.end(ticket, reason: .signedOut, now: test.time.sessionTime)
         test.client.letGo()
         #expect(await outcome.endReason == .revoked)
         await test.settle()
         #expect(test.client.revoked == [Secret("canary-successor-1")])
         #expect(test.results.isEmpty)
+    }
+
+    @Test("returns no session that has ended by the session clock, whatever the wall clock shows")
+    func endedBySessionClock() async throws {
+        let (ticket, session) = try await test.session()
+        let refreshed = try #require(await test.refresh(session, ticket).session)
+        await test.settle()
+        test.time.advance(by: refreshed.expiresAt - test.time.sessionTime)
+        test.time.setBack(by: .seconds(3_600))
+        #expect(await test.refresh(session, ticket).endReason == .expiredAbsolute)
+        #expect(test.client.refreshed.count == 1)
     }
 
     @Test("Rule 17: different sessions with the same name have separate refreshes")
@@ -262,6 +273,8 @@ struct TokenRefresherTests {
         let other = TokenRefresher(
             store: test.store, clients: TokenClients(signIn: (.unknown, test.client)), observer: test.observer,
             limits: RefresherFixture.limits, clock: { [time = test.time] in time.now },
+            sessionClock: { [time = test.time] in time.sessionTime },
+            leaseClock: { [time = test.time] in time.leaseTime },
             sleep: { [time = test.time] in try await time.sleep(for: $0) })
         let (ticket, session) = try await test.session()
         test.client.hold()
@@ -309,11 +322,21 @@ struct UnrenewableTests {
         #expect(test.client.refreshed.isEmpty)
     }
 
+    @Test("of a session that has ended by the session clock are not rejected, whatever the wall clock shows")
+    func endedBySessionClock() async throws {
+        let test = RefresherFixture(supportsRefresh: false)
+        let (ticket, session) = try await test.session()
+        test.time.advance(by: session.expiresAt - test.time.sessionTime)
+        test.time.setBack(by: .seconds(3_600))
+        #expect(await test.refresh(session, ticket, cause: .rejected).endReason == .expiredAbsolute)
+        #expect(test.results.isEmpty)
+    }
+
     @Test("return the reason for which the session was ended before")
     func endedBefore() async throws {
         let test = RefresherFixture(supportsRefresh: false)
         let (ticket, session) = try await test.session()
-        _ = try await test.store.end(ticket, reason: .signedOut, now: test.time.now)
+        _ = try await test.store.end(ticket, reason: .signedOut, now: test.time.sessionTime)
         #expect(await test.refresh(session, ticket, cause: .rejected).endReason == .revoked)
     }
 

@@ -24,7 +24,8 @@ struct TokenRefresherWithUpstreamTests {
             let signedIn = try await client.signIn(
                 try Upstreams.credentials(email), traceparent: nil, now: TokenRefresherWithUpstreamTests.now)
             let (ticket, session) = try await store.create(
-                NewSession(user: signedIn.user, tokens: signedIn.tokens), now: TokenRefresherWithUpstreamTests.now)
+                NewSession(user: signedIn.user, tokens: signedIn.tokens),
+                now: TokenRefresherWithUpstreamTests.now.sessionTime)
             return Signed(ticket: ticket, session: session)
         }
 
@@ -33,7 +34,7 @@ struct TokenRefresherWithUpstreamTests {
         }
 
         func kept(_ ticket: SessionTicket) throws -> Session {
-            try #require(store.active(ticket, now: TokenRefresherWithUpstreamTests.now))
+            try #require(store.active(ticket, now: TokenRefresherWithUpstreamTests.now.sessionTime))
         }
 
         func settle() async { await until { refresher.inFlightCount == 0 } }
@@ -41,8 +42,8 @@ struct TokenRefresherWithUpstreamTests {
         var seen: RecordedTraffic { mock.observations.snapshot() }
     }
 
-    private static var now: Timestamp {
-        Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+    private static var now: WallTime {
+        WallTime(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
     }
 
     private func withRoom<R: Sendable>(body: (Room) async throws -> R) async throws -> R {
@@ -51,7 +52,9 @@ struct TokenRefresherWithUpstreamTests {
             let store = ScriptedStore(CallRecorder())
             let refresher = TokenRefresher(
                 store: store, clients: TokenClients(signIn: (.unknown, client)), observer: RecordingObserver(),
-                limits: RefreshTimeouts(TimeoutsConfiguration()), clock: { Self.now })
+                limits: RefreshTimeouts(TimeoutsConfiguration()), clock: { Self.now },
+                sessionClock: { Self.now.sessionTime },
+                leaseClock: { MonotonicTime(milliseconds: Self.now.milliseconds) })
             let result = try await body(Room(mock: mock, client: client, store: store, refresher: refresher))
             await refresher.shutdown()
             return result

@@ -55,11 +55,36 @@ struct TLSOutputTests {
             for _ in 0..<2 {
                 try await client.get("http/1.1", size: Self.body.utf8.count)
                 #expect(client.body("http/1.1").contains(Self.body))
-                #expect(try await server.residentPages(0) > 0)
+                #expect(try await server.residentPages(0, of: Server.output) > 0)
                 try await server.advance(.seconds(4))
-                #expect(try await server.residentPages(0) == 0)
+                #expect(try await server.residentPages(0, of: Server.output) == 0)
             }
         }
+    }
+
+    @Test(
+        "A connection holds no page of the memory for its input that only others have used",
+        arguments: ["http/1.1", "h2"])
+    func input(version: String) async throws {
+        try await Self.run(Reply.ok) { server in
+            let spacers = try await server.soilHeap()
+            let client = try await Client.connect(server.port, version)
+            try await eventually("the connection") { server.channels.withLock { !$0.isEmpty } }
+            #expect(try await server.residentPages(0, of: Server.input) > 1)
+            try await client.get(version, size: 2)
+            #expect(try await server.residentPages(0, of: Server.input) <= 1)
+            #expect(spacers.count == 64)
+        }
+    }
+
+    @Test("Pages are returned from an index on, and nothing before it or after the storage")
+    func pages() {
+        let bytes = ByteBuffer(repeating: 7, count: 65_536)
+        bytes.returnPages(from: 5_000)
+        #expect(bytes.readableBytesView.prefix(5_000).allSatisfy { $0 == 7 })
+        let returned = bytes.readableBytesView.count { $0 == 0 }
+        #expect(returned > 0 && returned % sysconf(Int32(_SC_PAGESIZE)) == 0)
+        ByteBuffer().returnPages(from: 0)
     }
 
     @Test("All parts of a large output are sent with one flush, and closing sends what is held")
@@ -165,14 +190,23 @@ struct TLSOutputTests {
 
         /// Size of the buffer of the TLS handler.
         func storage(_ index: Int) async throws -> Int {
-            try await on(index) { try Self.buffer(of: $0).storageCapacity }
+            try await on(index) { try Self.buffer(of: $0, Self.output).storageCapacity }
         }
 
-        /// Number of pages that contain only the buffer and are resident.
-        func residentPages(_ index: Int) async throws -> Int {
+        /// Frees memory on the event loop that was used, in parts of the size of the TLS handler's input.
+        /// - Returns: What keeps the allocator from combining the parts.
+        func soilHeap() async throws -> [ByteBuffer] {
+            try await context.eventLoop.submit {
+                (0..<64).map { _ in (ByteBuffer(repeating: 7, count: 32_768), ByteBuffer(repeating: 7, count: 64)) }
+                    .map(\.1)
+            }.get()
+        }
+
+        /// Number of pages that contain only a buffer of the TLS handler and are resident.
+        func residentPages(_ index: Int, of find: @escaping Find) async throws -> Int {
             try await on(index) { channel in
                 let page = UInt(sysconf(Int32(_SC_PAGESIZE)))
-                return try Self.buffer(of: channel).withVeryUnsafeBytes { bytes -> Int in
+                return try Self.buffer(of: channel, find).withVeryUnsafeBytes { bytes -> Int in
                     let start = (UInt(bitPattern: bytes.baseAddress) + page - 1) / page * page
                     let end = (UInt(bitPattern: bytes.baseAddress) + UInt(bytes.count)) / page * page
                     var residency = [UInt8](repeating: 0, count: Int((end - start) / page))
@@ -183,13 +217,16 @@ struct TLSOutputTests {
             }
         }
 
-        private static func buffer(of channel: any Channel) throws -> ByteBuffer {
+        /// Finds a buffer in a reflection of the TLS handler.
+        typealias Find = @Sendable (Mirror) -> Any?
+        static let output: Find = { $0.descendant("connection", "bio", "some", "outboundBuffer") }
+        static let input: Find = { $0.descendant("plaintextReadBuffer", "some") }
+
+        private static func buffer(of channel: any Channel, _ find: Find) throws -> ByteBuffer {
             let tls = try channel.pipeline.syncOperations.handler(type: NIOSSLServerHandler.self)
             var mirror: Mirror? = Mirror(reflecting: tls)
             while let current = mirror {
-                if let found = current.descendant("connection", "bio", "some", "outboundBuffer") as? ByteBuffer {
-                    return found
-                }
+                if let found = find(current) as? ByteBuffer { return found }
                 mirror = current.superclassMirror
             }
             throw ChannelError.unknownLocalAddress

@@ -27,7 +27,7 @@ struct DeniedRequestTests {
     ) throws -> RequestDecision {
         var request = try RequestDeciderTests.makeRequest(text, upgrade: upgrade)
         let decider = RequestDecider(config: try setup.makeConfig(), isTrusted: false, scheme: .http)
-        return decider.decide(&request, session: { _ in lookup }, now: Timestamp(seconds: 1_800_000_000))
+        return decider.decide(&request, session: { _ in lookup }, now: WallTime(seconds: 1_800_000_000))
     }
 
     /// The denial of a decision.
@@ -245,7 +245,7 @@ struct DeniedRequestTests {
         guard case .exchange(let pending, _) = waiting else { throw Unexpected(waiting) }
         #expect(pending.session === session)
         #expect(pending.upstream == 0)
-        let (_, expired) = Company.session(accessEnds: Timestamp(seconds: 1_800_000_000))
+        let (_, expired) = Company.session(accessEnds: WallTime(seconds: 1_800_000_000))
         let stale = try Self.decide(ask, session: .active(expired), setup: setup)
         guard case .refresh(let refreshed, _, route: 2) = stale else { throw Unexpected(stale) }
         #expect(refreshed === expired)
@@ -268,7 +268,6 @@ struct DeniedRequestTests {
     func accountEndpoints() throws {
         let setup = Self.setup {
             $0.crossSite.requiredField = .init(name: "X-Requested-With", value: "a")
-            $0.identities[0].backChannel.isEnabled = true
         }
         let evil = ["Origin: https://evil.test", "Sec-Fetch-Site: cross-site", Self.cookie]
         for path in ["/auth/login", "/auth/callback?code=a&state=b", "/auth/callback/company"] {

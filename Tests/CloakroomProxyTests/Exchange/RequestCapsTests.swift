@@ -109,7 +109,7 @@ struct RequestCapsTests {
     @Test("A count moves with the session when its tokens are refreshed, and returns to 0")
     func refreshed() async throws {
         let (ticket, stale) = FakeSessions.make("Bearer stale", refreshToken: "r")
-        let tokens = TokenSet(authorization: Secret("Bearer fresh"), obtainedAt: Timestamp(seconds: 1))
+        let tokens = TokenSet(authorization: Secret("Bearer fresh"), obtainedAt: WallTime(seconds: 1))
         let fresh = stale.refreshed(with: SessionUpdate(tokens: tokens))
         let setup = GatewaySetup(
             [.request, .send("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")], [.request, .send(Reply.ok)]

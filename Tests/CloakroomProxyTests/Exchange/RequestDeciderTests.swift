@@ -8,7 +8,7 @@ import Testing
 
 @Suite("The decision on a request, without a connection")
 struct RequestDeciderTests {
-    private static let now = Timestamp(seconds: 1_000)
+    private static let now = WallTime(seconds: 1_000)
     private static let cookie = FakeSessions.strangeCookie
 
     /// Decides on a request.
@@ -113,7 +113,7 @@ struct RequestDeciderTests {
         let unknown = try Self.decide(ask, session: .notCached)
         guard case .loadSession(_, route: 2) = unknown.decision else { throw Unexpected(unknown.decision) }
         let (_, expired) = FakeSessions.make(
-            refreshToken: "r", accessTokenExpiresAt: Timestamp(seconds: 1), obtainedAt: Timestamp(seconds: 0))
+            refreshToken: "r", accessTokenExpiresAt: WallTime(seconds: 1), obtainedAt: WallTime(seconds: 0))
         let old = try Self.decide(ask, session: .active(expired))
         guard case .refresh(let refreshed, _, route: 2) = old.decision else { throw Unexpected(old.decision) }
         #expect(refreshed === expired)

@@ -14,7 +14,7 @@ struct TicketKeyCacheTests {
         sessions.add(second)
         var cache = TicketKeyCache()
         for (ticket, session) in [first, first, second, first] {
-            let lookup = cache.lookup(ticket, in: sessions, now: Timestamp(seconds: 0), slides: true)
+            let lookup = cache.lookup(ticket, in: sessions, now: SessionTime(seconds: 0), slides: true)
             guard case .active(let found) = lookup else {
                 Issue.record("no session")
                 continue

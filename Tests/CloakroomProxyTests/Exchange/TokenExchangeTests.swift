@@ -79,7 +79,7 @@ struct TokenExchangeTests {
 
     /// A refresher with other tokens of a session.
     private static func refreshing(_ session: Session) -> FakeRefresher {
-        let tokens = TokenSet(authorization: Secret("Bearer fresh"), obtainedAt: Timestamp(seconds: 1))
+        let tokens = TokenSet(authorization: Secret("Bearer fresh"), obtainedAt: WallTime(seconds: 1))
         let fresh = session.refreshed(with: SessionUpdate(tokens: tokens))
         return FakeRefresher { _, _ in .active(fresh) }
     }
@@ -101,7 +101,7 @@ struct TokenExchangeTests {
         "If the upstream rejects the exchanged token, the session is refreshed, exchanged and the request replayed once"
     )
     func replay() async throws {
-        let made = Company.session(accessEnds: Timestamp(seconds: 4_000_000_000))
+        let made = Company.session(accessEnds: WallTime(seconds: 4_000_000_000))
         let exchanger = FakeExchanger { session in .active(Secret("Bearer exchanged-\(session.version)")) }
         try await Scenario(
             "replay",
@@ -118,7 +118,7 @@ struct TokenExchangeTests {
         arguments: [true, false])
     func exchangedAgain(hasRefreshToken: Bool) async throws {
         // With a refresh token, but a refresh a moment ago.
-        let made = Company.session(accessEnds: hasRefreshToken ? Timestamp(milliseconds: .max / 2) : nil)
+        let made = Company.session(accessEnds: hasRefreshToken ? WallTime(milliseconds: .max / 2) : nil)
         let exchanger = FakeExchanger { _ in .active(Secret("Bearer new")) }
         exchanger.cache("old")
         let refresher = FakeRefresher { _, _ in .ended(.refreshRejected) }

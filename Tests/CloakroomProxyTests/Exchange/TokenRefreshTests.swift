@@ -18,14 +18,14 @@ struct TokenRefreshTests {
 
     private static let user = FakeSessions.make("Bearer stale", refreshToken: "r")
     private static let fresh = refreshed(
-        user.1, TokenSet(authorization: Secret("Bearer fresh"), obtainedAt: Timestamp(seconds: 1)))
+        user.1, TokenSet(authorization: Secret("Bearer fresh"), obtainedAt: WallTime(seconds: 1)))
     private static let cookie = FakeSessions.cookie(user.0)
     private static let expired = FakeSessions.make(
-        "Bearer stale", refreshToken: "r", accessTokenExpiresAt: Timestamp(seconds: 1_000),
-        obtainedAt: Timestamp(seconds: 1))
+        "Bearer stale", refreshToken: "r", accessTokenExpiresAt: WallTime(seconds: 1_000),
+        obtainedAt: WallTime(seconds: 1))
     private static let expiredCookie = FakeSessions.cookie(expired.0)
 
-    private static var now: Timestamp { Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000)) }
+    private static var now: WallTime { WallTime(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000)) }
 
     /// A request of a user whose tokens are refreshed with an outcome.
     /// - Parameters:

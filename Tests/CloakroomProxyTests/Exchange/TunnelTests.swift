@@ -11,7 +11,7 @@ struct TunnelTests {
     private typealias Tunnel = CloakroomProxy.Tunnel
 
     private static let second: UInt64 = 1_000_000_000
-    private static let endsAt = Timestamp(seconds: 100)
+    private static let endsAt = SessionTime(seconds: 100)
 
     /// A response that began at 0 with an idle timeout of 10 s.
     private static func make(_ kind: Tunnel.Kind = .upgraded, hasSession: Bool = true) throws -> Tunnel {
@@ -19,7 +19,7 @@ struct TunnelTests {
         if hasSession {
             let (_, session) = FakeSessions.make(endsAt: endsAt)
             let access = RouteAccess(requiresAuthorization: true, inject: [.bearer], source: session.source)
-            let decision = AuthDecision.decide(access, at: 0, now: Timestamp(seconds: 0), session: .active(session))
+            let decision = AuthDecision.decide(access, at: 0, now: WallTime(seconds: 0), session: .active(session))
             guard case .forward(let forward) = decision else { throw SessionStoreError(.unavailable) }
             permit = forward
         }
@@ -49,7 +49,8 @@ struct TunnelTests {
         #expect(tunnel.deadlineExpired(now: Self.second) == .recheckSession(isUsed: false))
         let (_, session) = FakeSessions.make()
         #expect(
-            tunnel.sessionLookedUp(.admitted(session, .own), at: Timestamp(seconds: 1), now: Self.second) == .continue)
+            tunnel.sessionLookedUp(.admitted(session, .own), at: SessionTime(seconds: 1), now: Self.second) == .continue
+        )
         #expect(tunnel.deadline == 2 * Self.second)
     }
 
@@ -77,7 +78,7 @@ struct TunnelTests {
     @Test("The response ends with its session; an active session does not outlast the idle timeout")
     func sessionEnd() throws {
         var tunnel = try Self.make()
-        let time = Timestamp(seconds: 1)
+        let time = SessionTime(seconds: 1)
         #expect(
             tunnel.sessionLookedUp(.missing(.revoked), at: time, now: Self.second) == .close(.sessionEnded))
         let (_, session) = FakeSessions.make()
@@ -87,7 +88,7 @@ struct TunnelTests {
     @Test("A session that is not cached is loaded once at a time; a store outage does not end the response")
     func sessionLoading() throws {
         var tunnel = try Self.make()
-        let time = Timestamp(seconds: 1)
+        let time = SessionTime(seconds: 1)
         #expect(tunnel.sessionLookedUp(.notCached, at: time, now: Self.second) == .loadSession)
         #expect(tunnel.sessionLookedUp(.notCached, at: time, now: 2 * Self.second) == .continue)
         #expect(tunnel.sessionLoaded(isOver: false) == .continue)

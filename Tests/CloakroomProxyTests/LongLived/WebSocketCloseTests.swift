@@ -124,7 +124,7 @@ struct WebSocketCloseTests {
 
     @Test("Rule 28: it ends at the latest end of its session, even during a store outage")
     func sessionEndsWithoutStore() async throws {
-        let end = Timestamp(milliseconds: Int64((Date.now.timeIntervalSince1970 + 1_000) * 1_000))
+        let end = SessionTime(milliseconds: Int64((Date.now.timeIntervalSince1970 + 1_000) * 1_000))
         let setup = GatewaySetup().steppedTime().configuration { $0.timeouts.tunnelIdle = .seconds(86_400) }
         let sessions = setup.sessions
         sessions.add((Ask.ticket, FakeSessions.make(endsAt: end).1))

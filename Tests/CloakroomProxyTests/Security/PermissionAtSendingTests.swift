@@ -14,10 +14,10 @@ struct PermissionAtSendingTests {
         func apply(to sessions: FakeSessions) async throws {
             switch self {
             case .none: break
-            case .ended: _ = try await sessions.end(Ask.ticket, reason: .revoked, now: Timestamp(seconds: 0))
+            case .ended: _ = try await sessions.end(Ask.ticket, reason: .revoked, now: SessionTime(seconds: 0))
             case .refreshed: sessions.add((Ask.ticket, FakeSessions.make("Bearer next", version: 2).1))
             case .notCached:
-                let session = sessions.lookup(Ask.ticket, now: Timestamp(seconds: 0), slides: false)
+                let session = sessions.lookup(Ask.ticket, now: SessionTime(seconds: 0), slides: false)
                 sessions.forget(load: .response(session))
             case .endedElsewhere: sessions.forget(load: .response(.missing(.revoked)))
             case .storeFails: sessions.forget(load: .fail)
@@ -147,7 +147,7 @@ struct PermissionAtSendingTests {
             let client = try await gateway.client()
             client.send("POST /private/a HTTP/1.1\r\nHost: a\r\n\(Ask.cookie)\r\nContent-Length: 5\r\n\r\nhe")
             await gateway.settle()
-            let session = try await gateway.sessions.end(Ask.ticket, reason: .revoked, now: Timestamp(seconds: 0))
+            let session = try await gateway.sessions.end(Ask.ticket, reason: .revoked, now: SessionTime(seconds: 0))
             try await gateway.advance(.seconds(1))
             client.send("llo")
             #expect(try await client.response().status == 200)

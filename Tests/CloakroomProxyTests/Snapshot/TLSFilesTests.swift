@@ -19,7 +19,7 @@ struct TLSFilesTests {
         early = try directory.server("early", names: ["c.test"], isEarly: true)
     }
 
-    private var now: Timestamp { Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000)) }
+    private var now: WallTime { WallTime(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000)) }
 
     private func findings(_ adjust: (inout GatewayConfiguration) -> Void) -> [ConfigFinding] {
         var configuration = GatewayConfiguration(listeners: [], upstreams: [], routes: [])
@@ -38,7 +38,7 @@ struct TLSFilesTests {
     ) -> ListenerTLSConfiguration {
         ListenerTLSConfiguration(
             certificateFile: pair.certificateFile, keyFile: (other ?? pair).keyFile, additionalCertificates: more,
-            minimumVersion: .tls12, cipherSuites: TLSCipherSuite.allCases, clientCertificates: clients)
+            minimumVersion: .tls12, clientCertificates: clients)
     }
 
     @Test("Valid files that match have no findings")

@@ -17,10 +17,10 @@ enum Company {
     static func session(
         of identity: IdentityConfiguration = identity, token: String = Canary.accessToken,
         claims: String = #"{"groups":["staff"]}"#, acr: String? = "mfa", age: Int64? = 60,
-        accessEnds: Timestamp? = nil
+        accessEnds: WallTime? = nil
     ) -> (SessionTicket, Session) {
         var generator = SystemRandomNumberGenerator()
-        let now = Timestamp(milliseconds: Int64(Date.now.timeIntervalSince1970 * 1_000))
+        let now = WallTime(milliseconds: Int64(Date.now.timeIntervalSince1970 * 1_000))
         let provenance = SessionProvenance(
             identity: identity.name, issuer: identity.issuer, subject: "user-1",
             authenticatedAt: age.map { now - .seconds($0) }, acr: acr, nonceHash: [], claims: Array(claims.utf8))
@@ -30,13 +30,13 @@ enum Company {
             tokens: TokenSet(
                 authorization: Secret("Bearer \(token)"), refreshToken: accessEnds.map { _ in Secret("refresh") },
                 accessTokenExpiresAt: accessEnds, obtainedAt: now - .seconds(600)),
-            source: identity.source, provenance: provenance, createdAt: Timestamp(seconds: 0),
-            expiresAt: Timestamp(milliseconds: .max), lastUsedAt: Timestamp(seconds: 0))
+            source: identity.source, provenance: provenance, createdAt: SessionTime(seconds: 0),
+            expiresAt: SessionTime(milliseconds: .max), lastUsedAt: SessionTime(seconds: 0))
         return (SessionTicket(using: &generator), session)
     }
 
     /// The access token of these sessions has expired.
-    static let longAgo = Timestamp(seconds: 1)
+    static let longAgo = WallTime(seconds: 1)
 }
 
 extension GatewayConfiguration {
@@ -80,7 +80,7 @@ final class FakeExchanger: TokenExchanging {
 
     func cache(_ token: String) { state.withLock { $0.cached = Secret("Bearer \(token)") } }
 
-    func cached(_ session: Session, upstream: Int, now: Timestamp) -> Secret? { state.withLock { $0.cached } }
+    func cached(_ session: Session, upstream: Int, now: WallTime) -> Secret? { state.withLock { $0.cached } }
 
     func exchange(
         _ session: Session, ticket: SessionTicket, upstream: Int, traceparent: String?

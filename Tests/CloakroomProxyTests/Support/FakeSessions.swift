@@ -60,9 +60,9 @@ final class FakeSessions: SessionStore {
     ///   - endsAt: The latest end of the session itself.
     static func make(
         _ authorization: String = "Bearer \(Canary.accessToken)", refreshToken: String? = nil,
-        accessTokenExpiresAt: Timestamp? = nil, obtainedAt: Timestamp = Timestamp(seconds: 0),
+        accessTokenExpiresAt: WallTime? = nil, obtainedAt: WallTime = WallTime(seconds: 0),
         source: SessionSource = SessionSource(upstream: "api"),
-        endsAt: Timestamp = Timestamp(milliseconds: .max), version: UInt64 = 1
+        endsAt: SessionTime = SessionTime(milliseconds: .max), version: UInt64 = 1
     ) -> (SessionTicket, Session) {
         var generator = SystemRandomNumberGenerator()
         let session = Session(
@@ -71,8 +71,8 @@ final class FakeSessions: SessionStore {
             tokens: TokenSet(
                 authorization: Secret(authorization), refreshToken: refreshToken.map { Secret($0) },
                 accessTokenExpiresAt: accessTokenExpiresAt, obtainedAt: obtainedAt),
-            source: source, createdAt: Timestamp(seconds: 0), expiresAt: endsAt,
-            lastUsedAt: Timestamp(seconds: 0), version: version)
+            source: source, createdAt: SessionTime(seconds: 0), expiresAt: endsAt,
+            lastUsedAt: SessionTime(seconds: 0), version: version)
         return (SessionTicket(using: &generator), session)
     }
 
@@ -81,14 +81,14 @@ final class FakeSessions: SessionStore {
         "Cookie: __Host-cloakroom=\(make().0.cookieValue)"
     }
 
-    func lookup(_ ticket: SessionTicket, now: Timestamp, slides: Bool) -> SessionLookup {
+    func lookup(_ ticket: SessionTicket, now: SessionTime, slides: Bool) -> SessionLookup {
         state.withLock { state in
             if let session = state.sessions[ticket] { return .active(session) }
             return state.load == nil ? .missing(.noSession) : .notCached
         }
     }
 
-    func load(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
+    func load(_ ticket: SessionTicket, now: SessionTime) async throws(SessionStoreError) -> SessionLookup {
         let load = state.withLock { state in
             state.loads += 1
             return state.load
@@ -101,7 +101,7 @@ final class FakeSessions: SessionStore {
     }
 
     func end(
-        _ ticket: SessionTicket, reason: SessionEndReason, now: Timestamp
+        _ ticket: SessionTicket, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> Session? {
         state.withLock { state in
             state.changes += 1
@@ -116,11 +116,11 @@ final class FakeSessions: SessionStore {
 
 /// Operations that the proxy never calls.
 extension FakeSessions {
-    func create(_ new: NewSession, now: Timestamp) async throws(SessionStoreError) -> (SessionTicket, Session) {
+    func create(_ new: NewSession, now: SessionTime) async throws(SessionStoreError) -> (SessionTicket, Session) {
         throw SessionStoreError(.full)
     }
 
-    func lease(_ key: SessionKey, for duration: Duration, now: Timestamp) async throws(SessionStoreError)
+    func lease(_ key: SessionKey, for duration: Duration, now: SessionTime) async throws(SessionStoreError)
         -> LeaseResult
     {
         .notFound
@@ -128,12 +128,12 @@ extension FakeSessions {
 
     func save(
         _ refresh: SessionUpdate, ticket: SessionTicket, over session: Session, under lease: RefreshLease,
-        now: Timestamp
+        now: SessionTime
     ) async throws(SessionStoreError) -> SaveResult {
         .notFound
     }
 
-    func reject(_ session: Session, under lease: RefreshLease, now: Timestamp) async throws(SessionStoreError)
+    func reject(_ session: Session, under lease: RefreshLease, now: SessionTime) async throws(SessionStoreError)
         -> RejectResult
     {
         .notFound
@@ -141,53 +141,54 @@ extension FakeSessions {
 
     func release(_ lease: RefreshLease, of key: SessionKey) async {}
 
-    func reload(_ ticket: SessionTicket, now: Timestamp) async throws(SessionStoreError) -> SessionLookup {
+    func reload(_ ticket: SessionTicket, now: SessionTime) async throws(SessionStoreError) -> SessionLookup {
         try await load(ticket, now: now)
     }
 
-    func sessions(of account: AccountName, now: Timestamp) async throws(SessionStoreError) -> [SessionSummary] { [] }
+    func sessions(of account: AccountName, now: SessionTime) async throws(SessionStoreError) -> [SessionSummary] { [] }
 
-    func take(_ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: Timestamp)
+    func take(_ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: SessionTime)
         async throws(SessionStoreError) -> EndedSession?
     {
         nil
     }
 
-    func takeAll(of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: Timestamp)
+    func takeAll(of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: SessionTime)
         async throws(SessionStoreError) -> [EndedSession]
     {
         []
     }
 
     func takeAll(
-        of account: AccountName, createdBefore: Timestamp, isNameless: Bool, reason: SessionEndReason, now: Timestamp
+        of account: AccountName, createdBefore: SessionTime, isNameless: Bool, reason: SessionEndReason,
+        now: SessionTime
     ) async throws(SessionStoreError) -> [EndedSession] {
         []
     }
 
-    func takeAll(of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: Timestamp)
+    func takeAll(of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: SessionTime)
         async throws(SessionStoreError) -> [EndedSession]
     {
         []
     }
 
     func setMark(
-        _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
+        _ key: MarkKey, to time: WallTime, lifetime: Duration, now: SessionTime
     ) async throws(SessionStoreError) -> Bool {
         true
     }
 
-    func latestMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? { nil }
+    func latestMark(_ keys: [MarkKey], now: SessionTime) async throws(SessionStoreError) -> WallTime? { nil }
 
-    func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
+    func throttleStates(_ keys: [ThrottleKey], now: SessionTime) async throws(SessionStoreError) -> [ThrottleState?] {
         keys.map { _ in nil }
     }
 
     func countAttempt(
-        _ counters: [ThrottleCounter], now: Timestamp
+        _ counters: [ThrottleCounter], now: SessionTime
     ) async throws(SessionStoreError) -> ThrottleResult {
         ThrottleResult(counters, counters.map { _ in nil }, now: now)
     }
 
-    func removeAttempt(_ counts: [ThrottleCount], now: Timestamp) async throws(SessionStoreError) {}
+    func removeAttempt(_ counts: [ThrottleCount], now: SessionTime) async throws(SessionStoreError) {}
 }

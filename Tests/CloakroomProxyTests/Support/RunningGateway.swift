@@ -29,9 +29,17 @@ struct RunningGateway: Sendable {
     fileprivate let group: ServiceGroup
     fileprivate let running: Task<Void, any Error>
 
-    /// A new connection of a client.
+    /// A new connection of a client. With stepped time it is accepted, so that its deadlines begin at the current time,
+    /// unless the gateway accepts nothing for a second.
     func client(receiveBuffer: Int? = nil) async throws -> RawPeer {
-        try await RawPeer.connect(port: port, receiveBuffer: receiveBuffer, allowsHalfClosure: false)
+        let accepted = time == nil ? 0 : await server.acceptedConnections()
+        let client = try await RawPeer.connect(port: port, receiveBuffer: receiveBuffer, allowsHalfClosure: false)
+        guard time != nil else { return client }
+        let end = ContinuousClock.now + .seconds(1)
+        while await server.acceptedConnections() == accepted, ContinuousClock.now < end {
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        return client
     }
 
     /// Applies another configuration.

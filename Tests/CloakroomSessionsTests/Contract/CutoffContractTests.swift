@@ -101,7 +101,7 @@ struct CutoffRecordContractTests: RecordContract {
     }
 
     private func set(
-        _ index: RecordIndex, keeping kept: KeptSession? = nil, before: Timestamp? = nil,
+        _ index: RecordIndex, keeping kept: KeptSession? = nil, before: SessionTime? = nil,
         _ store: any SessionRecordStore
     ) async throws {
         try await store.setCutoff(index, keeping: kept, before: before, lifetime: .seconds(3_600), now: now)

@@ -3,10 +3,10 @@ import Testing
 
 /// The contract of every store of timed marks.
 struct MarkContract {
-    let now: Timestamp
+    let now: SessionTime
     private let hour = Duration.seconds(3_600)
 
-    init(now: Timestamp) {
+    init(now: SessionTime) {
         self.now = now
     }
 
@@ -37,13 +37,13 @@ struct MarkContract {
             as [(Int64, Bool)]
         {
             let result = try await one.setMark(
-                key, to: Timestamp(milliseconds: time), lifetime: hour, now: now)
+                key, to: WallTime(milliseconds: time), lifetime: hour, now: now)
             #expect(result == isSet)
         }
-        #expect(try await other.latestMark([none, key], now: now) == Timestamp(milliseconds: 1_800_000_000_001))
-        #expect(try await other.setMark(second, to: Timestamp(milliseconds: -3), lifetime: hour, now: now))
-        #expect(try await one.latestMark([second], now: now) == Timestamp(milliseconds: -3))
-        #expect(try await one.latestMark([second, key], now: now) == Timestamp(milliseconds: 1_800_000_000_001))
+        #expect(try await other.latestMark([none, key], now: now) == WallTime(milliseconds: 1_800_000_000_001))
+        #expect(try await other.setMark(second, to: WallTime(milliseconds: -3), lifetime: hour, now: now))
+        #expect(try await one.latestMark([second], now: now) == WallTime(milliseconds: -3))
+        #expect(try await one.latestMark([second, key], now: now) == WallTime(milliseconds: 1_800_000_000_001))
         #expect(try await one.latestMark([none], now: now) == nil)
     }
 

@@ -10,7 +10,7 @@ struct ProviderSessionContractTests {
     private let start = Sample.start
 
     private func create(
-        _ store: any SessionStore, _ provenance: SessionProvenance, at now: Timestamp? = nil
+        _ store: any SessionStore, _ provenance: SessionProvenance, at now: SessionTime? = nil
     ) async throws -> (ticket: SessionTicket, session: Session) {
         try await store.create(Sample.new(provenance), now: now ?? start)
     }
@@ -176,12 +176,12 @@ struct ProviderSessionContractTests {
     @Test("ends a session at the time that its provider permits", arguments: SessionStoreCase.all)
     func endsBy(kind: SessionStoreCase) async throws {
         try await kind.run { store in
-            let new = Sample.new(Sample.provenance(1), endsBy: start + .seconds(100))
+            let new = Sample.new(Sample.provenance(1), endsBy: start.wallTime + .seconds(100))
             let (ticket, session) = try await store.create(new, now: start)
             #expect(session.expiresAt == start + .seconds(100))
             #expect(try await store.lookup(ticket, at: start + .milliseconds(99_999)).session != nil)
             #expect(try await store.lookup(ticket, at: start + .seconds(100)).reason == .expiredAbsolute)
-            let generous = Sample.new(Sample.provenance(1), endsBy: start + .seconds(100_000))
+            let generous = Sample.new(Sample.provenance(1), endsBy: start.wallTime + .seconds(100_000))
             #expect(try await store.create(generous, now: start).1.expiresAt == start + .seconds(3_600))
         }
     }
@@ -191,24 +191,24 @@ struct ProviderSessionContractTests {
         arguments: SessionStoreCase.all)
     func endsByRefreshed(kind: SessionStoreCase) async throws {
         try await kind.run { store in
-            let new = Sample.new(Sample.provenance(1), endsBy: start + .seconds(100))
+            let new = Sample.new(Sample.provenance(1), endsBy: start.wallTime + .seconds(100))
             let (ticket, session) = try await store.create(new, now: start)
             var now = start + .seconds(90)
             let lease = try #require(try await store.lease(session.key, for: .seconds(30), now: now).lease)
-            func save(_ endsBy: Timestamp?, over session: Session) async throws -> Session {
+            func save(_ endsBy: WallTime?, over session: Session) async throws -> Session {
                 let update = SessionUpdate(tokens: Sample.tokens(2, obtainedAt: now), endsBy: endsBy)
                 let saved = try await store.save(update, ticket: ticket, over: session, under: lease, now: now)
                 return try #require(saved.session)
             }
-            let extended = try await save(now + .seconds(100), over: session)
+            let extended = try await save(now.wallTime + .seconds(100), over: session)
             #expect(extended.expiresAt == start + .seconds(190))
             #expect(try await store.lookup(ticket, at: start + .seconds(189)).session?.version == 2)
             now = start + .seconds(95)
             let kept = try await save(nil, over: extended)
             #expect(kept.expiresAt == start + .seconds(190))
-            let full = try await save(start + .seconds(10_000), over: kept)
+            let full = try await save(start.wallTime + .seconds(10_000), over: kept)
             #expect(full.expiresAt == start + .seconds(3_600))
-            #expect(try await save(start + .seconds(120), over: full).expiresAt == start + .seconds(120))
+            #expect(try await save(start.wallTime + .seconds(120), over: full).expiresAt == start + .seconds(120))
             #expect(try await store.lookup(ticket, at: start + .seconds(120)).reason == .expiredAbsolute)
         }
     }

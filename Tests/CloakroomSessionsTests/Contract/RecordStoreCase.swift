@@ -83,7 +83,7 @@ struct InMemoryRecordFixture: RecordStoreFixture {
 protocol RecordContract {}
 
 extension RecordContract {
-    var now: Timestamp { Sample.start }
+    var now: SessionTime { Sample.start }
 
     func record(_ number: UInt64, account: UInt64 = 1, version: UInt64 = 1) -> SessionRecord {
         SessionRecord(
@@ -92,7 +92,7 @@ extension RecordContract {
             contents: (0..<200).map { UInt8(truncatingIfNeeded: $0 &+ Int(number)) }, client: [0, 1, 255, 13, 10, 0])
     }
 
-    var later: Timestamp { now + .seconds(1_200) }
+    var later: SessionTime { now + .seconds(1_200) }
 
     func insert(_ record: SessionRecord, _ store: any SessionRecordStore) async throws {
         #expect(try await store.insert(record, keepUntil: later, now: now))

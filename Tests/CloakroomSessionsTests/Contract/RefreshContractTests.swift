@@ -23,14 +23,14 @@ struct RefreshContractTests {
 
     private func save(
         _ refresh: SessionUpdate, _ leased: Leased, over session: Session? = nil, under lease: RefreshLease? = nil,
-        in store: any SessionStore, at now: Timestamp? = nil
+        in store: any SessionStore, at now: SessionTime? = nil
     ) async throws -> SaveResult {
         try await store.save(
             refresh, ticket: leased.ticket, over: session ?? leased.session, under: lease ?? leased.lease,
             now: now ?? start)
     }
 
-    private func newTokens(_ number: Int, at now: Timestamp) -> SessionUpdate {
+    private func newTokens(_ number: Int, at now: SessionTime) -> SessionUpdate {
         SessionUpdate(tokens: Sample.tokens(number, obtainedAt: now))
     }
 

@@ -108,16 +108,16 @@ struct SurplusContractTests {
 
 @Suite("The choice of sessions in excess of a limit")
 struct SurplusRuleTests {
-    private let now = Timestamp(seconds: 1_000)
+    private let now = SessionTime(seconds: 1_000)
     private let rule = SurplusRule(
-        limit: 3, accounts: [1, 2], usedAfter: Timestamp(seconds: 900), new: SessionID(99))
+        limit: 3, accounts: [1, 2], usedAfter: SessionTime(seconds: 900), new: SessionID(99))
 
     private func record(
         _ id: UInt64, account: UInt64 = 1, at second: Int64 = 500, used: Int64 = 950, ends: Int64 = 2_000
     ) -> SurplusRule.Candidate {
         SurplusRule.Candidate(
-            id: SessionID(id), account: account, createdAt: Timestamp(seconds: second),
-            expiresAt: Timestamp(seconds: ends), lastUsedAt: Timestamp(seconds: used))
+            id: SessionID(id), account: account, createdAt: SessionTime(seconds: second),
+            expiresAt: SessionTime(seconds: ends), lastUsedAt: SessionTime(seconds: used))
     }
 
     private func surplus(_ total: Int, _ ids: [UInt64], _ records: [SurplusRule.Candidate]) -> RecordSurplus {

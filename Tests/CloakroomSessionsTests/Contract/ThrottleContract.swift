@@ -3,7 +3,7 @@ import Testing
 
 /// The contract of every throttle store.
 struct ThrottleContract {
-    let now: Timestamp
+    let now: SessionTime
 
     private func counter(_ scope: ThrottleKey.Scope, _ hash: UInt64 = 1) -> ThrottleCounter {
         ThrottleCounter(ThrottleKey(scope, hash: hash, group: 1), SignInThrottle.rule(scope))
@@ -37,7 +37,7 @@ struct ThrottleContract {
         #expect(try counted(first).map(\.before) == [nil, nil, nil, nil])
         #expect(try await counts(other) == [1, 1, 1, 1])
         let second = try await other.countAttempt(counters, now: now)
-        let state = ThrottleState(count: 1, since: now, notBefore: Timestamp(milliseconds: 0))
+        let state = ThrottleState(count: 1, since: now, notBefore: SessionTime(milliseconds: 0))
         #expect(try counted(second).map(\.before) == [state, state, state, state])
         // The first one is removed from a state that the second one has changed.
         try await one.removeAttempt(try counted(first), now: now)

@@ -31,7 +31,8 @@ struct MemoryFootprintTests {
                     tokens: TokenSet(
                         authorization: Secret(bytes: Array("Bearer ".utf8) + token(access)),
                         refreshToken: Secret(bytes: token(refresh)),
-                        accessTokenExpiresAt: Sample.start + .seconds(600), obtainedAt: Sample.start),
+                        accessTokenExpiresAt: Sample.start.wallTime + .seconds(600),
+                        obtainedAt: Sample.start.wallTime),
                     client: Sample.client)
                 let (ticket, _) = try await store.create(new, now: Sample.start)
                 if number % step == 0, sampled.count < samples { sampled.append(ticket) }

@@ -6,7 +6,7 @@ import Testing
 @Suite("The in-memory marks")
 struct MemoryMarksTests {
     private let now = Sample.start
-    private let stated = Timestamp(seconds: 5)
+    private let stated = WallTime(seconds: 5)
 
     @Test("are bounded for each scope: used logins do not evict what providers have reported")
     func bounded() {

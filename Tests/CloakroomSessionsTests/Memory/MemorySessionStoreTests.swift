@@ -74,7 +74,7 @@ struct MemorySessionStoreTests {
         let store = Counts().store(Sample.configuration)
         let (ticket, session) = try await store.create(Sample.new(Sample.provenance(1)), now: start)
         let lease = try #require(try await store.lease(session.key, for: .seconds(30), now: start).lease)
-        let update = SessionUpdate(tokens: Sample.tokens(2), endsBy: start + .seconds(100))
+        let update = SessionUpdate(tokens: Sample.tokens(2), endsBy: start.wallTime + .seconds(100))
         _ = try await store.save(update, ticket: ticket, over: session, under: lease, now: start)
         #expect(store.sweep(now: start + .seconds(99)) == 0)
         #expect(store.sweep(now: start + .seconds(100)) == 1)

@@ -13,12 +13,12 @@ struct MemoryThrottleTests {
         return ThrottleCounter(ThrottleKey(.address, hash: number), rule)
     }
 
-    private func add(_ number: UInt64, _ throttle: MemoryThrottle, lifetime: Int64, at time: Timestamp) {
+    private func add(_ number: UInt64, _ throttle: MemoryThrottle, lifetime: Int64, at time: SessionTime) {
         let counter = counter(number, lifetime: lifetime)
         #expect(throttle.count([counter], now: time) == ThrottleResult([counter], [nil], now: time))
     }
 
-    private func isKnown(_ number: UInt64, _ throttle: MemoryThrottle, at time: Timestamp) -> Bool {
+    private func isKnown(_ number: UInt64, _ throttle: MemoryThrottle, at time: SessionTime) -> Bool {
         throttle.states([ThrottleKey(.address, hash: number)], now: time) != [nil]
     }
 

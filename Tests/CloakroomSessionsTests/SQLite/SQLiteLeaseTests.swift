@@ -8,9 +8,9 @@ import Testing
 struct SQLiteLeaseTests {
     /// The machine's monotonic clock, which no process can set.
     private final class Machine: Sendable {
-        private let time = Mutex(Timestamp(milliseconds: 5_000_000))
+        private let time = Mutex(MonotonicTime(milliseconds: 5_000_000))
 
-        var now: Timestamp { time.withLock { $0 } }
+        var now: MonotonicTime { time.withLock { $0 } }
         func advance(by duration: Duration) { time.withLock { $0 = $0 + duration } }
     }
 

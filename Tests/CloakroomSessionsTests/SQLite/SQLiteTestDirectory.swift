@@ -8,9 +8,9 @@ import TestSupport
 final class SQLiteTestDirectory: Sendable {
     let log = RecordedLog()
     private let directory: TemporaryDirectory
-    let now: @Sendable () -> Timestamp
+    let now: @Sendable () -> SessionTime
 
-    init(now: Timestamp = SampleRecord.start) throws {
+    init(now: SessionTime = SampleRecord.start) throws {
         directory = try TemporaryDirectory()
         self.now = { now }
     }
@@ -23,7 +23,10 @@ final class SQLiteTestDirectory: Sendable {
     ///   - leaseTime: By default leases expire by the time that callers pass.
     ///   - interval: How long an intermittent failure lasts after it was seen.
     func store(
-        _ file: String? = nil, leaseTime: @escaping @Sendable (Timestamp) -> Timestamp = { $0 },
+        _ file: String? = nil,
+        leaseTime: @escaping @Sendable (SessionTime) -> MonotonicTime = {
+            MonotonicTime(milliseconds: $0.milliseconds)
+        },
         interval: Duration = .seconds(60)
     ) -> SQLiteRecordStore {
         SQLiteRecordStore(
@@ -104,7 +107,7 @@ extension DatabaseQueue {
 
 /// Sample records, distinguished by a number.
 enum SampleRecord {
-    static let start = Timestamp(seconds: 1_700_000_000)
+    static let start = SessionTime(seconds: 1_700_000_000)
     static let end = start + .seconds(3_600)
 
     static func record(_ number: UInt64, account: UInt64 = 7, version: UInt64 = 1, size: Int = 64) -> SessionRecord {

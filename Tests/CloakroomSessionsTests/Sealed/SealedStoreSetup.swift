@@ -43,7 +43,7 @@ protocol SealedStoreSuite {
 }
 
 extension SealedStoreSuite {
-    var start: Timestamp { Sample.start }
+    var start: SessionTime { Sample.start }
     var server: RecordServer { setup.server }
     var records: InMemoryRecords { setup.records }
     var told: SealedStoreSetup.RecordedEvents { setup.told }

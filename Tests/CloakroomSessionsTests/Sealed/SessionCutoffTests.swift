@@ -62,7 +62,7 @@ struct SessionCutoffTests: SealedStoreSuite {
         let store = store()
         let session = ProviderSession(issuer: Sample.issuer, id: "sid-1")
         let account = Sample.provenance(1).account
-        func logOut(at now: Timestamp) async throws -> Int {
+        func logOut(at now: SessionTime) async throws -> Int {
             try await store.takeAll(of: session, account: account, reason: .revoked, now: now).count
         }
         let (lost, one) = try await store.create(Sample.new(Sample.provenance(1)), now: start)

@@ -9,7 +9,7 @@ import Testing
 struct SessionFormatTests {
     private static let secret = Secret("the secret of a gateway of long ago, kept for this test")
     private static let cookie = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
-    private static let start = Timestamp(seconds: 1_700_000_000)
+    private static let start = SessionTime(seconds: 1_700_000_000)
     private static let contents =
         "010d9ed032000102030405060708090a0bf1b3ce83caf6658debc9908001b0412559e051c125877067a1d5e0ee606672"
         + "288c1250fffceef73e87bbd18b97b4acf70c052d846cb41c988361a98d486342077e52afd019e6397a7c908b470fba3a"
@@ -49,7 +49,7 @@ struct SessionFormatTests {
     /// What the provider stated about the user of the record.
     private static let provenance = SessionProvenance(
         identity: "company", issuer: "https://id.example.com", subject: "Jo", providerSession: "sid",
-        authenticatedAt: start - .seconds(5), acr: "urn:example:mfa", nonceHash: (0..<32).map { UInt8($0) },
+        authenticatedAt: start.wallTime - .seconds(5), acr: "urn:example:mfa", nonceHash: (0..<32).map { UInt8($0) },
         claims: Array(#"{"groups":["staff"]}"#.utf8), idToken: Secret("header.payload.signature"))
 
     @Test("of format 1 open, with all their contents")
@@ -74,7 +74,7 @@ struct SessionFormatTests {
             session.tokens
                 == TokenSet(
                     authorization: Secret("Bearer access"), refreshToken: Secret("refresh"),
-                    accessTokenExpiresAt: Self.start + .seconds(300), obtainedAt: Self.start))
+                    accessTokenExpiresAt: Self.start.wallTime + .seconds(300), obtainedAt: Self.start.wallTime))
         #expect(session.client == SessionClientInfo(peer: "192.0.2.7", userAgent: .firefox))
         #expect(secrets.accountHashes.candidateHashes(provenance.account) == [record.account])
         #expect(secrets.accountHashes.candidateHashes(try #require(provenance.session)) == [record.provider])
@@ -86,7 +86,7 @@ struct SessionFormatTests {
             user: UserProfile(json: Array("{}".utf8), account: AccountName(canonicalBytes: [97])),
             tokens: TokenSet(
                 authorization: Secret("Bearer a"), refreshToken: Secret("r"),
-                accessTokenExpiresAt: Timestamp(milliseconds: 1), obtainedAt: Timestamp(milliseconds: 2)),
+                accessTokenExpiresAt: WallTime(milliseconds: 1), obtainedAt: WallTime(milliseconds: 2)),
             source: SessionSource(value: 3))
         let written =
             "00000008" + "4265617265722061" + "00000002" + "0172" + "00000008" + "0000000000000001" + "00000008"
@@ -99,7 +99,7 @@ struct SessionFormatTests {
     @Test("with provenance: every truncation of it is rejected, and so is an extension")
     func provenanceLayout() throws {
         let user = UserProfile(json: [], account: Self.provenance.account)
-        let tokens = TokenSet(authorization: Secret("Bearer a"), obtainedAt: Self.start)
+        let tokens = TokenSet(authorization: Secret("Bearer a"), obtainedAt: Self.start.wallTime)
         let source = SessionSource(value: 3)
         let made = SessionParts(user: user, tokens: tokens, source: source, provenance: Self.provenance)
         let whole = made.bytes

@@ -235,7 +235,7 @@ struct SessionSealerTests {
                 json: Array(#"{"name":"\#(canary)-name"}"#.utf8), account: AccountName(email: "\(canary)@example.com")),
             tokens: TokenSet(
                 authorization: Secret("Bearer \(canary)-access"), refreshToken: Secret("\(canary)-refresh"),
-                obtainedAt: Sample.start),
+                obtainedAt: Sample.start.wallTime),
             client: SessionClientInfo(peer: "192.0.2.99", userAgent: .curl),
             provenance: SessionProvenance(
                 identity: "\(canary)-identity", issuer: "https://\(canary).example.com", subject: "\(canary)-subject",
@@ -244,7 +244,7 @@ struct SessionSealerTests {
         let (ticket, session) = try await store.create(new, now: Sample.start)
         let lease = try #require(try await store.lease(session.key, for: .seconds(30), now: Sample.start).lease)
         let refresh = SessionUpdate(
-            tokens: TokenSet(authorization: Secret("Bearer \(canary)-next"), obtainedAt: Sample.start))
+            tokens: TokenSet(authorization: Secret("Bearer \(canary)-next"), obtainedAt: Sample.start.wallTime))
         _ = try await store.save(refresh, ticket: ticket, over: session, under: lease, now: Sample.start)
         let dump = server.dump
         #expect(dump.count > 200)

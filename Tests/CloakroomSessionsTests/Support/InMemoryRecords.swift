@@ -79,7 +79,9 @@ final class InMemoryRecords: SessionRecordStore {
         return server.contents.withLock { body(&$0) }
     }
 
-    func insert(_ record: SessionRecord, keepUntil: Timestamp, now: Timestamp) async throws(SessionStoreError) -> Bool {
+    func insert(_ record: SessionRecord, keepUntil: SessionTime, now: SessionTime) async throws(SessionStoreError)
+        -> Bool
+    {
         try ask()
         var record = record
         record.birth = server.contents.withLock { contents in
@@ -106,7 +108,7 @@ final class InMemoryRecords: SessionRecordStore {
         return isNew
     }
 
-    func read(_ id: SessionID, now: Timestamp) async throws(SessionStoreError) -> RecordLookup {
+    func read(_ id: SessionID, now: SessionTime) async throws(SessionStoreError) -> RecordLookup {
         let lookup = try ask { contents -> RecordLookup in
             contents.readCount += 1
             if let kept = contents.kept[id] { return .record(kept.record) }
@@ -119,7 +121,7 @@ final class InMemoryRecords: SessionRecordStore {
     }
 
     func replace(
-        _ record: SessionRecord, keepUntil: Timestamp, fence: UInt64?, now: Timestamp
+        _ record: SessionRecord, keepUntil: SessionTime, fence: UInt64?, now: SessionTime
     ) async throws(SessionStoreError) -> RecordUpdateResult {
         try ask()
         let change = server.change(record.key.id, by: self) {
@@ -144,7 +146,7 @@ final class InMemoryRecords: SessionRecordStore {
     }
 
     func remove(
-        _ id: SessionID, reason: SessionEndReason, condition: (version: UInt64, fence: UInt64)?, now: Timestamp
+        _ id: SessionID, reason: SessionEndReason, condition: (version: UInt64, fence: UInt64)?, now: SessionTime
     ) async throws(SessionStoreError) -> RecordRemovalResult {
         try ask()
         let isRemovable = switches.withLock { !$0.unremovablePartitions.contains(partition(of: id)) }
@@ -192,7 +194,8 @@ final class InMemoryRecords: SessionRecordStore {
         return unwritten.isEmpty ? nil : unwritten
     }
 
-    func lease(_ id: SessionID, for duration: Duration, now: Timestamp) async throws(SessionStoreError) -> LeaseResult {
+    func lease(_ id: SessionID, for duration: Duration, now: SessionTime) async throws(SessionStoreError) -> LeaseResult
+    {
         let attempt = try ask { contents -> LeaseResult in
             guard var kept = contents.kept[id] else { return .notFound }
             guard now >= kept.leasedUntil else { return .heldByOther }
@@ -208,16 +211,16 @@ final class InMemoryRecords: SessionRecordStore {
     func release(_ id: SessionID, fence: UInt64) async throws(SessionStoreError) {
         try ask { contents in
             guard var kept = contents.kept[id], kept.fence == fence else { return }
-            kept.leasedUntil = Timestamp(milliseconds: .min)
+            kept.leasedUntil = SessionTime(milliseconds: .min)
             contents.kept[id] = kept
         }
     }
 
-    func records(of account: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
+    func records(of account: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
         try list { $0.indexHashes.contains(account) }
     }
 
-    func records(ofProviderSession hash: UInt64, now: Timestamp) async throws(SessionStoreError) -> [SessionRecord] {
+    func records(ofProviderSession hash: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
         try list { $0.provider == hash }
     }
 
@@ -229,7 +232,7 @@ final class InMemoryRecords: SessionRecordStore {
     }
 
     func surplus(
-        of account: UInt64, by rule: SurplusRule, now: Timestamp
+        of account: UInt64, by rule: SurplusRule, now: SessionTime
     ) async throws(SessionStoreError) -> RecordSurplus {
         if switches.withLock({ $0.failingAccounts.contains(account) }) { throw SessionStoreError(.unavailable) }
         let found = try ask {
@@ -239,7 +242,7 @@ final class InMemoryRecords: SessionRecordStore {
             in: SurplusRule.Sample(total: found.count, ids: found.map(\.id), records: found), now: now)
     }
 
-    func cutoffs(_ indexes: [RecordIndex], now: Timestamp) async throws(SessionStoreError) -> [SessionCutoff?] {
+    func cutoffs(_ indexes: [RecordIndex], now: SessionTime) async throws(SessionStoreError) -> [SessionCutoff?] {
         if switches.withLock({ $0.cutoffsAreUnavailable }) { throw SessionStoreError(.unavailable) }
         let cutoffs = try ask { contents in
             contents.cutoffReadCount += indexes.count
@@ -250,7 +253,7 @@ final class InMemoryRecords: SessionRecordStore {
     }
 
     func setCutoff(
-        _ index: RecordIndex, keeping kept: KeptSession?, before: Timestamp?, lifetime: Duration, now: Timestamp
+        _ index: RecordIndex, keeping kept: KeptSession?, before: SessionTime?, lifetime: Duration, now: SessionTime
     ) async throws(SessionStoreError) {
         try ask()
         let isFailing = switches.withLock { switches in
@@ -262,12 +265,12 @@ final class InMemoryRecords: SessionRecordStore {
         try response()
     }
 
-    func throttleStates(_ keys: [ThrottleKey], now: Timestamp) async throws(SessionStoreError) -> [ThrottleState?] {
+    func throttleStates(_ keys: [ThrottleKey], now: SessionTime) async throws(SessionStoreError) -> [ThrottleState?] {
         try ask { contents in keys.map { contents.state($0, now) } }
     }
 
     func countAttempt(
-        _ counters: [ThrottleCounter], now: Timestamp
+        _ counters: [ThrottleCounter], now: SessionTime
     ) async throws(SessionStoreError) -> ThrottleResult {
         try ask { contents in
             let result = ThrottleResult(counters, counters.map { contents.state($0.key, now) }, now: now)
@@ -278,7 +281,7 @@ final class InMemoryRecords: SessionRecordStore {
         }
     }
 
-    func removeAttempt(_ counts: [ThrottleCount], now: Timestamp) async throws(SessionStoreError) {
+    func removeAttempt(_ counts: [ThrottleCount], now: SessionTime) async throws(SessionStoreError) {
         try ask { contents in
             for count in counts {
                 let key = count.counter.key
@@ -289,7 +292,7 @@ final class InMemoryRecords: SessionRecordStore {
     }
 
     func setMark(
-        _ key: MarkKey, to time: Timestamp, lifetime: Duration, now: Timestamp
+        _ key: MarkKey, to time: WallTime, lifetime: Duration, now: SessionTime
     ) async throws(SessionStoreError) -> Bool {
         let isNew = try ask { contents in
             if let kept = contents.marks[key], now < kept.end, kept.time >= time { return false }
@@ -300,7 +303,7 @@ final class InMemoryRecords: SessionRecordStore {
         return isNew
     }
 
-    func latestMark(_ keys: [MarkKey], now: Timestamp) async throws(SessionStoreError) -> Timestamp? {
+    func latestMark(_ keys: [MarkKey], now: SessionTime) async throws(SessionStoreError) -> WallTime? {
         try ask { contents in keys.compactMap { contents.marks[$0] }.filter { now < $0.end }.map(\.time).max() }
     }
 
@@ -320,7 +323,7 @@ final class InMemoryRecords: SessionRecordStore {
 extension SessionRecordStore {
     /// Saves a changed record without extending the time for which it is kept.
     func replace(
-        _ record: SessionRecord, fence: UInt64?, now: Timestamp
+        _ record: SessionRecord, fence: UInt64?, now: SessionTime
     ) async throws(SessionStoreError) -> RecordUpdateResult {
         try await replace(record, keepUntil: now, fence: fence, now: now)
     }

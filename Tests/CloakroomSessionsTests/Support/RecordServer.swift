@@ -8,15 +8,15 @@ final class RecordServer: Sendable {
     struct StoredRecord {
         var record: SessionRecord
         var fence: UInt64 = 0
-        var leasedUntil = Timestamp(milliseconds: .min)
+        var leasedUntil = SessionTime(milliseconds: .min)
     }
 
     struct Contents {
         var kept: [SessionID: StoredRecord] = [:]
         var foreign: Set<SessionID> = []
-        var ended: [SessionID: (reason: SessionEndReason, at: Timestamp)] = [:]
-        var throttle: [ThrottleKey: (state: ThrottleState, forgetAt: Timestamp)] = [:]
-        var marks: [MarkKey: (time: Timestamp, end: Timestamp)] = [:]
+        var ended: [SessionID: (reason: SessionEndReason, at: SessionTime)] = [:]
+        var throttle: [ThrottleKey: (state: ThrottleState, forgetAt: SessionTime)] = [:]
+        var marks: [MarkKey: (time: WallTime, end: SessionTime)] = [:]
         var cutoffs: [RecordIndex: SessionCutoff] = [:]
         /// The latest birth in each index.
         var births: [RecordIndex: Int64] = [:]
@@ -34,7 +34,7 @@ final class RecordServer: Sendable {
         var listed: [SessionRecord] { kept.values.map(\.record).filter { !unlisted.contains($0.key.id) } }
 
         /// A throttle state that has not expired.
-        func state(_ key: ThrottleKey, _ now: Timestamp) -> ThrottleState? {
+        func state(_ key: ThrottleKey, _ now: SessionTime) -> ThrottleState? {
             throttle[key].flatMap { now < $0.forgetAt ? $0.state : nil }
         }
     }
@@ -126,8 +126,8 @@ final class RecordServer: Sendable {
 
     /// Sets a cutoff and notifies all stores except the one that set it.
     func setCutoff(
-        _ index: RecordIndex, by changer: InMemoryRecords, keeping kept: KeptSession?, before: Timestamp?,
-        now: Timestamp
+        _ index: RecordIndex, by changer: InMemoryRecords, keeping kept: KeptSession?, before: SessionTime?,
+        now: SessionTime
     ) {
         change(by: changer, { $0.cutoffChanged(index) }) { contents -> (result: Void, isChanged: Bool) in
             var cutoff = contents.cutoffs[index] ?? SessionCutoff()

@@ -7,7 +7,7 @@ import Testing
 /// Sample parts of a session, distinguished by a number.
 enum Sample {
     /// The current time in whole seconds, because servers use their own clocks.
-    static let start = Timestamp(seconds: Int64(Date().timeIntervalSince1970))
+    static let start = SessionTime(seconds: Int64(Date().timeIntervalSince1970))
     static let configuration = SessionConfiguration(
         idleTimeout: .seconds(900), absoluteTimeout: .seconds(3_600), maxSessions: 10_000, cacheSize: 1_000)
     static let accountHashes = AccountHasher(KeyedHash(key0: 1, key1: 2))
@@ -21,10 +21,10 @@ enum Sample {
         UserProfile(json: Array(#"{"id":\#(number)}"#.utf8), account: account(number))
     }
 
-    static func tokens(_ number: Int = 0, obtainedAt: Timestamp = start) -> TokenSet {
+    static func tokens(_ number: Int = 0, obtainedAt: SessionTime = start) -> TokenSet {
         TokenSet(
             authorization: Secret("Bearer access-\(number)"), refreshToken: Secret("refresh-\(number)"),
-            accessTokenExpiresAt: obtainedAt + .seconds(600), obtainedAt: obtainedAt)
+            accessTokenExpiresAt: obtainedAt.wallTime + .seconds(600), obtainedAt: obtainedAt.wallTime)
     }
 
     static let source = SessionSource(upstream: "api")
@@ -44,12 +44,12 @@ extension Sample {
     ) -> SessionProvenance {
         SessionProvenance(
             identity: identity, issuer: issuer, subject: "Subject-\(number)", providerSession: sid,
-            authenticatedAt: start - .seconds(60), acr: "urn:example:mfa",
+            authenticatedAt: start.wallTime - .seconds(60), acr: "urn:example:mfa",
             nonceHash: (0..<32).map { UInt8($0) }, claims: Array(#"{"groups":["staff"]}"#.utf8),
             idToken: Secret("header.payload.signature"))
     }
 
-    static func new(_ provenance: SessionProvenance, endsBy: Timestamp? = nil) -> NewSession {
+    static func new(_ provenance: SessionProvenance, endsBy: WallTime? = nil) -> NewSession {
         NewSession(
             user: UserProfile(json: Array(#"{"sub":"1"}"#.utf8), account: provenance.account), tokens: tokens(),
             client: client, source: SessionSource(identity: provenance.identity, issuer: provenance.issuer),
@@ -96,7 +96,7 @@ extension LeaseResult {
 
 extension SessionStore {
     /// The result for a request: from the cache, or from the store if the session is not cached.
-    func lookup(_ ticket: SessionTicket, at now: Timestamp, slides: Bool = true) async throws -> SessionLookup {
+    func lookup(_ ticket: SessionTicket, at now: SessionTime, slides: Bool = true) async throws -> SessionLookup {
         let lookup = lookup(ticket, now: now, slides: slides)
         guard case .notCached = lookup else { return lookup }
         return try await load(ticket, now: now)

@@ -47,10 +47,11 @@ struct FullServerTests {
             try await store.release(used.id, fence: lease.fencingToken)
 
             let token = MarkKey(.logoutToken, hash: 1)
-            #expect(try await store.setMark(token, to: start, lifetime: .seconds(60), now: start))
-            #expect(try await store.setMark(token, to: start, lifetime: .seconds(60), now: start) == false)
+            #expect(try await store.setMark(token, to: start.wallTime, lifetime: .seconds(60), now: start))
+            #expect(try await store.setMark(token, to: start.wallTime, lifetime: .seconds(60), now: start) == false)
             await #expect(throws: SessionStoreError(.unavailable)) {
-                try await store.setMark(MarkKey(.usedLogin, hash: 1), to: start, lifetime: .seconds(60), now: start)
+                try await store.setMark(
+                    MarkKey(.usedLogin, hash: 1), to: start.wallTime, lifetime: .seconds(60), now: start)
             }
             for _ in 1...2 {
                 try await store.setCutoff(

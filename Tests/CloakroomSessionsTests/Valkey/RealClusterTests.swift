@@ -78,7 +78,7 @@ struct RealClusterTests {
                 #expect(try await store.replace(record, fence: lease.fencingToken, now: start) == .done)
                 try await store.release(id, fence: lease.fencingToken)
                 let key = MarkKey(.logoutToken, hash: number)
-                #expect(try await store.setMark(key, to: start, lifetime: .seconds(60), now: start))
+                #expect(try await store.setMark(key, to: start.wallTime, lifetime: .seconds(60), now: start))
             }
             let touches = (UInt64(1)...20).map {
                 RecordTouch(id: SessionID($0), lastUsedAt: start + .seconds(1), keepUntil: start + .seconds(900))
@@ -89,7 +89,7 @@ struct RealClusterTests {
             }
             #expect(try await other.records.records(ofProviderSession: 3, now: start).count == 4)
             let marks = (UInt64(1)...20).map { MarkKey(.logoutToken, hash: $0) }
-            #expect(try await store.latestMark(marks, now: start) == start)
+            #expect(try await store.latestMark(marks, now: start) == start.wallTime)
             let keys = (UInt64(1)...20).map { ThrottleKey(.account, hash: $0) }
             let counters = keys.map { ThrottleCounter($0, SignInThrottle.rule(.account)) }
             let result = ThrottleResult(counters, keys.map { _ in nil }, now: start)

@@ -28,7 +28,7 @@ struct ThrottleScriptsTests {
             deadlines[key] = state.map { _ in .now + lifetime }
         }
 
-        mutating func count(_ counters: [ThrottleCounter], now: Timestamp) -> ThrottleResult {
+        mutating func count(_ counters: [ThrottleCounter], now: SessionTime) -> ThrottleResult {
             let result = ThrottleResult(counters, counters.map { states[$0.key] }, now: now)
             if case .counted(let counts) = result {
                 for count in counts { set(count.counter.key, count.after, count.lifetime) }
@@ -36,7 +36,7 @@ struct ThrottleScriptsTests {
             return result
         }
 
-        mutating func remove(_ counts: [ThrottleCount], now: Timestamp) {
+        mutating func remove(_ counts: [ThrottleCount], now: SessionTime) {
             for count in counts {
                 let new = count.removed(from: states[count.counter.key], now: now)
                 set(count.counter.key, new?.state, new?.lifetime ?? .zero)
@@ -51,7 +51,7 @@ struct ThrottleScriptsTests {
         try await withValkeyStore { store, server in
             var random = SeededGenerator(seed: seed)
             var model = Model()
-            var now = Timestamp(milliseconds: 1_800_000_000_000)
+            var now = SessionTime(milliseconds: 1_800_000_000_000)
             var attempts: [[ThrottleCount]] = []
             var (delayed, restored) = (0, 0)
             for step in 0..<2_000 {

@@ -114,7 +114,7 @@ struct ValkeyCutoffTests {
             try await server.ask("SET", .text(store.keys.cutoff(account)), "5 00000000000000ff -7 more")
             #expect(
                 try await cutoff(store)
-                    == SessionCutoff(time: 5, kept: SessionID(255), createdBefore: Timestamp(milliseconds: -7)))
+                    == SessionCutoff(time: 5, kept: SessionID(255), createdBefore: SessionTime(milliseconds: -7)))
         }
     }
 }

@@ -14,11 +14,11 @@ struct ValkeyRecordStoreTests {
     func extremes() async throws {
         try await withValkeyStore { store, _ in
             var record = SessionRecord.sample(.max, account: .max, version: .max)
-            record.expiresAt = Timestamp(milliseconds: .max)
-            record.createdAt = Timestamp(milliseconds: .min)
+            record.expiresAt = SessionTime(milliseconds: .max)
+            record.createdAt = SessionTime(milliseconds: .min)
             record.contents = (0..<100_000).map { UInt8(truncatingIfNeeded: $0) }
             record.client = []
-            let isNew = try await store.insert(record, keepUntil: Timestamp(milliseconds: .max), now: Self.start)
+            let isNew = try await store.insert(record, keepUntil: SessionTime(milliseconds: .max), now: Self.start)
             #expect(isNew)
             #expect(try await store.read(record.id) == .record(record))
         }

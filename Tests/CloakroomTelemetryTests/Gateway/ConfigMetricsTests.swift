@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Metrics of the configuration")
 struct ConfigMetricsTests {
-    private static let start = Timestamp(milliseconds: 1_700_000_000_250)
+    private static let start = WallTime(milliseconds: 1_700_000_000_250)
 
     private func lines(_ metrics: GatewayMetrics) -> [String] {
         String(decoding: metrics.registry.exposition(), as: UTF8.self).split(separator: "\n").map(String.init)

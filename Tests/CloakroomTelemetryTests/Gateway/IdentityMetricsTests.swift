@@ -12,7 +12,7 @@ struct IdentityMetricsTests {
     @Test("Outcomes of a configured provider are exposed as zero from the start")
     func zeros() {
         metrics.identities.show(
-            [IdentityStatus(name: "company", issuer: "https://id.test")], now: Timestamp(seconds: 9))
+            [IdentityStatus(name: "company", issuer: "https://id.test")], now: WallTime(seconds: 9))
         for outcome in AccountEvent.LoginOutcome.allCases {
             #expect(text.contains("cloakroom_logins_total{identity=\"company\",outcome=\"\(outcome.rawValue)\"} 0\n"))
             #expect(text.contains("cloakroom_login_duration_seconds_count{outcome=\"\(outcome.rawValue)\"} 0\n"))
@@ -40,8 +40,8 @@ struct IdentityMetricsTests {
         metrics.identities.recordLogin(.stepUpFailed, identity: "company", durationNanoseconds: 20_000_000)
         metrics.identities.recordLogin(.stepUpFailed, identity: "other", durationNanoseconds: 20_000_000)
         var status = IdentityStatus(name: "company", issuer: "https://id.test", condition: .stale, keys: 3)
-        status.keysFetchedAt = Timestamp(seconds: 1_000)
-        metrics.identities.show([status], now: Timestamp(seconds: 1_090))
+        status.keysFetchedAt = WallTime(seconds: 1_000)
+        metrics.identities.show([status], now: WallTime(seconds: 1_090))
         for line in [
             #"cloakroom_logins_begun_total{identity="company"} 1"#,
             #"cloakroom_provider_logouts_total{identity="company",outcome="no_session"} 1"#,
@@ -58,11 +58,11 @@ struct IdentityMetricsTests {
     @Test("A provider that is no longer configured is not reported as down")
     func removal() {
         let company = IdentityStatus(name: "company", issuer: "https://id.test")
-        metrics.identities.show([company], now: Timestamp(seconds: 1))
+        metrics.identities.show([company], now: WallTime(seconds: 1))
         #expect(text.contains("cloakroom_provider_up{identity=\"company\"} 0\n"))
-        metrics.identities.show([], now: Timestamp(seconds: 1))
+        metrics.identities.show([], now: WallTime(seconds: 1))
         #expect(!text.contains("cloakroom_provider_up{identity=\"company\"}"))
-        metrics.identities.show([company], now: Timestamp(seconds: 1))
+        metrics.identities.show([company], now: WallTime(seconds: 1))
         #expect(text.contains("cloakroom_provider_up{identity=\"company\"} 0\n"))
     }
 }

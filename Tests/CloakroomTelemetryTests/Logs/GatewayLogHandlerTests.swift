@@ -217,18 +217,18 @@ struct AuditLogTests {
             logger: Logger(label: "audit") { GatewayLogHandler(label: $0, format: .json, writer: writer) })
         for second: Int64 in [100, 105, 110] {
             audit.identityMisconfigured(
-                .notFound, call: .signIn, identity: nil, origin: AuditContext(), now: Timestamp(seconds: second))
+                .notFound, call: .signIn, identity: nil, origin: AuditContext(), now: WallTime(seconds: second))
         }
         // Failed sign-ins do not suppress lines about failed refreshes.
         for second: Int64 in [111, 112] {
             audit.identityMisconfigured(
                 .invalidClient, call: .refresh, identity: "company", origin: AuditContext(),
-                now: Timestamp(seconds: second))
+                now: WallTime(seconds: second))
         }
         audit.tokenLifetimeInvalid(upstream: "api")
         for call: TokenClientError.Operation in [.push, .code] {
             audit.identityMisconfigured(
-                .requestRejected, call: call, identity: nil, origin: AuditContext(), now: Timestamp(seconds: 113))
+                .requestRejected, call: call, identity: nil, origin: AuditContext(), now: WallTime(seconds: 113))
         }
         writer.shutdown()
         let objects = try await pipe.objects()
@@ -263,8 +263,8 @@ struct AuditLogTests {
             logger: Logger(label: "audit") { GatewayLogHandler(label: $0, format: .json, writer: writer) })
         let failure = IdentityCallFailure(
             call: .signIn, source: .upstream("api"), method: "POST", server: "api.test:443", path: "/auth", status: 418,
-            defect: .init("unexpected_status"), nanoseconds: 12_400_000)
-        audit.identityCallFailed(failure, now: Timestamp(seconds: 100))
+            defect: .init("not_json"), nanoseconds: 12_400_000)
+        audit.identityCallFailed(failure, now: WallTime(seconds: 100))
         writer.shutdown()
         let object = try #require(try await pipe.objects().first)
         #expect(object["suppressed"] as? Int == 0)
@@ -279,19 +279,19 @@ struct AuditLogTests {
         let audit = AuditLog(
             logger: Logger(label: "audit") { GatewayLogHandler(label: $0, format: .json, writer: writer) })
         let origin = AuditContext(peer: "192.0.2.1", requestID: "00000000000000000000000000000abc")
-        let now = Timestamp(seconds: 100)
+        let now = WallTime(seconds: 100)
         audit.login(.success, identity: "company", reason: nil, user: 0xfeed, origin: origin, now: now)
         audit.login(.failed, identity: "company", reason: "wrong_nonce", user: nil, origin: origin, now: now)
         audit.providerLogout((0..<40).map { SessionID($0) }, identity: "company", origin: origin)
         for second: Int64 in [100, 105, 110] {
             audit.providerLogoutFailed(
                 identity: "company", outcome: .rejected, reason: "wrong_issuer", origin: origin,
-                now: Timestamp(seconds: second))
+                now: WallTime(seconds: second))
             audit.providerResponseRejected(
-                identity: "company", call: .refresh, reason: "other_subject", hint: "h", now: Timestamp(seconds: second)
+                identity: "company", call: .refresh, reason: "other_subject", hint: "h", now: WallTime(seconds: second)
             )
         }
-        let failure = IdentityStatus.Failure(time: Timestamp(seconds: 1), reason: "r", remedy: "m")
+        let failure = IdentityStatus.Failure(time: WallTime(seconds: 1), reason: "r", remedy: "m")
         audit.providerFetchFailed(identity: "company", document: .keys, failure: failure)
         audit.providerFetched(identity: "company", document: .keys)
         audit.providerMismatch(identity: "company", reason: "r", hint: "m")
@@ -324,7 +324,7 @@ struct AuditLogTests {
             logger: Logger(label: "audit") { GatewayLogHandler(label: $0, format: .json, writer: writer) })
         for second in [100, 101, 109, 110, 50] {
             audit.refreshFailed(
-                .transient, SessionID(0x9), origin: AuditContext(), now: Timestamp(seconds: Int64(second)))
+                .transient, SessionID(0x9), origin: AuditContext(), now: WallTime(seconds: Int64(second)))
         }
         writer.shutdown()
         let objects = try await pipe.objects()

@@ -74,8 +74,8 @@ struct ExpositionParsersTests {
     func own() throws {
         let registry = PrometheusRegistry()
         let metrics = GatewayMetrics(registry: registry)
-        metrics.config.recordStart(now: Timestamp(seconds: 1_700_000_000))
-        metrics.config.recordReload(isSuccess: false, now: Timestamp(seconds: 1_700_000_100))
+        metrics.config.recordStart(now: WallTime(seconds: 1_700_000_000))
+        metrics.config.recordReload(isSuccess: false, now: WallTime(seconds: 1_700_000_100))
         metrics.upstreamCircuit(upstream: "api", target: "http://[::1]:9000").set(.open)
         let upstream = metrics.upstream("api")
         upstream.idleConnections.add(2)

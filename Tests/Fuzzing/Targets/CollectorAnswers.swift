@@ -39,11 +39,11 @@ extension FuzzTarget {
                 .repeated("colons", ":", prefix: "Sun, 06 Nov 1994 "),
                 .repeated("digits in a date", "1", prefix: "Sun, 06 Nov 1994 ", suffix: " GMT"),
                 .repeated("combining marks", "\u{301}", prefix: "1"), .repeated("flags", "\u{1f1e9}"),
-            ]) { _ = TelemetryWire.retryAfter(String(decoding: $0, as: UTF8.self), now: Timestamp(seconds: 0)) }
+            ]) { _ = TelemetryWire.retryAfter(String(decoding: $0, as: UTF8.self), now: WallTime(seconds: 0)) }
         ]
     ) { bytes throws(Violation) in
         let text = String(decoding: bytes, as: UTF8.self)
-        let now = Timestamp(seconds: 784_111_777)
+        let now = WallTime(seconds: 784_111_777)
         guard let pause = TelemetryWire.retryAfter(text, now: now) else {
             let digits = bytes.drop { $0 == 0x20 || $0 == 0x09 }
             try require(

@@ -18,7 +18,7 @@ extension FuzzTarget {
                 _ = IdentityWire.form(bytes)
                 _ = IdentityWire.basic(bytes)
                 for type in ["application/x-www-form-urlencoded", "application/json"] {
-                    _ = IdentityWire.signIn(body: bytes, contentType: type, now: Timestamp(seconds: 0))
+                    _ = IdentityWire.signIn(body: bytes, contentType: type, now: SessionTime(seconds: 0))
                 }
             }
         ]
@@ -32,7 +32,7 @@ extension FuzzTarget {
         }
         try SignInTexts.checkBasic(bytes)
         for type in ["application/x-www-form-urlencoded", "application/json", "text/plain"] {
-            guard let credentials = IdentityWire.signIn(body: bytes, contentType: type, now: Timestamp(seconds: 0))
+            guard let credentials = IdentityWire.signIn(body: bytes, contentType: type, now: SessionTime(seconds: 0))
             else { continue }
             try require(type != "text/plain", "credentials of an unsupported type were accepted")
             let email = Array(credentials.name.utf8)
@@ -49,7 +49,7 @@ extension FuzzTarget {
             name.kind = .text
             guard
                 let credentials = IdentityWire.signIn(
-                    body: bytes, contentType: type, name: name, now: Timestamp(seconds: 0))
+                    body: bytes, contentType: type, name: name, now: SessionTime(seconds: 0))
             else { continue }
             try require(
                 (1...254).contains(credentials.name.utf8.count)

@@ -82,7 +82,7 @@ extension FuzzTarget {
 }
 
 private enum Tokens {
-    static let now = Timestamp(seconds: 1_700_000_000)
+    static let now = WallTime(seconds: 1_700_000_000)
     static let configurations = [
         IdentityEndpointConfiguration(path: "/"),
         IdentityEndpointConfiguration(

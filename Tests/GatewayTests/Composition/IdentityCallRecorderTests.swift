@@ -12,7 +12,7 @@ struct IdentityCallRecorderTests {
 
     private func recorder() -> IdentityCallRecorder {
         IdentityCallRecorder(
-            metrics: telemetry.metrics, audit: AuditLog(logger: log.logger), now: { Timestamp(seconds: 1_000) })
+            metrics: telemetry.metrics, audit: AuditLog(logger: log.logger), now: { WallTime(seconds: 1_000) })
     }
 
     private static func failure(
@@ -54,7 +54,7 @@ struct IdentityCallRecorderTests {
             recorder.identityCallFailed(failure)
         }
         #expect(recorder.failures.map(\.failure.status) == (510..<530).reversed().map { $0 })
-        #expect(recorder.failures.first?.time == Timestamp(seconds: 1_000))
+        #expect(recorder.failures.first?.time == WallTime(seconds: 1_000))
     }
 
     @Test("Attempts are counted with the labels of requests to an upstream")

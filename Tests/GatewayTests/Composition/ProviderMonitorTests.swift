@@ -11,7 +11,7 @@ struct ProviderMonitorTests {
     private let log = RecordedLog()
     private let telemetry = GatewayTelemetry()
     private let monitor: ProviderMonitor
-    private static let now = Timestamp(seconds: 1_800_000_000)
+    private static let now = WallTime(seconds: 1_800_000_000)
 
     init() {
         let identity = IdentityConfiguration(

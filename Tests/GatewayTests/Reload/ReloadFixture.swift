@@ -19,12 +19,12 @@ struct ReloadFixture: ~Copyable {
         try directory.write(yaml, to: "cloakroom.yaml")
         let sources = ConfigSources(file: directory.path(of: "cloakroom.yaml"))
         let running = try ConfigFileSnapshot.read(sources)
-        let state = ReloadState(sources, running: running, now: Timestamp(milliseconds: 1))
+        let state = ReloadState(sources, running: running, now: WallTime(milliseconds: 1))
         let gateway = gateway
         self.directory = directory
         self.state = state
         reloader = Reloader(
-            sources: sources, state: state, check: { _ in checks }, now: { Timestamp(milliseconds: 2) },
+            sources: sources, state: state, check: { _ in checks }, now: { WallTime(milliseconds: 2) },
             apply: { try gateway.apply($0) }, onOutcome: { gateway.note($0) }, running: running)
     }
 

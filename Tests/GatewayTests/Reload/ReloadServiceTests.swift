@@ -34,8 +34,8 @@ struct ReloadServiceTests {
         var bench = try ReloadFixture()
         let before = bench.state.status
         #expect(before.hash.count == 12)
-        #expect(before.loadedAt == Timestamp(milliseconds: 1))
-        try bench.write(ReloadFixture.yaml(path: "/films") + "reload: { watch: false, interval: 1s }\n")
+        #expect(before.loadedAt == WallTime(milliseconds: 1))
+        try bench.write(ReloadFixture.yaml(path: "/films") + "reload: { interval: 0s }\n")
         await bench.handle(.poll)
         #expect(paths(bench) == [])
         await bench.handle(.poll)
@@ -45,9 +45,9 @@ struct ReloadServiceTests {
         let after = bench.state.status
         #expect(after.hash != before.hash)
         #expect(bench.gateway.outcomes.map(\.hash) == [after.hash])
-        #expect(after.loadedAt == Timestamp(milliseconds: 2))
-        #expect(after.lastReload == ConfigStatus.Reload(time: Timestamp(milliseconds: 2)))
-        #expect(bench.state.configuration == ReloadConfiguration(watchesFiles: false, interval: .seconds(1)))
+        #expect(after.loadedAt == WallTime(milliseconds: 2))
+        #expect(after.lastReload == ConfigStatus.Reload(time: WallTime(milliseconds: 2)))
+        #expect(bench.state.configuration == ReloadConfiguration(interval: .zero))
     }
 
     @Test("An invalid file keeps the old configuration; its mistake is reported once by polls, and on every signal")
@@ -236,8 +236,8 @@ struct ReloadServiceTests {
         let (triggers, trigger) = AsyncStream<ReloadTrigger>.makeStream()
         let gateway = FakeGateway()
         let reloader = Reloader(
-            sources: sources, state: ReloadState(sources, running: running, now: Timestamp(milliseconds: 1)),
-            now: { Timestamp(milliseconds: 2) },
+            sources: sources, state: ReloadState(sources, running: running, now: WallTime(milliseconds: 1)),
+            now: { WallTime(milliseconds: 2) },
             apply: { configuration in
                 // An attempt that takes some time; the next attempt waits until it has finished.
                 for _ in 0..<100 { await Task.yield() }
@@ -258,13 +258,13 @@ struct ReloadServiceTests {
         var sources = ConfigSources(file: nil)
         sources.standardInput = Array(ReloadFixture.yaml().utf8)
         let running = try ConfigFileSnapshot.read(sources)
-        let state = ReloadState(sources, running: running, now: Timestamp(milliseconds: 1))
+        let state = ReloadState(sources, running: running, now: WallTime(milliseconds: 1))
         #expect(state.status.file == "standard input")
         let expected = file.state.status.hash
         #expect(state.status.hash == expected)
         let gateway = FakeGateway()
         var reloader = Reloader(
-            sources: sources, state: state, check: { _ in [] }, now: { Timestamp(milliseconds: 2) },
+            sources: sources, state: state, check: { _ in [] }, now: { WallTime(milliseconds: 2) },
             apply: { try gateway.apply($0) }, onOutcome: { gateway.note($0) }, running: running)
         await reloader.handle(.signal)
         #expect(state.status.lastReload?.problems == [])
@@ -279,10 +279,10 @@ struct ReloadServiceTests {
         let running = try ConfigFileSnapshot.read(sources)
         let gateway = FakeGateway()
         let stages = Mutex<[ReloadProgress]>([])
-        let state = ReloadState(sources, running: running, now: Timestamp(milliseconds: 1))
+        let state = ReloadState(sources, running: running, now: WallTime(milliseconds: 1))
         let (triggers, trigger) = AsyncStream<ReloadTrigger>.makeStream()
         let reloader = Reloader(
-            sources: sources, state: state, now: { Timestamp(milliseconds: 2) },
+            sources: sources, state: state, now: { WallTime(milliseconds: 2) },
             apply: { try gateway.apply($0) }, onProgress: { stage in stages.withLock { $0.append(stage) } },
             onOutcome: { gateway.note($0) }, running: running)
         let service = ReloadService(triggers: triggers, reloader: reloader)
@@ -313,8 +313,8 @@ struct ReloadServiceTests {
         let running = try ConfigFileSnapshot.read(sources)
         let stages = Mutex<[ReloadProgress]>([])
         var reloader = Reloader(
-            sources: sources, state: ReloadState(sources, running: running, now: Timestamp(milliseconds: 1)),
-            check: { _ in [] }, now: { Timestamp(milliseconds: 2) }, apply: { _ in },
+            sources: sources, state: ReloadState(sources, running: running, now: WallTime(milliseconds: 1)),
+            check: { _ in [] }, now: { WallTime(milliseconds: 2) }, apply: { _ in },
             onProgress: { stage in stages.withLock { $0.append(stage) } }, onOutcome: { _ in }, running: running)
         #expect(await reloader.handle(.poll) == nil)
         try directory.write(ReloadFixture.yaml(path: "/films"), to: "cloakroom.yaml")

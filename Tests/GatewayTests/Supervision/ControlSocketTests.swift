@@ -30,7 +30,7 @@ struct ControlSocketTests {
 
     private func outcome(_ problems: [String] = [], warnings: [String] = []) -> ReloadOutcome {
         ReloadOutcome(
-            time: Timestamp(milliseconds: 1), trigger: .poll, problems: problems, warnings: warnings,
+            time: WallTime(milliseconds: 1), trigger: .poll, problems: problems, warnings: warnings,
             hash: "0123456789ab")
     }
 

@@ -25,7 +25,7 @@ struct ServiceStatusNotifierTests {
     }
 
     private func outcome(_ problems: [String] = []) -> ReloadOutcome {
-        ReloadOutcome(time: Timestamp(milliseconds: 1), trigger: .signal, problems: problems, hash: "abc")
+        ReloadOutcome(time: WallTime(milliseconds: 1), trigger: .signal, problems: problems, hash: "abc")
     }
 
     @Test("Ready is sent once, when the last part listens")

@@ -85,7 +85,7 @@ struct Refresh {
     var spent = -1
     var pair = -1
     /// When the pair was received, by the clock of the refresh.
-    var pairAt: Timestamp?
+    var pairAt: MonotonicTime?
     /// Whether the store has accepted the received pair under the latest lease.
     var isSaved = false
     var wasRejected = false

@@ -12,7 +12,7 @@ enum Names {
         return SessionKey(random.next(), random.next(), random.next(), random.next())
     }
 
-    static func tokens(_ pair: Int, end: Timestamp, obtainedAt: Timestamp) -> TokenSet {
+    static func tokens(_ pair: Int, end: WallTime, obtainedAt: WallTime) -> TokenSet {
         let low = UInt8(truncatingIfNeeded: pair)
         let high = UInt8(truncatingIfNeeded: pair >> 8)
         return TokenSet(

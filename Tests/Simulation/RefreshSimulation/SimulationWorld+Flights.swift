@@ -84,7 +84,7 @@ extension SimulationWorld {
 
     func notify(_ index: Int, _ response: TestResponse) {
         guard !refreshes[index].isDead, !refreshes[index].isFinished else { return }
-        let clock = steadyClock(refreshes[index].replica)
+        let clock: MonotonicTime = steadyClock(refreshes[index].replica)
         switch response {
         case .lease(let attempt):
             switch attempt {

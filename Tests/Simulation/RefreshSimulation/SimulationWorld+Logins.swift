@@ -6,12 +6,12 @@ extension SimulationWorld {
     func beginLogins() {
         for login in logins {
             upstream.reserve()
-            let start = Timestamp(milliseconds: Names.epoch)
+            let start = SessionTime(milliseconds: Names.epoch)
             store.reserve(
                 Session(
                     key: Names.key(login.session),
                     user: UserProfile(json: [], account: Names.provenance(login).account),
-                    tokens: TokenSet(authorization: Secret(bytes: []), obtainedAt: start), createdAt: start,
+                    tokens: TokenSet(authorization: Secret(bytes: []), obtainedAt: start.wallTime), createdAt: start,
                     expiresAt: start, lastUsedAt: start))
             for time in login.callbacks {
                 queue.push(
@@ -195,7 +195,7 @@ extension SimulationWorld {
             return .mark(store.hasMark(mark, replica: replica))
         case .create(let session, let tokens):
             let login = logins[session - settings.sessions]
-            let start = Timestamp(milliseconds: Names.epoch + now)
+            let start = SessionTime(milliseconds: Names.epoch + now)
             let new = Session(
                 key: Names.key(session), user: UserProfile(json: [], account: Names.provenance(login).account),
                 tokens: tokens, provenance: Names.provenance(login), createdAt: start,

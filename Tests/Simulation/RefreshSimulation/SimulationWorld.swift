@@ -64,8 +64,10 @@ final class SimulationWorld {
         }
         for index in 0..<settings.sessions {
             let pair = upstream.signIn(now: 0)
-            let start = Timestamp(milliseconds: Names.epoch)
-            let tokens = Names.tokens(pair, end: start + .milliseconds(upstream.accessLife), obtainedAt: start)
+            let start = SessionTime(milliseconds: Names.epoch)
+            let tokens = Names.tokens(
+                pair, end: start.wallTime + .milliseconds(upstream.accessLife),
+                obtainedAt: start.wallTime)
             // Two sessions for each user, so that signing out everywhere ends more than one.
             let user = UserProfile(json: [], account: AccountName(canonicalBytes: [UInt8(index / 2)]))
             store.insert(
@@ -132,15 +134,15 @@ final class SimulationWorld {
     }
 
     /// The time of a replica's wall clock, which decides about tokens.
-    func wallClock(_ replica: Int) -> Timestamp {
-        Timestamp(milliseconds: Names.epoch + now + replicas[replica].offset)
+    func wallClock(_ replica: Int) -> WallTime {
+        WallTime(milliseconds: Names.epoch + now + replicas[replica].offset)
     }
 
-    /// The time of a replica's session clock, which decides about sessions and leases. It never goes back while the
-    /// process lives.
-    func steadyClock(_ replica: Int) -> Timestamp {
-        if mutant == .refreshesByWallClock { return wallClock(replica) }
-        return Timestamp(milliseconds: Names.epoch + now + replicas[replica].steadyOffset)
+    /// The time of a replica's clocks that decide about sessions and leases. It never goes back while the process lives.
+    func steadyClock<Clock>(_ replica: Int) -> Timestamp<Clock> {
+        let isWall = mutant == .refreshesByWallClock
+        let offset = isWall ? replicas[replica].offset : replicas[replica].steadyOffset
+        return Timestamp(milliseconds: Names.epoch + now + offset)
     }
 
     func note(_ text: @autoclosure () -> String) {

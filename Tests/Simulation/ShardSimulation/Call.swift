@@ -37,7 +37,7 @@ struct Call {
         case setMark(Int)
         case assertMark(Int)
         /// Counts an attempt at a time of the gateway's clock, unless the rule delays it.
-        case countAttempt(Int, at: Timestamp)
+        case countAttempt(Int, at: SessionTime)
         /// `CLUSTER SLOTS`.
         case topology
     }
@@ -141,7 +141,7 @@ struct Refresh {
 struct Attempt {
     let key: Int
     let gateway: Int
-    let startedAt: Timestamp
+    let startedAt: SessionTime
 }
 
 /// A sign-out of one session or of all sessions of an account.

@@ -48,7 +48,7 @@ enum Names {
         return SessionKey(random.next(), random.next(), random.next(), random.next())
     }
 
-    static func tokens(_ pair: Int, from start: Timestamp, life: Int64) -> TokenSet {
+    static func tokens(_ pair: Int, from start: WallTime, life: Int64) -> TokenSet {
         let low = UInt8(truncatingIfNeeded: pair)
         let high = UInt8(truncatingIfNeeded: pair >> 8)
         return TokenSet(
@@ -61,10 +61,10 @@ enum Names {
         return bytes.count == 3 ? Int(bytes[1]) << 8 | Int(bytes[2]) : -1
     }
 
-    static func session(_ index: Int, account: Int, pair: Int, at start: Timestamp, life: Int64) -> Session {
+    static func session(_ index: Int, account: Int, pair: Int, at start: SessionTime, life: Int64) -> Session {
         let user = UserProfile(json: [], account: AccountName(canonicalBytes: [UInt8(account)]))
         return Session(
-            key: key(index), user: user, tokens: tokens(pair, from: start, life: life), createdAt: start,
+            key: key(index), user: user, tokens: tokens(pair, from: start.wallTime, life: life), createdAt: start,
             expiresAt: start + .milliseconds(86_400_000), lastUsedAt: start)
     }
 }

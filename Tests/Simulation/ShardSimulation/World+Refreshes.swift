@@ -20,7 +20,7 @@ extension World {
     }
 
     /// The clock of refreshes, which never goes back.
-    private var steadyClock: Timestamp { Timestamp(milliseconds: Names.epoch + now) }
+    private var steadyClock: MonotonicTime { MonotonicTime(milliseconds: Names.epoch + now) }
 
     func isAlive(_ index: Int) -> Bool {
         let gateway = gateways[refreshes[index].gateway]

@@ -124,7 +124,7 @@ final class World {
         for index in 0..<settings.sessions {
             let pair = upstream.issue(index)
             let session = Names.session(
-                index, account: truths[index].account, pair: pair, at: Timestamp(milliseconds: Names.epoch),
+                index, account: truths[index].account, pair: pair, at: SessionTime(milliseconds: Names.epoch),
                 life: settings.accessLife)
             for node in [owners[index], owners[index] ^ 1] {
                 nodes[node].data.records[index].session = session
@@ -213,7 +213,9 @@ final class World {
     func slot(throttleKey key: Int) -> Int { slot(mark: settings.marks) + key }
 
     /// The time of a gateway's clock.
-    func clock(_ gateway: Gateway) -> Timestamp { Timestamp(milliseconds: Names.epoch + now + gateway.skew) }
+    func clock<Clock>(_ gateway: Gateway) -> Timestamp<Clock> {
+        Timestamp(milliseconds: Names.epoch + now + gateway.skew)
+    }
 
     func note(_ text: @autoclosure () -> String) {
         guard trace != nil else { return }

@@ -46,6 +46,22 @@ struct DemoProgramTests {
         }
     }
 
+    @Test("The demo prints its addresses once, not again at a reload of the configuration")
+    func reload() async throws {
+        try await RunningDemo.running { demo in
+            for number in 1...2 {
+                demo.program.send(SIGHUP)
+                _ = try await demo.program.waits(for: "reload \(number)") { program in
+                    program.lines.count { $0.contains("configuration reloaded") } == number ? true : nil
+                }
+            }
+            demo.program.send(SIGTERM)
+            // The process that prints them ends after the gateway.
+            try await eventually("the API has ended") { await RawPeer.isRejected(port: demo.api.port) }
+            #expect(demo.program.lines.count { $0.hasPrefix("Cloakroom is running.") } == 1)
+        }
+    }
+
     @Test("mock-api prints its address, requires its API token, and exits with 0 on SIGTERM")
     func mockAPI() async throws {
         let program = try Executables.demo()

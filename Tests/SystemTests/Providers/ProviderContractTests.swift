@@ -160,7 +160,7 @@ struct ProviderContractTests {
         try folder.write("cloakroom-client-secret", to: "secret")
         try await running(kind) {
             $0.client = "id: cloakroom, secretFile: \(folder.path(of: "secret"))"
-            $0.overrides = ["reload.watch=false"]
+            $0.overrides = ["reload.interval=0s"]
         } body: { stage in
             func change(_ secret: String) async throws {
                 let reloads = stage.site.gateway.reloadCount

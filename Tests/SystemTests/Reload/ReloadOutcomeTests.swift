@@ -22,7 +22,7 @@ struct ReloadOutcomeTests {
                 let yaml = GatewayYAML(upstream: mock.baseURL).yaml
                 try directory.write(yaml, to: "cloakroom.yaml")
                 let arguments = [
-                    "serve", "--config", directory.path(of: "cloakroom.yaml"), "--set", "reload.watch=false",
+                    "serve", "--config", directory.path(of: "cloakroom.yaml"), "--set", "reload.interval=0s",
                 ]
                 try await ChildProgram.running(try Executables.cloakroom(), arguments) { program in
                     func address(_ message: String) async throws -> String {

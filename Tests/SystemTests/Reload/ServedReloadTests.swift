@@ -29,7 +29,7 @@ struct ServedReloadTests {
 
     @Test("After SIGHUP a route requires a session; an invalid file then changes nothing and is reported")
     func signal() async throws {
-        try await serving(set: ["reload.watch=false"]) { program, client, write, yaml in
+        try await serving(set: ["reload.interval=0s"]) { program, client, write, yaml in
             #expect(try await client.get("/episodes").status == 200)
             let locked = yaml.replacing("requiresAuthorization: false", with: "requiresAuthorization: true")
             try write(locked)

@@ -85,19 +85,18 @@ struct CanaryConfiguration {
     }
 
     private static func base(_ upstream: String) -> [String: Any] {
-        // The client secrets of the three calls differ, and the API knows that of the sign-in only: revocations fail.
-        func call(_ path: String) -> [String: Any] {
-            ["path": path, "credentials": "oauth", "client": ["id": "mock-client"]]
-        }
+        func call(_ path: String) -> [String: Any] { ["path": path, "credentials": "oauth"] }
         return [
             "listeners": [["address": "127.0.0.1:0"]], "admin": ["address": "127.0.0.1:0"],
             "accounts": ["publicURL": "http://127.0.0.1:1"],
             // The provider does not exist either.
             "identities": ["company": ["issuer": "http://127.0.0.1:1", "client": ["id": "gateway"]]],
+            // The API has no such path: revocations fail.
             "upstreams": [
                 "api": [
-                    "targets": [upstream], "signIn": call("/oauth/token"), "refresh": call("/oauth/token"),
-                    "revoke": call("/oauth/revoke"), "user": ["path": "/user"],
+                    "targets": [upstream], "client": ["id": "mock-client"], "signIn": call("/oauth/token"),
+                    "refresh": call("/oauth/token"),
+                    "revoke": call("/oauth/unknown"), "user": ["path": "/user"],
                 ]
             ],
             "session": [
@@ -106,7 +105,7 @@ struct CanaryConfiguration {
             // The collector does not exist: the exporter's failure messages are searched too.
             "tracing": [
                 "exporter": "otlp", "ratio": 1,
-                "otlp": ["endpoint": "http://127.0.0.1:1/v1/traces", "interval": "100ms", "timeout": "100ms"],
+                "otlp": ["endpoint": "http://127.0.0.1:1/v1/traces", "interval": "100ms"],
             ],
             "routes": [
                 [

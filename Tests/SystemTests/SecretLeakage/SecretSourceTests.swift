@@ -28,8 +28,7 @@ struct SecretSourceTests {
         #expect(
             Set(names).isSuperset(of: [
                 "admin.token", "upstreams.api.apiToken.value", "session.secrets", "session.valkey.password",
-                "session.valkey.sentinelPassword", "tracing.otlp.headers", "upstreams.api.signIn.client.secret",
-                "upstreams.api.refresh.client.secret", "upstreams.api.revoke.client.secret",
+                "session.valkey.sentinelPassword", "tracing.otlp.headers", "upstreams.api.client.secret",
                 "identities.company.client.secret",
             ]), "\(names)")
     }
@@ -42,7 +41,7 @@ struct SecretSourceTests {
         let markers = try CanaryConfiguration(source, keys: keys, upstream: "http://127.0.0.1:9")
         var settings = MockAPISettings.withTwoUsers
         settings.apiToken = markers.marker("upstreams.api.apiToken.value")
-        settings.clientSecret = markers.marker("upstreams.api.signIn.client.secret")
+        settings.clientSecret = markers.marker("upstreams.api.client.secret")
         try await MockAPI.withServer(settings) { mock in
             let canary = try CanaryConfiguration(source, keys: keys, upstream: mock.baseURL)
             try await commands(canary)
@@ -79,7 +78,7 @@ struct SecretSourceTests {
         _ canary: CanaryConfiguration,
         _ body: (ChildProgram, _ client: WebClient, _ admin: WebClient) async throws -> Void
     ) async throws {
-        let arguments = ["serve", "--log-level", "trace", "--set", "reload.watch=false"] + canary.arguments
+        let arguments = ["serve", "--log-level", "trace", "--set", "reload.interval=0s"] + canary.arguments
         try await ChildProgram.running(
             try Executables.cloakroom(), arguments, environment: canary.environment
         ) { program in
@@ -96,7 +95,7 @@ struct SecretSourceTests {
     private func serve(_ canary: CanaryConfiguration) async throws {
         try await running(canary) { program, client, admin in
             expectNoMarker(program.commandLine, "the command line")
-            #expect(program.commandLine.contains("reload.watch=false"))
+            #expect(program.commandLine.contains("reload.interval=0s"))
             #expect(program.commandLine.contains("admin.token=*") == (canary.source == .flag))
             // Secrets from the command line are effective nevertheless.
             #expect(try await client.get("/episodes").status == 200)

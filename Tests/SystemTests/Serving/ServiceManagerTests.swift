@@ -35,7 +35,7 @@ struct ServiceManagerTests {
         let folder = directory.url.path
         try await ChildProgram.running(
             try Executables.cloakroom(),
-            ["serve", "--config", directory.path(of: "cloakroom.yaml"), "--set", "reload.watch=false"],
+            ["serve", "--config", directory.path(of: "cloakroom.yaml"), "--set", "reload.interval=0s"],
             environment: ["NOTIFY_SOCKET": directory.path(of: "notify"), "RUNTIME_DIRECTORY": folder]
         ) { program in
             let ready = try await manager.next()

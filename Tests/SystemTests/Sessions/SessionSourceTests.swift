@@ -20,7 +20,7 @@ struct SessionSourceTests {
             """
             listeners: [{ address: "127.0.0.1:0" }]
             admin: { address: "127.0.0.1:0" }
-            reload: { watch: false }
+            reload: { interval: 0s }
             upstreams:
               \(name): { targets: ["\(a)"], \(source.map { "sessionSource: \($0), " } ?? "")\(Self.calls) }
               b: { targets: ["\(b)"], \(Self.calls) }

@@ -8,14 +8,13 @@ import Testing
 @Suite("Signing in with a form of other names", .serialized, .timeLimit(.minutes(3)))
 struct FormSignInTests {
     private static let tokens = "accessToken: session.key, refreshToken: session.again"
-    private static let outcome = "success: { statuses: [200], member: ok }, errorCode: code"
 
     private static func calls(realm: String = "main", endsOn: String = "token_expired") -> [String] {
         [
             "signIn: { path: /login, credentials: form, members: { name: username, password: secret },"
-                + " static: { realm: \(realm) }, \(outcome), \(tokens) }",
-            "refresh: { path: /login/again, credentials: form, members: { refreshToken: token }, \(outcome),"
-                + " endsOn: [\(endsOn)], \(tokens) }", "user: { path: /user }",
+                + " static: { realm: \(realm) }, success: ok, \(tokens) }",
+            "refresh: { path: /login/again, credentials: form, members: { refreshToken: token }, success: ok,"
+                + " endsOn: [\(endsOn)], \(tokens) }", "user: { path: /user }", "errorCode: code",
         ]
     }
 

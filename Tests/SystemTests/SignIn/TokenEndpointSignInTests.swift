@@ -33,15 +33,15 @@ struct TokenEndpointSignInTests {
         try directory.write(Self.clientSecret + "\n", to: "client")
         let client = "client: { id: '\(Self.clientID)', secretFile: '\(directory.path(of: "client"))' }"
         let set = [
-            "admin.token=\(Self.adminToken)", "reload.watch=false", "logging.level=trace", "tracing.exporter=log",
+            "admin.token=\(Self.adminToken)", "reload.interval=0s", "logging.level=trace", "tracing.exporter=log",
             "tracing.ratio=1",
         ]
         try await MockAPI.withServer(Self.settings(clock)) { mock in
             var file = GatewayYAML(upstream: mock.baseURL)
             file.calls = [
-                "signIn: { path: /oauth/token, credentials: oauth, static: { scope: read }, \(client) }",
-                "refresh: { path: /oauth/token, credentials: oauth, \(client) }",
-                "revoke: { path: /oauth/revoke, credentials: oauth, \(client) }", "user: { path: /user }",
+                "signIn: { path: /oauth/token, credentials: oauth, static: { scope: read } }",
+                "refresh: { path: /oauth/token, credentials: oauth }",
+                "revoke: { path: /oauth/revoke, credentials: oauth }", client, "user: { path: /user }",
             ]
             file.accounts = "accounts: { name: { member: username, kind: text } }"
             try await GatewayProcess.running(file, set: set) { gateway in

@@ -12,6 +12,7 @@ enum AdminWithFailures {
         let (ports, bound) = AsyncStream.makeStream(of: Int.self)
         let server = AdminServer(
             host: "127.0.0.1", port: 0, registry: registry(), probes: probes, status: source,
+            now: { WallTime(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000)) },
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, onBound: { bound.yield($0) })
         return try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask { try await server.run() }
@@ -33,7 +34,7 @@ enum AdminWithFailures {
     ]
 
     private static var source: StatusDataSource {
-        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+        let now = WallTime(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
         let problems = [
             "/etc/cloakroom/cloakroom.yaml:41:5: routes.2.upstream: unknown upstream “vidoes”: name one of api, videos",
             "/etc/cloakroom/cloakroom.yaml:58:18: session.idleTimeout: “15 minutes” is no duration: write 15m",
@@ -91,7 +92,7 @@ enum AdminWithFailures {
     }
 
     /// The widest texts that a failed call may have.
-    private static func identityCalls(_ now: Timestamp) -> [IdentityCallStatus] {
+    private static func identityCalls(_ now: WallTime) -> [IdentityCallStatus] {
         let members = (1...IdentityCallFailure.Defect.maxNames).map { "a_member_with_a_name_of_forty_characters\($0)" }
         return [
             IdentityCallStatus(

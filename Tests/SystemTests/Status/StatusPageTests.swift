@@ -98,6 +98,24 @@ struct StatusPageTests {
         }
     }
 
+    @Test("A filter or column of the address that no table has changes nothing, also if every object inherits its name")
+    func unknownChoices() async throws {
+        try await AdminWithFailures.running { address in
+            let names = ["With+shadows", "__proto__", "constructor", "hasOwnProperty", "toString"]
+            let run = try await BrowserSession().run(
+                names.flatMap { name in
+                    [
+                        .open(address + "/?routes-show=\(name)&targets-show=\(name)&routes-sort=\(name)"),
+                        .waitFor("#routes"),
+                        .evaluate("return String(document.querySelectorAll('#routes tbody tr').length)"),
+                        .evaluate("return document.querySelector('#routes .filters [aria-pressed=true]').textContent"),
+                    ]
+                })
+            #expect(run.values == names.flatMap { _ in ["6", "All"] })
+            #expect(run.console.isEmpty)
+        }
+    }
+
     @Test("Old figures are marked until the next ones arrive")
     func old() async throws {
         try await AdminWithFailures.running { address in

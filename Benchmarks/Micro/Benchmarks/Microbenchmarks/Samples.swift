@@ -57,5 +57,5 @@ enum Samples {
         """
 
     /// The time of all requests.
-    static let now = Timestamp(seconds: 1_795_000_000)
+    static let now = SessionTime(seconds: 1_795_000_000)
 }

@@ -40,7 +40,7 @@ func sessionBenchmarks() {
         let access = try route("video", "/videos/{id}").access
         let lookup = filled.store.lookup(filled.tickets[0], now: Samples.now, slides: true)
         for _ in benchmark.scaledIterations {
-            let decision = AuthDecision.decide(access, at: 0, now: Samples.now, session: lookup)
+            let decision = AuthDecision.decide(access, at: 0, now: Samples.now.wallTime, session: lookup)
             guard case .forward = decision else { return benchmark.error("the request is not forwarded") }
             blackHole(decision)
         }
@@ -63,7 +63,7 @@ private struct FilledStore {
             let user = UserProfile(json: Array(#"{"id":"1"}"#.utf8), account: account)
             let tokens = TokenSet(
                 authorization: Secret("Bearer " + String(repeating: "a", count: 48)),
-                refreshToken: Secret(String(repeating: "r", count: 48)), obtainedAt: Samples.now)
+                refreshToken: Secret(String(repeating: "r", count: 48)), obtainedAt: Samples.now.wallTime)
             let (ticket, _) = try await store.create(NewSession(user: user, tokens: tokens), now: Samples.now)
             if tickets.count < 1_000 { tickets.append(ticket) }
         }

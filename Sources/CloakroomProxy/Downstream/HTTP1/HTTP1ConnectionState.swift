@@ -67,8 +67,9 @@ struct HTTP1ConnectionState {
     /// connection. It has a known length, so its framing ends it.
     static let discardLimit = 65_536
 
-    /// Maximum size in bytes of buffered input during an exchange, before reading stops.
-    private static let inputLimit = 65_536
+    /// Maximum size in bytes of buffered input during an exchange, before reading stops. Less than one read: a second read
+    /// would be copied to storage of four times its size.
+    private static let inputLimit = 16_384
 
     private(set) var phase = Phase.head
     /// Input that no step has consumed. Pipelined requests wait here (RFC 9112 §9.3.2).

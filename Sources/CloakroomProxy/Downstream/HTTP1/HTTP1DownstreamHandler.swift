@@ -11,29 +11,29 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    private let context: LoopContext
-    private let client: DownstreamConnectionInfo
-    private let channel: any Channel
-    private var handlerContext: ChannelHandlerContext?
+    let context: LoopContext
+    let client: DownstreamConnectionInfo
+    let channel: any Channel
+    private(set) var handlerContext: ChannelHandlerContext?
     /// Created with the first request, and again after ``releaseMemory()``.
     private(set) var exchange: Exchange?
-    private var state: HTTP1ConnectionState
-    private var writer = HTTP1ResponseWriter()
+    var state: HTTP1ConnectionState
+    private(set) var writer = HTTP1ResponseWriter()
     private var isReading = false
     /// Whether more of the input can be consumed since the last step.
     private var readsAgain = false
     private(set) var isPaused = false
     var registryIndex = -1
-    private(set) var deadline = UInt64.max
+    var deadline = UInt64.max
     /// The latest deadline of the exchange in progress.
     private var deadlineLimit = UInt64.max
     /// When the connection is closed unless a request arrives. While it is idle, ``deadline`` may be earlier.
-    private var idleEnd = UInt64.max
+    private(set) var idleEnd = UInt64.max
     /// When the connection began to wait for a request, or for the rest of its head.
-    private var idleStart = UInt64.max
+    private(set) var idleStart = UInt64.max
     /// Credit of a client that is behind with reading responses that are complete.
     private var drainCredit: DrainCredit?
-    private var hasBegun = false
+    private(set) var hasBegun = false
     var isDownstream: Bool { true }
     var connectionState: ClientConnectionState { isActive || state.isReceivingHead ? .active : .idle }
 
@@ -43,9 +43,6 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         context = client.context
         state = HTTP1ConnectionState(limits: context.snapshot.headLimits)
     }
-
-    /// How long a connection lingers after its last response, so that the client can read it, in nanoseconds.
-    static let lingerTime: UInt64 = 1_000_000_000
 
     /// How long a connection keeps the memory of its last request for the next one, in nanoseconds.
     static let quietTime: UInt64 = 3_000_000_000
@@ -77,6 +74,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         let now = context.updateTime()
         if !state.isReceivingHead { idleStart = now }
         var bytes = unwrapInboundIn(data)
+        if exchange == nil { client.begin(with: bytes) }
         state.receive(&bytes)
         read()
     }
@@ -128,17 +126,17 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     }
 
     /// Whether an exchange is in progress.
-    private var isActive: Bool { exchange?.isActive == true }
+    var isActive: Bool { exchange?.isActive == true }
 
     /// The exchange for the next request.
-    private func makeExchange() -> Exchange {
+    func makeExchange() -> Exchange {
         let exchange = Exchange(context: context, peer: client.makePeer(), downstream: self)
         self.exchange = exchange
         return exchange
     }
 
     /// Releases what an idle connection holds for its next request.
-    private func releaseMemory() {
+    func releaseMemory() {
         exchange = nil
         drainCredit = nil
         writer.releaseStorage()
@@ -181,7 +179,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         }
     }
 
-    private func setPaused(_ isPaused: Bool) {
+    func setPaused(_ isPaused: Bool) {
         self.isPaused = isPaused
         try? channel.syncOptions?.setOption(.autoRead, value: !isPaused)
     }
@@ -241,7 +239,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 
     /// A response is complete, but not sent: the client has to read it.
     /// - Returns: The deadline.
-    private func waitForClient() -> UInt64 {
+    func waitForClient() -> UInt64 {
         var credit = drainCredit ?? DrainCredit(context.snapshot.creditLimit())
         let deadline = credit.begin(coarse: -unacceptedBytes(isExact: false), now: context.now)
         drainCredit = credit
@@ -250,97 +248,13 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
 
     /// The deadline of a client that is behind has passed.
     /// - Returns: Whether it has read enough to continue; the next deadline is set.
-    private func clientMayContinue(now: UInt64) -> Bool {
+    func clientMayContinue(now: UInt64) -> Bool {
         guard !channel.isWritable || state.isLingeringUnsent,
             let next = drainCredit?.expired(exact: -unacceptedBytes(isExact: true), now: now)
         else { return false }
         idleEnd = next
         deadline = next
         return true
-    }
-
-    // MARK: - Ends
-
-    /// The last response is written: input in flight is read and discarded, so that the peer is not reset before it has
-    /// read the response (RFC 9112 §9.6).
-    private func linger(for time: UInt64 = lingerTime) {
-        guard let handlerContext, let action = state.linger() else { return }
-        if isPaused { setPaused(false) }
-        // The body timeout applies until everything is sent; then the linger time begins.
-        deadline = waitForClient()
-        guard action == .closeOutput else { return lingerAfterTunnel(for: time) }
-        let sent = channel.eventLoop.makePromise(of: Void.self)
-        sent.futureResult.assumeIsolated().whenComplete { [self] result in
-            if case .success = result { state.responseSent() }
-            if time == 0 { closeNow() } else { deadline = context.now &+ time }
-        }
-        handlerContext.close(mode: .output, promise: sent)
-    }
-
-    /// As ``linger(for:)``, but the write side is closed after the pending data is sent.
-    private func lingerAfterTunnel(for time: UInt64) {
-        flush()
-        handlerContext?.afterFlush { [self] handlerContext in
-            state.responseSent()
-            guard !state.hasInputEnded, time > 0 else { return closeNow() }
-            deadline = context.now &+ time
-            handlerContext.close(mode: .output, promise: nil)
-        }
-    }
-
-    var idle: (since: UInt64, load: ClientLoad?)? {
-        guard state.phase == .head, !isActive, unacceptedBytes(isExact: false) == 0 else { return nil }
-        return (idleStart, client.load)
-    }
-
-    var isAllAcknowledged: Bool { SendQueue.unacknowledged(in: channel) == 0 }
-
-    func endIdle() {
-        if state.close() { ChannelCut.closeIdle(channel) }
-    }
-
-    func closeNow() { close(isCut: state.isResponseIncomplete(isActive: isActive)) }
-
-    /// - Parameter isCut: Whether the client must be able to detect that the response is incomplete.
-    private func close(isCut: Bool) {
-        guard state.close() else { return }
-        if isCut {
-            ChannelCut.close(channel, framing: writer.framing)
-        } else {
-            handlerContext?.close(promise: nil)
-        }
-    }
-
-    func deadlineExpired(now: UInt64) {
-        if let exchange, exchange.isActive {
-            exchange.deadlineExpired(now: now)
-        } else if clientMayContinue(now: now) {
-            return
-        } else if channel.isWritable, state.isReceivingHead {
-            deadline = .max
-            state.requestHeadTimedOut()
-            (exchange ?? makeExchange()).requestHeadTimedOut(now: now)
-        } else if state.phase == .head, now < idleEnd {
-            if !state.isReceivingHead { releaseMemory() }
-            deadline = idleEnd
-        } else if state.hasLingered {
-            // close_notify has been sent, and the client had the linger time to respond to it.
-            if state.close() { ChannelCut.closeBelowTLS(channel) }
-        } else {
-            closeNow()
-        }
-    }
-
-    var usesTLS: Bool { client.isTLS }
-    func configurationReplaced() { exchange?.configurationReplaced() }
-    func sessionsChanged(now: UInt64) { exchange?.sessionsChanged(now: now) }
-
-    func drain() {
-        state.drain()
-        guard hasBegun else { return closeNow() }
-        exchange?.drain()
-        // The last response may not be sent yet.
-        if !isActive, state.phase == .head, !state.hasInput { linger(for: 0) }
     }
 }
 

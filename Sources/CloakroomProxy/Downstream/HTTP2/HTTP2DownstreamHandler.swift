@@ -28,12 +28,12 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     private var input = ByteBuffer()
     /// Storage of the input, in bytes.
     var inputStorage: Int { input.storageCapacity }
-    private var isFlushDue = false
+    var isFlushDue = false
     private var isPaused = false
     private var requestCount = 0
     private(set) var hasBodyWindow = false
     /// Bytes of all responses that wait to be sent.
-    private(set) var outboundBytes = 0
+    var outboundBytes = 0
     var phase = Phase.open
     /// When the connection began, or its last open stream ended.
     private(set) var idleStart = UInt64.max
@@ -76,10 +76,6 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
             now: context.now)
     }
 
-    /// Approximate number of body bytes sent before the event loop continues with other work.
-    private static let flushLimit = 262_144
-    /// Output that is written before more is encoded, in bytes.
-    private static let writeLimit = 65_536
     /// Stream objects that are kept for reuse until the connection is quiet.
     private static let recycledLimit = 32
 
@@ -104,6 +100,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         context.updateTime()
         guard phase < .lingering else { return }
         var bytes = unwrapInboundIn(data)
+        if streams.isEmpty { client.begin(with: bytes) }
         let isContinued = input.readableBytes > 0
         if isContinued { input.writeBuffer(&bytes) } else { input = bytes }
         // What a read delivers after it was paused waits.
@@ -274,7 +271,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         return stream
     }
 
-    private func stream(_ slot: Int) -> HTTP2Stream? { streams.indices.contains(slot) ? streams[slot] : nil }
+    func stream(_ slot: Int) -> HTTP2Stream? { streams.indices.contains(slot) ? streams[slot] : nil }
 
     /// Continues with the stream after the current read.
     private func touch(_ stream: HTTP2Stream) {
@@ -347,66 +344,9 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         releaseRecycled()
         streams = []
         touched = []
+        // The allocator would keep these pages: it returns memory only from the end of its heap.
+        if connection.output.readableBytes == 0 { connection.output.returnPages(from: 0) }
         connection.compact()
         client.output?.releaseStorage()
-    }
-
-    // MARK: - Sending
-
-    /// Schedules a flush after all events of this event loop tick, so all streams share one system call.
-    func flushLater() {
-        guard !isFlushDue else { return }
-        isFlushDue = true
-        context.flushLater(self)
-    }
-
-    /// Sends as much as the windows allow.
-    func flushNow() {
-        isFlushDue = false
-        guard handlerContext != nil, phase < .lingering else { return }
-        var budget = Self.flushLimit
-        while budget > 0, channel.isWritable, let turn = connection.nextTurn() {
-            budget -= turn.count
-            stream(turn.slot)?.send(turn.count)
-            if connection.output.readableBytes >= Self.writeLimit { writeOut() }
-        }
-        send()
-        if channel.isWritable {
-            connection.outputSent()
-            if budget <= 0 { flushLater() }
-        }
-        closeIfDone()
-    }
-
-    /// Counts bytes of responses that wait to be sent.
-    func addOutbound(_ count: Int) {
-        outboundBytes += count
-        context.responseBytes += count
-    }
-
-    /// Whether the responses that wait exceed the share that each connection has in any case.
-    var exceedsResponseShare: Bool { outboundBytes > 2 * HTTP2Stream.outboundLimit }
-
-    /// Whether a response of this size may be written at once, ahead of those that wait for a turn.
-    func canSendNow(_ count: Int, on slot: Int) -> Bool {
-        connection.canSend(count, on: slot) && connection.output.readableBytes < Self.writeLimit && channel.isWritable
-    }
-
-    private func writeOut() {
-        var bytes = ByteBuffer()
-        swap(&bytes, &connection.output)
-        if let handlerContext { client.write(bytes, from: handlerContext) }
-    }
-
-    /// Sends the output. Its storage is used again if the channel has sent all of it.
-    func send() {
-        guard let handlerContext else { return }
-        guard connection.output.readableBytes > 0 else { return client.flush(from: handlerContext) }
-        var bytes = ByteBuffer()
-        swap(&bytes, &connection.output)
-        client.writeAndFlush(bytes, from: handlerContext)
-        guard connection.output.readableBytes == 0, bytes.capacity <= 2 * Self.writeLimit else { return }
-        bytes.clear(minimumCapacity: 0)
-        swap(&bytes, &connection.output)
     }
 }

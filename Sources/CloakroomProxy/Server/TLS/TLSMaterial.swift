@@ -93,7 +93,7 @@ extension TLSConfiguration {
     ) throws {
         self = .makeServerConfiguration(certificateChain: certificate.chain, privateKey: certificate.key)
         minimumTLSVersion = configuration.minimumVersion == .tls13 ? .tlsv13 : .tlsv12
-        cipherSuiteValues = configuration.cipherSuites.map(\.cipher)
+        cipherSuiteValues = TLSCipherSuite.allCases.map(\.cipher)
         // RFC 7301 §3.2 requires rejecting clients that offer only other protocols (no_application_protocol). BoringSSL
         // continues without ALPN instead and does not report the offer, so such clients are served HTTP/1.1, like
         // clients without ALPN. A cross-protocol request (ALPACA) would still have to be valid HTTP with a `Host` of

@@ -10,7 +10,7 @@ final class ConnectFailureLog: Sendable {
 
     /// A failed connection attempt. The error is formatted only when it is queried.
     private struct Failure {
-        let time: Timestamp
+        let time: WallTime
         let kind: UpstreamFailure.Kind
         let error: any Error
     }
@@ -28,7 +28,7 @@ final class ConnectFailureLog: Sendable {
     /// - Parameters:
     ///   - now: Nanoseconds of a monotonic clock.
     ///   - time: The same time by the wall clock.
-    func failed(_ kind: UpstreamFailure.Kind, _ error: any Error, now: UInt64, time: Timestamp) {
+    func failed(_ kind: UpstreamFailure.Kind, _ error: any Error, now: UInt64, time: WallTime) {
         failure.withLock { $0 = Failure(time: time, kind: kind, error: error) }
         guard let suppressed = lines.allow(at: now) else { return }
         logger.warning(

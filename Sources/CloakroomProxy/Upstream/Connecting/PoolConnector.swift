@@ -111,7 +111,7 @@ final class PoolConnector {
         let targets = pool.upstream.targets
         target.state.ended(owesHead: true)
         pool.upstream.targetMetrics[target.index].countConnect(UpstreamFailure.connectOutcome(of: error))
-        target.record(failure.kind, error, now: now, time: context.timestamp(at: now))
+        target.record(failure.kind, error, now: now, time: context.wallTime(at: now))
         if failure.kind != .noResources {
             targets.board.connectFailed(target.state, startedAt: since, now: now, random: context.random())
             targets.connectFailed(target)

@@ -25,7 +25,7 @@ extension UpstreamPool: UpstreamHTTP2Owner {
 
     func http2LeaseEnded(_ stream: UpstreamStream) {
         streams -= 1
-        giveUp(&stream.claims, at: stream.target)
+        giveUp(&stream.holds, at: stream.target)
         if isClosed { updateGauges() }
     }
 

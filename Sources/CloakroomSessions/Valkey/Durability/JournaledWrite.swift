@@ -16,7 +16,7 @@ enum JournaledWrite: Sendable {
     case lease(SessionID, fence: UInt64, Duration)
     case cutoff(JournaledCutoff)
     case cutoffRequest(CutoffRequest)
-    case mark(MarkKey, Timestamp, lifetime: Duration)
+    case mark(MarkKey, WallTime, lifetime: Duration)
 }
 
 /// A record as it was written.
@@ -26,7 +26,7 @@ struct JournaledRecord: Sendable {
     let version: UInt64
     /// The fence of the lease under which it was saved; 0 for none.
     let fence: UInt64
-    let lastUsedAt: Timestamp
+    let lastUsedAt: SessionTime
     /// How long the server keeps the record.
     let lifetime: Duration
     /// Fields and values in turn, except the time of use and the fence.
@@ -106,7 +106,7 @@ struct JournaledCutoff: Sendable, Equatable {
     }
 
     /// A cutoff that ends the sessions that were created before a time.
-    init(key: String, createdBefore: Timestamp, lifetime: Duration) {
+    init(key: String, createdBefore: SessionTime, lifetime: Duration) {
         self.key = key
         time = 0
         kept = "-"
@@ -132,7 +132,7 @@ struct JournaledCutoff: Sendable, Equatable {
         if let stored, let other = JournaledCutoff(key: key, stored: stored, lifetime: lifetime) { merged.merge(other) }
         return SessionCutoff(
             time: merged.time, kept: SessionID(merged.kept),
-            createdBefore: merged.createdBefore.map { Timestamp(milliseconds: $0) },
+            createdBefore: merged.createdBefore.map { SessionTime(milliseconds: $0) },
             request: stored.flatMap(SessionCutoff.init(stored:))?.request)
     }
 }

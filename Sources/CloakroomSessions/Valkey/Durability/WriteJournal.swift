@@ -207,7 +207,7 @@ final class WriteJournal: Sendable {
     }
 
     /// A mark was set.
-    func marked(_ key: MarkKey, at time: Timestamp, lifetime: Duration, now: ContinuousClock.Instant = .now) {
+    func marked(_ key: MarkKey, at time: WallTime, lifetime: Duration, now: ContinuousClock.Instant = .now) {
         let slot = HashSlot.slot(of: keys.mark(key))
         change { state in
             if case .mark(_, let older, _)? = state.ends[.mark(key)], older > time { return }
@@ -348,7 +348,7 @@ extension WriteJournal {
     /// - Parameter repetition: ``repetition(of:)`` for the mark's slot before the server was asked; `nil` for now.
     func mark(
         _ key: MarkKey, since repetition: UInt32? = nil, now: ContinuousClock.Instant = .now
-    ) -> Timestamp? {
+    ) -> WallTime? {
         let slot = HashSlot.slot(of: keys.mark(key))
         return state.withLock { state in
             guard state.mayLack(slot, since: repetition), let entry = state.ends.entry(.mark(key)),

@@ -199,7 +199,7 @@ package enum TelemetryWire {
     }
 
     /// The delay given by a `Retry-After` field; `nil` if it is invalid.
-    package static func retryAfter(_ value: String, now: Timestamp) -> Duration? {
+    package static func retryAfter(_ value: String, now: WallTime) -> Duration? {
         RetryAfter.read(value, now: now)
     }
 }

@@ -96,7 +96,7 @@ struct OTLPHTTPClient: Sendable {
             return .accepted(rejected: OTLPResponse.rejectedSpans(Array(body?.readableBytesView ?? ByteBufferView())))
         }
         guard Self.retryable.contains(status) else { return .rejected(reason: "\(status)") }
-        let wallClock = Timestamp(milliseconds: Int64(clamping: DefaultTracerClock.now.millisecondsSinceEpoch))
+        let wallClock = WallTime(milliseconds: Int64(clamping: DefaultTracerClock.now.millisecondsSinceEpoch))
         let retryAfter = response.headers.first(name: "Retry-After").flatMap { RetryAfter.read($0, now: wallClock) }
         return .failed(reason: "\(status)", retryAfter: retryAfter)
     }

@@ -76,8 +76,8 @@ struct ExportFailureLog: Sendable {
             ])
     }
 
-    private var now: Timestamp {
-        Timestamp(milliseconds: Int64(clamping: DefaultTracerClock.now.millisecondsSinceEpoch))
+    private var now: WallTime {
+        WallTime(milliseconds: Int64(clamping: DefaultTracerClock.now.millisecondsSinceEpoch))
     }
 }
 
@@ -111,7 +111,7 @@ struct ExportRetryPolicy: Sendable {
 enum RetryAfter {
     /// Parses the delay, given in seconds or as a date. A past date is zero; an invalid value is `nil`, and the
     /// gateway's own delay applies.
-    static func read(_ value: String, now: Timestamp) -> Duration? {
+    static func read(_ value: String, now: WallTime) -> Duration? {
         let value = value.drop { $0 == " " || $0 == "\t" }
         // Compared as bytes: a digit with a combining mark sorts between two digits.
         if value.utf8.allSatisfy({ (0x30...0x39).contains($0) }) {

@@ -105,15 +105,15 @@ struct HTTP1ConnectionStateTests {
         #expect(connection.state.responseCompleted(isDraining: false) == .linger)
     }
 
-    @Test("Reading pauses only at 65,536 bytes, and not while a request can be parsed")
+    @Test("Reading pauses only after 16,384 bytes, and not while a request can be parsed")
     func full() throws {
         var connection = Connection(Self.post("", length: 100_000))
         #expect(try connection.request() == .length(100_000))
-        connection.receive(String(repeating: "x", count: 65_536))
+        connection.receive(String(repeating: "x", count: 16_384))
         #expect(!connection.state.isFull(isWritable: true))
         connection.receive("x")
         #expect(connection.state.isFull(isWritable: true))
-        var idle = Connection(String(repeating: "x", count: 65_537))
+        var idle = Connection(String(repeating: "x", count: 16_385))
         #expect(!idle.state.isFull(isWritable: true))
         #expect(idle.state.isFull(isWritable: false))
         #expect(idle.state.linger() == .closeOutput)
@@ -327,7 +327,7 @@ struct HTTP1ConnectionStateTests {
     @Test("Rule 77: input that has to wait, in a tunnel too, keeps four times its limit and one read")
     func storageOfWaitingInput() throws {
         for isTunnel in [false, true] {
-            try StorageProperty.check(PeerStream(Self.get), bound: 4 * (65_536 + 65_536), reads: 14_000) {
+            try StorageProperty.check(PeerStream(Self.get), bound: 4 * (16_384 + 65_536), reads: 14_000) {
                 var connection = Connection(Self.get)
                 _ = try connection.request()
                 if isTunnel { connection.state.upgraded() }

@@ -49,7 +49,7 @@ struct LimitTests {
             }
     }
 
-    @Test("At most 64 KiB of pipelined requests are buffered, and none is lost (RFC 9112 §9.3.2)")
+    @Test("At most 16 KiB and one read of pipelined requests are buffered, and none is lost (RFC 9112 §9.3.2)")
     func pipelining() async throws {
         try await Tunnel.gateway { gateway, server in
             let client = try await RawPeer.connect(port: gateway.port)

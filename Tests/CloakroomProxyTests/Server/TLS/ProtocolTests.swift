@@ -48,22 +48,6 @@ import Testing
         }
     }
 
-    @Test func theConfiguredSuitesAreTheOnlyOnesOfVersion12() async throws {
-        var configuration = configuration
-        configuration.cipherSuites = [.ecdheECDSAWithAES256GCM, .ecdheRSAWithAES256GCM]
-        try await TLSEcho.running(configuration) { server in
-            let chosen = try await OpenSSL.client(port: server.port, ["-tls1_2"])
-            #expect(chosen.contains("Cipher is ECDHE-ECDSA-AES256-GCM-SHA384"), "\(chosen)")
-            let rejected = try await OpenSSL.client(
-                port: server.port, ["-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-GCM-SHA256"])
-            #expect(rejected.contains("alert handshake failure"), "\(rejected)")
-            // Cipher suites of TLS 1.3 are not configurable.
-            let newer = try await OpenSSL.client(
-                port: server.port, ["-tls1_3", "-ciphersuites", "TLS_AES_128_GCM_SHA256"])
-            #expect(newer.contains("Cipher is TLS_AES_128_GCM_SHA256"), "\(newer)")
-        }
-    }
-
     @Test(
         "RFC 7301: the server's order of preference decides",
         arguments: [

@@ -192,6 +192,8 @@ import Testing
         try await eventually("the new expiry") { exposed(expiry(listener.certificates.first)) }
         watching.cancel()
         await watching.value
-        #expect(exposed("cloakroom_tls_reloads_total{listener=\"127.0.0.1:8443\",outcome=\"success\"} 1"))
+        // Files that change while they are read are loaded once more.
+        let success = "cloakroom_tls_reloads_total{listener=\"127.0.0.1:8443\",outcome=\"success\"} "
+        #expect(exposed(success + "1") || exposed(success + "2"))
     }
 }

@@ -10,7 +10,7 @@ import Testing
 @Suite("The status of a target for operators", .serialized)
 struct CircuitStatusTests {
     private let second: UInt64 = 1_000_000_000
-    private let time = Timestamp(seconds: 1_700_000_000)
+    private let time = WallTime(seconds: 1_700_000_000)
 
     private struct Rejected: Error, CustomStringConvertible {
         var description = "refused"
@@ -21,7 +21,7 @@ struct CircuitStatusTests {
         let log = RecordedLog()
         let failures = ConnectFailureLog(log.logger)
         #expect(failures.last == nil)
-        failures.failed(.connectTimeout, Rejected(), now: second, time: Timestamp(seconds: 1))
+        failures.failed(.connectTimeout, Rejected(), now: second, time: WallTime(seconds: 1))
         failures.failed(.tls, Rejected(), now: 2 * second, time: time)
         #expect(failures.last == UpstreamStatus.Failure(time: time, reason: "tls: refused"))
         #expect(log.lines("message", "upstream connection failed").count == 1)

@@ -16,7 +16,7 @@ struct LaterReassertionTests {
         try await withReplica { gateway, server in
             let (store, changes) = (gateway.records, gateway.changes)
             let (ended, saved, index) = (SessionID(1), SessionID(2), RecordIndex.account(8))
-            let (mark, time) = (MarkKey(.usedLogin, hash: 1), Timestamp(milliseconds: 0))
+            let (mark, time) = (MarkKey(.usedLogin, hash: 1), WallTime(milliseconds: 0))
             for id in [ended, saved] {
                 _ = try await store.insert(.sample(id.value))
                 try await server.ask("COPY", .text(store.keys.session(id)), .text("backup\(id.value)"))
@@ -256,7 +256,7 @@ struct LaterReassertionTests {
         let (id, key, mark) = (SessionID(1), keys.cutoff(.account(7)), MarkKey(.usedLogin, hash: 1))
         let slots = [keys.session(id), key, keys.mark(mark)].map(HashSlot.slot(of:))
         let cutoff = try #require(JournaledCutoff(key: key, stored: "70 - -", lifetime: .seconds(600)))
-        let time = Timestamp(milliseconds: 5)
+        let time = WallTime(milliseconds: 5)
         journal.ended(id, reason: .revoked)
         journal.cutoffSet(cutoff)
         journal.marked(mark, at: time, lifetime: .seconds(600))
@@ -280,14 +280,14 @@ struct LaterReassertionTests {
         let id = SessionID(5)
         let own = try #require(JournaledCutoff(key: key, stored: "70 \(id) 9 60", lifetime: .seconds(9)))
         for (stored, expected) in [
-            (nil, SessionCutoff(time: 70, kept: id, createdBefore: Timestamp(milliseconds: 9))),
-            ("x", SessionCutoff(time: 70, kept: id, createdBefore: Timestamp(milliseconds: 9))),
-            ("60 - 5", SessionCutoff(time: 70, createdBefore: Timestamp(milliseconds: 9))),
-            ("80 - 10", SessionCutoff(time: 80, createdBefore: Timestamp(milliseconds: 10))),
+            (nil, SessionCutoff(time: 70, kept: id, createdBefore: SessionTime(milliseconds: 9))),
+            ("x", SessionCutoff(time: 70, kept: id, createdBefore: SessionTime(milliseconds: 9))),
+            ("60 - 5", SessionCutoff(time: 70, createdBefore: SessionTime(milliseconds: 9))),
+            ("80 - 10", SessionCutoff(time: 80, createdBefore: SessionTime(milliseconds: 10))),
             (
                 "80 - - r90:-",
                 SessionCutoff(
-                    time: 80, createdBefore: Timestamp(milliseconds: 9),
+                    time: 80, createdBefore: SessionTime(milliseconds: 9),
                     request: SessionCutoff.Request(time: 90, kept: nil))
             ),
         ] {

@@ -55,7 +55,7 @@ struct WaitingWritesTests {
             journal.ended(SessionID(number), reason: .signedOut, now: later)
             let mark = MarkKey(.usedLogin, hash: number)
             guard HashSlot.slot(of: keys.mark(mark)) != slot(1) else { continue }
-            journal.marked(mark, at: Timestamp(milliseconds: 0), lifetime: .seconds(9), now: later)
+            journal.marked(mark, at: WallTime(milliseconds: 0), lifetime: .seconds(9), now: later)
             #expect(journal.end(of: SessionID(1)) == .revoked)
         }
         #expect(journal.entries(in: [Int(slot(1))..<(Int(slot(1)) + 1)], now: later).count == 1)
@@ -263,7 +263,7 @@ struct WaitingWritesTests {
             for number in 0..<count {
                 journal.cutoffSet(
                     JournaledCutoff(
-                        key: "{\(tag)}\(number)", createdBefore: Timestamp(milliseconds: 1), lifetime: .seconds(600)))
+                        key: "{\(tag)}\(number)", createdBefore: SessionTime(milliseconds: 1), lifetime: .seconds(600)))
                 if number == 0 { fail(journal, [HashSlot.slot(of: tag)]) }
             }
             let calls = cluster.nodes.map { $0.count(of: "EVALSHA") }.reduce(0, +)
@@ -305,7 +305,7 @@ struct WaitingWritesTests {
         for number in 1...7 {
             let key = "{c}\(number)\(padding)"
             store.journal.cutoffSet(
-                JournaledCutoff(key: key, createdBefore: Timestamp(milliseconds: 1), lifetime: .seconds(600)))
+                JournaledCutoff(key: key, createdBefore: SessionTime(milliseconds: 1), lifetime: .seconds(600)))
             #expect(recorded.lines("reason", "displaced").count == (number > 6 ? 1 : 0))
         }
         #expect(recorded.lines("message", Self.incomplete).map { $0["level"] } == ["warning"])
@@ -326,7 +326,7 @@ struct WaitingWritesTests {
             async let cutoff: Void = records.setCutoff(
                 .account(8), keeping: nil, before: nil, lifetime: .seconds(600), now: now)
             async let mark = records.setMark(
-                MarkKey(.usedLogin, hash: 1), to: Timestamp(milliseconds: 0), lifetime: .seconds(600), now: now)
+                MarkKey(.usedLogin, hash: 1), to: WallTime(milliseconds: 0), lifetime: .seconds(600), now: now)
             try await Task.sleep(for: .milliseconds(100))
             let number = records.journal.willRepeat([HashSlot.all])
             records.journal.didRepeat([HashSlot.all], number, unwritten: [])

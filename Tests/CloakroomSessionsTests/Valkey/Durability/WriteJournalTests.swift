@@ -127,7 +127,7 @@ struct WriteJournalTests {
         journal.leased(SessionID(1), fence: 3, for: .seconds(9), now: start)
         journal.ended(SessionID(2), reason: .revoked, now: start)
         let mark = MarkKey(.usedLogin, hash: 9)
-        journal.marked(mark, at: Timestamp(milliseconds: 0), lifetime: .seconds(9), now: start)
+        journal.marked(mark, at: WallTime(milliseconds: 0), lifetime: .seconds(9), now: start)
         func found(_ names: String...) -> [String] {
             let slots = Set(names.map { Int(HashSlot.slot(of: $0)) }).sorted().map { $0..<($0 + 1) }
             return contents(journal.entries(in: slots, now: start))
@@ -151,7 +151,7 @@ struct WriteJournalTests {
         journal.saved(record(1), now: start)
         journal.saved(record(2), now: start)
         journal.ended(SessionID(4), reason: .revoked, now: start)
-        journal.marked(MarkKey(.usedLogin, hash: 9), at: Timestamp(milliseconds: 0), lifetime: .seconds(9), now: start)
+        journal.marked(MarkKey(.usedLogin, hash: 9), at: WallTime(milliseconds: 0), lifetime: .seconds(9), now: start)
         #expect(
             contents(journal) == [
                 "mark 9 0", "end 4 revoked", "end 5 revoked", "record 2 1", "record 1 1", "lease 1 3",
@@ -262,7 +262,7 @@ struct WriteJournalTests {
         }
         for time in [5, 9, 7] {
             journal.marked(
-                MarkKey(.endedAtProvider, hash: 1), at: Timestamp(milliseconds: Int64(time)), lifetime: .seconds(9),
+                MarkKey(.endedAtProvider, hash: 1), at: WallTime(milliseconds: Int64(time)), lifetime: .seconds(9),
                 now: start)
         }
         #expect(contents(journal).first == "mark 1 9")

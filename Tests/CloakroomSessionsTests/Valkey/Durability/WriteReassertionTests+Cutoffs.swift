@@ -156,7 +156,7 @@ extension WriteReassertionTests {
             for (birth, kept) in [(Int64(50), nil), (51, SessionID(8))] {
                 try await server.ask("SET", .text(key), "40 - 5 r50:\(id)")
                 try await store.setCutoff(
-                    index, keeping: nil, before: Timestamp(milliseconds: 6), lifetime: .seconds(9), now: Self.start)
+                    index, keeping: nil, before: SessionTime(milliseconds: 6), lifetime: .seconds(9), now: Self.start)
                 #expect(try await server.ask("GET", .text(key)).text == "40 - 6 r50:\(id)")
                 try await store.setCutoff(
                     index, keeping: KeptSession(id: SessionID(8), birth: birth), before: nil, lifetime: .seconds(9),
@@ -164,7 +164,7 @@ extension WriteReassertionTests {
                 let cutoff = try await cutoff(store)
                 #expect(cutoff?.kept == kept)
                 #expect(cutoff?.request == nil)
-                #expect(cutoff?.createdBefore == Timestamp(milliseconds: 6))
+                #expect(cutoff?.createdBefore == SessionTime(milliseconds: 6))
             }
         }
     }
@@ -176,7 +176,7 @@ extension WriteReassertionTests {
             server.freeze()
             // Both are sent before the connection is given up.
             let results = await withTaskGroup(of: Bool.self) { group in
-                for (index, before) in [(RecordIndex.account(7), nil), (.account(8), Timestamp(milliseconds: 5))] {
+                for (index, before) in [(RecordIndex.account(7), nil), (.account(8), SessionTime(milliseconds: 5))] {
                     group.addTask {
                         let result: Void? = try? await store.setCutoff(
                             index, keeping: nil, before: before, lifetime: .seconds(600), now: Self.start)
@@ -221,7 +221,7 @@ extension WriteReassertionTests {
             journal: journal, keys: keys, log: DurabilityLog(recorded.logger, SessionStoreCallbacks()))
         let key = keys.cutoff(.account(7))
         journal.cutoffSet(
-            JournaledCutoff(key: key, createdBefore: Timestamp(milliseconds: 1), lifetime: .seconds(600)))
+            JournaledCutoff(key: key, createdBefore: SessionTime(milliseconds: 1), lifetime: .seconds(600)))
         journal.saved(JournaledRecord(.sample(1_001), lifetime: .seconds(900), fields: [], indexes: ["p:i"]))
         // Newer than the cutoff, and more than a batch.
         let ends = (UInt64(1)...1_000).map { SessionID($0) }

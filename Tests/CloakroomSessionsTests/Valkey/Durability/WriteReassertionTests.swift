@@ -131,7 +131,7 @@ struct WriteReassertionTests {
             _ = try await store.insert(.sample())
             try await server.ask("COPY", .text(store.keys.session(id)), "backup")
             _ = try await store.insert(.sample(2))
-            #expect(try await store.setMark(mark, to: Self.start, lifetime: .seconds(600), now: Self.start))
+            #expect(try await store.setMark(mark, to: Self.start.wallTime, lifetime: .seconds(600), now: Self.start))
             try await store.setCutoff(
                 .account(8), keeping: nil, before: nil, lifetime: .seconds(600), now: Self.start)
             #expect(try await store.lease(id, for: .seconds(30), now: Self.start).lease != nil)
@@ -192,7 +192,7 @@ struct WriteReassertionTests {
     func lostMarksAndCutoffs() async throws {
         try await withValkeyStore { store, server in
             let mark = MarkKey(.endedAtProvider, hash: 1)
-            let time = Timestamp(milliseconds: 1_000)
+            let time = WallTime(milliseconds: 1_000)
             #expect(try await store.setMark(mark, to: time, lifetime: .seconds(600), now: Self.start))
             let cutoff = try #require(
                 JournaledCutoff(key: "cloakroom:{a1}:cutoff", stored: "70 00ff -", lifetime: .seconds(600)))

@@ -50,7 +50,7 @@ struct Replica: Sendable {
 }
 
 extension SessionRecord {
-    static let start = Timestamp(seconds: 1_700_000_000)
+    static let start = SessionTime(seconds: 1_700_000_000)
 
     /// A sample record, distinguished by a number.
     static func sample(_ number: UInt64 = 1, account: UInt64 = 7, version: UInt64 = 1) -> SessionRecord {

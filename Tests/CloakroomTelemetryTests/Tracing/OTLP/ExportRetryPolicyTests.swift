@@ -35,7 +35,7 @@ struct ExportRetryPolicyTests {
             ("Thu, 01 Jan 1970 00:00:00 GMT", 0), ("Mon, 07 Nov 1994 08:49:20 GMT", 86_400),
         ] as [(String, Int)])
     func retryAfter(text: String, seconds: Int) {
-        #expect(RetryAfter.read(text, now: Timestamp(seconds: 784_111_760)) == .seconds(seconds))
+        #expect(RetryAfter.read(text, now: WallTime(seconds: 784_111_760)) == .seconds(seconds))
     }
 
     @Test(
@@ -47,7 +47,7 @@ struct ExportRetryPolicyTests {
             "5\u{301}", "٣", "1²",
         ])
     func unreadable(text: String) {
-        #expect(RetryAfter.read(text, now: Timestamp(seconds: 0)) == nil)
+        #expect(RetryAfter.read(text, now: WallTime(seconds: 0)) == nil)
     }
 
     @Test("Damaged responses count no rejected spans")

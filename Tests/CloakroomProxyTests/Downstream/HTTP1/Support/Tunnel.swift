@@ -99,6 +99,6 @@ struct Tunnel {
 extension RunningGateway {
     /// Ends the session of ``Ask/cookie``, as a sign-out does.
     func signOut() async throws {
-        _ = try await sessions.end(Ask.ticket, reason: .signedOut, now: Timestamp(seconds: 0))
+        _ = try await sessions.end(Ask.ticket, reason: .signedOut, now: SessionTime(seconds: 0))
     }
 }

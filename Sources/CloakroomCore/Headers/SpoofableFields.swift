@@ -5,7 +5,7 @@ import CloakroomWire
 ///
 /// They are removed for every client, including trusted peers: a proxy that sets one of them forwards the others as its
 /// own client sent them. A route may list those that its upstream needs. In trailers they are always removed.
-public enum ClaimFields {
+public enum SpoofableFields {
     static let names = [
         // Another method.
         "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Original-Method", "X-Method",

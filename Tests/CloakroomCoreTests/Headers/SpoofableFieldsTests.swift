@@ -5,7 +5,7 @@ import Testing
 @testable import CloakroomCore
 
 @Suite("Claim fields: another method, path, address or user")
-struct ClaimFieldsTests {
+struct SpoofableFieldsTests {
     private let policy = RequestHeaderPolicy(
         injectable: ["X-Remote-Token"], cookie: SessionCookie(CookieConfiguration()))
 
@@ -35,7 +35,7 @@ struct ClaimFieldsTests {
             let section = try TrailerSection(lines: ByteBuffer(string: "\(spelling): c\r\nA: b\r\n"))
             #expect(String(buffer: trailers.filter(section)) == "A: b\r\n", "\(spelling)")
         }
-        #expect(ClaimFields.contains(name))
+        #expect(SpoofableFields.contains(name))
     }
 
     @Test(
@@ -49,7 +49,7 @@ struct ClaimFieldsTests {
         var head = try RequestHead.with("\(name): a")
         _ = policy.apply(&head, isTrusted: false)
         #expect(head.kept == ["\(name): a"])
-        #expect(!ClaimFields.contains(name))
+        #expect(!SpoofableFields.contains(name))
     }
 
     private func passed(_ names: [String], _ lines: String...) throws -> [String] {
