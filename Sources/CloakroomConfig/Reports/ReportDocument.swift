@@ -84,22 +84,13 @@ struct RoutesDocument: ReportDocument {
         let name: String
         let methods: [String]
         let path: String
-        /// The upstream that the route forwards to.
+        /// The upstream that the route forwards to; absent for a redirect.
         let upstream: String?
-        /// The pattern of the paths that the upstream receives, if it differs from `path`.
-        let forwardAs: String?
-        /// The target and the status of a redirect.
-        let redirect: String?
-        let status: Int?
+        /// The upstream, with the pattern of the paths that it receives if that is another one, or `→` and a URL.
+        let target: String
         let requiresAuthorization: Bool
         /// `apiToken`, `bearer`.
         let injects: [String]
-
-        /// What the route does, for the table.
-        var target: String {
-            if let redirect { return "→ \(redirect)" }
-            return (upstream ?? "") + (forwardAs.map { " \($0)" } ?? "")
-        }
     }
 
     /// An endpoint of the gateway itself.
@@ -118,10 +109,8 @@ struct RoutesDocument: ReportDocument {
         routes = gateway.routes.map { route in
             Entry(
                 name: route.name, methods: route.methods, path: route.pattern.description,
-                upstream: route.upstream.map { gateway.upstreams[$0].name },
-                forwardAs: route.rewrite?.pattern.description, redirect: route.redirect?.target,
-                status: route.redirect?.status, requiresAuthorization: route.requiresAuthorization,
-                injects: Self.names(of: route.inject))
+                upstream: route.upstream.map { gateway.upstreams[$0].name }, target: route.target(in: gateway),
+                requiresAuthorization: route.requiresAuthorization, injects: Self.names(of: route.inject))
         }
         let prefix = gateway.accounts.prefix
         local =
@@ -136,6 +125,17 @@ struct RoutesDocument: ReportDocument {
 
     private static func names(of inject: Injection) -> [String] {
         (inject.contains(.apiToken) ? ["apiToken"] : []) + (inject.contains(.bearer) ? ["bearer"] : [])
+    }
+}
+
+extension Route {
+    /// What the route leads to.
+    func target(in gateway: GatewayConfiguration) -> String {
+        switch action {
+        case .forward(let upstream, let rewrite):
+            gateway.upstreams[upstream].name + (rewrite.map { " \($0.pattern)" } ?? "")
+        case .redirect(let redirect): "→ \(redirect.target)"
+        }
     }
 }
 
@@ -198,14 +198,10 @@ struct ExplanationDocument: ReportDocument {
         target = explanation.target
         let (outcome, rows) = explanation.result
         switch outcome {
-        case .forwarded(let route):
-            self.outcome = "forwarded"
+        case .permitted(let route):
+            self.outcome = route.upstream == nil ? "redirected" : "forwarded"
             self.route = route.name
             upstream = route.upstream.map { explanation.configuration.upstreams[$0].name }
-            requiresAuthorization = route.requiresAuthorization
-        case .redirected(let route):
-            self.outcome = "redirected"
-            self.route = route.name
             requiresAuthorization = route.requiresAuthorization
         case .local: self.outcome = "local"
         case .rejected(let status):

@@ -20,8 +20,8 @@ struct RequestExplanation {
 
     /// What the gateway does with the request.
     enum Outcome {
-        case forwarded(Route)
-        case redirected(Route)
+        /// Forwarded or redirected.
+        case permitted(Route)
         /// The gateway responds itself.
         case local
         case rejected(status: Int)
@@ -63,8 +63,9 @@ struct RequestExplanation {
                 ?? "the path leads to its parent for servers that decode it again"
             return "route \(match.route.name) does not serve it: \(reason)"
         }
-        switch table.match(method: Array(method.utf8).span, path: path.span) {
-        case .notFound: return rejected(404, withheld ?? reasonForNothing(at: path, in: table))
+        var sent: [UInt8] = []
+        switch table.match(method: Array(method.utf8).span, path: path.span, scratch: &scratch, sent: &sent) {
+        case .notFound: return rejected(404, withheld ?? reasonForNothing(at: sent.isEmpty ? path : sent, in: table))
         case .methodNotAllowed(let allow):
             let reason = withheld.map { " (\($0))" } ?? ""
             return (.rejected(status: 405), [("response", "405, Allow: \(allow)\(reason)")])
@@ -72,20 +73,7 @@ struct RequestExplanation {
             return (.local, [("response", "local response: \(endpoint.explanation)")])
         case .route(let index):
             let route = configuration.routes[index]
-            if let redirect = route.redirect {
-                return (.redirected(route), rows(for: route, redirect, path: path, query: query))
-            }
-            var sent: [UInt8] = []
-            guard table.rewrite(path.span, for: index, into: &sent) else {
-                let call = TokenCallPaths(configuration.upstreams).call(at: sent.span)
-                let place = call.map { "\($0.kind.rawValue) of upstream \($0.upstream)" } ?? "a token call"
-                return rejected(
-                    404,
-                    "route \(route.name) would send \(String(decoding: sent, as: UTF8.self)), the path of \(place):"
-                        + " never forwarded")
-            }
-            if route.rewrite == nil { sent = path }
-            return (.forwarded(route), rows(for: route, path: String(decoding: sent, as: UTF8.self), query: query))
+            return (.permitted(route), rows(for: route, path: sent.isEmpty ? path : sent, query: query))
         }
     }
 
@@ -110,51 +98,32 @@ struct RequestExplanation {
         return "\(text) (route \(configuration.routes[index].name) serves \(base)/ and all paths below it)"
     }
 
-    /// The rows of a route that redirects.
-    private func rows(
-        for route: Route, _ redirect: RedirectTemplate, path: [UInt8], query: String
-    ) -> [(String, String)] {
-        let location = redirect.location(path: path.span, query: Array(query.utf8))
-        return access(of: route) + [
-            ("redirects", "\(redirect.status) to \(String(decoding: location, as: UTF8.self))")
-        ]
-    }
-
-    /// The row of a route, and those of what it requires.
-    private func access(of route: Route) -> [(String, String)] {
+    /// - Parameter path: The path that is sent, or redirected.
+    private func rows(for route: Route, path: [UInt8], query: String) -> [(String, String)] {
         let rejection = route.messages[.unauthorized] ?? ProblemCode.unauthorized.defaultDetail
-        return [
-            ("route", "\(route.name) (\(route.methods.joined(separator: ",")) \(route.pattern))"),
-            (
-                "authorization",
-                route.requiresAuthorization ? "required; \(missingSession(route)) 401 \"\(rejection)\"" : "not required"
-            ),
-        ] + sessions(of: route) + requirements(of: route)
-    }
-
-    private func rows(for route: Route, path: String, query: String) -> [(String, String)] {
-        // A route without an upstream is a redirect.
-        guard let index = route.upstream else { return [] }
-        let upstream = configuration.upstreams[index]
+        let access =
+            [
+                ("route", "\(route.name) (\(route.methods.joined(separator: ",")) \(route.pattern))"),
+                (
+                    "authorization",
+                    route.requiresAuthorization
+                        ? "required; \(missingSession(route)) 401 \"\(rejection)\"" : "not required"
+                ),
+            ] + sessions(of: route) + requirements(of: route)
+        if let redirect = route.redirect {
+            let location = redirect.location(path: path, query: Array(query.utf8))
+            return access + [("redirects", "\(redirect.status) to \(String(decoding: location, as: UTF8.self))")]
+        }
+        let upstream = configuration.upstreams[route.upstream ?? 0]
         let targets = upstream.targets.map(\.description).joined(separator: ", ")
-        return access(of: route) + [
+        return access + [
             ("strips", stripped(by: route).joined(separator: ", ")),
             ("injects", injected(by: route, upstream).joined(separator: ", ")),
             ("upstream", "\(upstream.name) at \(targets)"),
-            ("sends", "\(method) \(path)\(query)"),
-        ] + rewriting(of: route) + [
-            ("host", upstream.preserveHost ? "the client's" : "the upstream's")
-        ] + UpstreamExplanation(upstream: upstream, route: route, method: method).rows
-    }
-
-    /// What changes with the path, on a route that rewrites it.
-    private func rewriting(of route: Route) -> [(String, String)] {
-        guard let rewrite = route.rewrite else { return [] }
-        let cookies = rewrite.rewritesCookiePaths ? "references and cookie paths" : "references"
-        let back =
-            rewrite.references.map { "\($0.from) to \($0.to) in \(cookies)" }
-            ?? "nothing: a segment within the path changes"
-        return [("rewrites back", back)]
+            ("sends", "\(method) \(String(decoding: path, as: UTF8.self))\(query)"),
+            ("host", upstream.preserveHost ? "the client's" : "the upstream's"),
+        ] + (route.rewrite.map { [("rewrites back", $0.explanation)] } ?? [])
+            + UpstreamExplanation(upstream: upstream, route: route, method: method).rows
     }
 
     private func missingSession(_ route: Route) -> String {
@@ -233,7 +202,9 @@ struct RequestExplanation {
         if route.usesSession {
             fields += upstream.claimHeaders.map { "\($0.name): claim \(DiagnosticText.escaped($0.claim))" }
         }
-        if let prefix = route.rewrite?.removedPrefix { fields.append("X-Forwarded-Prefix: \(prefix)") }
+        if let prefix = route.rewrite?.removedPrefix, !prefix.isEmpty {
+            fields.append("X-Forwarded-Prefix: " + String(decoding: prefix, as: UTF8.self))
+        }
         return fields.isEmpty ? ["nothing"] : fields
     }
 }
@@ -269,5 +240,14 @@ extension RequestTargetError {
         case .percentEncoding: "the path holds a percent sign without two hexadecimal digits"
         case .character: "the target holds a space, a control character, one of \"<>^`{}, or one that is not ASCII"
         }
+    }
+}
+
+extension PathRewrite {
+    /// What changes back in responses.
+    fileprivate var explanation: String {
+        guard let (received, made) = prefixes else { return "nothing: a segment within the path changes" }
+        let (from, to) = (String(decoding: made, as: UTF8.self), String(decoding: received, as: UTF8.self))
+        return "\(from)/ to \(to)/ in references" + (keepsCookiePaths ? "" : " and cookie paths")
     }
 }

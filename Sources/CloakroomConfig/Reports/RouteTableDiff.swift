@@ -54,29 +54,17 @@ struct RouteTableDiff {
         var path: String { pattern.description }
     }
 
-    /// What a table does with a request.
-    private struct Match {
-        let route: Route
-        /// Whether the request reaches an upstream without a session.
-        let isPublic: Bool
-        /// Upstream and path, or the target of a redirect.
-        let target: String
-        /// The same for all requests of the route.
-        let shown: String
-    }
-
     private let old: RouteTable
     private let new: RouteTable
-    private let oldUpstreams: [String]
-    private let newUpstreams: [String]
+    private let oldConfiguration: GatewayConfiguration
+    private let newConfiguration: GatewayConfiguration
     /// The paths reserved in either configuration: those of the sign-in endpoints and of token calls.
     private let unchanged: [PathPattern]
 
     init(from old: GatewayConfiguration, to new: GatewayConfiguration) {
         self.old = RouteTable(old)
         self.new = RouteTable(new)
-        oldUpstreams = old.upstreams.map(\.name)
-        newUpstreams = new.upstreams.map(\.name)
+        (oldConfiguration, newConfiguration) = (old, new)
         unchanged = [old, new].flatMap { configuration in
             let calls = TokenCallPaths(configuration.upstreams).calls.map(\.path)
             return (calls + [configuration.accounts.prefix, configuration.accounts.prefix + "/*"]).compactMap {
@@ -119,28 +107,27 @@ struct RouteTableDiff {
     }
 
     private func change(_ method: String, _ sample: SamplePath) -> Change? {
-        let before = match(in: old, oldUpstreams, method, sample)
-        let after = match(in: new, newUpstreams, method, sample)
+        let before = match(in: old, oldConfiguration, method, sample)
+        let after = match(in: new, newConfiguration, method, sample)
         let made = { (kind: Kind, explanation: String) in
             Change(kind: kind, methods: [method], pattern: sample.pattern, explanation: explanation)
         }
-        switch (before, after) {
+        switch (before?.route, after?.route) {
         case (nil, nil): return nil
-        case (nil, let after?):
-            guard after.isPublic else { return made(.added, "\(after.route.name), \(Self.word(after.route))") }
-            return made(.addedPublic, after.route.name)
-        case (let before?, nil): return made(.removed, "\(before.route.name), was \(Self.word(before.route))")
-        case (let before?, let after?):
-            let (old, new) = (before.route, after.route)
+        case (nil, let new?):
+            guard new.isPublic else { return made(.added, "\(new.name), \(Self.word(new))") }
+            return made(.addedPublic, new.name)
+        case (let old?, nil): return made(.removed, "\(old.name), was \(Self.word(old))")
+        case (let old?, let new?):
             let names = old.name == new.name ? new.name : "\(new.name), was \(old.name)"
-            if new.redirect != nil {
-                return before.target == after.target ? nil : made(.redirected, "\(names), to \(after.shown)")
+            let (from, to) = (old.target(in: oldConfiguration), new.target(in: newConfiguration))
+            if new.redirect != nil { return from == to ? nil : made(.redirected, "\(names), \(to)") }
+            if old.requiresAuthorization != new.requiresAuthorization || new.isPublic && old.redirect != nil {
+                return made(new.isPublic ? .becamePublic : .becameProtected, names)
             }
-            if old.requiresAuthorization != new.requiresAuthorization || after.isPublic && old.redirect != nil {
-                return made(after.isPublic ? .becamePublic : .becameProtected, names)
-            }
-            if after.isPublic, before.target != after.target {
-                return made(.forwardedElsewhere, "\(names), to \(after.shown), was \(before.shown)")
+            // All names have the same value in a sample, so that their order is not visible in it.
+            if new.isPublic, before?.sent != after?.sent || old.pattern == new.pattern && from != to {
+                return made(.forwardedElsewhere, "\(names), to \(to), was \(from)")
             }
             let isStillThere = self.new.routes.contains {
                 $0.name == old.name && $0.pattern == old.pattern && $0.methods.contains(method)
@@ -150,25 +137,26 @@ struct RouteTableDiff {
         }
     }
 
-    private func match(in table: RouteTable, _ upstreams: [String], _ method: String, _ sample: SamplePath) -> Match? {
+    /// Returns the route that serves a request, and upstream and path that it is sent to.
+    private func match(
+        in table: RouteTable, _ configuration: GatewayConfiguration, _ method: String, _ sample: SamplePath
+    ) -> (route: Route, sent: String?)? {
         let path = Array(sample.path.utf8)
-        guard case .route(let index) = table.match(method: Array(method.utf8).span, path: path.span) else { return nil }
+        var (scratch, sent): ([UInt8], [UInt8]) = ([], [])
+        let match = table.match(method: Array(method.utf8).span, path: path.span, scratch: &scratch, sent: &sent)
+        guard case .route(let index) = match else { return nil }
+        let text = String(decoding: sent.isEmpty ? path : sent, as: UTF8.self)
         let route = table.routes[index]
-        guard let upstream = route.upstream.map({ upstreams[$0] }), let pattern = route.sentPattern else {
-            let target = route.redirect?.target ?? ""
-            return Match(route: route, isPublic: false, target: target, shown: target)
-        }
-        var sent: [UInt8] = []
-        // A path that is never forwarded is not served.
-        guard table.rewrite(path.span, for: index, into: &sent) else { return nil }
-        let target = String(decoding: route.rewrite == nil ? path : sent, as: UTF8.self)
-        return Match(
-            route: route, isPublic: !route.requiresAuthorization, target: "\(upstream) \(target)",
-            shown: "\(upstream) \(pattern)")
+        return (route, route.upstream.map { "\(configuration.upstreams[$0].name) \(text)" })
     }
 
     private static func word(_ route: Route) -> String {
         if let redirect = route.redirect { return "redirects to \(redirect.target)" }
         return route.requiresAuthorization ? "requires authorization" : "public"
     }
+}
+
+extension Route {
+    /// Whether requests reach an upstream without a session.
+    fileprivate var isPublic: Bool { !requiresAuthorization && redirect == nil }
 }

@@ -25,12 +25,6 @@ struct ListenerSection {
             .map(\.range)
         isBehindTLSProxy = scope.value("behindTLSProxy", as: .flag, default: false)
         redirectToHTTPS = scope.optional("redirectToHTTPS", as: .integer(1...65_535))
-        for (key, isSet) in [("tls", hasTLS), ("behindTLSProxy", isBehindTLSProxy)]
-        where isSet && scope.isSet("redirectToHTTPS") {
-            scope.report(
-                ConfigValueError("conflicts with \(key): clients use https already", "remove one of the two"),
-                at: "redirectToHTTPS")
-        }
         if hasTLS, isBehindTLSProxy {
             scope.report(
                 ConfigValueError("conflicts with tls", "keep either tls or behindTLSProxy"),
@@ -38,11 +32,15 @@ struct ListenerSection {
         }
     }
 
+    /// Whether clients use `https`.
+    var usesHTTPS: Bool { hasTLS || isBehindTLSProxy }
+
     var configuration: ListenerConfiguration? {
         address.map {
-            ListenerConfiguration(
-                address: $0, tls: tls, http2: http2, proxyProtocolSources: proxyProtocolSources,
-                redirectToHTTPS: redirectToHTTPS)
+            var listener = ListenerConfiguration(
+                address: $0, tls: tls, http2: http2, proxyProtocolSources: proxyProtocolSources)
+            listener.redirectToHTTPS = redirectToHTTPS
+            return listener
         }
     }
 }

@@ -12,8 +12,8 @@ struct RouteSection {
     let requiresAuthorization: Bool?
     /// Whether the route redirects, validly or not. It then has no upstream.
     let isRedirect: Bool
-    private let rewrite: RouteRewriteSection
-    private let redirect: RedirectTemplate?
+    /// `nil` if its keys are invalid.
+    private let action: RouteAction?
     /// The keys with a default. The others have placeholders.
     let options: Route
 
@@ -25,20 +25,23 @@ struct RouteSection {
         methods =
             isRedirect
             ? scope.list("methods", as: .method, default: ["GET"]) : scope.requiredList("methods", as: .method)
-        let pattern = scope.required("path", as: .pattern)
-        self.pattern = pattern
-        upstream = isRedirect ? Self.noUpstream(scope) : Self.upstream(scope, upstreams)
+        pattern = scope.required("path", as: .pattern)
+        upstream = Self.upstream(scope, upstreams, isRedirect: isRedirect)
         // No default, so that no route is public by omission. A redirect reveals nothing but its target.
         requiresAuthorization =
             isRedirect
             ? scope.value("requiresAuthorization", as: .flag, default: false)
             : scope.required("requiresAuthorization", as: .flag)
-        rewrite = RouteRewriteSection(from: scope, path: pattern)
-        self.redirect = RedirectTemplate(from: redirect, path: pattern)
+        let rewrite = PathRewrite.read(from: scope, path: pattern)
+        let template = RedirectTemplate(from: redirect, path: pattern)
+        action = isRedirect ? template.map(RouteAction.redirect) : .forward(upstream: upstream ?? 0, rewrite)
         var options = Route(name: "", methods: [], pattern: PathPattern(segments: []), requiresAuthorization: true)
         options.read(from: scope)
         self.options = options
-        if isRedirect { checkForwardingKeys() }
+        for key in isRedirect ? Self.forwardingKeys : [] where scope.isSet(key) && !scope.isInvalid(key) {
+            scope.report(
+                ConfigValueError("conflicts with redirect: nothing is forwarded", "remove one of the two"), at: key)
+        }
         if options.allowsWebSocket, let methods, !methods.contains("GET") {
             scope.report(ConfigValueError("a WebSocket begins with GET", "add GET to methods"), at: "websocket")
         }
@@ -52,44 +55,28 @@ struct RouteSection {
 
     /// The route, if it has enough valid keys to compare it with others.
     var route: Route? {
-        guard let methods, let pattern else { return nil }
+        guard let methods, let pattern, let action else { return nil }
         var route = options
         route.name = name ?? ""
         route.methods = methods
         route.pattern = pattern
-        if isRedirect {
-            guard let redirect else { return nil }
-            route.action = .redirect(redirect)
-        } else {
-            route.action = .forward(upstream: upstream ?? 0, rewrite.rewrite)
-        }
+        route.action = action
         route.requiresAuthorization = requiresAuthorization ?? true
         return route
     }
 
     /// The keys that apply to forwarded requests only.
     private static let forwardingKeys =
-        RouteRewriteSection.keys + [
-            "upstream", "inject", "bodyLimit", "responseHeadTimeout", "bodyIdleTimeout", "websocket", "passFields",
-            "inFlight", "deadline", "retry", "timed", "grpc",
+        PathRewrite.keys + [
+            "cookiePaths", "upstream", "inject", "bodyLimit", "responseHeadTimeout", "bodyIdleTimeout", "websocket",
+            "passFields", "inFlight", "deadline", "retry", "timed", "grpc",
         ]
 
-    private func checkForwardingKeys() {
-        for key in Self.forwardingKeys where scope.isSet(key) && !scope.isInvalid(key) {
-            scope.report(
-                ConfigValueError("conflicts with redirect: nothing is forwarded", "remove one of the two"), at: key)
-        }
-    }
-
-    /// Looks the key up, so that it is known.
-    private static func noUpstream(_ scope: ConfigScope) -> Int? {
-        _ = scope.optional("upstream", as: .text)
-        return nil
-    }
-
-    private static func upstream(_ scope: ConfigScope, _ upstreams: UpstreamsSection) -> Int? {
+    private static func upstream(_ scope: ConfigScope, _ upstreams: UpstreamsSection, isRedirect: Bool) -> Int? {
         let name: String?
-        if upstreams.names.count == 1, let only = upstreams.names.first {
+        if isRedirect {
+            name = scope.optional("upstream", as: .text)
+        } else if upstreams.names.count == 1, let only = upstreams.names.first {
             name = scope.value("upstream", as: .text, default: only)
         } else if upstreams.names.isEmpty {
             // The missing upstream has been reported.
@@ -97,7 +84,7 @@ struct RouteSection {
         } else {
             name = scope.required("upstream", as: .text)
         }
-        guard let name, !scope.isInvalid("upstream"), !upstreams.names.isEmpty else { return nil }
+        guard !isRedirect, let name, !scope.isInvalid("upstream"), !upstreams.names.isEmpty else { return nil }
         do {
             return try upstreams.index(of: name)
         } catch {

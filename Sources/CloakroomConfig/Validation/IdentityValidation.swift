@@ -8,7 +8,7 @@ enum IdentityValidation {
     ) {
         checkRequiredField(routes, crossSite)
         guard !identities.items.isEmpty else {
-            checkUnused(accounts, routes, redirects: listeners.contains { $0.redirectToHTTPS != nil })
+            checkUnused(accounts, routes, listeners)
             return
         }
         if accounts.configuration.publicURL == nil, !accounts.scope.isInvalid("publicURL") {
@@ -25,8 +25,10 @@ enum IdentityValidation {
 
     /// Settings that have no effect without identities. Requirements of a route are an error, because the route would
     /// be open to sessions that do not meet them.
-    /// - Parameter redirects: Whether a listener redirects to the public URL.
-    private static func checkUnused(_ accounts: AccountsSection, _ routes: [RouteSection], redirects: Bool) {
+    private static func checkUnused(
+        _ accounts: AccountsSection, _ routes: [RouteSection], _ listeners: [ListenerSection]
+    ) {
+        let redirects = listeners.contains { $0.redirectToHTTPS != nil }
         for name in redirects ? ["identities"] : ["publicURL", "identities"]
         where accounts.scope.isSet(name) && !accounts.scope.isInvalid(name) {
             accounts.scope.warn(

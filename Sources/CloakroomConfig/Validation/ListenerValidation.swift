@@ -29,39 +29,25 @@ enum ListenerAddressValidation {
     }
 }
 
-/// Rejects listeners that would redirect to nothing.
+/// Rejects listeners that would redirect to nothing. The host of a redirect is one of the configuration, because a client
+/// could choose that of its request.
 enum HTTPSRedirectValidation {
     static func check(_ listeners: [ListenerSection], accounts: AccountsSection) {
-        let servesHTTPS = listeners.contains { $0.hasTLS || $0.isBehindTLSProxy }
-        for listener in listeners where listener.scope.isSet("redirectToHTTPS") {
-            guard !listener.scope.isInvalid("redirectToHTTPS") else { continue }
-            guard servesHTTPS else {
-                listener.scope.report(
-                    ConfigValueError("conflicts with listeners: none has tls", "add tls to another listener"),
-                    at: "redirectToHTTPS")
-                continue
-            }
-            checkHost(listener, accounts)
-        }
-    }
-
-    /// The host of a redirect is one of the configuration, because a client could choose that of its request.
-    private static func checkHost(_ listener: ListenerSection, _ accounts: AccountsSection) {
-        let key = accounts.scope.path + ["publicURL"]
-        guard !accounts.scope.isInvalid("publicURL") else { return }
-        guard let origin = accounts.configuration.publicURL.flatMap(WebOrigin.init) else {
-            listener.scope.report(
-                ConfigValueError(
-                    "requires accounts.publicURL: requests are redirected to its host only",
-                    "write accounts.publicURL, such as https://app.example.com"),
-                at: "redirectToHTTPS", becauseOf: [key])
-            return
-        }
-        if let port = listener.redirectToHTTPS, origin.port != port {
-            listener.scope.warn(
-                ConfigValueError(
-                    "is not the port of accounts.publicURL, \(origin.port)", "write \(origin.port)"),
-                at: "redirectToHTTPS")
+        for listener in listeners where listener.redirectToHTTPS != nil {
+            let error: ConfigValueError? =
+                if listener.usesHTTPS {
+                    ConfigValueError(
+                        "conflicts with \(listener.hasTLS ? "tls" : "behindTLSProxy")", "remove one of the two")
+                } else if !listeners.contains(where: \.usesHTTPS) {
+                    ConfigValueError("conflicts with listeners: none has tls", "add tls to another listener")
+                } else if accounts.configuration.publicURL == nil, !accounts.scope.isInvalid("publicURL") {
+                    ConfigValueError(
+                        "requires accounts.publicURL: requests are redirected to its host only",
+                        "write accounts.publicURL, such as https://app.example.com")
+                } else {
+                    nil
+                }
+            if let error { listener.scope.report(error, at: "redirectToHTTPS") }
         }
     }
 }
@@ -76,9 +62,8 @@ enum CookieValidation {
             checkDevelopment(cookie, scope: scope, listeners: listeners)
             return
         }
-        for listener in listeners where !listener.hasTLS && !listener.isBehindTLSProxy {
-            // A listener that only redirects serves neither sessions nor sign-ins.
-            guard !listener.scope.isSet("redirectToHTTPS") else { continue }
+        // A listener that only redirects serves neither sessions nor sign-ins.
+        for listener in listeners where !listener.usesHTTPS && !listener.scope.isSet("redirectToHTTPS") {
             guard !listener.scope.isInvalid("behindTLSProxy"), !scope.isInvalid("secure") else { continue }
             listener.scope.report(
                 ConfigValueError(

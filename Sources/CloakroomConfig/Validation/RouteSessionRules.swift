@@ -9,7 +9,6 @@ struct RouteSessionRules {
     let identities: IdentitiesSection
 
     func check() {
-        if route.isRedirect { return checkRedirect() }
         guard let upstream = route.upstream else { return }
         let key: String
         if route.options.inject.contains(.bearer) {
@@ -23,17 +22,6 @@ struct RouteSessionRules {
         guard let providers = providers(for: upstream) else { return }
         guard accounts.upstream == upstream || !providers.isEmpty else { return reportNone(key, upstream) }
         checkRequirement(upstream, providers)
-    }
-
-    /// Every session is sufficient for a redirect.
-    private func checkRedirect() {
-        guard route.requiresAuthorization == true else { return }
-        if accounts.isEnabled { return }
-        route.scope.report(
-            ConfigValueError(
-                "requires a session, but no upstream defines signIn",
-                identities.items.isEmpty ? "add signIn to an upstream" : "list an identity in accounts.identities"),
-            at: "requiresAuthorization", becauseOf: upstreams.scopes.map { $0.path + ["signIn"] } + [["identities"]])
     }
 
     /// The providers whose sessions may use the route; `nil` if one of them is invalid.

@@ -15,9 +15,8 @@ public struct ListenerConfiguration: Sendable, Equatable {
     /// - Parameter http2: By default HTTP/2 is enabled if TLS is.
     public init(
         address: HostAndPort, tls: ListenerTLSConfiguration? = nil, http2: Bool? = nil,
-        proxyProtocolSources: [CIDRBlock]? = nil, redirectToHTTPS: Int? = nil
+        proxyProtocolSources: [CIDRBlock]? = nil
     ) {
-        self.redirectToHTTPS = redirectToHTTPS
         self.address = address
         self.tls = tls
         self.http2 = http2 ?? (tls != nil)

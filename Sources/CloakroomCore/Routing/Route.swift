@@ -61,9 +61,6 @@ extension Route {
 
     /// The redirect that the route responds with; `nil` if it forwards.
     public var redirect: RedirectTemplate? { if case .redirect(let redirect) = action { redirect } else { nil } }
-
-    /// The pattern of the paths that the upstream receives; `nil` for a redirect.
-    public var sentPattern: PathPattern? { redirect == nil ? rewrite?.pattern ?? pattern : nil }
 }
 
 /// The fields that a route adds to a request.

@@ -81,17 +81,14 @@ public final class SessionRules: Sendable {
     public init(_ route: Route, in configuration: GatewayConfiguration, claimHeaders: ClaimHeaders?) {
         let isBearer = route.inject.contains(.bearer)
         var accepted: [Acceptance] = []
-        // No upstream receives anything of a redirected request, so that every session is sufficient.
-        if route.upstream == nil {
-            accepted = configuration.sessionSources.map { Acceptance(source: $0, token: .none) }
-        }
-        // Tokens of sessions that were signed in to with credentials belong to that upstream alone.
-        if let source = configuration.sessionSource, let upstream = route.upstream,
-            configuration.accounts.upstream == upstream
+        // Tokens of sessions that were signed in to with credentials belong to that upstream alone. No upstream receives
+        // anything of a redirected request, so that every session is sufficient.
+        if let source = configuration.sessionSource,
+            route.upstream == nil || configuration.accounts.upstream == route.upstream
         {
             accepted.append(Acceptance(source: source, token: isBearer ? .own : .none))
         }
-        for identity in route.upstream == nil ? [] : configuration.providers {
+        for identity in configuration.providers {
             let exchange = isBearer ? identity.exchanges.first { $0.upstream == route.upstream } : nil
             // An identity without a token for the upstream cannot use routes that inject `bearer`.
             guard !isBearer || exchange != nil || route.upstream.map(identity.tokensFor.contains) == true else {

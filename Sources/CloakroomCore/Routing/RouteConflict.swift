@@ -60,9 +60,6 @@ extension PathPattern {
         return relation == .same || relation == .lessSpecific
     }
 
-    /// Whether a path matches both patterns.
-    package func overlaps(_ other: PathPattern) -> Bool { relation(to: other) != .disjoint }
-
     /// Compares two patterns segment by segment.
     func relation(to other: PathPattern) -> Relation {
         var isMoreSpecificSomewhere = false

@@ -34,30 +34,13 @@ extension Exchange {
         }
     }
 
-    /// Responds with the redirect of a route.
-    func respond(with redirect: RedirectRuntime, now: UInt64) {
+    /// Responds with a redirect that the configuration demands.
+    /// - Parameter isStored: Whether caches may store the response.
+    func redirect(_ status: Int, to location: [UInt8], isStored: Bool = true, now: UInt64) {
         telemetry.decided(.redirected)
-        let location = request.location(of: redirect.template)
+        let end = isStored ? "\r\n" : "\r\nCache-Control: no-store\r\n"
         respond(
-            status: redirect.template.status, fieldLines: Self.locationLine(location) + redirect.fieldLines, body: [],
-            now: now)
-    }
-
-    /// Responds to a request of a listener that only redirects.
-    func respond(with response: HTTPSRedirect.Response, now: UInt64) {
-        switch response {
-        case .redirect(let origin):
-            telemetry.decided(.redirected)
-            respond(status: 308, fieldLines: Self.locationLine(origin + request.normalTarget), body: [], now: now)
-        case .httpsRequired: respond(ProblemDocument(Problem(.httpsRequired)), now: now)
-        case .misdirected:
-            telemetry.decided(.misdirected)
-            respond(ProblemDocument(Problem(.misdirected)), now: now)
-        }
-    }
-
-    private static func locationLine(_ location: [UInt8]) -> [UInt8] {
-        Array("Location: ".utf8) + location + [0x0d, 0x0a]
+            status: status, fieldLines: Array("Location: ".utf8) + location + Array(end.utf8), body: [], now: now)
     }
 
     /// Responds with the given status, field lines and body.

@@ -9,7 +9,12 @@ extension Exchange {
     func forward(_ permit: UpstreamPermit, now: UInt64) {
         if self.route != nil { return forwardAgain(permit, now: now) }
         let route = snapshot.config.routes[permit.route]
-        if let redirect = route.redirect { return respond(with: redirect, now: now) }
+        if route.upstream < 0, let redirect = route.route.redirect {
+            // Caches store permanent redirects by default (RFC 9110 §15.4.2), but here a session may be required.
+            let isStored = [301, 308].contains(redirect.status) && !route.access.usesSession
+            let location = redirect.location(path: request.normalPath, query: request.queryWithMark)
+            return self.redirect(redirect.status, to: location, isStored: isStored, now: now)
+        }
         if let problem = prepareForwarding(to: route) {
             if problem == .badRequest { telemetry.failed(.invalidRequest) }
             return respond(route.problem(problem), now: now)
@@ -125,7 +130,7 @@ extension Exchange: UpstreamDelegate {
         let route = config.routes[permit.route]
         let entry = config.upstreams[route.upstream]
         telemetry.startAttempt(
-            entry, target: lease.target, path: request.loggableSentPath, isHTTP2: lease.isHTTP2,
+            entry, target: lease.target, path: request.loggablePath, isHTTP2: lease.isHTTP2,
             resends: attempts.sends - 1, config: config, now: context.now)
         let credentials = permit.credentials(entry.claimHeaders)
         let upstreamRequest = UpstreamRequest(
@@ -183,12 +188,13 @@ extension Exchange: UpstreamDelegate {
         if replay.isKept { context.returnRequestBuffer(replay.discard()) }
         telemetry.responseStarted(status: head.status)
         let hasSession = permit?.hasSession == true
-        let additions = ResponseAdditions(
+        var additions = ResponseAdditions(
             date: summary.hasDate ? nil : context.date, isPrivate: hasSession && !summary.addressesSharedCaches,
             variesByCookie: route?.varies(summary) == true,
             fieldLines: snapshot.config.cors.responseFieldLines(request.originMatch))
-        if let references = route?.rewrite?.references, references.concerns(head) {
-            writeHead(head, framing: framing, additions, changing: references)
+        if let rewrite = route?.rewrite {
+            let changed = changeReferences(of: head, rewrite, adding: &additions.fieldLines)
+            downstream.writeHead(changed, framing: framing, additions: additions)
         } else {
             downstream.writeHead(head, framing: framing, additions: additions)
         }
@@ -205,26 +211,20 @@ extension Exchange: UpstreamDelegate {
         }
     }
 
-    /// Writes a head whose references are those of the upstream.
-    private func writeHead(
-        _ head: borrowing ResponseHead, framing: BodyFraming, _ additions: ResponseAdditions,
-        changing references: ReferenceRewriter
-    ) {
-        guard let upstream, let pool else { return }
-        let outcome: ReferenceRewriter.Outcome
+    /// Returns a head without the fields that have references; their replacements are added to the lines.
+    private func changeReferences(
+        of head: borrowing ResponseHead, _ rewrite: PathRewrite, adding lines: inout [UInt8]?
+    ) -> ResponseHead {
         var head = copy head
-        if pool.upstream.configuration.preserveHost, let host = request.hostRange {
-            let bytes = request.head.bytes
-            outcome = references.apply(
-                &head, host: bytes.readableBytesUInt8Span.extracting(host.start..<host.end))
-        } else {
-            let host = pool.upstream.hosts[upstream.targetIndex]
-            outcome = references.apply(&head, host: host.span)
-        }
-        pool.upstream.metrics.count(outcome)
-        var additions = additions
-        additions.fieldLines = (additions.fieldLines ?? []) + outcome.lines
-        downstream?.writeHead(head, framing: framing, additions: additions)
+        guard let upstream, let pool else { return head }
+        let host = pool.upstream.configuration.preserveHost ? request.host : nil
+        var references = ReferenceRewriter(
+            rewrite, host: host ?? pool.upstream.hosts[upstream.targetIndex],
+            isSecure: host == nil || peer.scheme == .https || request.summary.trustsForwardedProto)
+        references.apply(&head)
+        pool.upstream.metrics.countReferences(rewritten: references.rewritten, unmapped: references.unmapped)
+        if !references.lines.isEmpty { lines = (lines ?? []) + references.lines }
+        return head
     }
 
     func upstreamBody(_ bytes: ByteBuffer) {

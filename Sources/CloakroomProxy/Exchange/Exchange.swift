@@ -202,8 +202,8 @@ final class Exchange: Equatable {
             respond(document, allow: allow, now: now)
         case .denied(let denial):
             deny(denial, now: now)
-        case .redirectToHTTPS(let response):
-            respond(with: response, now: now)
+        case .redirect(let origin):
+            redirect(308, to: Array(origin.utf8) + request.normalTarget, now: now)
         case .own(let endpoint):
             telemetry.decided(.local)
             beginAccountRequest(endpoint, now: now)

@@ -21,8 +21,8 @@ struct InboundRequest {
     var normalizedPath: [UInt8] = []
     /// The path that is forwarded instead of the received one; empty for the latter.
     var sentPath: [UInt8] = []
-    /// Range of the prefix that a trusted proxy has removed from the path, on routes that remove another one.
-    var forwardedPrefix: ByteRange?
+    /// The prefix that a trusted proxy has removed from the path, on routes that remove another one.
+    var forwardedPrefix = SingletonField.absent
     /// Storage of the route table for the lenient form of the path.
     var lenientPath: [UInt8] = []
     /// Range of the authority in the head.
@@ -49,7 +49,7 @@ struct InboundRequest {
         target = .empty
         hostRange = nil
         if !sentPath.isEmpty { sentPath.removeAll(keepingCapacity: true) }
-        forwardedPrefix = nil
+        forwardedPrefix = .absent
         summary = RequestHeaderPolicy.RequestHeaderSummary()
         originMatch = .notEvaluated
         routeIndex = -1
@@ -123,13 +123,6 @@ struct InboundRequest {
         return String(decoding: bytes.getBytes(at: bytes.readerIndex + range.start, length: count) ?? [], as: UTF8.self)
     }
 
-    /// The path as sent to the upstream, up to the length that may be logged.
-    var loggableSentPath: String {
-        guard !sentPath.isEmpty else { return loggablePath }
-        let count = ExchangeRecord.loggablePathLength(ofPath: sentPath.span)
-        return String(decoding: sentPath.prefix(count), as: UTF8.self)
-    }
-
     /// The method as received, at most 32 bytes. It is a token (RFC 9110 §9.1), so it has no control characters.
     var loggableMethod: String {
         let (start, count) = (head.method.start, min(head.method.end - head.method.start, 32))
@@ -150,8 +143,13 @@ struct InboundRequest {
         return target.path.isEmpty ? [UInt8(ascii: "/")] : bytes(of: target.path)
     }
 
+    /// The authority; `nil` without one.
+    var host: [UInt8]? {
+        hostRange.flatMap { head.bytes.getBytes(at: head.bytes.readerIndex + $0.start, length: $0.count) }
+    }
+
     /// The query with its question mark; empty without one.
-    private var queryWithMark: [UInt8] { bytes(of: target.query) }
+    var queryWithMark: [UInt8] { bytes(of: target.query) }
 
     /// - Parameter range: A part of ``target``.
     private func bytes(of range: ByteRange) -> [UInt8] {
@@ -160,11 +158,6 @@ struct InboundRequest {
 
     /// Path and query in their normal form.
     var normalTarget: [UInt8] { normalPath + queryWithMark }
-
-    /// The target of a redirect of this request.
-    func location(of redirect: RedirectTemplate) -> [UInt8] {
-        redirect.location(path: normalPath.span, query: queryWithMark)
-    }
 
     /// The query without its question mark.
     var query: [UInt8] { Array(queryWithMark.dropFirst()) }

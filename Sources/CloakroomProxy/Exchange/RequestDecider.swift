@@ -15,8 +15,8 @@ enum RequestDecision {
     /// it would make the value of every decision larger.
     indirect case denied(Denial)
     case own(AccountEndpoint)
-    /// The listener only redirects to https.
-    case redirectToHTTPS(HTTPSRedirect.Response)
+    /// The listener only redirects: 308 to path and query at this origin.
+    case redirect(origin: String)
     case loadSession(SessionTicket, route: Int)
     /// The session's tokens have expired.
     case refresh(Session, SessionTicket, route: Int)
@@ -81,12 +81,8 @@ struct RequestDecider {
             return .malformed
         }
         guard Self.resolveAuthority(&request, span) else { return .malformed }
-        if !config.httpsRedirects.isEmpty, scheme == .http, let redirect = config.httpsRedirects[listener] {
-            let host = request.hostRange ?? ByteRange(start: 0, count: 0)
-            return .redirectToHTTPS(
-                redirect.response(
-                    isRead: request.method == .get || request.method == .head,
-                    authority: span.extracting(host.start..<host.end)))
+        if !config.httpsRedirects.isEmpty, let port = config.httpsRedirects[listener] {
+            return redirect(request, span, to: port)
         }
         if request.target.isAsterisk {
             return request.method == .options ? .serverOptions : Self.problem(.badRequest)
@@ -117,11 +113,8 @@ struct RequestDecider {
         case .route(let index):
             // TRACE is rejected even if a route lists it (RFC 9110 §9.3.8).
             guard request.method != .trace else { return Self.problem(.methodNotAllowed, allow: "") }
-            let entry = config.routes[index]
-            if entry.rewrite != nil, !rewritePath(of: &request, route: index, span) {
-                return Self.problem(.notFound)
-            }
             request.routeIndex = index
+            let entry = config.routes[index]
             if request.summary.hasSessionCookie, entry.access.usesSession,
                 isFromAnotherSite(&request, allowsWebSocket: entry.route.allowsWebSocket)
             {
@@ -188,37 +181,37 @@ struct RequestDecider {
         return .problem(config.routes[index].unauthorized[.noSession], .unauthenticated, allow: nil)
     }
 
-    private static func problem(_ code: ProblemCode, allow: String? = nil) -> RequestDecision {
-        .problem(ProblemDocument(Problem(code)), .undecided, allow: allow)
+    /// Decides about a request of a listener that only redirects to https. The host is that of the configuration, because
+    /// clients choose that of the request. With 308 for other methods, programs would send their bodies in clear text
+    /// each time.
+    private func redirect(_ request: borrowing InboundRequest, _ span: Span<UInt8>, to port: Int) -> RequestDecision {
+        guard let origin = config.publicOrigin, let host = request.hostRange, origin.hasHost(of: host, span) else {
+            return .problem(ProblemDocument(Problem(.misdirected)), .misdirected, allow: nil)
+        }
+        guard request.method == .get || request.method == .head else { return Self.problem(.httpsRequired) }
+        return .redirect(origin: "https://\(origin.host)" + (port == 443 ? "" : ":\(port)"))
     }
 
-    /// Writes the path that a route forwards.
-    /// - Returns: `false` if no request is forwarded to it.
-    @inline(never)
-    private func rewritePath(of request: inout InboundRequest, route: Int, _ span: Span<UInt8>) -> Bool {
-        let target = request.target
-        guard !target.isPathRewritten, !target.path.isEmpty else {
-            let path = request.normalPath
-            return config.routeTable.rewrite(path.span, for: route, into: &request.sentPath)
-        }
-        let start = request.head.target.start + target.path.start
-        return config.routeTable.rewrite(
-            span.extracting(start..<(start + target.path.count)), for: route, into: &request.sentPath)
+    private static func problem(_ code: ProblemCode, allow: String? = nil) -> RequestDecision {
+        .problem(ProblemDocument(Problem(code)), .undecided, allow: allow)
     }
 
     private func match(_ request: inout InboundRequest, method: Span<UInt8>, _ span: Span<UInt8>) -> RouteTable.Match {
         let target = request.target
         if target.isPathRewritten {
             let path = request.normalizedPath
-            return config.routeTable.match(method: method, path: path.span, scratch: &request.lenientPath)
+            return config.routeTable.match(
+                method: method, path: path.span, scratch: &request.lenientPath, sent: &request.sentPath)
         }
         let start = request.head.target.start + target.path.start
         if target.path.isEmpty {
             let root = Self.root
-            return config.routeTable.match(method: method, path: root.span, scratch: &request.lenientPath)
+            return config.routeTable.match(
+                method: method, path: root.span, scratch: &request.lenientPath, sent: &request.sentPath)
         }
         return config.routeTable.match(
-            method: method, path: span.extracting(start..<(start + target.path.count)), scratch: &request.lenientPath)
+            method: method, path: span.extracting(start..<(start + target.path.count)), scratch: &request.lenientPath,
+            sent: &request.sentPath)
     }
 
     private static let root: [UInt8] = [UInt8(ascii: "/")]
@@ -387,24 +380,19 @@ extension RequestDecider {
             let writesKey = request.upgrade == .webSocketConnect
             guard WebSocketFields.settle(&request.head, writesKey: writesKey) else { return .badRequest }
         }
-        if let rewrite = route.rewrite { Self.takeForwardedPrefix(&request, rewrite) }
+        if route.rewrite?.removedPrefix.isEmpty == false { Self.takeForwardedPrefix(&request) }
         if !route.passedFields.isEmpty { config.requestPolicy.passOn(route.passedFields, in: &request.head) }
         return nil
     }
 
-    /// Removes the prefix of a trusted proxy, which is sent as the first part of the one that the route adds. If it is
-    /// there more than once, it is not used.
-    private static func takeForwardedPrefix(_ request: inout InboundRequest, _ rewrite: RewriteRuntime) {
-        guard !rewrite.removedPrefix.isEmpty else { return }
+    /// Removes the prefix of a trusted proxy, which is sent as the first part of the route's own. Several are not used.
+    private static func takeForwardedPrefix(_ request: inout InboundRequest) {
         let bytes = request.head.bytes
-        let span = bytes.readableBytesUInt8Span
-        var count = 0
         for index in request.head.fields.indices where !request.head.fields[index].isStripped {
             let field = request.head.fields[index]
-            guard field.name == .other, field.isNamed(Self.forwardedPrefix, in: span) else { continue }
+            guard field.isNamed(Self.forwardedPrefix, in: bytes.readableBytesUInt8Span) else { continue }
             request.head.fields[index].isStripped = true
-            count += 1
-            request.forwardedPrefix = count == 1 ? field.valueRange : nil
+            request.forwardedPrefix.add(field.valueRange)
         }
     }
 

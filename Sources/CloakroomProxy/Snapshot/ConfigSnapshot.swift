@@ -28,8 +28,10 @@ public final class ConfigSnapshot: Sendable {
     let responsePolicy: ResponseHeaderPolicy
     let trailerPolicy: TrailerPolicy
     let crossSite: CrossSitePolicy
-    /// By listener; empty if none redirects.
-    let httpsRedirects: [HTTPSRedirect?]
+    /// The ports that listeners redirect to, by listener; empty if none redirects.
+    let httpsRedirects: [Int?]
+    /// The origin of `accounts.publicURL`.
+    let publicOrigin: WebOrigin?
     let cors: CORSPolicy
     let sessions: any SessionStore
     let refresher: any TokenRefreshing
@@ -89,9 +91,9 @@ public final class ConfigSnapshot: Sendable {
         requestPolicy = RequestHeaderPolicy(injectable: injectable + claimHeaderNames, cookie: cookie)
         trailerPolicy = TrailerPolicy(injectable: injectable, claimHeaders: claimHeaderNames)
         crossSite = CrossSitePolicy(configuration.crossSite)
-        let hosts = [configuration.accounts.publicURL.flatMap(WebOrigin.init)?.host].compactMap(\.self)
-        let redirects = configuration.listeners.map { $0.redirectToHTTPS.map { HTTPSRedirect(hosts: hosts, port: $0) } }
+        let redirects = configuration.listeners.map(\.redirectToHTTPS)
         httpsRedirects = redirects.allSatisfy { $0 == nil } ? [] : redirects
+        publicOrigin = configuration.accounts.publicURL.flatMap(WebOrigin.init)
         cors = CORSPolicy(configuration.crossSite, injectable: injectable + claimHeaderNames)
         responsePolicy = ResponseHeaderPolicy(injectable: injectable, cookie: cookie, handlesCORS: cors.isEnabled)
         // Shared by the decisions about an upstream's routes and the requests to it: sessions are rendered for an object.
@@ -157,9 +159,8 @@ final class RouteRuntime: Sendable {
     let route: Route
     /// Index of the upstream; -1 for a redirect, which is never forwarded.
     let upstream: Int
-    /// `nil` for most routes, as ``redirect``.
-    let rewrite: RewriteRuntime?
-    let redirect: RedirectRuntime?
+    /// How the path changes; `nil` for most routes.
+    let rewrite: PathRewrite?
     /// Part of ``rules``, copied so that most decisions read nothing else.
     let access: RouteAccess
     let rules: SessionRules
@@ -177,8 +178,7 @@ final class RouteRuntime: Sendable {
     init(_ route: Route, configuration: GatewayConfiguration, rules: SessionRules) {
         self.route = route
         upstream = route.upstream ?? -1
-        rewrite = route.rewrite.map(RewriteRuntime.init)
-        redirect = route.redirect.map { RedirectRuntime($0, dependsOnSession: route.usesSession) }
+        rewrite = route.rewrite
         self.rules = rules
         access = rules.access
         unauthorized = UnauthorizedProblems(messages: route.messages)
@@ -211,32 +211,6 @@ final class RouteRuntime: Sendable {
     /// A problem with the route's own message, if configured.
     func problem(_ code: ProblemCode, status: Int? = nil, retryAfter: Int? = nil) -> ProblemDocument {
         ProblemDocument(Problem(code, status: status, detail: route.messages[code], retryAfter: retryAfter))
-    }
-}
-
-/// What a route that rewrites paths needs besides the path. A class, so that the routes without it have one reference.
-final class RewriteRuntime: Sendable {
-    /// Changes the references of responses back.
-    let references: ReferenceRewriter
-    /// The prefix that the upstream has to put before its own paths; empty for none.
-    let removedPrefix: [UInt8]
-
-    init(_ rewrite: PathRewrite) {
-        references = ReferenceRewriter(rewrite)
-        removedPrefix = Array((rewrite.removedPrefix ?? "").utf8)
-    }
-}
-
-/// The response of a route that redirects.
-final class RedirectRuntime: Sendable {
-    let template: RedirectTemplate
-    /// The field lines besides `Location`.
-    let fieldLines: [UInt8]
-
-    /// - Parameter dependsOnSession: Whether requests without a session get another response.
-    init(_ template: RedirectTemplate, dependsOnSession: Bool) {
-        self.template = template
-        fieldLines = template.isPermanent && !dependsOnSession ? [] : Array("Cache-Control: no-store\r\n".utf8)
     }
 }
 

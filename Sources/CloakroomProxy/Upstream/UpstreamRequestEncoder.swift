@@ -11,7 +11,7 @@ struct UpstreamRequestEncoder {
     /// Index of the target among those of the upstream.
     let targetIndex: Int
     /// `nil` for most routes, which forward the received path.
-    let rewrite: RewriteRuntime?
+    let rewrite: PathRewrite?
     let credentials: UpstreamPermit.Credentials
     let cookie: SessionCookie
     let context: LoopContext
@@ -41,7 +41,12 @@ struct UpstreamRequestEncoder {
         let bytes = request.head.bytes.readableBytesSpan
         writeStart(of: request, bytes, into: &writer)
         writeForwarding(of: request, from: peer, bytes, into: &writer)
-        if let rewrite, !rewrite.removedPrefix.isEmpty { writePrefix(rewrite, of: request, bytes, into: &writer) }
+        if let prefix = rewrite?.removedPrefix, !prefix.isEmpty {
+            writer.append("X-Forwarded-Prefix: ")
+            if case .value(let outer) = request.forwardedPrefix { writer.append(bytes, outer) }
+            writer.append(prefix)
+            writer.append("\r\n")
+        }
         writeTrace(of: request, bytes, requestID: requestID, traceContext: traceContext, into: &writer)
         writeOwnFields(of: request, into: &writer)
     }
@@ -88,7 +93,7 @@ struct UpstreamRequestEncoder {
 
     private func writeTarget(of request: borrowing InboundRequest, _ bytes: RawSpan, into writer: inout HeadWriter) {
         let start = request.head.target.start
-        if rewrite != nil {
+        if !request.sentPath.isEmpty {
             writer.append(request.sentPath)
         } else if request.target.isPathRewritten {
             writer.append(request.normalizedPath)
@@ -102,16 +107,6 @@ struct UpstreamRequestEncoder {
             writer.append(
                 bytes, ByteRange(start: start + request.target.query.start, count: request.target.query.count))
         }
-    }
-
-    /// Writes the prefix that was removed from the path, behind the one that a trusted proxy has removed.
-    private func writePrefix(
-        _ rewrite: RewriteRuntime, of request: borrowing InboundRequest, _ bytes: RawSpan, into writer: inout HeadWriter
-    ) {
-        writer.append("X-Forwarded-Prefix: ")
-        if let outer = request.forwardedPrefix { writer.append(bytes, outer) }
-        writer.append(rewrite.removedPrefix)
-        writer.append("\r\n")
     }
 
     private func writeOtherCookies(_ head: borrowing RequestHead, into writer: inout HeadWriter) {

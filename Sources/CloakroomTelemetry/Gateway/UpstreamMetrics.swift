@@ -131,9 +131,9 @@ public struct UpstreamMetrics: Sendable {
     }
 
     /// Counts the references of a response.
-    public func count(_ outcome: ReferenceRewriter.Outcome) {
-        references[.rewritten]?.increment(by: Int64(outcome.rewritten))
-        references[.unmapped]?.increment(by: Int64(outcome.unmapped))
+    public func countReferences(rewritten: Int, unmapped: Int) {
+        references[.rewritten]?.increment(by: Int64(rewritten))
+        references[.unmapped]?.increment(by: Int64(unmapped))
     }
 }
 

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("References in responses of rewriting routes")
 struct ReferenceRewriterTests {
-    /// A field of a response, and the line that replaces it; `nil` if it stays.
+    /// A field of a response, and what it becomes; `nil` if it stays.
     struct Row: Sendable, CustomTestStringConvertible {
         let path: String
         let sent: String
@@ -23,16 +23,15 @@ struct ReferenceRewriterTests {
 
         var testDescription: String { "\(path) → \(sent): \(field)" }
 
-        func check(keepsCookiePaths: Bool = false) throws {
-            var rewrite = try PathRewrite(from: try PathPattern(path), to: try PathPattern(sent))
-            rewrite.rewritesCookiePaths = !keepsCookiePaths
+        func check(keepsCookiePaths: Bool = false, isSecure: Bool = true) throws {
+            let rewrite = try PathRewrite(
+                from: try PathPattern(path), to: try PathPattern(sent), keepsCookiePaths: keepsCookiePaths)
             var head = try ResponseHead.with(field)
-            let rewriter = ReferenceRewriter(rewrite)
-            #expect(rewriter.concerns(head))
-            let outcome = rewriter.apply(&head, host: Array("api.test:8080".utf8).span)
-            #expect(String(decoding: outcome.lines, as: UTF8.self) == (replacement.map { $0 + "\r\n" } ?? ""))
-            #expect(head.kept == (replacement == nil ? [field] : []))
-            #expect(outcome.unmapped == unmapped)
+            var rewriter = ReferenceRewriter(rewrite, host: Array("API.test:8080".utf8), isSecure: isSecure)
+            rewriter.apply(&head)
+            #expect(String(decoding: rewriter.lines, as: UTF8.self) == (replacement ?? field) + "\r\n")
+            #expect(head.kept == [])
+            #expect(rewriter.unmapped == unmapped)
         }
     }
 
@@ -54,6 +53,9 @@ struct ReferenceRewriterTests {
         Row("/o/*", "/v2/*", "Location: /v21/x", nil, unmapped: 1),
         Row("/o/*", "/v2/*", "Location: /login", nil, unmapped: 1),
         Row("/*", "/v2/*", "Location: /v2/x", "Location: /x"), Row("/*", "/v2/*", "Location: /v2", "Location: /"),
+        // All paths that are made begin with the received prefix.
+        Row("/a/*", "/a/b/*", "Location: /a/b/x", "Location: /a/x"), Row("/a/*", "/a/b/*", "Location: /a/x", nil),
+        Row("/a/", "/b/", "Location: /b/", "Location: /a/"), Row("/a/b/*", "/a/*", "Location: /a/b/x", nil),
         // A segment within the path changes.
         Row("/t/{id}/*", "/*", "Location: /x", nil, unmapped: 1), Row("/a/*", "/b", "Location: /b", nil, unmapped: 1),
         // The origin that was sent is dropped, another one stays.
@@ -70,14 +72,22 @@ struct ReferenceRewriterTests {
         Row("/a/*", "/*", "Location: ?x", nil), Row("/a/*", "/*", "Location: javascript:x", nil),
         // Never to a new origin.
         Row("/a/*", "/*", "Location: //evil", nil), Row("/a/*", "/*", "Location: /\\evil", nil),
-        Row("/a/*", "/*", "Location: /\t/evil", nil), Row("/*", "/v2/*", "Location: /v2//evil", nil),
-        Row("/*", "/v2/*", "Location: /v2/\\evil", nil), Row("/*", "/v2/*", "Location: /v2/\t/evil", nil),
+        Row("/a/*", "/*", "Location: /\t/evil", nil), Row("/*", "/v2/*", "Location: /v2//evil", nil, unmapped: 1),
+        Row("/*", "/v2/*", "Location: /v2/\\evil", nil, unmapped: 1),
+        Row("/*", "/v2/*", "Location: /v2/\t/evil", nil, unmapped: 1),
         Row("/a/*", "/*", "Location: http://api.test:8080//evil", nil),
+        Row("/a/*", "/*", "Location: http://api.test:8080\\@evil", nil), Row("/a/*", "/*", "Location: http:///x", nil),
         Row("/a/*", "/*", "Location: /../x", "Location: /a/../x"),
     ]
 
     @Test("Location and Content-Location", arguments: references)
     func locationKeepsThePrefix(_ row: Row) throws { try row.check() }
+
+    @Test("Without https the origin of an https reference stays, because it may be an upgrade")
+    func upgrades() throws {
+        try Row("/a/*", "/*", "Location: https://api.test:8080/x", nil).check(isSecure: false)
+        try Row("/a/*", "/*", "Location: http://api.test:8080/x", "Location: /a/x").check(isSecure: false)
+    }
 
     private static let lists = [
         Row("/a/*", "/*", "Refresh: 5; url=/x", "Refresh: 5; url=/a/x"),
@@ -85,10 +95,14 @@ struct ReferenceRewriterTests {
         Row("/a/*", "/*", "Refresh: 0, url=\"/x\"; y", "Refresh: 0, url=\"/a/x\"; y"),
         Row("/a/*", "/*", "Refresh: 5", nil), Row("/a/*", "/*", "Refresh: 5;", nil),
         Row("/a/*", "/*", "Refresh: 5; url", nil), Row("/a/*", "/*", "Refresh: 5; url=", nil),
-        Row("/a/*", "/*", "Refresh: 5; url=//evil", nil),
+        Row("/a/*", "/*", "Refresh: 5; url=//evil", nil), Row("/a/*", "/*", "Refresh: 5; /x", "Refresh: 5; /a/x"),
+        Row("/a/*", "/*", "Refresh: 0.5 ,'/x'", "Refresh: 0.5 ,'/a/x'"), Row("/a/*", "/*", "Refresh: 5; ../x", nil),
+        Row("/a/*", "/*", "Refresh: 5; url=../x", nil),
+        Row("/a/*", "/*", "Refresh: 5; url='/x", "Refresh: 5; url='/a/x"),
         Row(
             "/a/*", "/*", "Link: </x>; rel=next; title=\"</y>\\\"</z>\", <//evil>, <b>, </c>",
             "Link: </a/x>; rel=next; title=\"</y>\\\"</z>\", <//evil>, <b>, </a/c>"),
+        Row("/a/*", "/*", "Link: </x>; title=\"\\", "Link: </a/x>; title=\"\\"), Row("/a/*", "/*", "Link: <", nil),
         Row("/a/*", "/*", "Link: <b>; rel=next", nil), Row("/a/*", "/*", "Link: </x", "Link: </a/x"),
         Row("/o/*", "/v2/*", "Link: </v2/x>, </y>", "Link: </o/x>, </y>", unmapped: 1),
     ]
@@ -107,6 +121,8 @@ struct ReferenceRewriterTests {
         Row("/o/*", "/v2/*", "Set-Cookie: s=1; Path=/v2/", "Set-Cookie: s=1; Path=/o/"),
         Row("/o/*", "/v2/*", "Set-Cookie: s=1; Path=/", "Set-Cookie: s=1; Path=/o"),
         Row("/o/*", "/v2/x/*", "Set-Cookie: s=1; Path=/v2", "Set-Cookie: s=1; Path=/o"),
+        Row("/o/*", "/v2/x/*", "Set-Cookie: s=1; Path=/v2/", "Set-Cookie: s=1; Path=/o"),
+        Row("/a/*", "/a/b/*", "Set-Cookie: s=1; Path=/", "Set-Cookie: s=1; Path=/a"),
         Row("/o/*", "/v2/*", "Set-Cookie: s=1; Path=/v", nil, unmapped: 1),
         Row("/*", "/v2/*", "Set-Cookie: s=1; Path=/v2", "Set-Cookie: s=1; Path=/"),
         Row("/a/*", "/*", "Set-Cookie: s=1; Domain=api.test; Secure", "Set-Cookie: s=1; Secure"),
@@ -126,24 +142,38 @@ struct ReferenceRewriterTests {
             .check(keepsCookiePaths: true)
     }
 
+    private static func apply(_ fields: [String], stripping index: Int? = nil) throws -> (ReferenceRewriter, [String]) {
+        let rewrite = try PathRewrite(from: try PathPattern("/a/*"), to: try PathPattern("/*"))
+        var head = try ResponseHead.with(fields.joined(separator: "\r\n"))
+        if let index { head.fields[index].isStripped = true }
+        var rewriter = ReferenceRewriter(rewrite, host: [], isSecure: true)
+        rewriter.apply(&head)
+        return (rewriter, head.kept)
+    }
+
     @Test("A thousand targets are one pass")
     func manyTargets() throws {
         let count = 1_000
         let targets = Array(repeating: "</x>", count: count).joined(separator: ",")
-        let rewrite = try PathRewrite(from: try PathPattern("/a/*"), to: try PathPattern("/*"))
-        var head = try ResponseHead.with("Link: " + targets)
-        let outcome = ReferenceRewriter(rewrite).apply(&head, host: Span())
-        #expect(outcome.rewritten == count)
-        #expect(outcome.lines.count == "Link: \r\n".utf8.count + targets.utf8.count + 2 * count)
+        let rewriter = try Self.apply(["Link: " + targets]).0
+        #expect(rewriter.rewritten == count)
+        #expect(rewriter.lines.count == "Link: \r\n".utf8.count + targets.utf8.count + 2 * count)
+    }
+
+    @Test("Fields of one name keep their order")
+    func order() throws {
+        let (rewriter, kept) = try Self.apply(["Set-Cookie: a=1; Path=/", "X: y", "Set-Cookie: a=2; Path=/a"])
+        #expect(
+            String(decoding: rewriter.lines, as: UTF8.self)
+                == "Set-Cookie: a=1; Path=/a\r\nSet-Cookie: a=2; Path=/a\r\n")
+        #expect(kept == ["X: y"])
     }
 
     @Test("Other fields, and fields that the policy has removed, are not read")
     func others() throws {
-        let rewrite = try PathRewrite(from: try PathPattern("/a/*"), to: try PathPattern("/*"))
-        var head = try ResponseHead.with("X-Location: /x", "Origin: /x", "Linked: </x>", "Location: /x")
-        head.fields[3].isStripped = true
-        #expect(!ReferenceRewriter(rewrite).concerns(head))
-        let outcome = ReferenceRewriter(rewrite).apply(&head, host: Span())
-        #expect(outcome == ReferenceRewriter.Outcome())
+        let fields = ["X-Location: /x", "Origin: /x", "Linked: </x>", "Location: /x"]
+        let (rewriter, kept) = try Self.apply(fields, stripping: 3)
+        #expect(rewriter.lines.isEmpty)
+        #expect(kept == Array(fields.dropLast()))
     }
 }

@@ -39,7 +39,8 @@ enum ProviderFixture {
     /// The rules of a route. Claim headers are those of the configuration's upstream.
     static func rules(_ route: Route, in configuration: GatewayConfiguration = configuration()) -> SessionRules {
         SessionRules(
-            route, in: configuration, claimHeaders: route.upstream.flatMap { ClaimHeaders(configuration.upstreams[$0]) })
+            route, in: configuration, claimHeaders: route.upstream.flatMap { ClaimHeaders(configuration.upstreams[$0]) }
+        )
     }
 
     /// An admission without its session.

@@ -27,8 +27,9 @@ struct RewritingTests {
         guard var route = Self.route(name, path), let target = try? PathPattern(target),
             let rewrite = try? PathRewrite(from: route.pattern, to: target)
         else { return nil }
-        route.action = .redirect(
-            RedirectTemplate(origin: origin, rewrite: rewrite, status: status, keepsQuery: keepsQuery))
+        var template = RedirectTemplate(rewrite)
+        (template.origin, template.status, template.keepsQuery) = (origin, status, keepsQuery)
+        route.action = .redirect(template)
         return route
     }
 
@@ -163,6 +164,10 @@ struct RewritingTests {
             on: setup(reply("Location: https://gateway.test/b"), route("x", "/x/*", "/*")).configuration {
                 $0.upstreams[0].preserveHost = false
             }, .ok(Ask.get("/x/a"), has: ["Location: https://gateway.test/b"])),
+        Scenario(
+            "Without https a redirect to https keeps its origin",
+            on: setup(reply("Location: https://gateway.test/x/b"), route("x", "/x/*", "/*")),
+            .ok(Ask.get("/x/a"), has: ["Location: https://gateway.test/x/b"])),
         Scenario(
             "No reference leads to a new origin",
             on: setup(reply("Location: //evil", "Link: <//evil>, </x/x/y>"), route("x", "/x/*", "/*")),
