@@ -4,9 +4,9 @@ import NIOCore
 /// Changes the references in a response of a route that rewrites paths, so that clients reach what the upstream means.
 ///
 /// It changes path-absolute references, and absolute ones whose origin is the one that the request was sent to; the
-/// origin is dropped, so a reference never leads to another origin than before. If the path begins with the segments that
-/// the rewrite made, they become those that were received. A path that begins with the latter already is not changed
-/// again: some applications honour `X-Forwarded-Prefix`.
+/// origin is dropped, so a reference never leads to another origin than before. If the path begins with the segments
+/// that the rewrite made, they become those that were received. A path that begins with the latter already is not
+/// changed again: some applications honour `X-Forwarded-Prefix`.
 package struct ReferenceRewriter {
     /// The fields that replace those that were marked as stripped: complete lines.
     package private(set) var lines: [UInt8] = []
@@ -17,17 +17,14 @@ package struct ReferenceRewriter {
 
     private let rewrite: PathRewrite
     /// In lower case.
-    private let host: [UInt8]
+    private var host: [UInt8] = []
     private let isSecure: Bool
 
     /// Creates the rewriter of a response.
-    /// - Parameters:
-    ///   - host: The authority that the request was sent with.
-    ///   - isSecure: Whether `https` references to it change too. They must not if it is the host of a client that uses
-    ///     `http`: such a reference may be an upgrade, which would lead back without its origin.
-    package init(_ rewrite: PathRewrite, host: [UInt8], isSecure: Bool) {
+    /// - Parameter isSecure: Whether `https` references to the host of the request change too. They must not if it is that
+    ///   of a client that uses `http`: such a reference may be an upgrade, which would lead back without its origin.
+    package init(_ rewrite: PathRewrite, isSecure: Bool) {
         self.rewrite = rewrite
-        self.host = host.map { ASCII.lower($0) }
         self.isSecure = isSecure
     }
 
@@ -39,9 +36,10 @@ package struct ReferenceRewriter {
 
     private static let kinds = Kind.allCases.map { (kind: $0, name: Array($0.rawValue.utf8)) }
 
-    /// Marks the fields that may have references as stripped. All of them are in ``lines`` then, changed or not, so that
-    /// fields of the same name keep their order.
-    package mutating func apply(_ head: inout ResponseHead) {
+    /// Marks the fields that may have references as stripped. All of them are in ``lines`` then, changed or not, so
+    /// that fields of the same name keep their order.
+    /// - Parameter host: The authority that the request was sent with; not evaluated without such a field.
+    package mutating func apply(_ head: inout ResponseHead, host: @autoclosure () -> [UInt8]) {
         let bytes = head.bytes
         func text(_ range: ByteRange) -> ArraySlice<UInt8> {
             (bytes.getBytes(at: bytes.readerIndex + range.start, length: range.count) ?? [])[...]
@@ -51,6 +49,7 @@ package struct ReferenceRewriter {
             let kind = Self.kinds.first { ASCII.equals(bytes.readableBytesUInt8Span, name, $0.name) }?.kind
             guard let kind else { continue }
             head.fields[index].isStripped = true
+            if self.host.isEmpty { self.host = host().map { ASCII.lower($0) } }
             lines += text(name)
             lines += [UInt8(ascii: ":"), UInt8(ascii: " ")]
             switch kind {
@@ -104,8 +103,8 @@ package struct ReferenceRewriter {
         lines += value[copied...]
     }
 
-    /// The attributes `Path`, and `Domain` if it is the host of the request, which need not be that of clients. A cookie
-    /// with the prefix `__Host-` has no `Domain`, and is valid only with `Path=/` (RFC 6265bis §4.1.3.2).
+    /// The attributes `Path`, and `Domain` if it is the host of the request, which need not be that of clients. A
+    /// cookie with the prefix `__Host-` has no `Domain`, and is valid only with `Path=/` (RFC 6265bis §4.1.3.2).
     private mutating func append(cookie value: ArraySlice<UInt8>) {
         guard value.prefix(7).map({ ASCII.lower($0) }) != Array("__host-".utf8) else { return lines += value }
         let parts = value.split(separator: UInt8(ascii: ";"), omittingEmptySubsequences: false)

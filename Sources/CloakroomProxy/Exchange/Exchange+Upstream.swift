@@ -217,11 +217,11 @@ extension Exchange: UpstreamDelegate {
     ) -> ResponseHead {
         var head = copy head
         guard let upstream, let pool else { return head }
-        let host = pool.upstream.configuration.preserveHost ? request.host : nil
-        var references = ReferenceRewriter(
-            rewrite, host: host ?? pool.upstream.hosts[upstream.targetIndex],
-            isSecure: host == nil || peer.scheme == .https || request.summary.trustsForwardedProto)
-        references.apply(&head)
+        let isPreserved = pool.upstream.configuration.preserveHost && request.hostRange != nil
+        let isSecure = !isPreserved || peer.scheme == .https || request.summary.trustsForwardedProto
+        var references = ReferenceRewriter(rewrite, isSecure: isSecure)
+        references.apply(
+            &head, host: isPreserved ? request.host ?? [] : pool.upstream.hosts[upstream.targetIndex])
         pool.upstream.metrics.countReferences(rewritten: references.rewritten, unmapped: references.unmapped)
         if !references.lines.isEmpty { lines = (lines ?? []) + references.lines }
         return head
