@@ -105,6 +105,10 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
     case forbidden
     /// Handled by an endpoint of the gateway itself.
     case local
+    /// Redirected by the configuration of a route or a listener.
+    case redirected
+    /// Rejected: the host is not served here.
+    case misdirected
     /// No decision: no matching route, or a bad request.
     case undecided
 
@@ -117,6 +121,8 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
         case .csrfRejected: "csrf_rejected"
         case .forbidden: "forbidden"
         case .local: "local"
+        case .redirected: "redirected"
+        case .misdirected: "misdirected"
         case .undecided: "undecided"
         }
     }
@@ -125,7 +131,7 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
     var isAuthDecision: Bool {
         switch self {
         case .forwarded, .public, .unauthenticated, .csrfRejected, .forbidden: true
-        case .local, .undecided: false
+        case .local, .redirected, .misdirected, .undecided: false
         }
     }
 }
