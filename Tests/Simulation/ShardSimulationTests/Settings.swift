@@ -1,5 +1,8 @@
 import CloakroomCore
+import NIOCore
 import TestSupport
+
+@testable import CloakroomSessions
 
 /// The parameters of one run, drawn from its seed. All times are in milliseconds. They have the proportions of the real
 /// ones, and most are shorter.
@@ -7,19 +10,23 @@ struct Settings {
     /// Shards, each with a primary and a replica. A majority of three primaries elects a new one.
     static let shards = 3
     static let nodes = 6
-    /// How long an unconfirmed link is trusted.
-    static let topologyTrust: Int64 = 3_000
-    /// The interval of the questions for the topology, before jitter.
-    static let heartbeat: Int64 = 1_000
-    /// The pause between attempts to connect.
-    static let reconnect: Int64 = 500
+    /// The addresses of the servers, by number.
+    static let addresses = (0..<nodes).map { HostAndPort(host: "n\($0)", port: 6_379) }
+    /// How long an unconfirmed server is trusted.
+    static let topologyTrust = ClusterTopology.trustPeriod.nanoseconds / 1_000_000
+    /// The interval of ``ClusterTopology/tick(now:)``.
+    static let tick: Int64 = 100
+    /// The longest time between two attempts to connect: ``ClusterTopology/reconnectDelays``.
+    static let reconnect: Int64 = 5_000
     /// The bound of `WAIT`.
     static let waitBound: Int64 = 200
     /// The period after an outage of a partition without new refreshes, and in which a missing record proves nothing.
-    static let grace: Int64 = 4_000
+    static let grace = PostOutageGracePeriod.length.wholeMilliseconds
     /// How long servers keep the note of an ended session, and gateways keep their journal.
-    static let tombstoneLife: Int64 = 10_000
-    static let journalLife: Int64 = 8_000
+    static let tombstoneLife: Int64 = 12_000
+    static let journalLife: Int64 = 10_000
+    static let journalLimits = JournalTable<JournalKey, JournaledWrite>.Limits(
+        count: 1_000, size: 1 << 20, lifetime: .milliseconds(journalLife))
     /// The most that a primary loses that restarts with its own data: appended to its file once a second.
     static let unsynced: Int64 = 1_000
 
@@ -59,7 +66,11 @@ struct Settings {
 
     var allSessions: Int { sessions + logins.count }
     /// Each session, each account, each mark and each key of the throttle has a slot of its own.
-    var slots: Int { allSessions + accounts + marks + throttleKeys }
+    var keyedSlots: Int { allSessions + accounts + marks + throttleKeys }
+    /// With one for the remaining hash slots of each shard.
+    var slots: Int { keyedSlots + Self.shards }
+
+    static func number(of address: HostAndPort) -> Int { addresses.firstIndex(of: address) ?? 0 }
 
     /// - Parameter hasSignIns: Whether there are logins at a provider and throttled attempts.
     init(_ random: inout SeededGenerator, hasSignIns: Bool) {

@@ -176,7 +176,7 @@ extension World {
         note("isolation \(number) ends")
         for gateway in gateways where gateway.isolation == number {
             gateway.isolation = -1
-            gateway.undisturbedSince = max(now, gateway.pausedUntil)
+            gateway.undisturbedSince = max(now, gateway.pausedUntil) + Settings.reconnect
         }
         for node in nodes where node.isolation == number {
             node.isolation = -1
@@ -242,15 +242,14 @@ extension World {
     func start(_ gateway: Gateway) {
         guard !gateway.isUp else { return }
         processes.append((true, gateway.number))
-        // The first server that responds names the owners, whether it is right or not.
+        // The first seed names the owners, whether it is right or not.
         let known = nodes.filter { $0.isUp && $0.frozenUntil <= now && cutUntil(gateway, $0) == 0 }
         var first = known.isEmpty ? nil : known[random.below(known.count)]
         if random.chance(500), let outdated = known.first(where: { $0.owners != owners }) { first = outdated }
-        gateway.start(processes.count - 1, settings, owners: first?.owners ?? owners, now: now)
+        let seeds = (first.map { [Settings.addresses[$0.number]] } ?? []) + Settings.addresses
+        gateway.start(processes.count - 1, settings, seeds: seeds, random: random.next(), now: now, mutant)
         note("g\(gateway.number) starts as process \(gateway.process)")
-        for node in gateway.links.indices { beginLink(gateway, node, after: random.between(1, 20)) }
-        queue.push(
-            .heartbeat(gateway: gateway.number, process: gateway.process), at: now + random.between(100, 1_000))
+        queue.push(.tick(gateway: gateway.number, process: gateway.process), at: now + 1)
     }
 
     private func crash(_ gateway: Gateway) {

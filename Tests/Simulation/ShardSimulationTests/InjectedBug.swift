@@ -1,6 +1,6 @@
-/// A bug that the simulation has to find. Mutants are not in the code under test. They are in the models of the servers
-/// and of the gateway's rules for a sharded store.
-public enum InjectedBug: String, Sendable, CaseIterable {
+/// A bug that the simulation has to find. Mutants are not in the code under test: they are in the models of the servers,
+/// and in ``World``, which then does not carry out a decision, withholds an event, or carries out something else.
+enum InjectedBug: String, Sendable, CaseIterable {
     /// A write counts as durable before a replica has confirmed it.
     case noWait
     /// After a server was replaced, nothing is written again.
