@@ -37,26 +37,19 @@ struct Cutoff {
         return next
     }
 
-    /// Writes a cutoff again.
+    /// Writes a cutoff again, like the gateway's journal merges two.
     /// - Returns: `nil` if nothing changes.
     func repeated(_ other: Cutoff) -> Cutoff? {
-        func hasEnded(_ earlier: Cutoff, _ later: Cutoff) -> Bool {
-            earlier.time > 0 && later.keeps != nil && later.keeps != earlier.keeps
-                && (later.birth ?? earlier.time + 1) <= earlier.time
-        }
-        var next = self
-        if time < other.time {
-            next = other
-            next.request = request
-            if hasEnded(self, other) { next.keeps = nil }
-        } else if time > other.time, hasEnded(other, self) {
-            next.keeps = nil
-        } else {
-            return nil
-        }
-        if let request, request.time <= next.time { next.request = nil }
+        guard let own = journaled, let other = other.journaled else { return nil }
+        var merged = own
+        merged.merge(other)
+        guard merged != own else { return nil }
+        var next = Cutoff(time: merged.time, keeps: SessionID(merged.kept), birth: merged.keptBirth)
+        if let request, request.time > next.time { next.request = request }
         return next
     }
+
+    private var journaled: JournaledCutoff? { JournaledCutoff(key: "", stored: stored ?? "0 - -", lifetime: .zero) }
 
     /// Writes a cutoff that may never have been set.
     /// - Returns: `nil` if there is a later one.
