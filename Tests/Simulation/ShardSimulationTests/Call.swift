@@ -57,6 +57,8 @@ struct Call {
     /// The journal's numbers of the slot when the command was sent first.
     var repetition: UInt32 = 0
     var replacement: UInt32 = 0
+    /// The version that the journal keeps before the result is known.
+    var pendingSave: WriteJournal.PendingSave?
     /// Whether a server may execute it, or has executed it.
     var isSent = false
     var isAsking = false
@@ -137,8 +139,10 @@ struct Refresh {
     var waiters: [Int] = []
     var action: TokenRefreshStateMachine.Action = .lease
     var read: RecordRead?
-    /// The version that the journal keeps before the result is known.
-    var pendingSave: WriteJournal.PendingSave?
+    /// The fence of the lease, and since when the journal has it.
+    var lease: (fence: UInt64, at: Int64)?
+    /// The version that is saved, or may be, with the slot's number and the time when the journal got it.
+    var journaled: (version: UInt64, replacement: UInt32, at: Int64)?
     var hasSpent = false
     var isFinished = false
     /// Whether the refresh ended without saving the tokens that it received.

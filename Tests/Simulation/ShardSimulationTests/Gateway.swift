@@ -44,8 +44,6 @@ final class Gateway {
     var repeatsLater = false
     var refreshes: [Int] = []
     var coolUntil: [Int64] = []
-    /// For ``InjectedBug/reassertsOnlyAfterLoss``: the last server of each slot, and whether the link to it was lost.
-    var servers: [(last: Int, isLost: Bool)] = []
 
     init(_ number: Int, _ settings: Settings) {
         self.number = number
@@ -80,7 +78,6 @@ final class Gateway {
             seeds: seeds, random: random, now: World.deadline(now), mutant)
         routes = Array(repeating: .none, count: settings.slots)
         trustedAt = Array(repeating: -1_000_000, count: settings.slots)
-        servers = Array(repeating: (-1, false), count: settings.slots)
         repeatsLater = false
         refreshes = Array(repeating: -1, count: settings.allSessions)
         coolUntil = Array(repeating: 0, count: settings.allSessions)

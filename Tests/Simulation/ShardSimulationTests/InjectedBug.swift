@@ -7,8 +7,8 @@ enum InjectedBug: String, Sendable, CaseIterable {
     case noReassertion
     /// A partition is trusted before the journal was written again.
     case reassertAfterTrust
-    /// The journal is written again only if the old link was lost, not if the server redirects or restarts.
-    case reassertsOnlyAfterLoss
+    /// The journal is written again at a promoted replica only, not at a server that restarts.
+    case reassertsOnlyAtPromoted
     /// Writing a record again overwrites a later version.
     case reassertOverwritesNewer
     /// Writing a record again overwrites the note that its session has ended.

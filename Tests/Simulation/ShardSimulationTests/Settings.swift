@@ -37,6 +37,19 @@ struct Settings {
     /// A kind of writes.
     enum Trigger { case lease, save, insert, remove, cutoff, mark }
 
+    /// A rare sequence of faults, instead of random ones. A third of the runs have one.
+    enum Scenario {
+        /// A gateway stays in a minority with the server of all keys, and a session ends at another one.
+        case longMinority
+        /// A server is replaced after it has forgotten that sessions have ended.
+        case lateFailover
+        /// An account's sessions end while the server of some is down, and later cutoffs keep one of these.
+        case keptAfterEnd
+    }
+
+    let scenario: Scenario?
+    /// The number of shards that have keys.
+    let usedShards: Int
     let gateways: Int
     /// The sessions that exist at the start.
     let sessions: Int
@@ -72,10 +85,17 @@ struct Settings {
 
     static func number(of address: HostAndPort) -> Int { addresses.firstIndex(of: address) ?? 0 }
 
-    /// - Parameter hasSignIns: Whether there are logins at a provider and throttled attempts.
-    init(_ random: inout SeededGenerator, hasSignIns: Bool) {
-        gateways = 1 + random.below(3)
-        sessions = 1 + random.below(3)
+    init(_ random: inout SeededGenerator, seed: UInt64) {
+        scenario =
+            switch seed % 10 {
+            case 7: .longMinority
+            case 8: .lateFailover
+            case 9: .keptAfterEnd
+            default: nil
+            }
+        usedShards = scenario == .longMinority || scenario == .lateFailover ? 1 : Self.shards
+        gateways = scenario == nil ? 1 + random.below(3) : 2 + random.below(2)
+        sessions = scenario == .keptAfterEnd ? 3 : 1 + random.below(3)
         accounts = (sessions + 1) / 2
         nodeTimeout = random.between(500, 1_500)
         commandTimeout = random.between(200, 400)
@@ -89,9 +109,16 @@ struct Settings {
         limits = RefreshTimeouts(
             call: .milliseconds(call), lease: .milliseconds(lease), waiting: .milliseconds(lease + 200),
             keeping: .milliseconds(20_000), pause: .milliseconds(50))
-        accessLife = random.between(1_500, random.chance(300) ? 40_000 : 5_000)
-        calmAt = random.between(5_000, random.chance(300) ? 25_000 : 10_000)
-        requestInterval = random.between(150, 800)
+        accessLife = scenario == .longMinority ? 40_000 : random.between(1_500, random.chance(300) ? 40_000 : 5_000)
+        calmAt =
+            switch scenario {
+            case .lateFailover: 22_000
+            case .longMinority, .keptAfterEnd: 13_000
+            case nil: random.between(5_000, random.chance(300) ? 25_000 : 10_000)
+            }
+        // A record is missing only until the gateway that has inserted it inserts it again.
+        let interval = random.between(150, 800)
+        requestInterval = failsAfter == .insert ? interval / 5 : interval
         replicationDelay = random.chance(600) ? 10 : random.between(50, 1_500)
         slow = random.chance(500) ? 0 : 1 + random.below(30)
         slowToken = failsAfter == .lease ? 700 : random.chance(400) ? 0 : 1 + random.below(600)
@@ -100,11 +127,18 @@ struct Settings {
             ? (Self.skews(gateways, &random), Self.skews(Self.nodes, &random))
             : (Array(repeating: 0, count: gateways), Array(repeating: 0, count: Self.nodes))
         var logins: [(at: Int64, account: Int)] = []
-        for _ in 0..<random.below(4) { logins.append((random.between(300, calmAt), random.below(accounts))) }
+        for _ in 0..<(failsAfter == .insert ? 3 : random.below(4)) {
+            logins.append((random.between(300, calmAt), random.below(accounts)))
+        }
         self.logins = logins
-        var faults = Self.faults(&random, gateways, sessions + logins.count, accounts, logins, until: calmAt)
-        // Nothing is drawn for the other runs.
-        guard hasSignIns else {
+        var faults: [(at: Int64, what: Fault)]
+        if let scenario {
+            faults = Self.faults(scenario, &random, sessions, nodeTimeout)
+        } else {
+            faults = Self.faults(&random, gateways, sessions + logins.count, accounts, logins, until: calmAt)
+        }
+        // A fifth of the runs has logins at a provider and throttled attempts. Nothing is drawn for the others.
+        guard seed % 10 == 4 || seed % 10 == 5 else {
             (marks, callbacks, throttleKeys, attempts) = (0, [], 0, [])
             self.faults = faults
             return
@@ -146,6 +180,30 @@ struct Settings {
 
     private static func skews(_ count: Int, _ random: inout SeededGenerator) -> [Int64] {
         (0..<count).map { _ in random.between(-200, 200) }
+    }
+
+    private static func faults(
+        _ scenario: Scenario, _ random: inout SeededGenerator, _ sessions: Int, _ nodeTimeout: Int64
+    ) -> [(at: Int64, what: Fault)] {
+        let start = random.between(3_000, 5_000)
+        var faults: [(at: Int64, what: Fault)] = []
+        switch scenario {
+        case .longMinority:
+            faults.append((start, .isolatePrimary(shard: 0, gateways: 1, isLong: true)))
+            // Several: the gateway in the minority can end no session.
+            let promoted = start + nodeTimeout + 1_500
+            for delay in [0, 300, 600] as [Int64] { faults.append((promoted + delay, .signOut(session: 0))) }
+        case .lateFailover:
+            for session in 0..<sessions { faults.append((start, .signOut(session: session))) }
+            let later = start + tombstoneLife + random.between(500, 2_000)
+            faults.append((later, .crashPrimary(shard: 0, restartsSoon: random.chance(500))))
+        case .keptAfterEnd:
+            faults.append((start, .crashPrimary(shard: random.below(shards), restartsSoon: false)))
+            // Session 2 belongs to another account.
+            let ends = [(random.between(20, 400), 2), (3_500, 0), (7_500, 1)]
+            for (delay, kept) in ends { faults.append((start + delay, .signOutEverywhere(account: 0, keeps: kept))) }
+        }
+        return faults
     }
 
     private static func faults(
@@ -197,7 +255,7 @@ enum Fault {
     case crashPrimary(shard: Int, restartsSoon: Bool)
     case freezePrimary(shard: Int)
     /// The primary is in a minority, with the gateways whose bits are set.
-    case isolatePrimary(shard: Int, gateways: Int)
+    case isolatePrimary(shard: Int, gateways: Int, isLong: Bool = false)
     case isolateGateway(Int)
     case crashReplica(shard: Int)
     case slowReplication(shard: Int)

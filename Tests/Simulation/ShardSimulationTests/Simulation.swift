@@ -87,6 +87,8 @@ enum Invariant: String, Sendable, CaseIterable {
     case spentOnce
     /// No session ends, and no client gets a 401, unless the user signed out or the provider rejected the tokens.
     case staysSignedIn
+    /// No gateway trusts a server before it has what the gateway has written, and what it may have written.
+    case writtenAgain
     /// No command is executed by two servers, or twice.
     case executedOnce
     /// No login is accepted twice, except for a bounded time after a failover that lost its mark.

@@ -1,3 +1,7 @@
+import CloakroomCore
+
+@testable import CloakroomSessions
+
 /// The checks of the invariants, and what they exclude.
 ///
 /// Asynchronous replication can lose writes that were acknowledged. A write is covered if a replica has confirmed it, or
@@ -104,6 +108,32 @@ extension World {
         violate(
             .spentOnce,
             "f\(index) at g\(late.gateway) spends p\(pair) after f\(first) at g\(early.gateway), which lives")
+    }
+
+    /// A gateway trusts the server of a slot, which has its writes: those of other gateways may follow.
+    func checkTrusting(_ session: Int, _ gateway: Gateway) {
+        let slot = hashSlots[session]
+        guard session < settings.allSessions, !gateway.journal.unrepeated.contains(where: { $0.contains(slot) }) else {
+            return
+        }
+        let node = nodes[owners[session]]
+        guard gateway.routes[session] == .link(Settings.addresses[node.number]) else { return }
+        // Without a record it has ended, or its lease has to wait for another gateway.
+        let record = node.data.records[session]
+        guard let version = record.session?.version else { return }
+        for (index, refresh) in refreshes.enumerated()
+        where refresh.process == gateway.process && refresh.session == session {
+            if let lease = refresh.lease, !refresh.isFinished, record.fence < lease.fence,
+                now < lease.at + min(settings.limits.lease.wholeMilliseconds, Settings.journalLife)
+            {
+                violate(.writtenAgain, "g\(gateway.number) trusts n\(node.number) without the lease of f\(index)")
+            }
+            if let save = refresh.journaled, save.replacement != gateway.journal.replacement(of: slot),
+                version < save.version, now < save.at + Settings.journalLife
+            {
+                violate(.writtenAgain, "g\(gateway.number) trusts n\(node.number) without the tokens of f\(index)")
+            }
+        }
     }
 
     /// The end of a run: no events are left.

@@ -19,12 +19,11 @@ extension World {
                 queue.push(.fault(.crashGateway(random.below(settings.gateways))), at: time)
             }
             queue.push(.wake(node: node.number), at: node.frozenUntil)
-        case .isolatePrimary(let shard, let gateways):
+        case .isolatePrimary(let shard, let gateways, let isLong):
             guard isWhole, isHealthy(shard) else { return }
             coverage.count(.primaryIsolated)
-            isolate(
-                nodes[primaries[shard]], gateways,
-                until: now + random.between(300, settings.nodeTimeout + (random.chance(300) ? 8_000 : 2_500)))
+            let most = settings.nodeTimeout + (random.chance(300) ? 8_000 : 2_500)
+            isolate(nodes[primaries[shard]], gateways, until: now + (isLong ? 9_000 : random.between(300, most)))
         case .isolateGateway(let gateway):
             guard gateways[gateway].isolation < 0 else { return }
             coverage.count(.gatewayIsolated)

@@ -39,7 +39,7 @@ extension World {
     private func beginRepetition(
         _ gateway: Gateway, _ ranges: [Range<Int>], at node: Int, _ number: UInt32, restoration: UInt32?
     ) {
-        let entries = entries(of: gateway, ranges, at: node)
+        let entries = entries(of: gateway, ranges)
         repetitions.append(
             Repetition(
                 gateway: gateway.number, process: gateway.process, node: node, ranges: ranges, number: number,
@@ -56,17 +56,11 @@ extension World {
         }
     }
 
-    private func entries(of gateway: Gateway, _ ranges: [Range<Int>], at node: Int) -> [WriteJournal.Entry] {
+    private func entries(of gateway: Gateway, _ ranges: [Range<Int>]) -> [WriteJournal.Entry] {
         if mutant == .noReassertion { return [] }
         let entries = gateway.journal.entries(in: ranges, now: instant)
-        let previous = gateway.servers
-        for slot in slots(in: ranges) { gateway.servers[slot] = (node, false) }
-        guard mutant == .reassertsOnlyAfterLoss else { return entries }
-        return entries.filter { entry in
-            previous.indices.contains { slot in
-                hashSlots[slot] == Int(entry.slot) && previous[slot].isLost && previous[slot].last != node
-            }
-        }
+        guard mutant == .reassertsOnlyAtPromoted else { return entries }
+        return entries.filter { promotedAt[places[Int($0.slot)]] > lostAt[places[Int($0.slot)]] }
     }
 
     private func sendCalls(_ index: Int) {
@@ -158,7 +152,8 @@ extension World {
         return record
     }
 
-    /// Keeps a record that is about to be written.
+    /// Keeps a record that is about to be written, or was.
+    @discardableResult
     func journal(
         _ session: Session, _ index: Int, born: Int64, fence: UInt64? = nil, at gateway: Gateway
     ) -> WriteJournal.PendingSave? {

@@ -5,8 +5,12 @@ import CloakroomCore
 /// Commands, their transport, and their redirection.
 extension World {
     /// Sends a command of the gateway's own work to the server of its slot.
-    func send(_ body: Call.Body, slot: Int, from gateway: Gateway, owner: Call.Owner, isDurable: Bool = false) {
+    func send(
+        _ body: Call.Body, slot: Int, from gateway: Gateway, owner: Call.Owner, isDurable: Bool = false,
+        pendingSave: WriteJournal.PendingSave? = nil
+    ) {
         let call = add(body, slot, gateway, owner, isDurable: isDurable)
+        calls[call].pendingSave = pendingSave
         calls[call].repetition = gateway.journal.repetition(of: hashSlots[slot])
         calls[call].replacement = gateway.journal.replacement(of: hashSlots[slot])
         queue.push(.timeout(call: call), at: calls[call].deadline)

@@ -66,16 +66,17 @@ extension World {
                 return decided(index, refreshes[index].machine.saved(.notFound, now: steadyClock))
             }
             // In the journal before the result is known: the old token is spent.
-            if mutant != .unknownSaveNotJournaled {
-                refreshes[index].pendingSave = journal(
-                    over.refreshed(with: update), session, born: refresh.read?.born ?? 0, fence: lease.fencingToken,
-                    at: gateway)
+            let saved = over.refreshed(with: update)
+            let (born, fence) = (refresh.read?.born ?? 0, lease.fencingToken)
+            let pending =
+                mutant == .unknownSaveNotJournaled
+                ? nil : journal(saved, session, born: born, fence: fence, at: gateway)
+            if refresh.journaled?.version != saved.version {
+                refreshes[index].journaled = (saved.version, gateway.journal.replacement(of: hashSlots[session]), now)
             }
             send(
-                .save(
-                    session, update, over: over.version, fence: lease.fencingToken,
-                    pair: pair(update)),
-                slot: session, from: gateway, owner: owner, isDurable: true)
+                .save(session, update, over: over.version, fence: fence, pair: pair(update)),
+                slot: session, from: gateway, owner: owner, isDurable: true, pendingSave: pending)
         case .reject(let current, let lease):
             send(
                 .reject(session, version: current.version, fence: lease.fencingToken), slot: session, from: gateway,
@@ -140,6 +141,7 @@ extension World {
                     release(session, fence, gateway)
                     return decided(index, refreshes[index].machine.storeFailed(now: steadyClock))
                 }
+                refreshes[index].lease = (fence, now)
             }
             decided(index, refreshes[index].machine.leased(result, now: steadyClock))
         case .record(let record, let born):
@@ -162,16 +164,17 @@ extension World {
         case .save(let result):
             gateway.cache.recordChanged(Names.key(session).id)
             if case .saved(let saved) = result {
-                if mutant == .unknownSaveNotJournaled {
-                    _ = journal(saved, session, born: read?.born ?? 0, fence: 1, at: gateway)
+                if case .save(_, _, _, let fence, _) = calls[call].body {
+                    journal(saved, session, born: read?.born ?? 0, fence: fence, at: gateway)
                 }
                 guard isKept(call) else {
                     return decided(index, refreshes[index].machine.storeFailed(now: steadyClock))
                 }
                 truths[session].recordHolders.append(gateway.process)
                 note("f\(index) saved p\(Names.pair(saved))\(calls[call].isConfirmed ? "" : ", not confirmed")")
-            } else if let save = refreshes[index].pendingSave {
-                gateway.journal.rejected(save)
+            } else {
+                if let save = calls[call].pendingSave { gateway.journal.rejected(save) }
+                refreshes[index].journaled = nil
             }
             decided(index, refreshes[index].machine.saved(result, now: steadyClock))
         case .reject(let result):

@@ -166,12 +166,11 @@ extension World {
             let record = Names.session(
                 session, account: account, pair: upstream.issue(session), at: clock(gateway), life: settings.accessLife)
             // Kept before it is sent: the server may be replaced before its reply is here.
-            if mutant != .insertNotJournaled {
-                pendingInserts[session] = journal(record, session, born: born, at: gateway)
-            }
+            let pending =
+                mutant == .insertNotJournaled ? nil : journal(record, session, born: born, at: gateway)
             send(
                 .insert(session, record, born: born), slot: session, from: gateway, owner: .signIn(session),
-                isDurable: true)
+                isDurable: true, pendingSave: pending)
         case (.insert(_, _, let born), .done):
             coverage.count(.signedIn)
             truths[session].signedInAt = now
@@ -182,7 +181,7 @@ extension World {
             queue.push(.request(session: session), at: now + random.between(5, 300))
         default:
             // Its client gets no cookie, so it must not be repeated.
-            if case .insert = calls[call].body, let save = pendingInserts[session] { gateway.journal.rejected(save) }
+            if let save = calls[call].pendingSave { gateway.journal.rejected(save) }
             coverage.count(.signInFailed)
         }
     }

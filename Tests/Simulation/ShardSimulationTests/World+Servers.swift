@@ -32,15 +32,15 @@ extension World {
         calls[call].executions += 1
         calls[call].executedAt = now
         if calls[call].executions > 1 {
-            violate(.executedOnce, "call \(call) (\(body)) is executed again, by n\(node.number)")
+            violate(.executedOnce, "call \(call) (\(describe(body))) is executed again, by n\(node.number)")
         }
         if owners[slot] != node.number, migration?.slot != slot { coverage.count(.minorityWrite) }
         if now > calls[call].deadline { coverage.count(.lateExecution) }
+        failAfter(body, node)
         var source = node
         if mutant == .readsReplica, case .read = body { source = nodes[node.number ^ 1] }
         let result = result(of: body, call, at: source)
         note("n\(node.number) call \(call) of g\(calls[call].gateway): \(describe(body)) -> \(describe(result))")
-        failAfter(body, node)
         guard calls[call].isDurable else { return reply(call, result, from: node) }
         if mutant == .noWait {
             calls[call].isConfirmed = true
@@ -56,7 +56,8 @@ extension World {
         queue.push(.waitTimeout(call: call), at: now + Settings.waitBound)
     }
 
-    /// Lets a server fail after a write, before or after its reply, and mostly before the write was replicated.
+    /// Lets a server fail after a write that it is about to execute, before or after its reply, and mostly before the write
+    /// was replicated.
     private func failAfter(_ body: Call.Body, _ node: Node) {
         guard let trigger = settings.failsAfter else { return }
         switch (body, trigger) {

@@ -97,6 +97,7 @@ extension World {
         for slot in keyed {
             coverage.count(.trusted)
             gateway.trustedAt[slot] = now
+            checkTrusting(slot, gateway)
             note("g\(gateway.number) trusts slot \(slot)\(afterOutage ? " after an outage" : "")")
         }
     }
@@ -126,7 +127,6 @@ extension World {
         gateway.links[node] = Gateway.Link(number: gateway.links[node].number + 1)
         for slot in gateway.routes.indices where gateway.routes[slot] == .link(Settings.addresses[node]) {
             gateway.routes[slot] = .none
-            gateway.servers[slot].isLost = true
         }
     }
 

@@ -59,8 +59,6 @@ final class World {
     var repetitions: [Repetition] = []
     /// The versions of sessions that were written, by the number in their records.
     var versions: [Session] = []
-    /// The versions of sign-ins that the journals keep before the result is known.
-    var pendingInserts: [WriteJournal.PendingSave?]
     /// The acceptances of each mark.
     var acceptances: [[Acceptance]]
     /// The number of attempts that were admitted, by key of the throttle.
@@ -92,13 +90,11 @@ final class World {
 
     init(seed: UInt64, mutant: InjectedBug?, isTraced: Bool) {
         var random = SeededGenerator(seed: seed)
-        // In a fifth of the runs.
-        let settings = Settings(&random, hasSignIns: seed % 10 == 4 || seed % 10 == 5)
+        let settings = Settings(&random, seed: seed)
         let owners =
-            (0..<settings.keyedSlots).map { _ in 2 * random.below(Settings.shards) }
+            (0..<settings.keyedSlots).map { _ in 2 * random.below(settings.usedShards) }
             + (0..<Settings.shards).map { 2 * $0 }
         (hashSlots, places) = Names.slots(settings)
-        pendingInserts = Array(repeating: nil, count: settings.allSessions)
         self.settings = settings
         self.mutant = mutant
         self.owners = owners
