@@ -160,7 +160,6 @@ struct Attempt {
 struct SignOut {
     let gateway: Int
     let process: Int
-    let requestedAt: Int64
     /// The sessions that were signed in when it was requested, and that have ended when it is acknowledged.
     var sessions: [Int]
     let account: Int?

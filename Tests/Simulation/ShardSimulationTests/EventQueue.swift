@@ -42,7 +42,6 @@ enum Event {
     case linkReset(gateway: Int, node: Int, link: Int)
     /// The end of a repetition of the journal, and the beginning of a later one.
     case restored(gateway: Int, process: Int, number: UInt32)
-    case lateRestoration(gateway: Int, process: Int, node: Int, ranges: [Range<Int>])
     case repeatLater(gateway: Int, process: Int)
     /// The call of a refresh reaches the upstream, its response the gateway.
     case spend(refresh: Int)

@@ -21,19 +21,10 @@ struct Repetition {
 /// Sends the calls that ``ReassertionCalls`` makes of the journal, as the gateway's store does.
 extension World {
     func restore(_ gateway: Gateway, _ number: UInt32, _ ranges: [Range<Int>], at node: Int) {
-        guard mutant == .reassertAfterTrust else {
-            beginRepetition(gateway, ranges, at: node, gateway.journal.serverReplaced(ranges), restoration: number)
-            return
+        if mutant == .reassertAfterTrust {
+            queue.push(.restored(gateway: gateway.number, process: gateway.process, number: number), at: now)
         }
-        queue.push(.restored(gateway: gateway.number, process: gateway.process, number: number), at: now)
-        queue.push(
-            .lateRestoration(gateway: gateway.number, process: gateway.process, node: node, ranges: ranges),
-            at: now + random.between(300, 1_500))
-    }
-
-    func lateRestoration(_ gateway: Gateway, _ process: Int, _ node: Int, _ ranges: [Range<Int>]) {
-        guard gateway.isUp, gateway.process == process, gateway.links[node].state == .ready else { return }
-        beginRepetition(gateway, ranges, at: node, gateway.journal.serverReplaced(ranges), restoration: nil)
+        beginRepetition(gateway, ranges, at: node, gateway.journal.serverReplaced(ranges), restoration: number)
     }
 
     private func beginRepetition(

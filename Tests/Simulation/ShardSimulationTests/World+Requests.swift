@@ -195,8 +195,8 @@ extension World {
         truths[session].mayHaveEnded = true
         signOuts.append(
             SignOut(
-                gateway: gateway.number, process: gateway.process, requestedAt: now, sessions: [session], account: nil,
-                keeps: -1, pending: 1))
+                gateway: gateway.number, process: gateway.process, sessions: [session], account: nil, keeps: -1,
+                pending: 1))
         send(
             .remove(session), slot: session, from: gateway, owner: .signOut(signOuts.count - 1), isDurable: true)
     }
@@ -214,8 +214,8 @@ extension World {
         }
         signOuts.append(
             SignOut(
-                gateway: gateway.number, process: gateway.process, requestedAt: now, sessions: sessions,
-                account: account, keeps: kept, pending: 1))
+                gateway: gateway.number, process: gateway.process, sessions: sessions, account: account, keeps: kept,
+                pending: 1))
         send(
             .setCutoff(
                 account, keeping: kept < 0 ? nil : KeptSession(id: Names.key(kept).id, birth: truths[kept].born),

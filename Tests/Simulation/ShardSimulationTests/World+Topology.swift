@@ -43,14 +43,7 @@ extension World {
         guard gateway.isUp, gateway.process == process else { return }
         guard now < end + 1_000 || refreshes.indices.contains(where: isAlive) else { return }
         var actions = gateway.topology.tick(now: deadline)
-        if mutant == .trustsInDoubt {
-            actions.removeAll { action in
-                switch action {
-                case .distrust, .route(_, .inDoubt): true
-                default: false
-                }
-            }
-        }
+        if mutant == .trustsInDoubt { actions.removeAll { if case .distrust = $0 { true } else { false } } }
         perform(gateway, actions)
         queue.push(.tick(gateway: gateway.number, process: process), at: now + Settings.tick)
     }

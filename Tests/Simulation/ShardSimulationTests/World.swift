@@ -200,8 +200,6 @@ final class World {
         case .linkReset(let gateway, let node, let link):
             if gateways[gateway].links[node].number == link { dropLink(gateways[gateway], node) }
         case .restored(let gateway, let process, let number): restored(gateways[gateway], process, number)
-        case .lateRestoration(let gateway, let process, let node, let ranges):
-            lateRestoration(gateways[gateway], process, node, ranges)
         case .repeatLater(let gateway, let process): repeatUnaccepted(gateways[gateway], process)
         case .spend(let refresh): spend(refresh)
         case .spent(let refresh, let pair): spent(refresh, pair)
@@ -220,7 +218,7 @@ final class World {
         case .reply(let call, _), .timeout(let call), .lost(let call), .resend(let call): calls[call].gateway
         case .arrive(_, let gateway, _), .push(let gateway, _, _, _), .tick(let gateway, _): gateway
         case .connect(let gateway, _, _), .linkReset(let gateway, _, _), .seedReply(let gateway, _, _): gateway
-        case .restored(let gateway, _, _), .lateRestoration(let gateway, _, _, _), .repeatLater(let gateway, _): gateway
+        case .restored(let gateway, _, _), .repeatLater(let gateway, _): gateway
         case .spent(let refresh, _), .wakeRefresh(let refresh), .carryOut(let refresh): refreshes[refresh].gateway
         default: nil
         }
