@@ -40,6 +40,13 @@ struct Call {
         case countAttempt(Int, at: Timestamp)
         /// `CLUSTER SLOTS`.
         case topology
+
+        var isWrite: Bool {
+            switch self {
+            case .read, .readCutoff, .list, .time, .topology: false
+            default: true
+            }
+        }
     }
 
     let gateway: Int

@@ -21,6 +21,8 @@ enum InjectedBug: String, Sendable, CaseIterable {
     case unknownSaveNotJournaled
     /// Leases that are held are not in the journal.
     case leaseNotJournaled
+    /// Replies of a server that may lack writes are not completed with the journal.
+    case repliesNotCompleted
     /// Cached entries are used although their partition's link was lost in between.
     case trustsLostPartition
     /// A partition is trusted although no majority has confirmed its server recently.

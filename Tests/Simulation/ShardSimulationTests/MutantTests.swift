@@ -15,6 +15,7 @@ struct MutantTests {
         (.insertNotJournaled, 46),
         (.unknownSaveNotJournaled, 5),
         (.leaseNotJournaled, 43),
+        (.repliesNotCompleted, 13),
         (.trustsLostPartition, 7),
         (.trustsInDoubt, 7),
         (.readsReplica, 0),

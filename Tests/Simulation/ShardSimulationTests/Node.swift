@@ -67,6 +67,7 @@ final class Node {
     var data: Data
     var isUp = true
     var frozenUntil: Int64 = 0
+    var rejectsWritesUntil: Int64 = 0
     /// The isolation that the server is part of; -1 for none.
     var isolation = -1
     /// Since when the server is cut off from the majority; `nil` if it is not.

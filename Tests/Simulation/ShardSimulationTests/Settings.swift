@@ -18,6 +18,8 @@ struct Settings {
     static let tick: Int64 = 100
     /// The longest time between two attempts to connect: ``ClusterTopology/reconnectDelays``.
     static let reconnect: Int64 = 5_000
+    /// How long a promoted replica accepts no writes in the scenario of these, as a server without replicas may.
+    static let rejection: Int64 = 3_000
     /// The bound of `WAIT`.
     static let waitBound: Int64 = 200
     /// The period after an outage of a partition without new refreshes, and in which a missing record proves nothing.
@@ -37,12 +39,14 @@ struct Settings {
     /// A kind of writes.
     enum Trigger { case lease, save, insert, remove, cutoff, mark }
 
-    /// A rare sequence of faults, instead of random ones. A third of the runs have one.
+    /// A rare sequence of faults, instead of random ones. Four in ten runs have one.
     enum Scenario {
         /// A gateway stays in a minority with the server of all keys, and a session ends at another one.
         case longMinority
         /// A server is replaced after it has forgotten that sessions have ended.
         case lateFailover
+        /// A promoted replica lacks ends of sessions, and accepts no writes at first.
+        case rejectedWrites
         /// An account's sessions end while the server of some is down, and later cutoffs keep one of these.
         case keptAfterEnd
     }
@@ -88,12 +92,13 @@ struct Settings {
     init(_ random: inout SeededGenerator, seed: UInt64) {
         scenario =
             switch seed % 10 {
+            case 3: .rejectedWrites
             case 7: .longMinority
             case 8: .lateFailover
             case 9: .keptAfterEnd
             default: nil
             }
-        usedShards = scenario == .longMinority || scenario == .lateFailover ? 1 : Self.shards
+        usedShards = scenario == nil || scenario == .keptAfterEnd ? Self.shards : 1
         gateways = scenario == nil ? 1 + random.below(3) : 2 + random.below(2)
         sessions = scenario == .keptAfterEnd ? 3 : 1 + random.below(3)
         accounts = (sessions + 1) / 2
@@ -113,7 +118,7 @@ struct Settings {
         calmAt =
             switch scenario {
             case .lateFailover: 22_000
-            case .longMinority, .keptAfterEnd: 13_000
+            case .longMinority, .rejectedWrites, .keptAfterEnd: 13_000
             case nil: random.between(5_000, random.chance(300) ? 25_000 : 10_000)
             }
         // A record is missing only until the gateway that has inserted it inserts it again.
@@ -197,6 +202,11 @@ struct Settings {
             for session in 0..<sessions { faults.append((start, .signOut(session: session))) }
             let later = start + tombstoneLife + random.between(500, 2_000)
             faults.append((later, .crashPrimary(shard: 0, restartsSoon: random.chance(500))))
+        case .rejectedWrites:
+            faults.append((start, .slowReplication(shard: 0)))
+            for session in 0..<sessions { faults.append((start + 10, .signOut(session: session))) }
+            // After the replies, which wait for the replica in vain.
+            faults.append((start + waitBound + 60, .crashPrimary(shard: 0, restartsSoon: false)))
         case .keptAfterEnd:
             faults.append((start, .crashPrimary(shard: random.below(shards), restartsSoon: false)))
             // Session 2 belongs to another account.

@@ -125,9 +125,11 @@ extension World {
         if failed.confirmed < failed.effects.count { coverage.count(.writesDiscarded) }
         note("n\(replica.number) is promoted, \(failed.effects.count - failed.confirmed) writes may be lost")
         primaries[shard] = replica.number
+        if settings.scenario == .rejectedWrites { replica.rejectsWritesUntil = now + Settings.rejection }
         for slot in owners.indices where owners[slot] == failed.number {
             owners[slot] = replica.number
-            promotedAt[slot] = now
+            // Before, no gateway can repeat its writes.
+            promotedAt[slot] = max(now, replica.rejectsWritesUntil)
             losses[slot] += 1
         }
         replica.isPrimary = true

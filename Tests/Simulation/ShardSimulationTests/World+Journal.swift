@@ -163,7 +163,8 @@ extension World {
 
     /// Whether this process has ended a session whose server may not have that. Counts what it completes.
     func hasOwnEnd(_ session: Int, _ gateway: Gateway, since repetition: UInt32? = nil) -> Bool {
-        guard gateway.journal.end(of: Names.key(session).id, since: repetition) != nil else { return false }
+        guard mutant != .repliesNotCompleted, gateway.journal.end(of: Names.key(session).id, since: repetition) != nil
+        else { return false }
         coverage.count(.completedByJournal)
         return true
     }
@@ -171,8 +172,9 @@ extension World {
     /// Whether a cutoff that was read ends a session; `nil` if that is unknown.
     func hasEnded(_ session: Session, _ index: Int, born: Int64, _ call: Int, _ stored: String?) -> Bool? {
         let account = RecordIndex.account(Names.hash(account: truths[index].account))
-        let own = gateways[calls[call].gateway].journal.cutoff(
+        var own = gateways[calls[call].gateway].journal.cutoff(
             Names.keys.cutoff(account), since: calls[call].repetition)
+        if mutant == .repliesNotCompleted { own = (nil, false) }
         guard !own.isRequested else { return nil }
         if own.set != nil { coverage.count(.completedByJournal) }
         let cutoff = own.set.map { $0.completing(stored) } ?? stored.flatMap(SessionCutoff.init(stored:))

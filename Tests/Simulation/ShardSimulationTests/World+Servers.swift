@@ -29,6 +29,7 @@ extension World {
             return
         }
         calls[call].isAsking = false
+        guard now >= node.rejectsWritesUntil || !body.isWrite else { return reply(call, .unavailable, from: node) }
         calls[call].executions += 1
         calls[call].executedAt = now
         if calls[call].executions > 1 {
