@@ -36,9 +36,8 @@ export PATH=$python:$glewlwyd:$valkey:$PATH
 
 # A backtrace of a crash would take minutes. Set SWIFT_BACKTRACE=enable=yes to enable backtraces.
 export SWIFT_BACKTRACE=${SWIFT_BACKTRACE:-enable=no}
-# Without debug information the programs are a third smaller. The index is for editors; without it, compiling takes a tenth
-# to a quarter less CPU time.
-build=(-debug-info-format none --disable-index-store)
+# Without debug information the programs are a third smaller.
+build=(-debug-info-format none)
 output=$(mktemp -d)
 pids=()
 clean_up() {

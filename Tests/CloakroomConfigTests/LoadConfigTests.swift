@@ -129,10 +129,8 @@ import Testing
         #expect(configuration.routes[0].pattern.description == "/all")
         #expect(configuration.routes[0].methods == ["GET", "POST"])
         #expect(configuration.routes[2].methods == ["PUT", "PATCH"])
-        #expect(
-            configuration.upstreams[configuration.routes[2].upstream].targets.map(\.description) == [
-                "http://localhost:80"
-            ])
+        let upstream = try #require(configuration.routes[2].upstream)
+        #expect(configuration.upstreams[upstream].targets.map(\.description) == ["http://localhost:80"])
     }
 
     @Test func valueErrorsOfTheEnvironmentAndOfFlagsNameTheirSource() throws {

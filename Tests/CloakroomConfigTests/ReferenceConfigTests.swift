@@ -32,7 +32,7 @@ import Testing
             "sentinelPasswordFile:", "headersFile:", "caFile:", "targets:", "grpc:",
             // Only for calls with a body.
             "members:", "static:", "client:",
-            "identities:", "require:", "when:",
+            "identities:", "require:", "when:", "redirect:", "redirectToHTTPS:", "stripPrefix:", "addPrefix:",
         ]
         // Keys below an excluded section are excluded too.
         var section: Int?

@@ -60,7 +60,8 @@ struct UnknownKeys {
         "inFlight.upstream", "limits.requestsPerConnection", "limits.target", "login.pending", "login.timeout",
         "otlp.batchLimit", "otlp.timeout", "pool.congestedAfter", "pool.congestedTimeout", "pool.connectionLifetime",
         "pool.requestsPerConnection", "pool.streams", "retry.on", "retry.perSecond", "revoke.accessToken",
-        "revoke.expiresIn", "revoke.refreshToken", "revoke.success", "tls.cipherSuites", "user.accessToken",
+        "revoke.expiresIn", "revoke.refreshToken", "revoke.success", "tls.additionalCertificates", "tls.cipherSuites",
+        "tls.minimumVersion", "user.accessToken",
         "user.credentials", "user.expiresIn", "user.refreshToken", "valkey.replicationTimeout",
     ]
 

@@ -127,10 +127,10 @@ extension CommandReport {
     public static func routes(_ sources: ConfigSources) -> CommandReport {
         on(sources) { config in
             let document = RoutesDocument(sources, config.configuration)
-            var rows = [["NAME", "METHODS", "PATH", "UPSTREAM", "AUTHORIZATION", "INJECTS"]]
+            var rows = [["NAME", "METHODS", "PATH", "TARGET", "AUTHORIZATION", "INJECTS"]]
             rows += document.routes.map { route in
                 [
-                    route.name, route.methods.joined(separator: ","), route.path, route.upstream,
+                    route.name, route.methods.joined(separator: ","), route.path, route.target,
                     route.requiresAuthorization ? "required" : "public",
                     route.injects.isEmpty ? "-" : route.injects.joined(separator: ","),
                 ]

@@ -84,7 +84,10 @@ struct RoutesDocument: ReportDocument {
         let name: String
         let methods: [String]
         let path: String
-        let upstream: String
+        /// The upstream that the route forwards to; absent for a redirect.
+        let upstream: String?
+        /// The upstream, with the pattern of the paths that it receives if that is another one, or `→` and a URL.
+        let target: String
         let requiresAuthorization: Bool
         /// `apiToken`, `bearer`.
         let injects: [String]
@@ -108,8 +111,9 @@ struct RoutesDocument: ReportDocument {
         routes = gateway.routes.map { route in
             Entry(
                 name: route.name, methods: route.methods, path: route.pattern.description,
-                upstream: gateway.upstreams[route.upstream].name, requiresAuthorization: route.requiresAuthorization,
-                injects: Self.names(of: route.inject), rate: route.rate.isEmpty ? nil : route.rate)
+                upstream: route.upstream.map { gateway.upstreams[$0].name }, target: route.target(in: gateway),
+                requiresAuthorization: route.requiresAuthorization, injects: Self.names(of: route.inject),
+                rate: route.rate.isEmpty ? nil : route.rate)
         }
         let prefix = gateway.accounts.prefix
         local =
@@ -127,16 +131,27 @@ struct RoutesDocument: ReportDocument {
     }
 }
 
+extension Route {
+    /// What the route leads to.
+    func target(in gateway: GatewayConfiguration) -> String {
+        switch action {
+        case .forward(let upstream, let rewrite):
+            gateway.upstreams[upstream].name + (rewrite.map { " \($0.pattern)" } ?? "")
+        case .redirect(let redirect): "→ \(redirect.target)"
+        }
+    }
+}
+
 /// `routes --diff`.
 struct RouteChangesDocument: ReportDocument {
     struct Change: Encodable {
-        /// `becamePublic`, `addedPublic`, `becameProtected`, `added`, `removed`, `shadowed`, `limitLoosened` or
-        /// `limitRemoved`.
+        /// `becamePublic`, `addedPublic`, `forwardedElsewhere`, `becameProtected`, `added`, `removed`, `shadowed`,
+        /// `redirected`, `limitLoosened` or `limitRemoved`.
         let kind: String
         let methods: [String]
         let path: String
         let explanation: String
-        /// Whether requests without a session are forwarded now and were not before.
+        /// Whether requests without a session reach something of an upstream that they did not reach before.
         let isExposure: Bool
     }
 
@@ -167,11 +182,11 @@ struct ExplanationDocument: ReportDocument {
     let valid = true
     let method: String
     let target: String
-    /// `forwarded`, `local` or `rejected`.
+    /// `forwarded`, `redirected`, `local` or `rejected`.
     let outcome: String
     /// The status of a rejected request: 400, 404, 405 or 414.
     var status: Int?
-    /// The name of the route that forwards the request.
+    /// The name of the route that forwards or redirects the request.
     var route: String?
     /// The name of the upstream that the request is forwarded to.
     var upstream: String?
@@ -186,10 +201,10 @@ struct ExplanationDocument: ReportDocument {
         target = explanation.target
         let (outcome, rows) = explanation.result
         switch outcome {
-        case .forwarded(let route):
-            self.outcome = "forwarded"
+        case .permitted(let route):
+            self.outcome = route.upstream == nil ? "redirected" : "forwarded"
             self.route = route.name
-            upstream = explanation.configuration.upstreams[route.upstream].name
+            upstream = route.upstream.map { explanation.configuration.upstreams[$0].name }
             requiresAuthorization = route.requiresAuthorization
         case .local: self.outcome = "local"
         case .rejected(let status):

@@ -20,7 +20,8 @@ struct RequestExplanation {
 
     /// What the gateway does with the request.
     enum Outcome {
-        case forwarded(Route)
+        /// Forwarded or redirected.
+        case permitted(Route)
         /// The gateway responds itself.
         case local
         case rejected(status: Int)
@@ -62,8 +63,9 @@ struct RequestExplanation {
                 ?? "the path leads to its parent for servers that decode it again"
             return "route \(match.route.name) does not serve it: \(reason)"
         }
-        switch table.match(method: Array(method.utf8).span, path: path.span) {
-        case .notFound: return rejected(404, withheld ?? reasonForNothing(at: path, in: table))
+        var sent: [UInt8] = []
+        switch table.match(method: Array(method.utf8).span, path: path.span, scratch: &scratch, sent: &sent) {
+        case .notFound: return rejected(404, withheld ?? reasonForNothing(at: sent.isEmpty ? path : sent, in: table))
         case .methodNotAllowed(let allow):
             let reason = withheld.map { " (\($0))" } ?? ""
             return (.rejected(status: 405), [("response", "405, Allow: \(allow)\(reason)")])
@@ -71,7 +73,7 @@ struct RequestExplanation {
             return (.local, [("response", "local response: \(endpoint.explanation)")])
         case .route(let index):
             let route = configuration.routes[index]
-            return (.forwarded(route), rows(for: route, path: String(decoding: path, as: UTF8.self), query: query))
+            return (.permitted(route), rows(for: route, path: sent.isEmpty ? path : sent, query: query))
         }
     }
 
@@ -96,23 +98,32 @@ struct RequestExplanation {
         return "\(text) (route \(configuration.routes[index].name) serves \(base)/ and all paths below it)"
     }
 
-    private func rows(for route: Route, path: String, query: String) -> [(String, String)] {
-        let upstream = configuration.upstreams[route.upstream]
+    /// - Parameter path: The path that is sent, or redirected.
+    private func rows(for route: Route, path: [UInt8], query: String) -> [(String, String)] {
         let rejection = route.messages[.unauthorized] ?? ProblemCode.unauthorized.defaultDetail
+        let access =
+            [
+                ("route", "\(route.name) (\(route.methods.joined(separator: ",")) \(route.pattern))"),
+                (
+                    "authorization",
+                    route.requiresAuthorization
+                        ? "required; \(missingSession(route)) 401 \"\(rejection)\"" : "not required"
+                ),
+            ] + sessions(of: route) + requirements(of: route) + rates(of: route)
+        if let redirect = route.redirect {
+            let location = redirect.location(path: path, query: Array(query.utf8))
+            return access + [("redirects", "\(redirect.status) to \(String(decoding: location, as: UTF8.self))")]
+        }
+        let upstream = configuration.upstreams[route.upstream ?? 0]
         let targets = upstream.targets.map(\.description).joined(separator: ", ")
-        return [
-            ("route", "\(route.name) (\(route.methods.joined(separator: ",")) \(route.pattern))"),
-            (
-                "authorization",
-                route.requiresAuthorization ? "required; \(missingSession(route)) 401 \"\(rejection)\"" : "not required"
-            ),
-        ] + sessions(of: route) + requirements(of: route) + rates(of: route) + [
+        return access + [
             ("strips", stripped(by: route).joined(separator: ", ")),
             ("injects", injected(by: route, upstream).joined(separator: ", ")),
             ("upstream", "\(upstream.name) at \(targets)"),
-            ("sends", "\(method) \(path)\(query)"),
+            ("sends", "\(method) \(String(decoding: path, as: UTF8.self))\(query)"),
             ("host", upstream.preserveHost ? "the client's" : "the upstream's"),
-        ] + UpstreamExplanation(upstream: upstream, route: route, method: method).rows
+        ] + (route.rewrite.map { [("rewrites back", $0.explanation)] } ?? [])
+            + UpstreamExplanation(upstream: upstream, route: route, method: method).rows
     }
 
     private func missingSession(_ route: Route) -> String {
@@ -127,7 +138,7 @@ struct RequestExplanation {
         guard route.usesSession, !configuration.providers.isEmpty else { return [] }
         let isBearer = route.inject.contains(.bearer)
         var texts: [String] = []
-        if let signIn = configuration.accounts.upstream, signIn == route.upstream {
+        if let signIn = configuration.accounts.upstream, route.upstream.map({ $0 == signIn }) ?? true {
             texts.append("upstream \(configuration.upstreams[signIn].name)\(isBearer ? " (its own token)" : "")")
         }
         for identity in configuration.providers {
@@ -135,7 +146,7 @@ struct RequestExplanation {
                 texts.append(identity.name)
             } else if identity.exchanges.contains(where: { $0.upstream == route.upstream }) {
                 texts.append("\(identity.name) (an exchanged token)")
-            } else if identity.tokensFor.contains(route.upstream) {
+            } else if route.upstream.map(identity.tokensFor.contains) == true {
                 texts.append("\(identity.name) (its own token)")
             }
         }
@@ -203,6 +214,9 @@ struct RequestExplanation {
         if route.usesSession {
             fields += upstream.claimHeaders.map { "\($0.name): claim \(DiagnosticText.escaped($0.claim))" }
         }
+        if let prefix = route.rewrite?.removedPrefix, !prefix.isEmpty {
+            fields.append("X-Forwarded-Prefix: " + String(decoding: prefix, as: UTF8.self))
+        }
         return fields.isEmpty ? ["nothing"] : fields
     }
 }
@@ -238,5 +252,14 @@ extension RequestTargetError {
         case .percentEncoding: "the path holds a percent sign without two hexadecimal digits"
         case .character: "the target holds a space, a control character, one of \"<>^`{}, or one that is not ASCII"
         }
+    }
+}
+
+extension PathRewrite {
+    /// What changes back in responses.
+    fileprivate var explanation: String {
+        guard let (received, made) = prefixes else { return "nothing: a segment within the path changes" }
+        let (from, to) = (String(decoding: made, as: UTF8.self), String(decoding: received, as: UTF8.self))
+        return "\(from)/ to \(to)/ in references" + (keepsCookiePaths ? "" : " and cookie paths")
     }
 }

@@ -31,15 +31,17 @@ struct RouteTableDiff {
     enum Kind: String, CaseIterable {
         case becamePublic = "became public"
         case addedPublic = "added public"
+        case forwardedElsewhere = "forwarded elsewhere"
         case becameProtected = "became protected"
         case added
         case removed
         case shadowed
         case limitLoosened = "limit loosened"
         case limitRemoved = "limit removed"
+        case redirected
 
-        /// Whether requests that were rejected without a session are now forwarded without one.
-        var isExposure: Bool { self == .becamePublic || self == .addedPublic }
+        /// Whether requests without a session reach something of an upstream that they did not reach before.
+        var isExposure: Bool { self == .becamePublic || self == .addedPublic || self == .forwardedElsewhere }
 
         /// The name in JSON, which is the name of the case.
         var identifier: String { "\(self)" }
@@ -64,8 +66,7 @@ struct RouteTableDiff {
     init(from old: GatewayConfiguration, to new: GatewayConfiguration) {
         self.old = RouteTable(old)
         self.new = RouteTable(new)
-        oldConfiguration = old
-        newConfiguration = new
+        (oldConfiguration, newConfiguration) = (old, new)
         unchanged = [old, new].flatMap { configuration in
             let calls = TokenCallPaths(configuration.upstreams).calls.map(\.path)
             return (calls + [configuration.accounts.prefix, configuration.accounts.prefix + "/*"]).compactMap {
@@ -108,36 +109,49 @@ struct RouteTableDiff {
     }
 
     private func change(_ method: String, _ sample: SamplePath) -> Change? {
-        let before = route(in: old, method, sample)
-        let after = route(in: new, method, sample)
+        let before = match(in: old, oldConfiguration, method, sample)
+        let after = match(in: new, newConfiguration, method, sample)
         let made = { (kind: Kind, explanation: String) in
             Change(kind: kind, methods: [method], pattern: sample.pattern, explanation: explanation)
         }
-        switch (before, after) {
+        switch (before?.route, after?.route) {
         case (nil, nil): return nil
-        case (nil, let after?):
-            guard after.requiresAuthorization else { return made(.addedPublic, after.name) }
-            return made(.added, "\(after.name), \(Self.word(after))")
-        case (let before?, nil): return made(.removed, "\(before.name), was \(Self.word(before))")
-        case (let before?, let after?):
-            let names = before.name == after.name ? after.name : "\(after.name), was \(before.name)"
-            if before.requiresAuthorization != after.requiresAuthorization {
-                return made(after.requiresAuthorization ? .becameProtected : .becamePublic, names)
+        case (nil, let new?):
+            guard new.isPublic else { return made(.added, "\(new.name), \(Self.word(new))") }
+            return made(.addedPublic, new.name)
+        case (let old?, nil): return made(.removed, "\(old.name), was \(Self.word(old))")
+        case (let old?, let new?):
+            let names = old.name == new.name ? new.name : "\(new.name), was \(old.name)"
+            let (from, to) = (old.target(in: oldConfiguration), new.target(in: newConfiguration))
+            if new.redirect != nil { return from == to ? nil : made(.redirected, "\(names), \(to)") }
+            if old.requiresAuthorization != new.requiresAuthorization || new.isPublic && old.redirect != nil {
+                return made(new.isPublic ? .becamePublic : .becameProtected, names)
             }
-            let isStillThere = new.routes.contains {
-                $0.name == before.name && $0.pattern == before.pattern && $0.methods.contains(method)
+            // All names have the same value in a sample, so that their order is not visible in it.
+            if new.isPublic, before?.sent != after?.sent || old.pattern == new.pattern && from != to {
+                return made(.forwardedElsewhere, "\(names), to \(to), was \(from)")
             }
-            guard before.name != after.name, isStillThere else {
-                return limitChange(from: before, to: after).map { made($0.kind, $0.explanation) }
+            let isStillThere = self.new.routes.contains {
+                $0.name == old.name && $0.pattern == old.pattern && $0.methods.contains(method)
             }
-            return made(.shadowed, "\(before.name), now served by \(after.name)")
+            guard old.name != new.name, isStillThere else {
+                return limitChange(from: old, to: new).map { made($0.kind, $0.explanation) }
+            }
+            return made(.shadowed, "\(old.name), now served by \(new.name)")
         }
     }
 
-    private func route(in table: RouteTable, _ method: String, _ sample: SamplePath) -> Route? {
-        guard case .route(let index) = table.match(method: Array(method.utf8).span, path: Array(sample.path.utf8).span)
-        else { return nil }
-        return table.routes[index]
+    /// Returns the route that serves a request, and upstream and path that it is sent to.
+    private func match(
+        in table: RouteTable, _ configuration: GatewayConfiguration, _ method: String, _ sample: SamplePath
+    ) -> (route: Route, sent: String?)? {
+        let path = Array(sample.path.utf8)
+        var (scratch, sent): ([UInt8], [UInt8]) = ([], [])
+        let match = table.match(method: Array(method.utf8).span, path: path.span, scratch: &scratch, sent: &sent)
+        guard case .route(let index) = match else { return nil }
+        let text = String(decoding: sent.isEmpty ? path : sent, as: UTF8.self)
+        let route = table.routes[index]
+        return (route, route.upstream.map { "\(configuration.upstreams[$0].name) \(text)" })
     }
 
     /// A rate limit that permits more requests than before, or none that counts them.
@@ -153,6 +167,12 @@ struct RouteTableDiff {
     }
 
     private static func word(_ route: Route) -> String {
-        route.requiresAuthorization ? "requires authorization" : "public"
+        if let redirect = route.redirect { return "redirects to \(redirect.target)" }
+        return route.requiresAuthorization ? "requires authorization" : "public"
     }
+}
+
+extension Route {
+    /// Whether requests reach an upstream without a session.
+    fileprivate var isPublic: Bool { !requiresAuthorization && redirect == nil }
 }

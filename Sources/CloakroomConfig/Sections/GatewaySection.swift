@@ -38,9 +38,10 @@ extension GatewayConfiguration: ConfigSection {
             scope: root.sectionWithDefaults("session").sectionWithDefaults("cookie"),
             listeners: listeners)
         ListenerAddressValidation.check(listeners, admin: admin)
+        HTTPSRedirectValidation.check(listeners, accounts: accounts)
         RouteValidation.check(routes, accounts: accounts, upstreams: upstreams, identities: identities)
         IdentityValidation.check(
-            identities, accounts: accounts, routes: routes, session: configuration.session,
+            identities, accounts: accounts, routes: routes, listeners: listeners, session: configuration.session,
             crossSite: configuration.crossSite)
         ClaimHeaderRules.check(upstreams, identities)
         RouteProtocolRules.check(routes, upstreams: upstreams, listeners: listeners)

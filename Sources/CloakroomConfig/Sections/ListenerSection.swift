@@ -10,6 +10,8 @@ struct ListenerSection {
     let hasTLS: Bool
     let isBehindTLSProxy: Bool
     let http2: Bool
+    /// The port of the URLs that the listener redirects to; `nil` if it serves requests.
+    let redirectToHTTPS: Int?
     private let proxyProtocolSources: [CIDRBlock]?
 
     init(from scope: ConfigScope) {
@@ -22,6 +24,7 @@ struct ListenerSection {
         proxyProtocolSources = scope.section("proxyProtocol").requiredList("trustedSources", as: .addressRange)?
             .map(\.range)
         isBehindTLSProxy = scope.value("behindTLSProxy", as: .flag, default: false)
+        redirectToHTTPS = scope.optional("redirectToHTTPS", as: .integer(1...65_535))
         if hasTLS, isBehindTLSProxy {
             scope.report(
                 ConfigValueError("conflicts with tls", "keep either tls or behindTLSProxy"),
@@ -29,9 +32,15 @@ struct ListenerSection {
         }
     }
 
+    /// Whether clients use `https`.
+    var usesHTTPS: Bool { hasTLS || isBehindTLSProxy }
+
     var configuration: ListenerConfiguration? {
         address.map {
-            ListenerConfiguration(address: $0, tls: tls, http2: http2, proxyProtocolSources: proxyProtocolSources)
+            var listener = ListenerConfiguration(
+                address: $0, tls: tls, http2: http2, proxyProtocolSources: proxyProtocolSources)
+            listener.redirectToHTTPS = redirectToHTTPS
+            return listener
         }
     }
 }

@@ -10,20 +10,38 @@ struct RouteSection {
     let pattern: PathPattern?
     let upstream: Int?
     let requiresAuthorization: Bool?
+    /// Whether the route redirects, validly or not. It then has no upstream.
+    let isRedirect: Bool
+    /// `nil` if its keys are invalid.
+    private let action: RouteAction?
     /// The keys with a default. The others have placeholders.
     let options: Route
 
     init(from scope: ConfigScope, upstreams: UpstreamsSection) {
         self.scope = scope
+        let redirect = scope.section("redirect")
+        isRedirect = scope.reading.isSectionSet(redirect.path) || scope.isInvalid("redirect")
         name = scope.required("name", as: .name)
-        methods = scope.requiredList("methods", as: .method)
+        methods =
+            isRedirect
+            ? scope.list("methods", as: .method, default: ["GET"]) : scope.requiredList("methods", as: .method)
         pattern = scope.required("path", as: .pattern)
-        upstream = Self.upstream(scope, upstreams)
-        // No default, so that no route is public by omission.
-        requiresAuthorization = scope.required("requiresAuthorization", as: .flag)
+        upstream = Self.upstream(scope, upstreams, isRedirect: isRedirect)
+        // No default, so that no route is public by omission. A redirect reveals nothing but its target.
+        requiresAuthorization =
+            isRedirect
+            ? scope.value("requiresAuthorization", as: .flag, default: false)
+            : scope.required("requiresAuthorization", as: .flag)
+        let rewrite = PathRewrite.read(from: scope, path: pattern)
+        let template = RedirectTemplate(from: redirect, path: pattern)
+        action = isRedirect ? template.map(RouteAction.redirect) : .forward(upstream: upstream ?? 0, rewrite)
         var options = Route(name: "", methods: [], pattern: PathPattern(segments: []), requiresAuthorization: true)
         options.read(from: scope)
         self.options = options
+        for key in isRedirect ? Self.forwardingKeys : [] where scope.isSet(key) && !scope.isInvalid(key) {
+            scope.report(
+                ConfigValueError("conflicts with redirect: nothing is forwarded", "remove one of the two"), at: key)
+        }
         if options.allowsWebSocket, let methods, !methods.contains("GET") {
             scope.report(ConfigValueError("a WebSocket begins with GET", "add GET to methods"), at: "websocket")
         }
@@ -37,19 +55,28 @@ struct RouteSection {
 
     /// The route, if it has enough valid keys to compare it with others.
     var route: Route? {
-        guard let methods, let pattern else { return nil }
+        guard let methods, let pattern, let action else { return nil }
         var route = options
         route.name = name ?? ""
         route.methods = methods
         route.pattern = pattern
-        route.upstream = upstream ?? 0
+        route.action = action
         route.requiresAuthorization = requiresAuthorization ?? true
         return route
     }
 
-    private static func upstream(_ scope: ConfigScope, _ upstreams: UpstreamsSection) -> Int? {
+    /// The keys that apply to forwarded requests only.
+    private static let forwardingKeys =
+        PathRewrite.keys + [
+            "cookiePaths", "upstream", "inject", "bodyLimit", "responseHeadTimeout", "bodyIdleTimeout", "websocket",
+            "passFields", "inFlight", "deadline", "retry", "timed", "grpc",
+        ]
+
+    private static func upstream(_ scope: ConfigScope, _ upstreams: UpstreamsSection, isRedirect: Bool) -> Int? {
         let name: String?
-        if upstreams.names.count == 1, let only = upstreams.names.first {
+        if isRedirect {
+            name = scope.optional("upstream", as: .text)
+        } else if upstreams.names.count == 1, let only = upstreams.names.first {
             name = scope.value("upstream", as: .text, default: only)
         } else if upstreams.names.isEmpty {
             // The missing upstream has been reported.
@@ -57,7 +84,7 @@ struct RouteSection {
         } else {
             name = scope.required("upstream", as: .text)
         }
-        guard let name, !scope.isInvalid("upstream"), !upstreams.names.isEmpty else { return nil }
+        guard !isRedirect, let name, !scope.isInvalid("upstream"), !upstreams.names.isEmpty else { return nil }
         do {
             return try upstreams.index(of: name)
         } catch {

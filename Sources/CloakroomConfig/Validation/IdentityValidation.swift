@@ -4,11 +4,11 @@ import CloakroomCore
 enum IdentityValidation {
     static func check(
         _ identities: IdentitiesSection, accounts: AccountsSection, routes: [RouteSection],
-        session: SessionConfiguration, crossSite: CrossSiteConfiguration
+        listeners: [ListenerSection], session: SessionConfiguration, crossSite: CrossSiteConfiguration
     ) {
         checkRequiredField(routes, crossSite)
         guard !identities.items.isEmpty else {
-            checkUnused(accounts, routes)
+            checkUnused(accounts, routes, listeners)
             return
         }
         if accounts.configuration.publicURL == nil, !accounts.scope.isInvalid("publicURL") {
@@ -25,8 +25,12 @@ enum IdentityValidation {
 
     /// Settings that have no effect without identities. Requirements of a route are an error, because the route would
     /// be open to sessions that do not meet them.
-    private static func checkUnused(_ accounts: AccountsSection, _ routes: [RouteSection]) {
-        for name in ["publicURL", "identities"] where accounts.scope.isSet(name) && !accounts.scope.isInvalid(name) {
+    private static func checkUnused(
+        _ accounts: AccountsSection, _ routes: [RouteSection], _ listeners: [ListenerSection]
+    ) {
+        let redirects = listeners.contains { $0.redirectToHTTPS != nil }
+        for name in redirects ? ["identities"] : ["publicURL", "identities"]
+        where accounts.scope.isSet(name) && !accounts.scope.isInvalid(name) {
             accounts.scope.warn(
                 ConfigValueError("has no effect without identities", "leave it out, or add identities"), at: name)
         }

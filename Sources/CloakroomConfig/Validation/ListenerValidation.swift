@@ -29,6 +29,29 @@ enum ListenerAddressValidation {
     }
 }
 
+/// Rejects listeners that would redirect to nothing. The host of a redirect is one of the configuration, because a client
+/// could choose that of its request.
+enum HTTPSRedirectValidation {
+    static func check(_ listeners: [ListenerSection], accounts: AccountsSection) {
+        for listener in listeners where listener.redirectToHTTPS != nil {
+            let error: ConfigValueError? =
+                if listener.usesHTTPS {
+                    ConfigValueError(
+                        "conflicts with \(listener.hasTLS ? "tls" : "behindTLSProxy")", "remove one of the two")
+                } else if !listeners.contains(where: \.usesHTTPS) {
+                    ConfigValueError("conflicts with listeners: none has tls", "add tls to another listener")
+                } else if accounts.configuration.publicURL == nil, !accounts.scope.isInvalid("publicURL") {
+                    ConfigValueError(
+                        "requires accounts.publicURL: requests are redirected to its host only",
+                        "write accounts.publicURL, such as https://app.example.com")
+                } else {
+                    nil
+                }
+            if let error { listener.scope.report(error, at: "redirectToHTTPS") }
+        }
+    }
+}
+
 /// Rejects configurations that would send the session cookie unencrypted, except for development on loopback.
 enum CookieValidation {
     static func check(_ cookie: CookieConfiguration, scope: ConfigScope, listeners: [ListenerSection]) {
@@ -39,7 +62,8 @@ enum CookieValidation {
             checkDevelopment(cookie, scope: scope, listeners: listeners)
             return
         }
-        for listener in listeners where !listener.hasTLS && !listener.isBehindTLSProxy {
+        // A listener that only redirects serves neither sessions nor sign-ins.
+        for listener in listeners where !listener.usesHTTPS && !listener.scope.isSet("redirectToHTTPS") {
             guard !listener.scope.isInvalid("behindTLSProxy"), !scope.isInvalid("secure") else { continue }
             listener.scope.report(
                 ConfigValueError(

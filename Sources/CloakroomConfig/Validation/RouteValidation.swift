@@ -61,7 +61,8 @@ enum RouteValidation {
 
     /// The keys that decide what a route permits.
     private static let accessKeys: Set = [
-        "inject", "methods", "passFields", "path", "require", "requiresAuthorization", "upstream",
+        "addPrefix", "forwardAs", "inject", "methods", "passFields", "path", "redirect", "require",
+        "requiresAuthorization", "stripPrefix", "upstream",
     ]
 
     /// Variables that decide what a route of the file permits, or make any route public: the file does not show it, and
@@ -151,10 +152,16 @@ enum WideRouteRules {
         configuration.accounts = accounts
         configuration.identities = identities
         let strictness = RouteStrictness.compare(configuration)
+        if isValid { RedirectRules.checkLoops(routes, configuration) }
         for (index, route) in routes.enumerated() {
             guard let pattern = route.pattern else { continue }
             // An invalid path is reported only once.
-            if !route.scope.isInvalid("path") { checkTokenCalls(route, pattern, calls, literals, accounts, upstreams) }
+            if !route.scope.isInvalid("path") {
+                checkTokenCalls(route, pattern, at: "path", calls, literals, accounts, upstreams)
+            }
+            if let sent = route.route?.rewrite?.pattern, let key = PathRewrite.keys.first(where: route.scope.isSet) {
+                checkTokenCalls(route, sent, at: key, calls, [], accounts, upstreams)
+            }
             let isLessStrict = strictness.map { strictness[index].isStricter(than: $0) }
             // A wide route that is less strict does not serve the path either.
             checkBase(
@@ -196,8 +203,8 @@ enum WideRouteRules {
     }
 
     private static func checkTokenCalls(
-        _ route: RouteSection, _ pattern: PathPattern, _ calls: TokenCallPaths, _ literals: Set<String>,
-        _ accounts: AccountsConfiguration, _ upstreams: UpstreamsSection
+        _ route: RouteSection, _ pattern: PathPattern, at key: String, _ calls: TokenCallPaths,
+        _ literals: Set<String>, _ accounts: AccountsConfiguration, _ upstreams: UpstreamsSection
     ) {
         if let call = calls.tokenCall(namedBy: pattern) {
             let instead =
@@ -206,7 +213,7 @@ enum WideRouteRules {
                 : "remove the route; the gateway makes this call itself"
             route.scope.report(
                 ConfigValueError("\(pattern) conflicts with \(call.described), which is never forwarded", instead),
-                at: "path")
+                at: key)
             return
         }
         // A user call with a route of its own is served by that route.
@@ -220,9 +227,9 @@ enum WideRouteRules {
         // Clients may request their user, or a page of another upstream at such a path.
         let own = route.upstream.map { upstreams.names[$0] }
         if isUser || hidden.contains(where: { $0.upstream != own }) {
-            route.scope.warn(told, at: "path")
+            route.scope.warn(told, at: key)
         } else {
-            route.scope.inform(told, at: "path")
+            route.scope.inform(told, at: key)
         }
     }
 

@@ -8,6 +8,8 @@ public struct ListenerConfiguration: Sendable, Equatable {
     public var http2: Bool
     /// Source addresses whose connections must begin with a PROXY header; `nil` disables the PROXY protocol.
     public var proxyProtocolSources: [CIDRBlock]?
+    /// The port of `https` URLs that all requests are redirected to, 1...65,535; `nil` serves requests. Without TLS only.
+    public var redirectToHTTPS: Int?
 
     /// Creates a listener.
     /// - Parameter http2: By default HTTP/2 is enabled if TLS is.

@@ -100,7 +100,7 @@ public enum SingletonField: Sendable, Equatable {
     case multiple
 
     /// Adds another occurrence of the field.
-    mutating func add(_ range: ByteRange) {
+    package mutating func add(_ range: ByteRange) {
         self = self == .absent ? .value(range) : .multiple
     }
 }

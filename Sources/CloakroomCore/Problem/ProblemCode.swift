@@ -37,6 +37,10 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     case badRequest = "bad_request"
     /// A cross-site request, or the field that prevents such requests is missing (403).
     case crossSite = "cross_site"
+    /// The listener only redirects to https, and the method cannot be redirected safely (403).
+    case httpsRequired = "https_required"
+    /// The host is not served here (421).
+    case misdirected
     /// No route or endpoint has this path (404).
     case notFound = "not_found"
     /// The path exists, but not for this method (405).
@@ -75,7 +79,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         switch self {
         case .badRequest, .loginExpired: 400
         case .unauthorized, .stepUp: 401
-        case .crossSite, .loginRefused, .missingClaim, .wrongIdentity, .stepUpFailed: 403
+        case .crossSite, .loginRefused, .missingClaim, .wrongIdentity, .stepUpFailed, .httpsRequired: 403
         case .notFound: 404
         case .methodNotAllowed: 405
         case .requestTimeout: 408
@@ -83,6 +87,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .targetTooLong: 414
         case .unsupportedMediaType: 415
         case .expectationFailed: 417
+        case .misdirected: 421
         case .invalidInput: 422
         case .throttled, .tooManyRequests, .rateLimited: 429
         case .headerFieldsTooLarge: 431
@@ -119,6 +124,8 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .stepUpFailed: "You were not signed in as this requires."
         case .badRequest: "The request is malformed."
         case .crossSite: "Cross-site request blocked."
+        case .httpsRequired: "Use https for this request."
+        case .misdirected: "This host is not served here."
         case .notFound: "No resource at this path."
         case .methodNotAllowed: "This method is not allowed here."
         case .requestTimeout: "The request did not arrive in time."

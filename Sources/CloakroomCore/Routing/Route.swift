@@ -6,8 +6,8 @@ public struct Route: Sendable, Equatable {
     public var methods: [String]
     /// The paths that the route matches.
     public var pattern: PathPattern
-    /// Index of the upstream in ``GatewayConfiguration/upstreams``.
-    public var upstream = 0
+    /// What happens to a request that the route permits.
+    public var action: RouteAction = .forward(upstream: 0, nil)
     /// Whether a request needs a session. Without one it gets 401 and is not forwarded.
     public var requiresAuthorization: Bool
     /// The fields that are added to the forwarded request.
@@ -51,8 +51,18 @@ extension Route {
     /// Creates a route with the defaults of all other keys.
     public init(name: String, methods: [String], pattern: PathPattern, requiresAuthorization: Bool) {
         self.init(
-            name: name, methods: methods, pattern: pattern, upstream: 0, requiresAuthorization: requiresAuthorization)
+            name: name, methods: methods, pattern: pattern, action: .forward(upstream: 0, nil),
+            requiresAuthorization: requiresAuthorization)
     }
+
+    /// Index of the upstream that the route forwards to; `nil` for a redirect.
+    public var upstream: Int? { if case .forward(let upstream, _) = action { upstream } else { nil } }
+
+    /// What the route makes of the path that it forwards; `nil` for the received path.
+    public var rewrite: PathRewrite? { if case .forward(_, let rewrite) = action { rewrite } else { nil } }
+
+    /// The redirect that the route responds with; `nil` if it forwards.
+    public var redirect: RedirectTemplate? { if case .redirect(let redirect) = action { redirect } else { nil } }
 }
 
 /// The fields that a route adds to a request.

@@ -67,7 +67,7 @@ public final class SessionRules: Sendable {
 
     /// The part of the rules that decides about most sessions.
     public let access: RouteAccess
-    /// Index of the route's upstream.
+    /// Index of the route's upstream; -1 without one.
     let upstream: Int
     /// Whether the claims of the session affect what its requests may do.
     let dependsOnClaims: Bool
@@ -81,14 +81,19 @@ public final class SessionRules: Sendable {
     public init(_ route: Route, in configuration: GatewayConfiguration, claimHeaders: ClaimHeaders?) {
         let isBearer = route.inject.contains(.bearer)
         var accepted: [Acceptance] = []
-        // Tokens of sessions that were signed in to with credentials belong to that upstream alone.
-        if let source = configuration.sessionSource, configuration.accounts.upstream == route.upstream {
+        // Tokens of sessions that were signed in to with credentials belong to that upstream alone. No upstream receives
+        // anything of a redirected request, so that every session is sufficient.
+        if let source = configuration.sessionSource,
+            route.upstream == nil || configuration.accounts.upstream == route.upstream
+        {
             accepted.append(Acceptance(source: source, token: isBearer ? .own : .none))
         }
         for identity in configuration.providers {
             let exchange = isBearer ? identity.exchanges.first { $0.upstream == route.upstream } : nil
             // An identity without a token for the upstream cannot use routes that inject `bearer`.
-            guard !isBearer || exchange != nil || identity.tokensFor.contains(route.upstream) else { continue }
+            guard !isBearer || exchange != nil || route.upstream.map(identity.tokensFor.contains) == true else {
+                continue
+            }
             accepted.append(
                 Acceptance(
                     source: identity.source, token: exchange != nil ? .exchanged : isBearer ? .own : .none,
@@ -98,7 +103,7 @@ public final class SessionRules: Sendable {
         known = configuration.sessionSources
         requirement = route.require
         self.claimHeaders = claimHeaders
-        upstream = route.upstream
+        upstream = route.upstream ?? -1
         dependsOnClaims = claimHeaders != nil || !route.require.claims.isEmpty
         let signInSource = configuration.sessionSource
         let direct = accepted.first { acceptance in

@@ -60,6 +60,8 @@ public struct RouteTable: Sendable {
     private var methods: MethodTable
     private let tokenCalls: TokenCallPaths
     private let strictness: [RouteStrictness]
+    /// For each route that rewrites paths, whether one that it makes may be that of a token call and has to be compared.
+    private let rewrites: [(path: PathRewrite, mayMeetTokenCall: Bool)?]
     private var lenientRoot = 0
     /// For each route, the index of its leaf in the lenient tree.
     private var lenientLeaves: [Int32] = []
@@ -70,6 +72,8 @@ public struct RouteTable: Sendable {
         let (routes, accounts) = (configuration.routes, configuration.accounts)
         self.routes = routes
         tokenCalls = TokenCallPaths(configuration.upstreams)
+        let calls = tokenCalls
+        rewrites = routes.map { $0.rewrite.map { (path: $0, mayMeetTokenCall: calls.mayMeet($0.pattern)) } }
         strictness = RouteStrictness.compare(configuration)
         self.methods = MethodTable(routes.flatMap(\.methods))
         self.edges = SegmentEdgeTable(
@@ -99,8 +103,8 @@ public struct RouteTable: Sendable {
 
     /// Matches a request.
     public func match(method: Span<UInt8>, path: Span<UInt8>) -> Match {
-        var scratch: [UInt8] = []
-        return match(method: method, path: path, scratch: &scratch)
+        var (scratch, sent): ([UInt8], [UInt8]) = ([], [])
+        return match(method: method, path: path, scratch: &scratch, sent: &sent)
     }
 
     /// Matches a request.
@@ -108,7 +112,11 @@ public struct RouteTable: Sendable {
     ///   - method: The method of the request.
     ///   - path: The path in the normal form of ``RequestTarget``, without the query.
     ///   - scratch: Receives the lenient form of a path that has to be read leniently.
-    public func match(method: Span<UInt8>, path: Span<UInt8>, scratch: inout [UInt8]) -> Match {
+    ///   - sent: Receives the path that a route forwards instead. Not changed by other routes. If it
+    ///     is the path of a token call of any upstream, nothing is served.
+    public func match(
+        method: Span<UInt8>, path: Span<UInt8>, scratch: inout [UInt8], sent: inout [UInt8]
+    ) -> Match {
         guard path.count > 0, path[0] == UInt8(ascii: "/") else { return .notFound }
         var allowed: UInt64 = 0
         let method = methods.index(of: method)
@@ -118,7 +126,13 @@ public struct RouteTable: Sendable {
             target = Self.unassigned
         }
         switch target {
-        case 0...: return .route(Int(target))
+        case 0...:
+            if let rewrite = rewrites[Int(target)] {
+                sent.removeAll(keepingCapacity: true)
+                rewrite.path.append(path, to: &sent)
+                if rewrite.mayMeetTokenCall, tokenCalls.contains(sent.span) { return .notFound }
+            }
+            return .route(Int(target))
         case Self.unassigned, Self.methodNotAllowedCode:
             return allowed == 0 ? .notFound : .methodNotAllowed(allow: methods.list(allowed))
         case Self.reserved: return .notFound

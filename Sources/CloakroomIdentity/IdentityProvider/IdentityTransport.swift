@@ -294,7 +294,7 @@ private struct CallLimit {
 private final class ResponseReader: HTTPClientResponseDelegate {
     typealias Response = IdentityTransport.Response
 
-    /// Ends an attempt whose result is known: the body of its response is not read, or is too late.
+    /// Ends an attempt whose result is known without the body of its response, and its connection.
     private struct IsKnown: Error {}
 
     private let readsErrors: Bool
@@ -337,8 +337,13 @@ private final class ResponseReader: HTTPClientResponseDelegate {
             status: status, body: [], isWhole: !isReadError,
             cacheControl: cacheControl.isEmpty ? nil : Array(cacheControl.joined(separator: ",").utf8))
         response.withLock { $0 = received }
-        guard isReadError || received.isSuccess else { return task.eventLoop.makeFailedFuture(IsKnown()) }
-        if isReadError {
+        if !isReadError && !received.isSuccess {
+            // A short body is received and dropped, so that the connection can be used again.
+            guard let length = head.headers.first(name: "Content-Length").flatMap({ Int($0) }),
+                length <= IdentityTransport.errorBodyLimit
+            else { return task.eventLoop.makeFailedFuture(IsKnown()) }
+        }
+        if !received.isSuccess {
             let timer = task.eventLoop.scheduleTask(in: TimeAmount(errorTime)) { task.fail(reason: IsKnown()) }
             task.futureResult.whenComplete { _ in timer.cancel() }
         }
@@ -347,8 +352,10 @@ private final class ResponseReader: HTTPClientResponseDelegate {
 
     func didReceiveBodyPart(task: HTTPClient.Task<Response>, _ part: ByteBuffer) -> EventLoopFuture<Void> {
         let (size, isSuccess) = response.withLock { response in
-            response?.body += part.readableBytesView
-            return (response?.body.count ?? 0, response?.isSuccess ?? false)
+            let isSuccess = response?.isSuccess ?? false
+            // Without its error body, the response is whole already.
+            if isSuccess || response?.isWhole == false { response?.body += part.readableBytesView }
+            return (response?.body.count ?? 0, isSuccess)
         }
         let limit = isSuccess ? IdentityTransport.bodyLimit : IdentityTransport.errorBodyLimit
         guard size <= limit else { return task.eventLoop.makeFailedFuture(NIOTooManyBytesError(maxBytes: limit)) }

@@ -11,16 +11,17 @@ enum DownstreamPipeline {
     /// - Parameters:
     ///   - tls: The TLS handler; `nil` without TLS.
     ///   - allowsHTTP2: Whether HTTP/2 is supported: by ALPN with TLS, with prior knowledge without TLS (RFC 9113 §3).
+    ///   - listener: Index of the listener that accepted the connection.
     ///   - sourceAddress: The client's address from a PROXY header; `nil` without one.
     ///   - load: The requests in flight of the client's address; `nil` if they are not counted.
     static func add(
         to channel: any Channel, context: LoopContext, tls: NIOSSLServerHandler?, allowsHTTP2: Bool,
-        sourceAddress: String?, load: ClientLoad?
+        listener: Int = 0, sourceAddress: String?, load: ClientLoad?
     ) throws {
         let pipeline = channel.pipeline.syncOperations
         let client = DownstreamConnectionInfo(
-            channel: channel, context: context, isTLS: tls != nil, sourceAddress: sourceAddress, load: load,
-            output: tls.map { _ in TLSOutput() })
+            channel: channel, context: context, isTLS: tls != nil, listener: listener, sourceAddress: sourceAddress,
+            load: load, output: tls.map { _ in TLSOutput() })
         if let tls { try pipeline.addHandler(tls) }
         if tls == nil, !allowsHTTP2 {
             try pipeline.addHandler(HTTP1DownstreamHandler(client))

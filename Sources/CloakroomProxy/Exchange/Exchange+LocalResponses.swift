@@ -34,6 +34,15 @@ extension Exchange {
         }
     }
 
+    /// Responds with a redirect that the configuration demands.
+    /// - Parameter isStored: Whether caches may store the response.
+    func redirect(_ status: Int, to location: [UInt8], isStored: Bool = true, now: UInt64) {
+        telemetry.decided(.redirected)
+        let end = isStored ? "\r\n" : "\r\nCache-Control: no-store\r\n"
+        respond(
+            status: status, fieldLines: Array("Location: ".utf8) + location + Array(end.utf8), body: [], now: now)
+    }
+
     /// Responds with the given status, field lines and body.
     func respond(status: Int, fieldLines: [UInt8], body: [UInt8], now: UInt64) {
         respond(

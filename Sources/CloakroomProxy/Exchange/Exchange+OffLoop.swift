@@ -301,7 +301,7 @@ extension Exchange {
         let hasAged = session.hasAgedAccessToken(at: context.wallTime(at: context.now))
         let config = snapshot.config
         let exchanged = permit.exchangedToken
-        let upstream = config.routes[permit.route].route.upstream
+        let upstream = config.routes[permit.route].upstream
         let isDropped = exchanged.map { config.exchanger.drop($0, of: session, upstream: upstream) } ?? false
         let refreshes =
             (exchanged == nil || session.isRefreshable) && config.refresher.shouldRefreshAfterRejection(session)

@@ -57,8 +57,11 @@ extension Exchange {
         guard let pool, let route, machine.state == .awaitingResponse(.complete) else {
             return .pass(.notConfigured, reason: nil)
         }
+        let targets = pool.retryTargets(failed: attempts.failed)
+        // A connection that its target ended in order uses up no attempt if there is another target to try.
         var situation = RetryDecision.Situation(
-            failure, method: request.method, attempts: attempts.sends - attempts.replays, sends: attempts.sends,
+            failure, method: request.method,
+            attempts: targets == .other ? attempts.targets : attempts.sends - attempts.replays, sends: attempts.sends,
             remaining: min(attempts.remaining(now: now), timeLeft(now: now)))
         situation.isResponseStarted = attempts.hasSentInterim
         situation.isTunnel = request.upgrade != .none
@@ -66,7 +69,7 @@ extension Exchange {
         situation.isPermitted = route.route.retry
         situation.isTargetWell = isTargetWell
         situation.isCall = route.route.grpc
-        situation.targets = pool.retryTargets(failed: attempts.failed)
+        situation.targets = targets
         let decision = RetryDecision.decide(
             situation, pool.upstream.configuration.retry, budget: pool.upstream.targets.board.budget,
             random: context.random())

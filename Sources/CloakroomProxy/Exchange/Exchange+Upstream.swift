@@ -9,6 +9,12 @@ extension Exchange {
     func forward(_ permit: UpstreamPermit, now: UInt64) {
         if self.route != nil { return forwardAgain(permit, now: now) }
         let route = snapshot.config.routes[permit.route]
+        if route.upstream < 0, let redirect = route.route.redirect {
+            // Caches store permanent redirects by default (RFC 9110 §15.4.2), but here a session may be required.
+            let isStored = [301, 308].contains(redirect.status) && !route.access.usesSession
+            let location = redirect.location(path: request.normalPath, query: request.queryWithMark)
+            return self.redirect(redirect.status, to: location, isStored: isStored, now: now)
+        }
         if let problem = prepareForwarding(to: route) {
             if problem == .badRequest { telemetry.failed(.invalidRequest) }
             return respond(route.problem(problem), now: now)
@@ -24,7 +30,7 @@ extension Exchange {
         }
         if let problem = countInFlight(permit, route) { return respond(problem, now: now) }
         if route.route.grpc, !beginCall(now: now) { return }
-        pool = snapshot.pools[route.route.upstream].pool(for: request.upgrade)
+        pool = snapshot.pools[route.upstream].pool(for: request.upgrade)
         if route.route.grpc { replay.keepIfSmall(upTo: snapshot.requestBuffer) }
         if permit.hasBearer { replay.keep(request.framing, upTo: snapshot.requestBuffer) }
         let hasBody = request.framing != .none
@@ -121,7 +127,8 @@ extension Exchange: UpstreamDelegate {
         upstream = lease
         attempts.sent()
         let config = snapshot.config
-        let entry = config.upstreams[config.routes[permit.route].route.upstream]
+        let route = config.routes[permit.route]
+        let entry = config.upstreams[route.upstream]
         telemetry.startAttempt(
             entry, target: lease.target, path: request.loggablePath, isHTTP2: lease.isHTTP2,
             resends: attempts.sends - 1, config: config, now: context.now)
@@ -131,8 +138,8 @@ extension Exchange: UpstreamDelegate {
             injectedSecrets: InjectedSecrets(apiToken: entry.apiToken, authorization: credentials.authorization))
         lease.begin(upstreamRequest, for: self) { buffer in
             UpstreamRequestEncoder(
-                upstream: entry, targetIndex: lease.targetIndex, credentials: credentials, cookie: config.cookie,
-                context: context
+                upstream: entry, targetIndex: lease.targetIndex, rewrite: route.rewrite, credentials: credentials,
+                cookie: config.cookie, context: context
             ).write(
                 &request, from: peer, requestID: telemetry.record.requestID, traceContext: telemetry.traceContext,
                 into: &buffer)
@@ -162,6 +169,8 @@ extension Exchange: UpstreamDelegate {
         else {
             return
         }
+        // Its links are hints, and those of the response itself are changed to what the client can request.
+        if head.status == 103, route?.rewrite != nil { return }
         attempts.hasSentInterim = true
         downstream.writeInformational(head)
         downstream.flush()
@@ -179,12 +188,16 @@ extension Exchange: UpstreamDelegate {
         if replay.isKept { context.returnRequestBuffer(replay.discard()) }
         telemetry.responseStarted(status: head.status)
         let hasSession = permit?.hasSession == true
-        downstream.writeHead(
-            head, framing: framing,
-            additions: ResponseAdditions(
-                date: summary.hasDate ? nil : context.date, isPrivate: hasSession && !summary.addressesSharedCaches,
-                variesByCookie: route?.varies(summary) == true,
-                crossOriginLines: furtherLines))
+        var additions = ResponseAdditions(
+            date: summary.hasDate ? nil : context.date, isPrivate: hasSession && !summary.addressesSharedCaches,
+            variesByCookie: route?.varies(summary) == true,
+            fieldLines: furtherLines)
+        if let rewrite = route?.rewrite {
+            let changed = changeReferences(of: head, rewrite, adding: &additions.fieldLines)
+            downstream.writeHead(changed, framing: framing, additions: additions)
+        } else {
+            downstream.writeHead(head, framing: framing, additions: additions)
+        }
         if summary.isEventStream || isForCalls {
             // Browsers read endless event streams with GET. A response to another method is assumed to end by itself.
             let isEndless =
@@ -202,6 +215,22 @@ extension Exchange: UpstreamDelegate {
     private var furtherLines: [UInt8]? {
         let lines = snapshot.config.cors.responseFieldLines(request.originMatch)
         return request.rateLines.isEmpty ? lines : (lines ?? []) + request.rateLines
+    }
+
+    /// Returns a head without the fields that have references; their replacements are added to the lines.
+    private func changeReferences(
+        of head: borrowing ResponseHead, _ rewrite: PathRewrite, adding lines: inout [UInt8]?
+    ) -> ResponseHead {
+        var head = copy head
+        guard let upstream, let pool else { return head }
+        let isPreserved = pool.upstream.configuration.preserveHost && request.hostRange != nil
+        let isSecure = !isPreserved || peer.scheme == .https || request.summary.trustsForwardedProto
+        var references = ReferenceRewriter(rewrite, isSecure: isSecure)
+        references.apply(
+            &head, host: isPreserved ? request.host ?? [] : pool.upstream.hosts[upstream.targetIndex])
+        pool.upstream.metrics.countReferences(rewritten: references.rewritten, unmapped: references.unmapped)
+        if !references.lines.isEmpty { lines = (lines ?? []) + references.lines }
+        return head
     }
 
     func upstreamBody(_ bytes: ByteBuffer) {
@@ -324,7 +353,7 @@ extension Exchange: UpstreamDelegate {
     func upstreamConnectFailed(_ failure: UpstreamFailure, target: Int?, duration: UInt64) {
         waitEnded()
         if let target, let route {
-            let upstream = snapshot.config.upstreams[route.route.upstream]
+            let upstream = snapshot.config.upstreams[route.upstream]
             telemetry.connectFailed(target: upstream.firstTarget + target, duration: duration)
         }
         upstreamFailed(failure, isStale: false)

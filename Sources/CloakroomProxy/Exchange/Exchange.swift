@@ -168,7 +168,8 @@ final class Exchange: Equatable {
     }
 
     var decider: RequestDecider {
-        RequestDecider(config: snapshot.config, isTrusted: peer.isTrusted, scheme: peer.scheme)
+        RequestDecider(
+            config: snapshot.config, isTrusted: peer.isTrusted, scheme: peer.scheme, listener: peer.listener)
     }
 
     /// Prepares the request for its upstream.
@@ -204,6 +205,8 @@ final class Exchange: Equatable {
             respond(document, allow: allow, now: now)
         case .denied(let denial):
             deny(denial, now: now)
+        case .redirect(let origin):
+            redirect(308, to: Array(origin.utf8) + request.normalTarget, now: now)
         case .own(let endpoint):
             telemetry.decided(.local)
             beginAccountRequest(endpoint, now: now)

@@ -302,7 +302,8 @@ struct ExchangeTelemetry {
             record, method: bytes.extracting(request.head.method.start..<request.head.method.end),
             path: bytes.extracting(path.start..<path.end),
             host: bytes.extracting(host.start..<host.end),
-            userAgent: bytes.extracting(userAgent.start..<userAgent.end))
+            userAgent: bytes.extracting(userAgent.start..<userAgent.end),
+            sentPath: record.upstreamIndex < 0 ? [] : request.sentPath)
     }
 
     private func endClientSpan() {

@@ -19,6 +19,10 @@ struct InboundRequest {
     var target = RequestTarget.empty
     /// The normalized path, if it differs from the path in the request.
     var normalizedPath: [UInt8] = []
+    /// The path that is forwarded instead of the received one; empty for the latter.
+    var sentPath: [UInt8] = []
+    /// The prefix that a trusted proxy has removed from the path, on routes that remove another one.
+    var forwardedPrefix = SingletonField.absent
     /// Storage of the route table for the lenient form of the path.
     var lenientPath: [UInt8] = []
     /// Range of the authority in the head.
@@ -50,6 +54,8 @@ struct InboundRequest {
         method = RequestMethod(head.bytes.readableBytesUInt8Span.extracting(head.method.start..<head.method.end))
         target = .empty
         hostRange = nil
+        if !sentPath.isEmpty { sentPath.removeAll(keepingCapacity: true) }
+        forwardedPrefix = .absent
         summary = RequestHeaderPolicy.RequestHeaderSummary()
         originMatch = .notEvaluated
         routeIndex = -1
@@ -79,6 +85,7 @@ struct InboundRequest {
     private mutating func releaseLargeStorage() {
         if head.bytes.storageCapacity > Self.keptStorage { head = RequestHead() }
         if normalizedPath.capacity > Self.keptStorage { normalizedPath = [] }
+        if sentPath.capacity > Self.keptStorage { sentPath = [] }
         if lenientPath.capacity > Self.keptStorage { lenientPath = [] }
     }
 
@@ -139,13 +146,18 @@ struct InboundRequest {
     }
 
     /// The path in its normal form.
-    private var path: [UInt8] {
+    var normalPath: [UInt8] {
         guard !target.isPathRewritten else { return normalizedPath }
         return target.path.isEmpty ? [UInt8(ascii: "/")] : bytes(of: target.path)
     }
 
+    /// The authority; `nil` without one.
+    var host: [UInt8]? {
+        hostRange.flatMap { head.bytes.getBytes(at: head.bytes.readerIndex + $0.start, length: $0.count) }
+    }
+
     /// The query with its question mark; empty without one.
-    private var queryWithMark: [UInt8] { bytes(of: target.query) }
+    var queryWithMark: [UInt8] { bytes(of: target.query) }
 
     /// - Parameter range: A part of ``target``.
     private func bytes(of range: ByteRange) -> [UInt8] {
@@ -153,14 +165,14 @@ struct InboundRequest {
     }
 
     /// Path and query in their normal form.
-    var normalTarget: [UInt8] { path + queryWithMark }
+    var normalTarget: [UInt8] { normalPath + queryWithMark }
 
     /// The query without its question mark.
     var query: [UInt8] { Array(queryWithMark.dropFirst()) }
 
     /// The path segment after the given number of segments, if it is the last one.
     func lastSegment(after count: Int) -> String? {
-        let segments = path.split(separator: UInt8(ascii: "/"))
+        let segments = normalPath.split(separator: UInt8(ascii: "/"))
         guard segments.count == count + 1, let last = segments.last else { return nil }
         return String(decoding: last, as: UTF8.self)
     }

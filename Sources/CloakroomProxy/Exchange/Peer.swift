@@ -10,6 +10,8 @@ final class Peer: Sendable {
     /// Whether its forwarding fields are trusted.
     let isTrusted: Bool
     let scheme: URIScheme
+    /// Index of the listener that accepted the connection.
+    let listener: Int
     /// The requests in flight of its address; `nil` if they are not counted here, as for trusted proxies.
     let load: ClientLoad?
     /// Its address as what rate limits count by; `nil` if it was not needed when the connection began.
@@ -35,9 +37,10 @@ final class Peer: Sendable {
 
     init(
         address: String, isTLS: Bool, trusted: [CIDRBlock], tlsVersion: TLSVersion? = nil,
-        certificateSubject: String? = nil, load: ClientLoad? = nil, countsRate: Bool = false
+        certificateSubject: String? = nil, load: ClientLoad? = nil, listener: Int = 0, countsRate: Bool = false
     ) {
         self.address = address
+        self.listener = listener
         self.load = load
         rateKey = countsRate ? RateKey(peer: address) : nil
         self.tlsVersion = tlsVersion
@@ -61,6 +64,8 @@ struct DownstreamConnectionInfo {
     let channel: any Channel
     let context: LoopContext
     let isTLS: Bool
+    /// Index of the listener that accepted it.
+    var listener = 0
     /// The client's address from a PROXY header; `nil` to use the connection's remote address.
     var sourceAddress: String?
     /// The requests in flight of the client's address; `nil` if they are not counted.
@@ -77,6 +82,7 @@ struct DownstreamConnectionInfo {
         Peer(
             address: sourceAddress ?? channel.remoteAddress?.ipAddress ?? "unknown", isTLS: isTLS,
             trusted: context.snapshot.config.configuration.trustedProxies, tlsVersion: tlsVersion,
-            certificateSubject: certificateSubject, load: load, countsRate: context.snapshot.config.limitsRates)
+            certificateSubject: certificateSubject, load: load, listener: listener,
+            countsRate: context.snapshot.config.limitsRates)
     }
 }

@@ -15,6 +15,8 @@ enum RequestDecision {
     /// it would make the value of every decision larger.
     indirect case denied(Denial)
     case own(AccountEndpoint)
+    /// The listener only redirects: 308 to path and query at this origin.
+    case redirect(origin: String)
     case loadSession(SessionTicket, route: Int)
     /// The session's tokens have expired.
     case refresh(Session, SessionTicket, route: Int)
@@ -59,6 +61,8 @@ struct RequestDecider {
     /// Whether the client's forwarding fields are trusted.
     let isTrusted: Bool
     let scheme: URIScheme
+    /// Index of the listener of the connection.
+    var listener = 0
 
     /// Decides on a request that has just begun.
     /// - Parameters:
@@ -80,6 +84,9 @@ struct RequestDecider {
             return .malformed
         }
         guard Self.resolveAuthority(&request, span) else { return .malformed }
+        if !config.httpsRedirects.isEmpty, let port = config.httpsRedirects[listener] {
+            return redirect(request, span, to: port)
+        }
         if request.target.isAsterisk {
             guard request.method == .options else { return Self.problem(.badRequest) }
             return limited(&request, nil, limit) ?? .serverOptions
@@ -180,6 +187,17 @@ struct RequestDecider {
         return .problem(config.routes[index].unauthorized[.noSession], .unauthenticated, allow: nil)
     }
 
+    /// Decides about a request of a listener that only redirects to https. The host is that of the configuration, because
+    /// clients choose that of the request. With 308 for other methods, programs would send their bodies in clear text
+    /// each time.
+    private func redirect(_ request: borrowing InboundRequest, _ span: Span<UInt8>, to port: Int) -> RequestDecision {
+        guard let origin = config.publicOrigin, let host = request.hostRange, origin.hasHost(of: host, span) else {
+            return .problem(ProblemDocument(Problem(.misdirected)), .misdirected, allow: nil)
+        }
+        guard request.method == .get || request.method == .head else { return Self.problem(.httpsRequired) }
+        return .redirect(origin: "https://\(origin.host)" + (port == 443 ? "" : ":\(port)"))
+    }
+
     private static func problem(_ code: ProblemCode, allow: String? = nil) -> RequestDecision {
         .problem(ProblemDocument(Problem(code)), .undecided, allow: allow)
     }
@@ -188,15 +206,18 @@ struct RequestDecider {
         let target = request.target
         if target.isPathRewritten {
             let path = request.normalizedPath
-            return config.routeTable.match(method: method, path: path.span, scratch: &request.lenientPath)
+            return config.routeTable.match(
+                method: method, path: path.span, scratch: &request.lenientPath, sent: &request.sentPath)
         }
         let start = request.head.target.start + target.path.start
         if target.path.isEmpty {
             let root = Self.root
-            return config.routeTable.match(method: method, path: root.span, scratch: &request.lenientPath)
+            return config.routeTable.match(
+                method: method, path: root.span, scratch: &request.lenientPath, sent: &request.sentPath)
         }
         return config.routeTable.match(
-            method: method, path: span.extracting(start..<(start + target.path.count)), scratch: &request.lenientPath)
+            method: method, path: span.extracting(start..<(start + target.path.count)), scratch: &request.lenientPath,
+            sent: &request.sentPath)
     }
 
     private static let root: [UInt8] = [UInt8(ascii: "/")]
@@ -365,9 +386,23 @@ extension RequestDecider {
             let writesKey = request.upgrade == .webSocketConnect
             guard WebSocketFields.settle(&request.head, writesKey: writesKey) else { return .badRequest }
         }
+        if route.rewrite?.removedPrefix.isEmpty == false { Self.takeForwardedPrefix(&request) }
         if !route.passedFields.isEmpty { config.requestPolicy.passOn(route.passedFields, in: &request.head) }
         return nil
     }
+
+    /// Removes the prefix of a trusted proxy, which is sent as the first part of the route's own. Several are not used.
+    private static func takeForwardedPrefix(_ request: inout InboundRequest) {
+        let bytes = request.head.bytes
+        for index in request.head.fields.indices where !request.head.fields[index].isStripped {
+            let field = request.head.fields[index]
+            guard field.isNamed(Self.forwardedPrefix, in: bytes.readableBytesUInt8Span) else { continue }
+            request.head.fields[index].isStripped = true
+            request.forwardedPrefix.add(field.valueRange)
+        }
+    }
+
+    private static let forwardedPrefix = Array("x-forwarded-prefix".utf8)
 
     /// Resolves a requested upgrade and whether the route allows it.
     /// - Returns: Whether the request can be served.

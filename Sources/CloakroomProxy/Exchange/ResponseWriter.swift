@@ -55,8 +55,8 @@ struct ResponseAdditions {
     var isPrivate = false
     /// Whether to state that the response varies by cookie.
     var variesByCookie = false
-    /// Complete CORS field lines; `nil` for none.
-    var crossOriginLines: [UInt8]?
+    /// Further complete field lines; `nil` for none.
+    var fieldLines: [UInt8]?
 }
 
 /// A local response: made by the gateway itself.

@@ -37,7 +37,8 @@ struct Listener {
         tls = try configuration.tls.map {
             try TLSListener($0, allowsHTTP2: configuration.http2, at: ["listeners", "\(index)", "tls"])
         }
-        setup = ChildChannelInitializer(configuration, tls: tls, addresses: addresses, rejections: rejections)
+        setup = ChildChannelInitializer(
+            configuration, listener: index, tls: tls, addresses: addresses, rejections: rejections)
     }
 
     /// TLS state with the configured address as name; `nil` without TLS.

@@ -28,6 +28,10 @@ public final class ConfigSnapshot: Sendable {
     let responsePolicy: ResponseHeaderPolicy
     let trailerPolicy: TrailerPolicy
     let crossSite: CrossSitePolicy
+    /// The ports that listeners redirect to, by listener; empty if none redirects.
+    let httpsRedirects: [Int?]
+    /// The origin of `accounts.publicURL`.
+    let publicOrigin: WebOrigin?
     let cors: CORSPolicy
     /// `nil` if nothing is limited.
     let rates: RateLimits?
@@ -94,6 +98,9 @@ public final class ConfigSnapshot: Sendable {
         requestPolicy = RequestHeaderPolicy(injectable: injectable + claimHeaderNames, cookie: cookie)
         trailerPolicy = TrailerPolicy(injectable: injectable, claimHeaders: claimHeaderNames)
         crossSite = CrossSitePolicy(configuration.crossSite)
+        let redirects = configuration.listeners.map(\.redirectToHTTPS)
+        httpsRedirects = redirects.allSatisfy { $0 == nil } ? [] : redirects
+        publicOrigin = configuration.accounts.publicURL.flatMap(WebOrigin.init)
         cors = CORSPolicy(configuration.crossSite, injectable: injectable + claimHeaderNames)
         responsePolicy = ResponseHeaderPolicy(injectable: injectable, cookie: cookie, handlesCORS: cors.isEnabled)
         // Shared by the decisions about an upstream's routes and the requests to it: sessions are rendered for an object.
@@ -102,7 +109,8 @@ public final class ConfigSnapshot: Sendable {
         self.rates = rates
         limitsRates = rates != nil
         routes = configuration.routes.map { route in
-            let rules = SessionRules(route, in: configuration, claimHeaders: claimHeaders[route.upstream])
+            let rules = SessionRules(
+                route, in: configuration, claimHeaders: route.upstream.flatMap { claimHeaders[$0] })
             return RouteRuntime(route, configuration: configuration, rules: rules, rate: rates?.limits(of: route))
         }
         limitsSessions = routes.contains { $0.rate?.late.isEmpty == false }
@@ -140,14 +148,15 @@ extension ConfigSnapshot {
         let route = old.route
         return routes.contains { entry in
             var same = entry.route
-            guard same.name == route.name,
-                configuration.upstreams[same.upstream] == others.configuration.upstreams[route.upstream]
+            guard same.name == route.name, same.rewrite == route.rewrite, let mine = same.upstream,
+                let theirs = route.upstream,
+                configuration.upstreams[mine] == others.configuration.upstreams[theirs]
             else {
                 return false
             }
             // An identity may have been removed, or its tokens be meant for other upstreams now.
             if let source, !entry.rules.isEquivalent(to: old.rules, for: source) { return false }
-            same.upstream = route.upstream
+            same.action = route.action
             same.messages = route.messages
             same.rate = route.rate
             same.accessLogRatio = route.accessLogRatio
@@ -160,6 +169,10 @@ extension ConfigSnapshot {
 /// it took 2 % of the instructions of a request.
 final class RouteRuntime: Sendable {
     let route: Route
+    /// Index of the upstream; -1 for a redirect, which is never forwarded.
+    let upstream: Int
+    /// How the path changes; `nil` for most routes.
+    let rewrite: PathRewrite?
     /// Part of ``rules``, copied so that most decisions read nothing else.
     let access: RouteAccess
     let rules: SessionRules
@@ -179,6 +192,8 @@ final class RouteRuntime: Sendable {
     init(_ route: Route, configuration: GatewayConfiguration, rules: SessionRules, rate: RouteRateLimits?) {
         self.route = route
         self.rate = rate
+        upstream = route.upstream ?? -1
+        rewrite = route.rewrite
         self.rules = rules
         access = rules.access
         unauthorized = UnauthorizedProblems(messages: route.messages)

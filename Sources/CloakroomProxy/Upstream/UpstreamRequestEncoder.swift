@@ -10,6 +10,8 @@ struct UpstreamRequestEncoder {
     let upstream: UpstreamRuntime
     /// Index of the target among those of the upstream.
     let targetIndex: Int
+    /// `nil` for most routes, which forward the received path.
+    let rewrite: PathRewrite?
     let credentials: UpstreamPermit.Credentials
     let cookie: SessionCookie
     let context: LoopContext
@@ -39,6 +41,12 @@ struct UpstreamRequestEncoder {
         let bytes = request.head.bytes.readableBytesSpan
         writeStart(of: request, bytes, into: &writer)
         writeForwarding(of: request, from: peer, bytes, into: &writer)
+        if let prefix = rewrite?.removedPrefix, !prefix.isEmpty {
+            writer.append("X-Forwarded-Prefix: ")
+            if case .value(let outer) = request.forwardedPrefix { writer.append(bytes, outer) }
+            writer.append(prefix)
+            writer.append("\r\n")
+        }
         writeTrace(of: request, bytes, requestID: requestID, traceContext: traceContext, into: &writer)
         writeOwnFields(of: request, into: &writer)
     }
@@ -85,7 +93,9 @@ struct UpstreamRequestEncoder {
 
     private func writeTarget(of request: borrowing InboundRequest, _ bytes: RawSpan, into writer: inout HeadWriter) {
         let start = request.head.target.start
-        if request.target.isPathRewritten {
+        if !request.sentPath.isEmpty {
+            writer.append(request.sentPath)
+        } else if request.target.isPathRewritten {
             writer.append(request.normalizedPath)
         } else if request.target.path.isEmpty {
             writer.append("/")

@@ -110,6 +110,10 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
     case rateLimited
     /// Handled by an endpoint of the gateway itself.
     case local
+    /// Redirected by the configuration of a route or a listener.
+    case redirected
+    /// Rejected: the host is not served here.
+    case misdirected
     /// No decision: no matching route, or a bad request.
     case undecided
 
@@ -123,6 +127,8 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
         case .forbidden: "forbidden"
         case .rateLimited: "rate_limited"
         case .local: "local"
+        case .redirected: "redirected"
+        case .misdirected: "misdirected"
         case .undecided: "undecided"
         }
     }
@@ -131,7 +137,7 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
     var isAuthDecision: Bool {
         switch self {
         case .forwarded, .public, .unauthenticated, .csrfRejected, .forbidden: true
-        case .rateLimited, .local, .undecided: false
+        case .rateLimited, .local, .redirected, .misdirected, .undecided: false
         }
     }
 }

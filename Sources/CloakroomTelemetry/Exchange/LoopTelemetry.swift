@@ -76,10 +76,11 @@ public final class LoopTelemetry {
     ///   - method: The received bytes of the method; used for non-standard methods.
     ///   - path: The bytes of the request target; logged up to the query and up to 1 KiB.
     ///   - host: The bytes of the authority; empty if there is none or the exchange is not logged.
+    ///   - sentPath: The path that was forwarded; empty if it was the received one.
     ///   - userAgent: The bytes of the field `User-Agent`, logged up to 256 bytes; empty like `host`.
     public func requestCompleted(
         _ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>, host: Span<UInt8> = Span(),
-        userAgent: Span<UInt8> = Span()
+        userAgent: Span<UInt8> = Span(), sentPath: [UInt8] = []
     ) {
         if isMetricsEnabled {
             activeRequests(record.method, record.scheme).add(-1)
@@ -94,7 +95,9 @@ public final class LoopTelemetry {
             if let reason = record.unauthorizedReason { metrics.recordUnauthorized(reason) }
         }
         guard isLogged(record) else { return }
-        formatter.append(record, method: method, path: path, host: host, userAgent: userAgent, to: &buffer)
+        formatter.append(
+            record, method: method, path: path, host: host, userAgent: userAgent, sentPath: sentPath,
+            to: &buffer)
         bufferedLines += 1
         if buffer.count >= Self.bufferSize { flush() }
     }

@@ -26,6 +26,11 @@ public struct UpstreamMetrics: Sendable {
     private let rejections: [UpstreamRejectionCause: CounterHandle]
     private let retries: [RetryReason: [UpstreamRetryOutcome: CounterHandle]]
     private let removedFields: [RemovalReason: CounterHandle]
+    private let references: [ReferenceOutcome: CounterHandle]
+
+    private enum ReferenceOutcome: String, CaseIterable {
+        case rewritten, unmapped
+    }
 
     private enum RemovalReason: String, CaseIterable {
         case injectedName = "injected_name"
@@ -68,6 +73,9 @@ public struct UpstreamMetrics: Sendable {
         removedFields = scope.counters(
             "cloakroom_response_fields_removed_total",
             help: "Fields removed from upstream responses because of their content, by reason.", by: "reason")
+        references = scope.counters(
+            "cloakroom_references_total",
+            help: "References in upstream responses on routes that rewrite paths, by outcome.", by: "outcome")
         http2 = hasHTTP2 ? UpstreamHTTP2Metrics(scope) : nil
     }
 
@@ -120,6 +128,12 @@ public struct UpstreamMetrics: Sendable {
         removedFields[.injectedName]?.increment(by: Int64(removed.injectedNames))
         removedFields[.injectedValue]?.increment(by: Int64(removed.injectedValues))
         removedFields[.siteData]?.increment(by: Int64(removed.siteData))
+    }
+
+    /// Counts the references of a response.
+    public func countReferences(rewritten: Int, unmapped: Int) {
+        references[.rewritten]?.increment(by: Int64(rewritten))
+        references[.unmapped]?.increment(by: Int64(unmapped))
     }
 }
 

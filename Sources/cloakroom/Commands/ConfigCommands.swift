@@ -95,7 +95,7 @@ struct Explain: ParsableCommand {
 struct Routes: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Show the route table, or its differences from another one.",
-        discussion: "With --diff, exits with 3 if a route became public or a public route was added.")
+        discussion: "With --diff, exits with 3 if a public route is new or reaches something else.")
 
     @OptionGroup var options: ConfigOptions
     @OptionGroup var output: OutputOptions

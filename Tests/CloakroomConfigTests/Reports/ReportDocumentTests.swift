@@ -98,9 +98,9 @@ import Testing
                 "configuration": #""cloakroom.yaml""#, "valid": "true",
                 "routes":
                     #"[{"injects":["apiToken"],"methods":["GET"],"name":"episodes","path":"/episodes","#
-                    + #""requiresAuthorization":false,"upstream":"api"},"#
+                    + #""requiresAuthorization":false,"target":"api","upstream":"api"},"#
                     + #"{"injects":["apiToken","bearer"],"methods":["GET"],"name":"video","path":"/videos/{id}","#
-                    + #""requiresAuthorization":true,"upstream":"api"}]"#,
+                    + #""requiresAuthorization":true,"target":"api","upstream":"api"}]"#,
                 "local":
                     #"[{"methods":["POST","GET","DELETE"],"path":"/auth"},"#
                     + #"{"methods":["GET","DELETE"],"path":"/auth/sessions"},"#

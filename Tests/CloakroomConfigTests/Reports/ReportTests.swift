@@ -46,12 +46,12 @@ import Testing
     @Test func theRouteTableIsListedInTheOrderOfTheFile() throws {
         #expect(
             try ConfigFixture().report { CommandReport.routes($0) }.text == """
-                NAME      METHODS          PATH                 UPSTREAM  AUTHORIZATION  INJECTS
-                episodes  GET              /episodes            api       public         apiToken
-                video     GET              /videos/{id}         api       required       apiToken,bearer
-                (local)   POST,GET,DELETE  /auth                -         -              -
-                (local)   GET,DELETE       /auth/sessions       -         -              -
-                (local)   DELETE           /auth/sessions/{id}  -         -              -
+                NAME      METHODS          PATH                 TARGET  AUTHORIZATION  INJECTS
+                episodes  GET              /episodes            api     public         apiToken
+                video     GET              /videos/{id}         api     required       apiToken,bearer
+                (local)   POST,GET,DELETE  /auth                -       -              -
+                (local)   GET,DELETE       /auth/sessions       -       -              -
+                (local)   DELETE           /auth/sessions/{id}  -       -              -
 
                 """)
     }

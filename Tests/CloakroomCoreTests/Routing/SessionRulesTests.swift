@@ -111,7 +111,7 @@ struct SessionRulesTests {
         let isPassword = source.session.provenance == nil
         var result: Result
         if route.inject.contains(.bearer) {
-            result = source.tokens[route.upstream] ?? .wrongIdentity
+            result = route.upstream.flatMap { source.tokens[$0] } ?? .wrongIdentity
         } else {
             // Every provider, but the upstream that signs in only for its own routes.
             result = isPassword && route.upstream != Fixture.legacy ? .wrongIdentity : .forwarded(token: nil)

@@ -24,7 +24,7 @@ struct TokenCallPathsTests {
             let parts = line.split(separator: " ")
             return Route(
                 name: line, methods: parts[0].split(separator: ",").map(String.init),
-                pattern: try PathPattern(String(parts[1])), upstream: parts.count > 2 ? 1 : 0,
+                pattern: try PathPattern(String(parts[1])), action: .forward(upstream: parts.count > 2 ? 1 : 0, nil),
                 requiresAuthorization: false)
         }
         return RouteTable(routes: routes, accounts: accounts, upstreams: upstreams)

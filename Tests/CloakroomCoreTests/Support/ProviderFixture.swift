@@ -32,14 +32,15 @@ enum ProviderFixture {
         require: SessionRequirement = .none
     ) throws -> Route {
         Route(
-            name: "a", methods: ["GET"], pattern: try PathPattern("/a"), upstream: upstream,
+            name: "a", methods: ["GET"], pattern: try PathPattern("/a"), action: .forward(upstream: upstream, nil),
             requiresAuthorization: requiresAuthorization, inject: inject, require: require)
     }
 
     /// The rules of a route. Claim headers are those of the configuration's upstream.
     static func rules(_ route: Route, in configuration: GatewayConfiguration = configuration()) -> SessionRules {
         SessionRules(
-            route, in: configuration, claimHeaders: ClaimHeaders(configuration.upstreams[route.upstream]))
+            route, in: configuration, claimHeaders: route.upstream.flatMap { ClaimHeaders(configuration.upstreams[$0]) }
+        )
     }
 
     /// An admission without its session.

@@ -40,6 +40,24 @@ struct UpstreamFailureTests {
         #expect(result.requests.count == 2)
     }
 
+    @Test(
+        "uses a connection again after an error with a short body, and not after one with a body that is not read",
+        arguments: [
+            ("503 Service Unavailable", 0, 1), ("503 Service Unavailable", 8_192, 1), ("302 Found", 10, 1),
+            ("503 Service Unavailable", 8_193, 3),
+        ])
+    func errorBodies(status: String, length: Int, connections: Int) async throws {
+        let response = ScriptedServer.response(status, String(repeating: "a", count: length))
+        try await Upstreams.withScript([response]) { client, upstream in
+            for _ in 0..<3 {
+                let error = try await failure(of: client)
+                #expect(error != nil)
+            }
+            #expect(upstream.requests.count == 3)
+            #expect(upstream.connectionCount == connections)
+        }
+    }
+
     @Test("recovers from a pooled connection that the upstream has just closed")
     func staleConnection() async throws {
         let result = try await signIn([

@@ -258,6 +258,25 @@ struct RetryTests {
         }
     }
 
+    @Test("A target that is killed loses no GET if it resets the new connection after a reused one")
+    func killedWithBacklog() async throws {
+        try await ScriptedUpstream.run([Self.serves]) { port, second in
+            let reused: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .request, .close]
+            try await GatewaySetup(reused, Self.resets).configuration {
+                $0.upstreams[0].targets.append(Self.target(port, tier: 1))
+                $0.upstreams[0].retry = RetryConfiguration(attempts: 2)
+            }
+            .run { gateway, client in
+                #expect(try await client.exchange(Ask.get()).text == "ok")
+                #expect(try await client.exchange(Ask.get()).text == "ok")
+                #expect(gateway.upstream.requests.count == 3)
+                #expect(second.requests.count == 1)
+                try await gateway.retries(1, "stale")
+                try await gateway.retries(1, "reset")
+            }
+        }
+    }
+
     @Test("A retry is not spent on a target whose back-off has ended, if another target is usable")
     func noProbe() async throws {
         let unreachable = try await BlackholePort(.rejects)

@@ -34,10 +34,10 @@ struct RunningGateway: Sendable {
     func client(receiveBuffer: Int? = nil) async throws -> RawPeer {
         let accepted = time == nil ? 0 : await server.acceptedConnections()
         let client = try await RawPeer.connect(port: port, receiveBuffer: receiveBuffer, allowsHalfClosure: false)
-        guard time != nil else { return client }
-        let end = ContinuousClock.now + .seconds(1)
-        while await server.acceptedConnections() == accepted, ContinuousClock.now < end {
-            try await Task.sleep(for: .milliseconds(1))
+        if time != nil {
+            try? await eventually("the connection is accepted", within: .seconds(1)) {
+                await server.acceptedConnections() > accepted
+            }
         }
         return client
     }

@@ -84,10 +84,11 @@ final class SQLiteTestDirectory: Sendable {
         Int(try Database(path: file).row(sql)?.integer(0) ?? 0)
     }
 
-    /// Moves the file away with its two accompanying files.
+    /// Moves the file away with its two accompanying files, unless the store has noticed and removed those first.
     func moveAway() throws {
-        for suffix in ["", "-wal", "-shm"] {
-            try FileManager.default.moveItem(atPath: file + suffix, toPath: path + "/away.sqlite" + suffix)
+        try FileManager.default.moveItem(atPath: file, toPath: path + "/away.sqlite")
+        for suffix in ["-wal", "-shm"] {
+            try? FileManager.default.moveItem(atPath: file + suffix, toPath: path + "/away.sqlite" + suffix)
         }
     }
 

@@ -37,6 +37,20 @@ struct AccessLogTextTests {
             ])
     }
 
+    @Test(
+        "The path that was sent is logged if it was not the received one",
+        arguments: LoggingConfiguration.Format.allCases)
+    func sentPath(format: LoggingConfiguration.Format) {
+        var formatter = AccessLogFormatter(
+            routes: ["video"], upstreams: [UpstreamTarget(upstream: "api", address: "127.0.0.1", port: 9_000)],
+            format: format)
+        var line = LineBuffer()
+        formatter.append(
+            record, method: "GET".utf8.span, path: "/x/a?b".utf8.span, sentPath: Array("/a".utf8), to: &line)
+        let expected = format == .json ? #""path":"/x/a","sent_path":"/a","# : " sent_path=/a "
+        #expect(line.text.contains(expected))
+    }
+
     @Test("Values of attempts and waits are logged only if there are some")
     func attempts() {
         var record = record

@@ -1,12 +1,11 @@
 import Foundation
-import ShardSimulation
 import Testing
 
 @Suite("Simulation of a sharded store", .timeLimit(.minutes(10)))
 struct SimulationTests {
-    /// The number of seeds: 2,000, or `CLOAKROOM_SIMULATION_SEEDS`, at most 1,000,000.
+    /// The number of seeds: 1,000, or `CLOAKROOM_SIMULATION_SEEDS`, at most 1,000,000.
     private static let seedCount = min(
-        1_000_000, variable("CLOAKROOM_SIMULATION_SEEDS").flatMap { UInt64($0) } ?? 2_000)
+        1_000_000, variable("CLOAKROOM_SIMULATION_SEEDS").flatMap { UInt64($0) } ?? 1_000)
 
     @Test("All seeds hold all invariants, and every kind of event occurs")
     func seedsHold() async {

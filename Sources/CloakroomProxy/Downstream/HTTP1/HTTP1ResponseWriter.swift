@@ -16,7 +16,7 @@ struct HTTP1ResponseWriter {
     ) {
         isHeadBuffered = outbound.isEmpty
         self.framing = framing
-        let size = head.bytes.readableBytes + (additions.crossOriginLines?.count ?? 0) + Self.reserve
+        let size = head.bytes.readableBytes + (additions.fieldLines?.count ?? 0) + Self.reserve
         outbound.bytes.writeHead(reserving: size) { writer in
             writer.appendStatusAndFields(of: head)
             if let date = additions.date {
@@ -26,7 +26,7 @@ struct HTTP1ResponseWriter {
             }
             if additions.isPrivate { writer.append("Cache-Control: private\r\n") }
             if additions.variesByCookie { writer.append("Vary: Cookie\r\n") }
-            if let lines = additions.crossOriginLines { writer.append(lines) }
+            if let lines = additions.fieldLines { writer.append(lines) }
             if framing == .chunked { writer.append("Transfer-Encoding: chunked\r\n") }
             writer.append(connection)
         }

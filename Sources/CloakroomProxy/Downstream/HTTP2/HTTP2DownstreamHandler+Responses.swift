@@ -17,7 +17,7 @@ extension HTTP2DownstreamHandler {
             if let date = additions.date { connection.addField("date", date.span) }
             if additions.isPrivate { connection.addLine(Self.privateLine) }
             if additions.variesByCookie { connection.addLine(Self.varyLine) }
-            if let lines = additions.crossOriginLines {
+            if let lines = additions.fieldLines {
                 connection.addLines(lines.span, cache: context.responseLines)
             }
         }

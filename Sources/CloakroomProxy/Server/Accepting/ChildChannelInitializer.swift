@@ -5,14 +5,17 @@ import NIOCore
 /// Initializes accepted connections: admits or rejects them, and adds the channel handlers.
 struct ChildChannelInitializer: Sendable {
     private let configuration: ListenerConfiguration
+    /// Index of the listener in the configuration.
+    private let listener: Int
     private let tls: TLSListener?
     private let addresses: PerClientConnectionLimit
     private let rejections: RejectionCounters
 
     init(
-        _ configuration: ListenerConfiguration, tls: TLSListener?, addresses: PerClientConnectionLimit,
-        rejections: RejectionCounters
+        _ configuration: ListenerConfiguration, listener: Int, tls: TLSListener?,
+        addresses: PerClientConnectionLimit, rejections: RejectionCounters
     ) {
+        self.listener = listener
         self.configuration = configuration
         self.tls = tls
         self.addresses = addresses
@@ -47,7 +50,7 @@ struct ChildChannelInitializer: Sendable {
         }
         try DownstreamPipeline.add(
             to: channel, context: context, tls: try tls?.makeHandler(), allowsHTTP2: configuration.http2,
-            sourceAddress: sourceAddress, load: load)
+            listener: listener, sourceAddress: sourceAddress, load: load)
     }
 
     /// Counts a rejected connection.

@@ -127,8 +127,9 @@ final class WriteJournal: Sendable {
     /// A record was inserted or replaced, or is about to be replaced.
     ///
     /// A save is kept before it is sent: if its result is unknown, the server may have it, and a failover may lose it
-    /// then, with tokens that cannot be obtained again.
-    /// - Returns: For ``rejected(_:)``; `nil` if there is the same or a newer version, or the session has ended.
+    /// then, with tokens that cannot be obtained again. The same save again, because it is tried again or has succeeded, is
+    /// as old as its last one: during a long outage, it may succeed when its first attempt is too old to be kept.
+    /// - Returns: For ``rejected(_:)``; `nil` if there is a newer version, or the session has ended.
     @discardableResult
     func saved(_ record: JournaledRecord, now: ContinuousClock.Instant = .now) -> PendingSave? {
         let slot = slot(of: record.id)
@@ -137,7 +138,7 @@ final class WriteJournal: Sendable {
             let previous = state.records.entry(.session(record.id))
             var record = record
             if case .record(let older)? = previous?.value {
-                guard older.version < record.version else { return nil }
+                guard older.version <= record.version else { return nil }
                 record.keepFields(of: older)
             }
             let number = state.records.set(

@@ -68,8 +68,6 @@ struct WriteJournalTests {
         let journal = WriteJournal()
         let first = try #require(journal.saved(record(1), now: start))
         let second = try #require(journal.saved(record(1, version: 2), now: start))
-        // The same save again, after an unknown result.
-        #expect(journal.saved(record(1, version: 2), now: start) == nil)
         #expect(contents(journal) == ["record 1 2"])
         journal.rejected(first)
         #expect(contents(journal) == ["record 1 2"])
@@ -84,6 +82,22 @@ struct WriteJournalTests {
         journal.ended(SessionID(1), reason: .revoked, now: start)
         journal.rejected(third)
         #expect(contents(journal) == ["end 1 revoked"])
+    }
+
+    @Test("A save that is tried again, or has succeeded, is kept for as long as a new one")
+    func repeatedSave() throws {
+        let journal = WriteJournal()
+        journal.saved(record(1, version: 2), now: start)
+        let again = try #require(journal.saved(record(1, version: 2), now: start + .seconds(100)))
+        #expect(contents(journal, at: start + .seconds(219)) == ["record 1 2"])
+        // The result of the first one is still unknown.
+        journal.rejected(again)
+        #expect(contents(journal, at: start + .seconds(119)) == ["record 1 2"])
+        #expect(contents(journal, at: start + .seconds(120)).isEmpty)
+        // Too old, but not removed yet.
+        journal.saved(record(1, version: 2), now: start + .seconds(130))
+        #expect(contents(journal, at: start + .seconds(249)) == ["record 1 2"])
+        #expect(journal.saved(record(1), now: start + .seconds(130)) == nil)
     }
 
     @Test("The end of a session that the server does not have is kept only if its record would be written again")

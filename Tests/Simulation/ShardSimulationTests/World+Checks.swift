@@ -1,5 +1,7 @@
 import CloakroomCore
 
+@testable import CloakroomSessions
+
 /// The checks of the invariants, and what they exclude.
 ///
 /// Asynchronous replication can lose writes that were acknowledged. A write is covered if a replica has confirmed it, or
@@ -8,9 +10,9 @@ import CloakroomCore
 /// primary that fail together before the write was replicated.
 extension World {
     /// How long a gateway that can reach the majority needs after a server was replaced, until it has written its
-    /// journal again: a heartbeat, a command without reply, an attempt to connect, a question for the topology, and
-    /// another heartbeat if the first attempt fails.
-    var assertionTime: Int64 { 2 * (Settings.heartbeat + 100) + settings.commandTimeout + Settings.reconnect }
+    /// journal again: a question for the topology (1.25 s), a command without reply, an attempt to connect to a server
+    /// that was down for at most the node timeout (1.6 s), and two more repetitions (1 s and a command each).
+    var assertionTime: Int64 { 4_900 + 3 * settings.commandTimeout }
 
     /// The end of the time in which a session may still be served after the acknowledgement of its sign-out; `nil` if
     /// the end is not covered.
@@ -33,11 +35,11 @@ extension World {
                 (from, isLost) = (max(from, promotedAt[slot]), true)
             }
         }
-        guard isLost else { return endedAt + Settings.topologyTrust + 20 }
+        guard isLost else { return endedAt + Settings.topologyTrust + Settings.tick + 20 }
         guard let reachable = reachableSince(truth.endHolders),
             reachable + assertionTime <= endedAt + Settings.journalLife
         else { return nil }
-        return max(from, reachable) + assertionTime + Settings.topologyTrust
+        return max(from, reachable) + assertionTime + Settings.topologyTrust + Settings.tick
     }
 
     /// Since when one of these processes lives and can reach the majority; `nil` if none does.
@@ -58,6 +60,8 @@ extension World {
             violate(.ownEndsHold, "g\(request.gateway) serves s\(request.session), whose end it has acknowledged")
         }
         guard let bound = bound(request.session), request.startedAt > bound else { return }
+        // A process that was suspended uses its cache until the next tick.
+        guard request.startedAt > gateway.pausedUntil + Settings.tick else { return }
         violate(.revokedEnds, "g\(request.gateway) serves s\(request.session), which ended at \(endedAt)")
     }
 
@@ -99,11 +103,37 @@ extension World {
         guard processes[late.process].isAlive, spender.undisturbedSince <= late.startedAt else { return }
         guard !late.isFresh else { return }
         // The holder does not know of the failure, and overtook a call: the spender could not write its lease again in time.
-        let isLeaseLost = spender.partitions[late.session].trustedAt > early.startedAt
+        let isLeaseLost = spender.trustedAt[late.session] > early.startedAt
         guard !early.isFresh || late.startedAt > early.startedAt || !isLeaseLost else { return }
         violate(
             .spentOnce,
             "f\(index) at g\(late.gateway) spends p\(pair) after f\(first) at g\(early.gateway), which lives")
+    }
+
+    /// A gateway trusts the server of a slot, which has its writes: those of other gateways may follow.
+    func checkTrusting(_ session: Int, _ gateway: Gateway) {
+        let slot = hashSlots[session]
+        guard session < settings.allSessions, !gateway.journal.unrepeated.contains(where: { $0.contains(slot) }) else {
+            return
+        }
+        let node = nodes[owners[session]]
+        guard gateway.routes[session] == .link(Settings.addresses[node.number]) else { return }
+        // Without a record it has ended, or its lease has to wait for another gateway.
+        let record = node.data.records[session]
+        guard let version = record.session?.version else { return }
+        for (index, refresh) in refreshes.enumerated()
+        where refresh.process == gateway.process && refresh.session == session {
+            if let lease = refresh.lease, !refresh.isFinished, record.fence < lease.fence,
+                now < lease.at + min(settings.limits.lease.wholeMilliseconds, Settings.journalLife)
+            {
+                violate(.writtenAgain, "g\(gateway.number) trusts n\(node.number) without the lease of f\(index)")
+            }
+            if let save = refresh.journaled, save.replacement != gateway.journal.replacement(of: slot),
+                version < save.version, now < save.at + Settings.journalLife
+            {
+                violate(.writtenAgain, "g\(gateway.number) trusts n\(node.number) without the tokens of f\(index)")
+            }
+        }
     }
 
     /// The end of a run: no events are left.

@@ -1,4 +1,7 @@
 import CloakroomCore
+import NIOCore
+
+@testable import CloakroomSessions
 
 /// The execution of commands, replication, and `WAIT`.
 extension World {
@@ -6,17 +9,16 @@ extension World {
         let slot = calls[call].slot
         let body = calls[call].body
         if case .topology = body {
-            reply(call, .topology(node.owners, isPrimary: node.isPrimary), from: node)
+            reply(call, .topology(node.owners), from: node)
             return
         }
+        if case .time = body { return reply(call, .time(node.time(now)), from: node) }
         guard !node.isClusterDown(now, timeout: settings.nodeTimeout) else {
             coverage.count(.clusterDown)
             reply(call, .clusterDown, from: node)
             return
         }
-        var readsReplica = false
-        if mutant == .readsReplica, case .read = body { readsReplica = true }
-        if !readsReplica, !node.isPrimary || node.owners[slot] != node.number {
+        if !node.isPrimary || node.owners[slot] != node.number {
             let isImporting = migration.map { $0.slot == slot && $0.to == node.number } ?? false
             guard isImporting, calls[call].isAsking else {
                 reply(call, .moved(to: node.owners[slot]), from: node)
@@ -27,16 +29,19 @@ extension World {
             return
         }
         calls[call].isAsking = false
+        guard now >= node.rejectsWritesUntil || !body.isWrite else { return reply(call, .unavailable, from: node) }
         calls[call].executions += 1
         calls[call].executedAt = now
         if calls[call].executions > 1 {
-            violate(.executedOnce, "call \(call) (\(body)) is executed again, by n\(node.number)")
+            violate(.executedOnce, "call \(call) (\(describe(body))) is executed again, by n\(node.number)")
         }
         if owners[slot] != node.number, migration?.slot != slot { coverage.count(.minorityWrite) }
         if now > calls[call].deadline { coverage.count(.lateExecution) }
-        let result = result(of: body, call, at: node)
-        note("n\(node.number) call \(call) of g\(calls[call].gateway): \(describe(body)) -> \(describe(result))")
         failAfter(body, node)
+        var source = node
+        if mutant == .readsReplica, case .read = body { source = nodes[node.number ^ 1] }
+        let result = result(of: body, call, at: source)
+        note("n\(node.number) call \(call) of g\(calls[call].gateway): \(describe(body)) -> \(describe(result))")
         guard calls[call].isDurable else { return reply(call, result, from: node) }
         if mutant == .noWait {
             calls[call].isConfirmed = true
@@ -52,7 +57,8 @@ extension World {
         queue.push(.waitTimeout(call: call), at: now + Settings.waitBound)
     }
 
-    /// Lets a server fail after a write, before or after its reply, and mostly before the write was replicated.
+    /// Lets a server fail after a write that it is about to execute, before or after its reply, and mostly before the write
+    /// was replicated.
     private func failAfter(_ body: Call.Body, _ node: Node) {
         guard let trigger = settings.failsAfter else { return }
         switch (body, trigger) {
@@ -79,7 +85,7 @@ extension World {
 
     private func result(of body: Call.Body, _ call: Int, at node: Node) -> Reply {
         switch body {
-        case .topology: return .unavailable
+        case .topology, .time: return .unavailable
         case .read(let index):
             track(call, node)
             let record = record(index, at: node)
@@ -87,7 +93,7 @@ extension World {
             return record.session.map { .record($0, born: record.born) } ?? .missing
         case .readCutoff(let account):
             track(call, node)
-            return .cutoff(node.data.cutoffs[account])
+            return .cutoff(node.data.cutoffs[account].stored)
         case .lease(let index, let duration):
             var record = record(index, at: node)
             guard record.session != nil else { return .lease(.notFound) }
@@ -119,23 +125,28 @@ extension World {
             return .reject(.ended)
         case .remove(let index):
             // Also without a record, which another gateway may write again.
-            if record(index, at: node).end == nil { end(index, .signedOut, at: node, by: call) }
-            return .done
+            let record = record(index, at: node)
+            if record.end == nil { end(index, .signedOut, at: node, by: call) }
+            return .removed(record.session != nil)
         case .index(let account, let session):
-            let cutoff = node.data.cutoffs[account].time
-            write(.index(account, node.data.indexes[account] + [session]), at: node, by: call, notifies: false)
-            return .born(max(now + node.skew, cutoff + 1))
+            let cutoff = node.data.cutoffs[account]
+            let born = max(node.time(now), cutoff.time + 1, (cutoff.request?.time ?? 0) + 1)
+            var index = node.data.indexes[account]
+            index.sessions.append(session)
+            index.latest = max(index.latest, born)
+            write(.index(account, index), at: node, by: call, notifies: false)
+            return .born(born)
         case .insert(let index, let session, let born):
             write(.record(index, Node.Record(session: session, born: born)), at: node, by: call)
             return .done
-        case .setCutoff(let account, let keeps, let born, let time):
-            let last = node.data.cutoffs[account]
-            // A session that has ended earlier is not kept.
-            let isActive = born > last.time || last.keeps == keeps || mutant == .cutoffKeepsEnded
-            let cutoff = Cutoff(time: time ?? max(now + node.skew, last.time + 1), keeps: isActive ? keeps : -1)
+        case .setCutoff(let account, let kept, let time):
+            var cutoff = node.data.cutoffs[account].set(
+                keeping: kept, latest: node.data.indexes[account].latest, now: node.time(now),
+                keepsEnded: mutant == .cutoffKeepsEnded)
+            if let time { cutoff.time = time }
             write(.cutoff(account, cutoff), at: node, by: call)
-            return .cutoff(cutoff)
-        case .list(let account): return .list(node.data.indexes[account])
+            return .cutoff(cutoff.stored)
+        case .list(let account): return .list(node.data.indexes[account].sessions)
         case .setMark(let mark):
             guard !node.data.marks[mark] else { return .changed(false) }
             write(.mark(mark, true), at: node, by: call, notifies: false)
@@ -148,51 +159,86 @@ extension World {
             let next = Settings.throttle.recordingAttempt(state, now: time)
             write(.throttle(key, next), at: node, by: call, notifies: false)
             return .changed(true)
-        case .assertEnd, .assertRecord, .assertLease, .assertCutoff, .assertMark:
-            coverage.count(assert(body, call, at: node) ? .endAsserted : .assertionIgnored)
-            return .done
+        case .repeated(let repeated):
+            let change = write(repeated, call, at: node)
+            coverage.count(change > 0 ? .endAsserted : .assertionIgnored)
+            return .number(change)
         }
     }
 
-    /// Writes an entry of a gateway's journal, unless the server has the same or something newer.
-    private func assert(_ body: Call.Body, _ call: Int, at node: Node) -> Bool {
-        switch body {
-        case .assertEnd(let index, let reason):
-            guard record(index, at: node).end == nil else { return false }
-            end(index, reason, at: node, by: call)
-        case .assertRecord(let index, let journaled):
-            var record = record(index, at: node)
-            guard record.end == nil || mutant == .reinsertWinsOverEnd else { return false }
-            if let session = record.session {
-                guard session.version < journaled.session.version || mutant == .reassertOverwritesNewer else {
-                    return false
-                }
-                coverage.count(.recordAsserted)
-            } else {
-                coverage.count(.recordInserted)
+    /// Executes a script that writes an entry of a gateway's journal, unless the server has the same or something newer.
+    /// - Returns: The result of the script.
+    private func write(_ repeated: ReassertionCall, _ call: Int, at node: Node) -> Int64 {
+        let slot = calls[call].slot
+        var arguments = repeated.arguments.map(Argument.init)[...]
+        func next() -> Argument { arguments.popFirst() ?? Argument(.integer(0)) }
+        switch repeated.script.name {
+        case ReassertionScripts.end.name:
+            guard record(slot, at: node).end == nil else { return 0 }
+            end(slot, SessionEndReason(rawValue: next().text) ?? .signedOut, at: node, by: call)
+            return 1
+        case ReassertionScripts.record.name: return writeRecord(Array(repeated.arguments), call, at: node)
+        case ReassertionScripts.lease.name:
+            var record = record(slot, at: node)
+            let fence = UInt64(next().number)
+            guard record.session != nil, record.fence < fence || record.fence == fence && record.leaseEnd <= now else {
+                return 0
             }
-            record.session = journaled.session
-            record.born = journaled.born
-            record.end = nil
-            write(.record(index, record), at: node, by: call)
-        case .assertLease(let index, let fence, let remaining):
-            var record = record(index, at: node)
-            guard record.session != nil, record.fence < fence else { return false }
             record.fence = fence
-            record.leaseEnd = now + remaining
+            record.leaseEnd = now + next().number
             coverage.count(.leaseAsserted)
-            write(.record(index, record), at: node, by: call, notifies: false)
-        case .assertCutoff(let account, let cutoff):
-            guard node.data.cutoffs[account].time < cutoff.time else { return false }
+            write(.record(slot, record), at: node, by: call, notifies: false)
+        case ReassertionScripts.index.name:
+            let account = slot - settings.allSessions
+            guard let id = SessionID(next().text),
+                let session = (0..<settings.allSessions).first(where: { Names.key($0).id == id }),
+                !node.data.indexes[account].sessions.contains(session)
+            else { return 0 }
+            var index = node.data.indexes[account]
+            index.sessions.append(session)
+            write(.index(account, index), at: node, by: call, notifies: false)
+        case ReassertionScripts.cutoff.name:
+            let account = slot - settings.allSessions
+            var cutoff = Cutoff(time: next().number, keeps: SessionID(next().text))
+            _ = (next(), next())
+            cutoff.birth = Int64(next().text)
+            guard let changed = node.data.cutoffs[account].repeated(cutoff) else { return 0 }
             coverage.count(.cutoffAsserted)
-            write(.cutoff(account, cutoff), at: node, by: call)
-        case .assertMark(let mark):
-            guard !node.data.marks[mark] else { return false }
+            write(.cutoff(account, changed), at: node, by: call)
+        case ReassertionScripts.cutoffRequest.name:
+            let account = slot - settings.allSessions
+            guard let changed = node.data.cutoffs[account].requested(next().number, keeping: SessionID(next().text))
+            else { return 0 }
+            coverage.count(.cutoffRequestAsserted)
+            write(.cutoff(account, changed), at: node, by: call)
+        default:
+            let mark = slot - self.slot(mark: 0)
+            guard !node.data.marks[mark] else { return 0 }
             coverage.count(.markAsserted)
             write(.mark(mark, true), at: node, by: call, notifies: false)
-        default: return false
         }
-        return true
+        return 1
+    }
+
+    private func writeRecord(_ arguments: [ValkeyCommand.Part], _ call: Int, at node: Node) -> Int64 {
+        let slot = calls[call].slot
+        let values = (arguments[6...] + ["u", arguments[3]]).map { RESPValue.blob(Argument($0).bytes) }
+        guard let written = RecordEncoding.record(values, id: Names.key(slot).id) else { return 0 }
+        var record = record(slot, at: node)
+        guard record.end == nil || mutant == .reinsertWinsOverEnd else { return 0 }
+        let isNew = record.session == nil
+        if let session = record.session {
+            guard session.version < written.version || mutant == .reassertOverwritesNewer else { return 0 }
+            coverage.count(.recordAsserted)
+        } else {
+            coverage.count(.recordInserted)
+        }
+        record.session = versions[Int(written.contents.reduce(0) { $0 << 8 | UInt64($1) })]
+        record.born = written.birth.account ?? 0
+        record.fence = max(record.fence, UInt64(Argument(arguments[2]).number))
+        record.end = nil
+        write(.record(slot, record), at: node, by: call)
+        return isNew ? 2 : 1
     }
 
     /// The record of a session. A server forgets after some time that a session has ended.
@@ -272,5 +318,24 @@ extension World {
         coverage.count(.waitTimedOut)
         calls[call].heldReply = nil
         reply(call, held, from: node)
+    }
+}
+
+/// An argument of a script.
+private struct Argument {
+    let part: ValkeyCommand.Part
+
+    init(_ part: ValkeyCommand.Part) { self.part = part }
+
+    var text: String {
+        switch part {
+        case .text(let text): text
+        case .integer(let number): String(number)
+        case .bytes: ""
+        }
+    }
+    var number: Int64 { Int64(text) ?? 0 }
+    var bytes: ByteBuffer {
+        if case .bytes(let bytes) = part { ByteBuffer(bytes: bytes) } else { ByteBuffer(string: text) }
     }
 }

@@ -1,14 +1,14 @@
-/// A bug that the simulation has to find. Mutants are not in the code under test. They are in the models of the servers
-/// and of the gateway's rules for a sharded store.
-public enum InjectedBug: String, Sendable, CaseIterable {
+/// A bug that the simulation has to find. Mutants are not in the code under test: they are in the models of the servers,
+/// and in ``World``, which then does not carry out a decision, withholds an event, or carries out something else.
+enum InjectedBug: String, Sendable, CaseIterable {
     /// A write counts as durable before a replica has confirmed it.
     case noWait
     /// After a server was replaced, nothing is written again.
     case noReassertion
     /// A partition is trusted before the journal was written again.
     case reassertAfterTrust
-    /// The journal is written again only if the old link was lost, not if the server redirects or restarts.
-    case reassertsOnlyAfterLoss
+    /// The journal is written again at a promoted replica only, not at a server that restarts.
+    case reassertsOnlyAtPromoted
     /// Writing a record again overwrites a later version.
     case reassertOverwritesNewer
     /// Writing a record again overwrites the note that its session has ended.
@@ -21,6 +21,8 @@ public enum InjectedBug: String, Sendable, CaseIterable {
     case unknownSaveNotJournaled
     /// Leases that are held are not in the journal.
     case leaseNotJournaled
+    /// Replies of a server that may lack writes are not completed with the journal.
+    case repliesNotCompleted
     /// Cached entries are used although their partition's link was lost in between.
     case trustsLostPartition
     /// A partition is trusted although no majority has confirmed its server recently.

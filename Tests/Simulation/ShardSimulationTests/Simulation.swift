@@ -3,29 +3,31 @@ import CloakroomCore
 /// One run of gateways on a sharded store that can lose writes: sign-ins, requests, refreshes and sign-outs, while
 /// servers crash, freeze, are cut off and hand slots over.
 ///
-/// Refreshes are decided by ``TokenRefreshStateMachine`` itself. The servers and the rules of the store's client are
-/// models: routing of commands, trust in partitions, `WAIT`, the journal and its repetition, cutoffs and grace periods. In
-/// a fifth of the runs there are also logins with marks, and attempts that ``ThrottleRule`` decides about.
+/// The values of the product decide: ``TokenRefreshStateMachine`` about refreshes, ``ClusterTopology`` about servers and
+/// trust, ``SessionCache`` with ``SessionTrust`` and ``PostOutageGracePeriod`` about what was read, and ``WriteJournal``
+/// with ``ReassertionCalls`` about what is written again. The servers are models, with their scripts, replication and
+/// `WAIT`, and so is what carries out decisions: the transport and the order of steps of a command. In a fifth of the
+/// runs there are also logins with marks, and attempts that ``ThrottleRule`` decides about.
 ///
 /// A run is determined by its seed: the same seed gives the same run in any process.
-public struct Simulation: Sendable {
+struct Simulation: Sendable {
     /// The result of a run.
-    public struct Outcome: Sendable {
+    struct Outcome: Sendable {
         /// The first invariant that was violated.
-        public let violation: Violation?
+        let violation: Violation?
         /// The events and their numbers of occurrences.
-        public let coverage: Coverage
+        let coverage: Coverage
         /// The number of events processed.
-        public let eventCount: Int
+        let eventCount: Int
         /// One line for each step; empty unless the run was traced.
-        public let trace: [String]
+        let trace: [String]
     }
 
     /// Runs a simulation.
     /// - Parameters:
     ///   - mutant: A bug to inject.
     ///   - isTraced: Whether to record a trace.
-    public static func run(seed: UInt64, mutant: InjectedBug? = nil, isTraced: Bool = false) -> Outcome {
+    static func run(seed: UInt64, mutant: InjectedBug? = nil, isTraced: Bool = false) -> Outcome {
         let world = World(seed: seed, mutant: mutant, isTraced: isTraced)
         world.run()
         return Outcome(
@@ -35,7 +37,7 @@ public struct Simulation: Sendable {
 }
 
 /// Events that a run counts. The tests require that each of them occurs.
-public enum SimulationEvent: Int, Sendable, CaseIterable {
+enum SimulationEvent: Int, Sendable, CaseIterable {
     // Faults.
     case primaryCrashed, primaryRestarted, primaryFroze, primaryIsolated, gatewayIsolated, replicaCrashed
     case gatewayCrashed, gatewayPaused, slowReplication, slowMessage, slotMigrated
@@ -44,7 +46,8 @@ public enum SimulationEvent: Int, Sendable, CaseIterable {
     case replyHeld, waitConfirmed, waitTimedOut
     // Rules of gateways.
     case trusted, distrusted, doubted, redirected, redirectedWithAsking, parked, grace, missingInGrace
-    case endAsserted, recordAsserted, recordInserted, leaseAsserted, cutoffAsserted, assertionIgnored
+    case endAsserted, recordAsserted, recordInserted, leaseAsserted, cutoffAsserted, cutoffRequestAsserted
+    case assertionIgnored, notAccepted, completedByJournal
     // Actions and results.
     case signedIn, signInFailed, signedOut, signedOutEverywhere, signOutFailed, endedByCutoff
     case markSet, markRejected, markUnknown, markAsserted
@@ -54,28 +57,28 @@ public enum SimulationEvent: Int, Sendable, CaseIterable {
 }
 
 /// The number of occurrences of each event, in one run or several.
-public struct Coverage: Sendable {
+struct Coverage: Sendable {
     private var counts = [Int](repeating: 0, count: SimulationEvent.allCases.count)
 
     /// All counts are 0.
-    public init() {}
+    init() {}
 
     /// The number of occurrences of an event.
-    public subscript(_ event: SimulationEvent) -> Int { counts[event.rawValue] }
+    subscript(_ event: SimulationEvent) -> Int { counts[event.rawValue] }
 
     mutating func count(_ event: SimulationEvent) { counts[event.rawValue] += 1 }
 
     /// Adds the counts of another run.
-    public mutating func add(_ other: Coverage) {
+    mutating func add(_ other: Coverage) {
         for index in counts.indices { counts[index] += other.counts[index] }
     }
 
     /// The events that never occurred.
-    public var missing: [SimulationEvent] { SimulationEvent.allCases.filter { self[$0] == 0 } }
+    var missing: [SimulationEvent] { SimulationEvent.allCases.filter { self[$0] == 0 } }
 }
 
 /// The invariants of a run. ``World`` documents what each of them excludes.
-public enum Invariant: String, Sendable, CaseIterable {
+enum Invariant: String, Sendable, CaseIterable {
     /// No session that was signed out is served later than the bound after the acknowledgement.
     case revokedEnds
     /// No gateway serves a session whose end it has acknowledged itself.
@@ -84,6 +87,8 @@ public enum Invariant: String, Sendable, CaseIterable {
     case spentOnce
     /// No session ends, and no client gets a 401, unless the user signed out or the provider rejected the tokens.
     case staysSignedIn
+    /// No gateway trusts a server before it has what the gateway has written, and what it may have written.
+    case writtenAgain
     /// No command is executed by two servers, or twice.
     case executedOnce
     /// No login is accepted twice, except for a bounded time after a failover that lost its mark.
@@ -95,14 +100,14 @@ public enum Invariant: String, Sendable, CaseIterable {
 }
 
 /// A violated invariant.
-public struct Violation: Sendable, Equatable, CustomStringConvertible {
+struct Violation: Sendable, Equatable, CustomStringConvertible {
     /// The invariant.
-    public let invariant: Invariant
+    let invariant: Invariant
     /// The evidence, with the names and numbers of the trace.
-    public let text: String
+    let text: String
     /// Milliseconds since the start.
-    public let time: Int64
+    let time: Int64
 
     /// The invariant, the time and the evidence.
-    public var description: String { "\(invariant.rawValue) is violated at \(time) ms: \(text)" }
+    var description: String { "\(invariant.rawValue) is violated at \(time) ms: \(text)" }
 }

@@ -1,5 +1,7 @@
 import CloakroomCore
 
+@testable import CloakroomSessions
+
 /// Callbacks of logins, each accepted once: the mark decides. It is written durably, and gateways repeat it after a
 /// failover like the end of a session.
 extension World {
@@ -7,6 +9,10 @@ extension World {
         guard let gateway = anyGateway() else { return }
         let mark = settings.callbacks[index].mark
         note("callback of login \(mark) at g\(gateway.number)")
+        guard gateway.journal.mark(Names.mark(mark), now: instant) == nil else {
+            coverage.count(.markRejected)
+            return
+        }
         send(.setMark(mark), slot: slot(mark: mark), from: gateway, owner: .callback(mark), isDurable: true)
     }
 
@@ -15,7 +21,14 @@ extension World {
         switch reply {
         case .changed(true):
             coverage.count(.markSet)
-            if mutant != .markNotJournaled { gateway.marks.append((mark, now)) }
+            if mutant != .markNotJournaled {
+                gateway.journal.marked(
+                    Names.mark(mark), at: Timestamp(milliseconds: 0), lifetime: Self.lifetime, now: instant)
+            }
+            guard isKept(call) else {
+                coverage.count(.markUnknown)
+                return
+            }
             accept(mark, call)
         case .changed(false): coverage.count(.markRejected)
         default:

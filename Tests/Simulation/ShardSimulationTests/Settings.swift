@@ -1,5 +1,8 @@
 import CloakroomCore
+import NIOCore
 import TestSupport
+
+@testable import CloakroomSessions
 
 /// The parameters of one run, drawn from its seed. All times are in milliseconds. They have the proportions of the real
 /// ones, and most are shorter.
@@ -7,19 +10,25 @@ struct Settings {
     /// Shards, each with a primary and a replica. A majority of three primaries elects a new one.
     static let shards = 3
     static let nodes = 6
-    /// How long an unconfirmed link is trusted.
-    static let topologyTrust: Int64 = 3_000
-    /// The interval of the questions for the topology, before jitter.
-    static let heartbeat: Int64 = 1_000
-    /// The pause between attempts to connect.
-    static let reconnect: Int64 = 500
+    /// The addresses of the servers, by number.
+    static let addresses = (0..<nodes).map { HostAndPort(host: "n\($0)", port: 6_379) }
+    /// How long an unconfirmed server is trusted.
+    static let topologyTrust = ClusterTopology.trustPeriod.nanoseconds / 1_000_000
+    /// The interval of ``ClusterTopology/tick(now:)``.
+    static let tick: Int64 = 100
+    /// The longest time between two attempts to connect: ``ClusterTopology/reconnectDelays``.
+    static let reconnect: Int64 = 5_000
+    /// How long a promoted replica accepts no writes in the scenario of these, as a server without replicas may.
+    static let rejection: Int64 = 3_000
     /// The bound of `WAIT`.
     static let waitBound: Int64 = 200
     /// The period after an outage of a partition without new refreshes, and in which a missing record proves nothing.
-    static let grace: Int64 = 4_000
+    static let grace = PostOutageGracePeriod.length.wholeMilliseconds
     /// How long servers keep the note of an ended session, and gateways keep their journal.
-    static let tombstoneLife: Int64 = 10_000
-    static let journalLife: Int64 = 8_000
+    static let tombstoneLife: Int64 = 12_000
+    static let journalLife: Int64 = 10_000
+    static let journalLimits = JournalTable<JournalKey, JournaledWrite>.Limits(
+        count: 1_000, size: 1 << 20, lifetime: .milliseconds(journalLife))
     /// The most that a primary loses that restarts with its own data: appended to its file once a second.
     static let unsynced: Int64 = 1_000
 
@@ -30,6 +39,21 @@ struct Settings {
     /// A kind of writes.
     enum Trigger { case lease, save, insert, remove, cutoff, mark }
 
+    /// A rare sequence of faults, instead of random ones. Four in ten runs have one.
+    enum Scenario {
+        /// A gateway stays in a minority with the server of all keys, and a session ends at another one.
+        case longMinority
+        /// A server is replaced after it has forgotten that sessions have ended.
+        case lateFailover
+        /// A promoted replica lacks ends of sessions, and accepts no writes at first.
+        case rejectedWrites
+        /// An account's sessions end while the server of some is down, and later cutoffs keep one of these.
+        case keptAfterEnd
+    }
+
+    let scenario: Scenario?
+    /// The number of shards that have keys.
+    let usedShards: Int
     let gateways: Int
     /// The sessions that exist at the start.
     let sessions: Int
@@ -59,12 +83,24 @@ struct Settings {
 
     var allSessions: Int { sessions + logins.count }
     /// Each session, each account, each mark and each key of the throttle has a slot of its own.
-    var slots: Int { allSessions + accounts + marks + throttleKeys }
+    var keyedSlots: Int { allSessions + accounts + marks + throttleKeys }
+    /// With one for the remaining hash slots of each shard.
+    var slots: Int { keyedSlots + Self.shards }
 
-    /// - Parameter hasSignIns: Whether there are logins at a provider and throttled attempts.
-    init(_ random: inout SeededGenerator, hasSignIns: Bool) {
-        gateways = 1 + random.below(3)
-        sessions = 1 + random.below(3)
+    static func number(of address: HostAndPort) -> Int { addresses.firstIndex(of: address) ?? 0 }
+
+    init(_ random: inout SeededGenerator, seed: UInt64) {
+        scenario =
+            switch seed % 10 {
+            case 3: .rejectedWrites
+            case 7: .longMinority
+            case 8: .lateFailover
+            case 9: .keptAfterEnd
+            default: nil
+            }
+        usedShards = scenario == nil || scenario == .keptAfterEnd ? Self.shards : 1
+        gateways = scenario == nil ? 1 + random.below(3) : 2 + random.below(2)
+        sessions = scenario == .keptAfterEnd ? 3 : 1 + random.below(3)
         accounts = (sessions + 1) / 2
         nodeTimeout = random.between(500, 1_500)
         commandTimeout = random.between(200, 400)
@@ -78,9 +114,16 @@ struct Settings {
         limits = RefreshTimeouts(
             call: .milliseconds(call), lease: .milliseconds(lease), waiting: .milliseconds(lease + 200),
             keeping: .milliseconds(20_000), pause: .milliseconds(50))
-        accessLife = random.between(1_500, random.chance(300) ? 40_000 : 5_000)
-        calmAt = random.between(5_000, random.chance(300) ? 25_000 : 10_000)
-        requestInterval = random.between(150, 800)
+        accessLife = scenario == .longMinority ? 40_000 : random.between(1_500, random.chance(300) ? 40_000 : 5_000)
+        calmAt =
+            switch scenario {
+            case .lateFailover: 22_000
+            case .longMinority, .rejectedWrites, .keptAfterEnd: 13_000
+            case nil: random.between(5_000, random.chance(300) ? 25_000 : 10_000)
+            }
+        // A record is missing only until the gateway that has inserted it inserts it again.
+        let interval = random.between(150, 800)
+        requestInterval = failsAfter == .insert ? interval / 5 : interval
         replicationDelay = random.chance(600) ? 10 : random.between(50, 1_500)
         slow = random.chance(500) ? 0 : 1 + random.below(30)
         slowToken = failsAfter == .lease ? 700 : random.chance(400) ? 0 : 1 + random.below(600)
@@ -89,11 +132,18 @@ struct Settings {
             ? (Self.skews(gateways, &random), Self.skews(Self.nodes, &random))
             : (Array(repeating: 0, count: gateways), Array(repeating: 0, count: Self.nodes))
         var logins: [(at: Int64, account: Int)] = []
-        for _ in 0..<random.below(4) { logins.append((random.between(300, calmAt), random.below(accounts))) }
+        for _ in 0..<(failsAfter == .insert ? 3 : random.below(4)) {
+            logins.append((random.between(300, calmAt), random.below(accounts)))
+        }
         self.logins = logins
-        var faults = Self.faults(&random, gateways, sessions + logins.count, accounts, logins, until: calmAt)
-        // Nothing is drawn for the other runs.
-        guard hasSignIns else {
+        var faults: [(at: Int64, what: Fault)]
+        if let scenario {
+            faults = Self.faults(scenario, &random, sessions, nodeTimeout)
+        } else {
+            faults = Self.faults(&random, gateways, sessions + logins.count, accounts, logins, until: calmAt)
+        }
+        // A fifth of the runs has logins at a provider and throttled attempts. Nothing is drawn for the others.
+        guard seed % 10 == 4 || seed % 10 == 5 else {
             (marks, callbacks, throttleKeys, attempts) = (0, [], 0, [])
             self.faults = faults
             return
@@ -135,6 +185,35 @@ struct Settings {
 
     private static func skews(_ count: Int, _ random: inout SeededGenerator) -> [Int64] {
         (0..<count).map { _ in random.between(-200, 200) }
+    }
+
+    private static func faults(
+        _ scenario: Scenario, _ random: inout SeededGenerator, _ sessions: Int, _ nodeTimeout: Int64
+    ) -> [(at: Int64, what: Fault)] {
+        let start = random.between(3_000, 5_000)
+        var faults: [(at: Int64, what: Fault)] = []
+        switch scenario {
+        case .longMinority:
+            faults.append((start, .isolatePrimary(shard: 0, gateways: 1, isLong: true)))
+            // Several: the gateway in the minority can end no session.
+            let promoted = start + nodeTimeout + 1_500
+            for delay in [0, 300, 600] as [Int64] { faults.append((promoted + delay, .signOut(session: 0))) }
+        case .lateFailover:
+            for session in 0..<sessions { faults.append((start, .signOut(session: session))) }
+            let later = start + tombstoneLife + random.between(500, 2_000)
+            faults.append((later, .crashPrimary(shard: 0, restartsSoon: random.chance(500))))
+        case .rejectedWrites:
+            faults.append((start, .slowReplication(shard: 0)))
+            for session in 0..<sessions { faults.append((start + 10, .signOut(session: session))) }
+            // After the replies, which wait for the replica in vain.
+            faults.append((start + waitBound + 60, .crashPrimary(shard: 0, restartsSoon: false)))
+        case .keptAfterEnd:
+            faults.append((start, .crashPrimary(shard: random.below(shards), restartsSoon: false)))
+            // Session 2 belongs to another account.
+            let ends = [(random.between(20, 400), 2), (3_500, 0), (7_500, 1)]
+            for (delay, kept) in ends { faults.append((start + delay, .signOutEverywhere(account: 0, keeps: kept))) }
+        }
+        return faults
     }
 
     private static func faults(
@@ -186,7 +265,7 @@ enum Fault {
     case crashPrimary(shard: Int, restartsSoon: Bool)
     case freezePrimary(shard: Int)
     /// The primary is in a minority, with the gateways whose bits are set.
-    case isolatePrimary(shard: Int, gateways: Int)
+    case isolatePrimary(shard: Int, gateways: Int, isLong: Bool = false)
     case isolateGateway(Int)
     case crashReplica(shard: Int)
     case slowReplication(shard: Int)

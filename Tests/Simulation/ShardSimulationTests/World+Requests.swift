@@ -1,10 +1,9 @@
 import CloakroomCore
 
+@testable import CloakroomSessions
+
 /// Requests, sign-ins and sign-outs at a gateway.
 extension World {
-    /// Whether a missing record proves nothing: another gateway may be about to write it again.
-    func isInGrace(_ gateway: Gateway, _ slot: Int) -> Bool { now < gateway.partitions[slot].graceEnd }
-
     func request(_ session: Int) {
         let next = now + random.between(settings.requestInterval / 2, settings.requestInterval * 3 / 2)
         if next < settings.calmAt + 3_000 { queue.push(.request(session: session), at: next) }
@@ -23,24 +22,36 @@ extension World {
                 session: session, gateway: gateway.number, process: gateway.process, isProbe: isProbe, startedAt: now))
         let index = requests.count - 1
         guard gateway.isUp else { return finish(index, .lost) }
-        if let cached = cachedSession(session, gateway), let cutoff = cachedCutoff(session, gateway) {
+        if let cached = gateway.cache.session(Names.key(session)) {
             coverage.count(.servedFromCache)
-            return judge(index, cached.session, born: cached.born, cutoff)
+            return judge(index, cached)
         }
+        requests[index].read = beginRead(session, gateway)
         send(.read(session), slot: session, from: gateway, owner: .request(index))
     }
 
-    private func cachedSession(_ session: Int, _ gateway: Gateway) -> Gateway.CachedSession? {
-        guard let cached = gateway.sessions[session] else { return nil }
-        guard gateway.trusts(session, now, mutant), cached.word == gateway.partitions[session].word else { return nil }
-        return cached
+    func beginRead(_ session: Int, _ gateway: Gateway) -> RecordRead {
+        RecordRead(registration: gateway.cache.begin(Names.key(session), in: hashSlots[session]))
     }
 
-    func cachedCutoff(_ session: Int, _ gateway: Gateway) -> Cutoff? {
-        let account = truths[session].account
-        let slot = slot(account: account)
-        guard let cached = gateway.cutoffs[account], gateway.trusts(slot, now, mutant) else { return nil }
-        return cached.word == gateway.partitions[slot].word ? cached.cutoff : nil
+    /// A record that was read, before its cutoff is read.
+    func stamped(
+        _ read: RecordRead, _ session: Session, born: Int64, _ index: Int, _ gateway: Gateway
+    ) -> RecordRead {
+        var read = read
+        (read.session, read.born) = (session, born)
+        read.stamp = gateway.cache.trust.stamp(
+            record: read.registration.partition, word: read.registration.word,
+            indexes: [hashSlots[slot(account: truths[index].account)]])
+        return read
+    }
+
+    func finish(_ read: RecordRead, isEnded: Bool, _ gateway: Gateway) {
+        var entry: SessionCache.Entry?
+        if !isEnded, let session = read.session, let stamp = read.stamp {
+            entry = SessionCache.Entry(session: session, stamp: stamp)
+        }
+        gateway.cache.finish(read.registration, with: entry)
     }
 
     /// A reply of the store for a request.
@@ -49,23 +60,27 @@ extension World {
         let gateway = gateways[request.gateway]
         switch reply {
         case .record(let session, let born):
-            gateway.sessions[request.session] = Gateway.CachedSession(
-                session: session, born: born, word: calls[call].word)
-            requests[index].current = session
-            requests[index].born = born
-            if let cutoff = cachedCutoff(request.session, gateway) {
-                judge(index, session, born: born, cutoff)
-            } else {
-                let account = truths[request.session].account
-                send(.readCutoff(account), slot: slot(account: account), from: gateway, owner: .request(index))
+            guard !hasOwnEnd(request.session, gateway, since: calls[call].repetition) else {
+                return unauthorized(index)
             }
-        case .cutoff(let cutoff):
-            guard let session = request.current else { return finish(index, .unavailable) }
-            gateway.cutoffs[truths[request.session].account] = (cutoff, calls[call].word)
-            judge(index, session, born: request.born, cutoff)
+            requests[index].read = request.read.map { stamped($0, session, born: born, request.session, gateway) }
+            let account = truths[request.session].account
+            send(.readCutoff(account), slot: slot(account: account), from: gateway, owner: .request(index))
+        case .cutoff(let stored):
+            guard let read = request.read, let session = read.session,
+                let isEnded = hasEnded(session, request.session, born: read.born, call, stored)
+            else { return finish(index, .unavailable) }
+            finish(read, isEnded: isEnded, gateway)
+            guard !isEnded else {
+                coverage.count(.endedByCutoff)
+                return unauthorized(index)
+            }
+            judge(index, session)
         case .ended: unauthorized(index)
         case .missing:
-            if isInGrace(gateway, request.session), mutant != .missingMeansEnded {
+            if hasOwnEnd(request.session, gateway, since: calls[call].repetition) {
+                unauthorized(index)
+            } else if mayHaveLost(request.session, gateway), mutant != .missingMeansEnded {
                 coverage.count(.missingInGrace)
                 finish(index, .unavailable)
             } else {
@@ -75,17 +90,9 @@ extension World {
         }
     }
 
-    func hasEnded(_ session: Int, born: Int64, _ cutoff: Cutoff) -> Bool {
-        mutant != .cutoffIgnored && born <= cutoff.time && cutoff.keeps != session
-    }
-
-    private func judge(_ index: Int, _ session: Session, born: Int64, _ cutoff: Cutoff) {
+    private func judge(_ index: Int, _ session: Session) {
         let request = requests[index]
         let gateway = gateways[request.gateway]
-        guard !hasEnded(request.session, born: born, cutoff) else {
-            coverage.count(.endedByCutoff)
-            return unauthorized(index)
-        }
         // Tokens live for seconds here, to have many refreshes in a short time. The minimum interval between two
         // refreshes is longer than that and is therefore disabled.
         let times = RefreshSchedule(session.tokens, spread: session.key.word3, minimumInterval: .zero)
@@ -155,26 +162,32 @@ extension World {
         let account = truths[session].account
         switch (calls[call].body, reply) {
         case (.index, .born(let time)):
-            let born = mutant == .cutoffByGatewayClock ? now + gateway.skew : time
+            let born = mutant == .cutoffByGatewayClock ? microseconds(gateway) : time
             let record = Names.session(
                 session, account: account, pair: upstream.issue(session), at: clock(gateway), life: settings.accessLife)
+            // Kept before it is sent: the server may be replaced before its reply is here.
+            let pending =
+                mutant == .insertNotJournaled ? nil : journal(record, session, born: born, at: gateway)
             send(
                 .insert(session, record, born: born), slot: session, from: gateway, owner: .signIn(session),
-                isDurable: true)
-        case (.insert(_, let record, let born), .done):
+                isDurable: true, pendingSave: pending)
+        case (.insert(_, _, let born), .done):
             coverage.count(.signedIn)
             truths[session].signedInAt = now
             truths[session].born = born
             truths[session].isInsertConfirmed = calls[call].isConfirmed
             truths[session].recordHolders.append(gateway.process)
-            if mutant != .insertNotJournaled {
-                gateway.saved[session] = JournaledRecord(session: record, born: born, at: now)
-            }
             note("s\(session) is signed in, born at \(born)\(calls[call].isConfirmed ? "" : ", not confirmed")")
             queue.push(.request(session: session), at: now + random.between(5, 300))
-        default: coverage.count(.signInFailed)
+        default:
+            // Its client gets no cookie, so it must not be repeated.
+            if let save = calls[call].pendingSave { gateway.journal.rejected(save) }
+            coverage.count(.signInFailed)
         }
     }
+
+    /// Microseconds by a gateway's clock, comparable with those of servers.
+    private func microseconds(_ gateway: Gateway) -> Int64 { (1_000_000 + now + gateway.skew) * 1_000 }
 
     func signOut(_ session: Int) {
         guard let gateway = anyGateway(), truths[session].signedInAt != nil else { return }
@@ -182,8 +195,8 @@ extension World {
         truths[session].mayHaveEnded = true
         signOuts.append(
             SignOut(
-                gateway: gateway.number, process: gateway.process, requestedAt: now, sessions: [session], account: nil,
-                keeps: -1, pending: 1))
+                gateway: gateway.number, process: gateway.process, sessions: [session], account: nil, keeps: -1,
+                pending: 1))
         send(
             .remove(session), slot: session, from: gateway, owner: .signOut(signOuts.count - 1), isDurable: true)
     }
@@ -201,22 +214,30 @@ extension World {
         }
         signOuts.append(
             SignOut(
-                gateway: gateway.number, process: gateway.process, requestedAt: now, sessions: sessions,
-                account: account, keeps: kept, pending: 1))
+                gateway: gateway.number, process: gateway.process, sessions: sessions, account: account, keeps: kept,
+                pending: 1))
         send(
             .setCutoff(
-                account, keeping: kept, born: kept < 0 ? 0 : truths[kept].born,
-                at: mutant == .cutoffByGatewayClock ? now + gateway.skew : nil),
+                account, keeping: kept < 0 ? nil : KeptSession(id: Names.key(kept).id, birth: truths[kept].born),
+                at: mutant == .cutoffByGatewayClock ? microseconds(gateway) : nil),
             slot: slot(account: account), from: gateway, owner: .signOut(signOuts.count - 1), isDurable: true)
     }
 
     func signOutProceeds(_ index: Int, _ call: Int, _ reply: Reply) {
         let gateway = gateways[calls[call].gateway]
         switch (calls[call].body, reply) {
-        case (.setCutoff(let account, _, _, _), .cutoff(let cutoff)):
-            gateway.cutoffs[account] = nil
-            gateway.ownCutoffs.append((account, cutoff, now))
+        case (.setCutoff(let account, _, _), .cutoff(let stored?)):
+            let key = Names.keys.cutoff(.account(Names.hash(account: account)))
+            if let cutoff = JournaledCutoff(key: key, stored: stored, lifetime: Self.lifetime) {
+                gateway.journal.cutoffSet(cutoff, now: instant)
+            }
+            gateway.journal.cutoffConfirmed(key, sentAt: instant(at: calls[call].sentAt))
+            gateway.cache.cutoffChanged(in: hashSlots[calls[call].slot])
             signOuts[index].isConfirmed = calls[call].isConfirmed
+            guard isKept(call) else {
+                signOuts[index].hasFailed = true
+                break
+            }
             send(.list(account), slot: slot(account: account), from: gateway, owner: .signOut(index))
             return
         case (.list, .list(let sessions)):
@@ -228,13 +249,31 @@ extension World {
                     send(.remove(session), slot: session, from: gateway, owner: .signOut(index), isDurable: true)
                 }
             }
-        case (.remove(let session), .done):
-            gateway.sessions[session] = nil
-            gateway.saved[session] = nil
-            gateway.ends.append((session, .signedOut, now))
-            if signOuts[index].account == nil { signOuts[index].isConfirmed = calls[call].isConfirmed }
-        case (.setCutoff, _): signOuts[index].hasFailed = true
-        case (.remove, _): if signOuts[index].account == nil { signOuts[index].hasFailed = true }
+        case (.remove(let session), .removed(let hadRecord)):
+            let id = Names.key(session).id
+            gateway.cache.recordChanged(id)
+            if hadRecord {
+                gateway.journal.ended(id, reason: .signedOut, now: instant)
+            } else {
+                gateway.journal.endedWithoutRecord(id, reason: .signedOut, now: instant)
+            }
+            guard signOuts[index].account == nil else { break }
+            signOuts[index].isConfirmed = calls[call].isConfirmed
+            if !isKept(call) { signOuts[index].hasFailed = true }
+        case (.setCutoff(let account, let kept, _), _):
+            // The server may have it, and a failover may lose it then.
+            if case .lost = reply {
+                gateway.journal.cutoffRequested(
+                    CutoffRequest(
+                        key: Names.keys.cutoff(.account(Names.hash(account: account))), kept: kept?.id,
+                        lifetime: Self.lifetime), sentAt: instant(at: calls[call].sentAt))
+            }
+            signOuts[index].hasFailed = true
+        case (.remove(let session), _):
+            if case .lost = reply {
+                gateway.journal.ended(Names.key(session).id, reason: .signedOut, now: instant)
+            }
+            if signOuts[index].account == nil { signOuts[index].hasFailed = true }
         default: break
         }
         signOuts[index].pending -= 1

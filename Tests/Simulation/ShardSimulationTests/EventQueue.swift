@@ -14,6 +14,9 @@ enum Event {
     case reply(call: Int, Reply)
     case timeout(call: Int)
     case waitTimeout(call: Int)
+    /// The connection of a command was lost; a command that was not executed is sent again.
+    case lost(call: Int)
+    case resend(call: Int)
     /// A server reports to a gateway that the value of a slot changed.
     case push(gateway: Int, node: Int, link: Int, slot: Int)
     /// A write reaches the replica; the replica's confirmation reaches the primary.
@@ -31,10 +34,15 @@ enum Event {
     case assignSlot
     case start(gateway: Int)
     case resume(gateway: Int)
-    case heartbeat(gateway: Int, process: Int)
+    case tick(gateway: Int, process: Int)
+    /// A question for the topology over a connection of its own, and its result; `nil` for no reply.
+    case askSeed(gateway: Int, process: Int, node: Int)
+    case seedReply(gateway: Int, process: Int, owners: [Int]?)
     case connect(gateway: Int, node: Int, link: Int)
     case linkReset(gateway: Int, node: Int, link: Int)
-    case lateAssertion(gateway: Int, process: Int, slot: Int)
+    /// The end of a repetition of the journal, and the beginning of a later one.
+    case restored(gateway: Int, process: Int, number: UInt32)
+    case repeatLater(gateway: Int, process: Int)
     /// The call of a refresh reaches the upstream, its response the gateway.
     case spend(refresh: Int)
     case spent(refresh: Int, pair: Int?)

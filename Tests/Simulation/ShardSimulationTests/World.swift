@@ -1,6 +1,8 @@
 import CloakroomCore
 import TestSupport
 
+@testable import CloakroomSessions
+
 /// Gateways, clients, servers and an identity provider in one thread and in virtual time, as a sequence of events.
 ///
 /// The simulation depends on its seed only: it uses no real clock, no task, and no dictionary, whose order differs
@@ -54,6 +56,9 @@ final class World {
     var refreshes: [Refresh] = []
     var signOuts: [SignOut] = []
     var attempts: [Attempt] = []
+    var repetitions: [Repetition] = []
+    /// The versions of sessions that were written, by the number in their records.
+    var versions: [Session] = []
     /// The acceptances of each mark.
     var acceptances: [[Acceptance]]
     /// The number of attempts that were admitted, by key of the throttle.
@@ -74,6 +79,10 @@ final class World {
     var failedAt, promotedAt, lostAt: [Int64]
     /// How often the server of a slot was replaced, or restarted with older data.
     var losses: [Int]
+    /// The hash slots of the slots, and the slot of each hash slot.
+    let hashSlots, places: [Int]
+    /// The replies to `CLUSTER SLOTS` so far.
+    var reports: [(owners: [Int], slots: ClusterSlots)] = []
     var coverage = Coverage()
     var violation: Violation?
     var trace: [String]?
@@ -81,9 +90,11 @@ final class World {
 
     init(seed: UInt64, mutant: InjectedBug?, isTraced: Bool) {
         var random = SeededGenerator(seed: seed)
-        // In a fifth of the runs.
-        let settings = Settings(&random, hasSignIns: seed % 10 == 4 || seed % 10 == 5)
-        let owners = (0..<settings.slots).map { _ in 2 * random.below(Settings.shards) }
+        let settings = Settings(&random, seed: seed)
+        let owners =
+            (0..<settings.keyedSlots).map { _ in 2 * random.below(settings.usedShards) }
+            + (0..<Settings.shards).map { 2 * $0 }
+        (hashSlots, places) = Names.slots(settings)
         self.settings = settings
         self.mutant = mutant
         self.owners = owners
@@ -117,7 +128,7 @@ final class World {
     }
 
     /// When the last request of a run arrives: isolations, failures and grace periods have ended.
-    var end: Int64 { settings.calmAt + 18_000 }
+    var end: Int64 { settings.calmAt + 25_000 }
 
     private func begin() {
         for node in nodes where !node.isPrimary { node.synchronize(with: nodes[node.number ^ 1]) }
@@ -132,7 +143,7 @@ final class World {
             }
             let account = truths[index].account
             let slot = slot(account: account)
-            for node in [owners[slot], owners[slot] ^ 1] { nodes[node].data.indexes[account].append(index) }
+            for node in [owners[slot], owners[slot] ^ 1] { nodes[node].data.indexes[account].sessions.append(index) }
             truths[index].requestedAt = 0
             truths[index].signedInAt = 0
             truths[index].isInsertConfirmed = true
@@ -167,6 +178,8 @@ final class World {
         case .reply(let call, let reply): replied(call, reply)
         case .timeout(let call): timedOut(call)
         case .waitTimeout(let call): waitTimedOut(call)
+        case .lost(let call): lost(call)
+        case .resend(let call): resend(call)
         case .push(let gateway, let node, let link, let slot): pushed(slot, from: node, link, to: gateways[gateway])
         case .replicate(let from, let stream, let effect): replicate(from: nodes[from], stream, effect)
         case .confirm(let node, let stream, let effect): confirm(nodes[node], stream, effect)
@@ -180,12 +193,14 @@ final class World {
         case .assignSlot: assignSlot()
         case .start(let gateway): start(gateways[gateway])
         case .resume(let gateway): resume(gateways[gateway])
-        case .heartbeat(let gateway, let process): heartbeat(gateways[gateway], process)
+        case .tick(let gateway, let process): tick(gateways[gateway], process)
+        case .askSeed(let gateway, let process, let node): askSeed(gateways[gateway], process, node)
+        case .seedReply(let gateway, let process, let owners): seedReplied(gateways[gateway], process, owners)
         case .connect(let gateway, let node, let link): connect(gateways[gateway], node, link)
         case .linkReset(let gateway, let node, let link):
             if gateways[gateway].links[node].number == link { dropLink(gateways[gateway], node) }
-        case .lateAssertion(let gateway, let process, let slot):
-            if gateways[gateway].process == process { assertJournal(gateways[gateway], slot) }
+        case .restored(let gateway, let process, let number): restored(gateways[gateway], process, number)
+        case .repeatLater(let gateway, let process): repeatUnaccepted(gateways[gateway], process)
         case .spend(let refresh): spend(refresh)
         case .spent(let refresh, let pair): spent(refresh, pair)
         case .wakeRefresh(let refresh): woke(refresh)
@@ -200,9 +215,10 @@ final class World {
     /// delay.
     private func target(of event: Event) -> Int? {
         switch event {
-        case .reply(let call, _), .timeout(let call): calls[call].gateway
-        case .arrive(_, let gateway, _), .push(let gateway, _, _, _), .heartbeat(let gateway, _): gateway
-        case .connect(let gateway, _, _), .linkReset(let gateway, _, _), .lateAssertion(let gateway, _, _): gateway
+        case .reply(let call, _), .timeout(let call), .lost(let call), .resend(let call): calls[call].gateway
+        case .arrive(_, let gateway, _), .push(let gateway, _, _, _), .tick(let gateway, _): gateway
+        case .connect(let gateway, _, _), .linkReset(let gateway, _, _), .seedReply(let gateway, _, _): gateway
+        case .restored(let gateway, _, _), .repeatLater(let gateway, _): gateway
         case .spent(let refresh, _), .wakeRefresh(let refresh), .carryOut(let refresh): refreshes[refresh].gateway
         default: nil
         }

@@ -1,5 +1,7 @@
 import CloakroomCore
 
+@testable import CloakroomSessions
+
 /// Executes the decisions of refreshes, as the gateway's refresher does.
 extension World {
     func begin(_ session: Int, _ stale: Session, at gateway: Gateway, waiter: Int?) {
@@ -38,14 +40,18 @@ extension World {
         let owner = Call.Owner.refresh(index)
         switch refresh.action {
         case .lease:
+            guard !hasOwnEnd(session, gateway) else {
+                return decided(index, refreshes[index].machine.leased(.notFound, now: steadyClock))
+            }
             send(.lease(session, settings.limits.lease), slot: session, from: gateway, owner: owner)
         case .read:
+            refreshes[index].read = beginRead(session, gateway)
             send(.read(session), slot: session, from: gateway, owner: owner)
         case .wait(let pause):
             queue.push(.wakeRefresh(index), at: now + pause.wholeMilliseconds)
         case .refresh:
             // In the grace period, gateways that have spent a token write the new ones again.
-            guard !isInGrace(gateway, session) || mutant == .graceForgotten else {
+            guard gateway.grace.isOver(hashSlots[session], now: instant) else {
                 return decided(index, refreshes[index].machine.refreshFailed(.timedOut, now: steadyClock))
             }
             refreshes[index].hasSpent = true
@@ -56,16 +62,21 @@ extension World {
             }
             queue.push(.spend(refresh: index), at: now + delay)
         case .save(let update, let over, let lease):
+            guard !hasOwnEnd(session, gateway) else {
+                return decided(index, refreshes[index].machine.saved(.notFound, now: steadyClock))
+            }
             // In the journal before the result is known: the old token is spent.
-            if mutant != .unknownSaveNotJournaled {
-                gateway.saved[session] = JournaledRecord(
-                    session: over.refreshed(with: update), born: refresh.read?.born ?? 0, at: now)
+            let saved = over.refreshed(with: update)
+            let (born, fence) = (refresh.read?.born ?? 0, lease.fencingToken)
+            let pending =
+                mutant == .unknownSaveNotJournaled
+                ? nil : journal(saved, session, born: born, fence: fence, at: gateway)
+            if refresh.journaled?.version != saved.version {
+                refreshes[index].journaled = (saved.version, gateway.journal.replacement(of: hashSlots[session]), now)
             }
             send(
-                .save(
-                    session, update, over: over.version, fence: lease.fencingToken,
-                    pair: pair(update)),
-                slot: session, from: gateway, owner: owner, isDurable: true)
+                .save(session, update, over: over.version, fence: fence, pair: pair(update)),
+                slot: session, from: gateway, owner: owner, isDurable: true, pendingSave: pending)
         case .reject(let current, let lease):
             send(
                 .reject(session, version: current.version, fence: lease.fencingToken), slot: session, from: gateway,
@@ -112,7 +123,8 @@ extension World {
         guard isAlive(index) else { return }
         let (session, gateway) = (refreshes[index].session, gateways[refreshes[index].gateway])
         // What is missing in the grace period may be written again.
-        let provesEnd = !isInGrace(gateway, session) || mutant == .missingMeansEnded
+        let provesEnd = !mayHaveLost(session, gateway) || mutant == .missingMeansEnded
+        let read = refreshes[index].read
         switch reply {
         case .lease(.notFound) where !provesEnd, .save(.notFound) where !provesEnd, .reject(.notFound) where !provesEnd,
             .missing where !provesEnd:
@@ -120,51 +132,64 @@ extension World {
             decided(index, refreshes[index].machine.storeFailed(now: steadyClock))
         case .lease(let result):
             if case .acquired(let lease) = result {
-                refreshes[index].fence = lease.fencingToken
-                let end = calls[call].sentAt + settings.limits.lease.wholeMilliseconds
-                gateway.leases.append((session, lease.fencingToken, end))
+                let (id, fence) = (Names.key(session).id, lease.fencingToken)
+                if mutant != .leaseNotJournaled {
+                    gateway.journal.leased(id, fence: fence, for: settings.limits.lease, now: instant)
+                }
+                // The server may have it nevertheless.
+                guard isKept(call) else {
+                    release(session, fence, gateway)
+                    return decided(index, refreshes[index].machine.storeFailed(now: steadyClock))
+                }
+                refreshes[index].lease = (fence, now)
             }
             decided(index, refreshes[index].machine.leased(result, now: steadyClock))
         case .record(let record, let born):
-            refreshes[index].read = (record, born)
-            if let cutoff = cachedCutoff(session, gateway) {
-                wasRead(index, cutoff)
-            } else {
-                let account = truths[session].account
-                send(.readCutoff(account), slot: slot(account: account), from: gateway, owner: .refresh(index))
+            guard !hasOwnEnd(session, gateway, since: calls[call].repetition) else {
+                return decided(index, refreshes[index].machine.sessionRead(.missing(.revoked), now: steadyClock))
             }
-        case .cutoff(let cutoff):
-            gateway.cutoffs[truths[session].account] = (cutoff, calls[call].word)
-            wasRead(index, cutoff)
+            refreshes[index].read = read.map { stamped($0, record, born: born, session, gateway) }
+            let account = truths[session].account
+            send(.readCutoff(account), slot: slot(account: account), from: gateway, owner: .refresh(index))
+        case .cutoff(let stored):
+            guard let read, let current = read.session,
+                let isEnded = hasEnded(current, session, born: read.born, call, stored)
+            else { return decided(index, refreshes[index].machine.storeFailed(now: steadyClock)) }
+            finish(read, isEnded: isEnded, gateway)
+            decided(
+                index,
+                refreshes[index].machine.sessionRead(isEnded ? .missing(.revoked) : .active(current), now: steadyClock))
         case .ended: decided(index, refreshes[index].machine.sessionRead(.missing(.revoked), now: steadyClock))
         case .missing: decided(index, refreshes[index].machine.sessionRead(.missing(.noSession), now: steadyClock))
         case .save(let result):
-            gateway.sessions[session] = nil
+            gateway.cache.recordChanged(Names.key(session).id)
             if case .saved(let saved) = result {
-                gateway.saved[session] = JournaledRecord(
-                    session: saved, born: refreshes[index].read?.born ?? 0, at: now)
+                if case .save(_, _, _, let fence, _) = calls[call].body {
+                    journal(saved, session, born: read?.born ?? 0, fence: fence, at: gateway)
+                }
+                guard isKept(call) else {
+                    return decided(index, refreshes[index].machine.storeFailed(now: steadyClock))
+                }
                 truths[session].recordHolders.append(gateway.process)
                 note("f\(index) saved p\(Names.pair(saved))\(calls[call].isConfirmed ? "" : ", not confirmed")")
+            } else {
+                if let save = calls[call].pendingSave { gateway.journal.rejected(save) }
+                refreshes[index].journaled = nil
             }
             decided(index, refreshes[index].machine.saved(result, now: steadyClock))
         case .reject(let result):
-            gateway.sessions[session] = nil
+            gateway.cache.recordChanged(Names.key(session).id)
             if result == .ended {
-                gateway.saved[session] = nil
-                gateway.ends.append((session, .refreshRejected, now))
+                gateway.journal.ended(Names.key(session).id, reason: .refreshRejected, now: instant)
+                guard isKept(call) else {
+                    return decided(index, refreshes[index].machine.storeFailed(now: steadyClock))
+                }
             }
             decided(index, refreshes[index].machine.rejected(result, now: steadyClock))
-        case .unavailable:
+        case .unavailable, .lost:
             decided(index, refreshes[index].machine.storeFailed(now: steadyClock))
         default: break
         }
-    }
-
-    private func wasRead(_ index: Int, _ cutoff: Cutoff) {
-        guard let (session, born) = refreshes[index].read else { return }
-        let hasEnded = hasEnded(refreshes[index].session, born: born, cutoff)
-        let lookup: SessionLookup = hasEnded ? .missing(.revoked) : .active(session)
-        decided(index, refreshes[index].machine.sessionRead(lookup, now: steadyClock))
     }
 
     private func finish(refresh index: Int, _ result: TokenRefreshStateMachine.Result, release lease: RefreshLease?) {
@@ -172,7 +197,6 @@ extension World {
         let refresh = refreshes[index]
         let gateway = gateways[refresh.gateway]
         gateway.refreshes[refresh.session] = -1
-        gateway.leases.removeAll { $0.session == refresh.session }
         note("f\(index) ends: \(describe(result))")
         switch result {
         case .refreshed, .coalesced:
@@ -187,11 +211,12 @@ extension World {
             gateway.coolUntil[refresh.session] = now + 500
             for waiter in refresh.waiters { finish(waiter, .unavailable) }
         }
-        if let lease {
-            send(
-                .release(refresh.session, fence: lease.fencingToken), slot: refresh.session, from: gateway,
-                owner: .none)
-        }
+        if let lease { release(refresh.session, lease.fencingToken, gateway) }
+    }
+
+    private func release(_ session: Int, _ fence: UInt64, _ gateway: Gateway) {
+        gateway.journal.released(Names.key(session).id, fence: fence)
+        send(.release(session, fence: fence), slot: session, from: gateway, owner: .none)
     }
 
     private func pair(_ update: SessionUpdate) -> Int {
@@ -225,14 +250,12 @@ func describe(_ body: Call.Body) -> String {
     case .remove(let session): "remove s\(session)"
     case .index(let account, let session): "index s\(session) of account \(account)"
     case .insert(let session, _, let born): "insert s\(session), born at \(born)"
-    case .setCutoff(let account, let keeps, _, _): "set the cutoff of account \(account), keeping s\(keeps)"
+    case .setCutoff(let account, let kept, _):
+        "set the cutoff of account \(account), keeping \(kept.map { "\($0.id)" } ?? "none")"
     case .list(let account): "list account \(account)"
-    case .assertEnd(let session, _): "assert the end of s\(session)"
-    case .assertRecord(let session, let record): "assert s\(session) v\(record.session.version)"
-    case .assertLease(let session, let fence, _): "assert the lease of s\(session), fence \(fence)"
-    case .assertCutoff(let account, let cutoff): "assert the cutoff \(cutoff.time) of account \(account)"
     case .setMark(let mark): "set the mark of login \(mark)"
-    case .assertMark(let mark): "assert the mark of login \(mark)"
+    case .repeated(let call): "repeat \(call.kind(1)) of \(call.keys[0])"
+    case .time: "time"
     case .countAttempt(let key, let time): "count an attempt of key \(key) at \(time.milliseconds)"
     case .topology: "topology"
     }
@@ -242,7 +265,7 @@ func describe(_ reply: Reply) -> String {
     switch reply {
     case .record(let session, let born): "p\(Names.pair(session)) v\(session.version), born at \(born)"
     case .save(.saved(let session)): "saved p\(Names.pair(session)) v\(session.version)"
-    case .cutoff(let cutoff): "cutoff \(cutoff.time), keeping s\(cutoff.keeps)"
+    case .cutoff(let cutoff): "cutoff \(cutoff ?? "none")"
     default: "\(reply)"
     }
 }

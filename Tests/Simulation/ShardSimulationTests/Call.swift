@@ -1,5 +1,7 @@
 import CloakroomCore
 
+@testable import CloakroomSessions
+
 /// A command to a server, with its state. Includes global knowledge that gateways do not have.
 struct Call {
     enum Owner {
@@ -11,8 +13,8 @@ struct Call {
         case callback(Int)
         case attempt(Int)
         case topology
-        /// Writes the journal again for a slot.
-        case assertion(slot: Int)
+        /// Writes the journal again.
+        case repetition(Int)
         case none
     }
 
@@ -27,19 +29,24 @@ struct Call {
         /// Lists a new session in the account's index. The reply is the time at which the session is born.
         case index(account: Int, session: Int)
         case insert(Int, Session, born: Int64)
-        /// Ends the sessions of an account, except one with the time at which it was born.
-        case setCutoff(Int, keeping: Int, born: Int64, at: Int64?)
+        /// Ends the sessions of an account, except one.
+        case setCutoff(Int, keeping: KeptSession?, at: Int64?)
         case list(Int)
-        case assertEnd(Int, SessionEndReason)
-        case assertRecord(Int, JournaledRecord)
-        case assertLease(Int, fence: UInt64, remaining: Int64)
-        case assertCutoff(Int, Cutoff)
         case setMark(Int)
-        case assertMark(Int)
+        /// Writes an entry of the journal again.
+        case repeated(ReassertionCall)
+        case time
         /// Counts an attempt at a time of the gateway's clock, unless the rule delays it.
         case countAttempt(Int, at: SessionTime)
         /// `CLUSTER SLOTS`.
         case topology
+
+        var isWrite: Bool {
+            switch self {
+            case .read, .readCutoff, .list, .time, .topology: false
+            default: true
+            }
+        }
     }
 
     let gateway: Int
@@ -50,14 +57,23 @@ struct Call {
     let slot: Int
     let isDurable: Bool
     let sentAt: Int64
-    let deadline: Int64
+    var deadline: Int64
     var node = -1
     /// The link that the command was sent on, by its number.
     var link = 0
-    /// The state of trust of the slot when the command was sent.
-    var word = 0
+    /// The journal's numbers of the slot when the command was sent first.
+    var repetition: UInt32 = 0
+    var replacement: UInt32 = 0
+    /// The version that the journal keeps before the result is known.
+    var pendingSave: WriteJournal.PendingSave?
+    /// Whether a server may execute it, or has executed it.
+    var isSent = false
     var isAsking = false
-    var redirects = 0
+    /// How often it was redirected, or waited for a link, and how often it was sent to a server that receives its slot.
+    var attempts = 0
+    var asks = 0
+    /// The server that has redirected it last.
+    var sender = -1
     var isClosed = false
     /// How often servers have executed the command, and when.
     var executions = 0
@@ -72,7 +88,7 @@ enum Reply {
     case record(Session, born: Int64)
     case ended
     case missing
-    case cutoff(Cutoff)
+    case cutoff(String?)
     case lease(LeaseResult)
     case save(SaveResult)
     case reject(RejectResult)
@@ -80,27 +96,29 @@ enum Reply {
     case list([Int])
     /// Whether a mark was set, or an attempt counted.
     case changed(Bool)
+    /// Whether there was a record to remove.
+    case removed(Bool)
+    /// The result of a script, and the microseconds of the server's clock.
+    case number(Int64)
+    case time(Int64)
     case done
     case moved(to: Int)
     case ask(to: Int)
     case clusterDown
-    /// The owners of the slots in the view of a server, and whether it is a primary there.
-    case topology([Int], isPrimary: Bool)
-    /// No reply in time, or none that can be believed.
+    /// The owners of the slots in the view of a server.
+    case topology([Int])
+    /// Not executed.
     case unavailable
+    /// Sent, and no reply.
+    case lost
 }
 
-/// The time before which all sessions of an account have ended, and the one that is kept; -1 for none.
-struct Cutoff {
-    var time: Int64 = 0
-    var keeps = -1
-}
-
-/// A record as a gateway has written it.
-struct JournaledRecord {
-    var session: Session
-    var born: Int64
-    var at: Int64
+/// A record that is read, and then compared with the cutoff.
+struct RecordRead {
+    let registration: SessionCache.ReadRegistration
+    var session: Session?
+    var born: Int64 = 0
+    var stamp: TrustStamp?
 }
 
 /// A client's request at a gateway.
@@ -112,8 +130,7 @@ struct Request {
     let process: Int
     let isProbe: Bool
     let startedAt: Int64
-    var current: Session?
-    var born: Int64 = 0
+    var read: RecordRead?
     var state = State.going
 }
 
@@ -128,9 +145,11 @@ struct Refresh {
     var machine: TokenRefreshStateMachine
     var waiters: [Int] = []
     var action: TokenRefreshStateMachine.Action = .lease
-    /// The session that was read and is not compared with the cutoff yet.
-    var read: (session: Session, born: Int64)?
-    var fence: UInt64 = 0
+    var read: RecordRead?
+    /// The fence of the lease, and since when the journal has it.
+    var lease: (fence: UInt64, at: Int64)?
+    /// The version that is saved, or may be, with the slot's number and the time when the journal got it.
+    var journaled: (version: UInt64, replacement: UInt32, at: Int64)?
     var hasSpent = false
     var isFinished = false
     /// Whether the refresh ended without saving the tokens that it received.
@@ -148,7 +167,6 @@ struct Attempt {
 struct SignOut {
     let gateway: Int
     let process: Int
-    let requestedAt: Int64
     /// The sessions that were signed in when it was requested, and that have ended when it is acknowledged.
     var sessions: [Int]
     let account: Int?

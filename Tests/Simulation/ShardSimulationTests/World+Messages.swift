@@ -1,25 +1,27 @@
 import CloakroomCore
 
+@testable import CloakroomSessions
+
 /// Commands, their transport, and their redirection.
 extension World {
-    /// Sends a command of the gateway's own work to the owner of its slot. A partition that is not trusted gets none.
-    func send(_ body: Call.Body, slot: Int, from gateway: Gateway, owner: Call.Owner, isDurable: Bool = false) {
+    /// Sends a command of the gateway's own work to the server of its slot.
+    func send(
+        _ body: Call.Body, slot: Int, from gateway: Gateway, owner: Call.Owner, isDurable: Bool = false,
+        pendingSave: WriteJournal.PendingSave? = nil
+    ) {
         let call = add(body, slot, gateway, owner, isDurable: isDurable)
-        guard gateway.trusts(slot, now, mutant) else {
-            coverage.count(.distrusted)
-            queue.push(.timeout(call: call), at: now + 1)
-            return
-        }
-        transmitToOwner(call)
+        calls[call].pendingSave = pendingSave
+        calls[call].repetition = gateway.journal.repetition(of: hashSlots[slot])
+        calls[call].replacement = gateway.journal.replacement(of: hashSlots[slot])
         queue.push(.timeout(call: call), at: calls[call].deadline)
+        route(call)
     }
 
-    /// Sends a command that needs no trust: a question for the topology, or a repetition of the journal.
-    func send(_ body: Call.Body, slot: Int, to node: Int, from gateway: Gateway, owner: Call.Owner, word: Int) {
+    /// Sends a command to a server: a question for the topology, or a repetition of the journal. It is not redirected.
+    func send(_ body: Call.Body, slot: Int, to node: Int, from gateway: Gateway, owner: Call.Owner) {
         let call = add(body, slot, gateway, owner, isDurable: false)
-        transmit(call, to: node)
-        calls[call].word = word
         queue.push(.timeout(call: call), at: calls[call].deadline)
+        transmit(call, to: node)
     }
 
     private func add(
@@ -33,23 +35,62 @@ extension World {
         return calls.count - 1
     }
 
-    func transmitToOwner(_ call: Int) {
+    /// Sends a command by the route of its slot.
+    private func route(_ call: Int) {
+        switch gateways[calls[call].gateway].routes[calls[call].slot] {
+        case .link(let address):
+            let node = Settings.number(of: address)
+            // A server that has just redirected here is not asked again at once.
+            if calls[call].sender == node || calls[call].attempts > 3 { return wait(call) }
+            transmit(call, to: node)
+        case .wait: wait(call)
+        case .none:
+            coverage.count(.distrusted)
+            queue.push(.lost(call: call), at: now + 1)
+        case .inDoubt:
+            coverage.count(.doubted)
+            queue.push(.lost(call: call), at: now + 1)
+        }
+    }
+
+    private func wait(_ call: Int) {
+        coverage.count(.parked)
+        calls[call].sender = -1
+        queue.push(.resend(call: call), at: now + random.between(5, 80))
+    }
+
+    func resend(_ call: Int) {
+        guard isOpen(call) else { return }
+        calls[call].attempts += 1
+        guard calls[call].attempts < RedirectedCommands.maximumAttempts, now < calls[call].deadline else {
+            return close(call, .unavailable)
+        }
+        guard case .link(let address) = gateways[calls[call].gateway].routes[calls[call].slot] else {
+            return route(call)
+        }
+        transmit(call, to: Settings.number(of: address))
+    }
+
+    private func isOpen(_ call: Int) -> Bool {
         let gateway = gateways[calls[call].gateway]
-        let partition = gateway.partitions[calls[call].slot]
-        calls[call].word = partition.word
-        var node = partition.owner
-        if mutant == .readsReplica, case .read = calls[call].body { node ^= 1 }
-        transmit(call, to: node)
+        return gateway.isUp && gateway.process == calls[call].process && !calls[call].isClosed
+    }
+
+    private func close(_ call: Int, _ reply: Reply) {
+        calls[call].isClosed = true
+        deliver(reply, to: call)
     }
 
     private func transmit(_ call: Int, to node: Int) {
         let gateway = gateways[calls[call].gateway]
         guard gateway.links[node].state == .ready else {
-            queue.push(.timeout(call: call), at: now + 1)
+            queue.push(.lost(call: call), at: now + 1)
             return
         }
         calls[call].node = node
         calls[call].link = gateway.links[node].number
+        calls[call].isSent = true
+        gateway.links[node].calls.append(call)
         var time = now + hop()
         // Durable commands have a connection of their own.
         if !calls[call].isDurable {
@@ -107,94 +148,73 @@ extension World {
     func replied(_ call: Int, _ reply: Reply) {
         let gateway = gateways[calls[call].gateway]
         let node = calls[call].node
-        guard gateway.isUp, gateway.process == calls[call].process, !calls[call].isClosed else { return }
-        guard gateway.links[node].number == calls[call].link else { return }
+        guard isOpen(call), gateway.links[node].number == calls[call].link else { return }
         let cut = cutUntil(gateway, nodes[node])
         if cut > 0 {
             gateway.links[node].lastReceived = max(gateway.links[node].lastReceived, cut + 1)
             queue.push(.reply(call: call, reply), at: max(cut, now) + 1)
             return
         }
+        gateway.links[node].calls.removeAll { $0 == call }
         switch reply {
         case .moved(let other): redirect(call, to: other, isAsking: false)
         case .ask(let other): redirect(call, to: other, isAsking: true)
-        case .clusterDown:
-            calls[call].isClosed = true
-            deliver(.unavailable, to: call)
-        default:
-            calls[call].isClosed = true
-            deliver(isBelieved(call) ? reply : .unavailable, to: call)
+        case .clusterDown: sendAgain(call)
+        default: close(call, reply)
         }
     }
 
-    /// Whether the reply to a command may be used: the partition has been trusted since the command was sent.
-    private func isBelieved(_ call: Int) -> Bool {
+    /// A command was not executed. It is sent again within its deadline.
+    private func sendAgain(_ call: Int) {
+        calls[call].isSent = false
         switch calls[call].owner {
-        case .topology, .assertion: return true
-        default: break
+        case .topology, .repetition: close(call, .unavailable)
+        default: wait(call)
         }
-        let gateway = gateways[calls[call].gateway]
-        let slot = calls[call].slot
-        if gateway.trusts(slot, now, mutant), gateway.partitions[slot].word == calls[call].word { return true }
-        coverage.count(.doubted)
-        return false
     }
 
-    /// A redirected command was not executed. It is sent again within its deadline, at most five times.
     private func redirect(_ call: Int, to node: Int, isAsking: Bool) {
         let gateway = gateways[calls[call].gateway]
-        let slot = calls[call].slot
-        calls[call].redirects += 1
-        var isOwnWork = true
-        switch calls[call].owner {
-        case .topology, .assertion: isOwnWork = false
-        default: break
+        calls[call].isSent = false
+        calls[call].attempts += 1
+        if case .repetition = calls[call].owner { return close(call, .unavailable) }
+        guard calls[call].attempts < RedirectedCommands.maximumAttempts, now < calls[call].deadline else {
+            return close(call, .unavailable)
         }
-        if calls[call].redirects > 5 {
-            violate(.progress, "call \(call) (\(describe(calls[call].body))) is redirected in circles")
-        }
-        guard isOwnWork, calls[call].redirects <= 5, now < calls[call].deadline else {
-            calls[call].isClosed = true
-            return deliver(.unavailable, to: call)
-        }
-        if isAsking {
-            coverage.count(.redirectedWithAsking)
+        coverage.count(isAsking ? .redirectedWithAsking : .redirected)
+        note("g\(gateway.number) call \(call) \(isAsking ? "asks" : "moved to") n\(node)")
+        calls[call].sender = calls[call].node
+        redirected(gateway, calls[call].slot, by: calls[call].node, to: node, isAsking: isAsking)
+        if isAsking, gateway.links[node].state == .ready {
             calls[call].isAsking = mutant != .asksWithoutAsking
-            transmit(call, to: node)
-            return
+            calls[call].asks += 1
+            if calls[call].asks > 3 {
+                violate(.progress, "call \(call) (\(describe(calls[call].body))) is redirected in circles")
+            }
+            return transmit(call, to: node)
         }
-        coverage.count(.redirected)
-        note("g\(gateway.number) call \(call) moved to n\(node)")
-        if gateway.partitions[slot].owner == calls[call].node {
-            changeOwner(gateway, slot, to: node)
-            for other in gateway.links.indices where gateway.links[other].state == .ready { ask(gateway, other) }
+        route(call)
+    }
+
+    /// The link of a command was lost, or there is none. What was sent is not sent again.
+    func lost(_ call: Int) {
+        guard isOpen(call) else { return }
+        if mutant == .retriesUnknownResult, calls[call].isSent, now < calls[call].sentAt + 3_000 {
+            (calls[call].attempts, calls[call].deadline) = (0, now + 1_000)
+            return wait(call)
         }
-        if gateway.trusts(slot, now, mutant) {
-            transmitToOwner(call)
-        } else {
-            coverage.count(.parked)
-            gateway.partitions[slot].parked.append(call)
-        }
+        close(call, calls[call].isSent ? .lost : .unavailable)
     }
 
     func timedOut(_ call: Int) {
-        let gateway = gateways[calls[call].gateway]
-        guard gateway.isUp, gateway.process == calls[call].process, !calls[call].isClosed else { return }
-        if mutant == .retriesUnknownResult, calls[call].node >= 0, calls[call].redirects == 0 {
-            calls[call].redirects = 1
-            if gateway.trusts(calls[call].slot, now, mutant) {
-                transmitToOwner(call)
-                queue.push(.timeout(call: call), at: now + settings.commandTimeout)
-                return
-            }
-        }
-        calls[call].isClosed = true
-        let node = calls[call].node
-        // A server that does not respond may be lost.
-        if node >= 0, now >= calls[call].deadline, gateway.links[node].number == calls[call].link {
+        guard isOpen(call) else { return }
+        let (gateway, node) = (gateways[calls[call].gateway], calls[call].node)
+        // A server that does not respond may be lost. Its link is lost before its commands fail.
+        if calls[call].isSent, gateway.links[node].number == calls[call].link {
             dropLink(gateway, node)
+        } else {
+            lost(call)
         }
-        deliver(.unavailable, to: call)
     }
 
     private func deliver(_ reply: Reply, to call: Int) {
@@ -207,7 +227,7 @@ extension World {
         case .callback(let mark): callbackProceeds(mark, call, reply)
         case .attempt(let attempt): attemptProceeds(attempt, reply)
         case .topology: topologyReceived(gateway, call, reply)
-        case .assertion(let slot): asserted(gateway, slot, call, reply)
+        case .repetition(let index): repeated(index, call, reply)
         case .none: break
         }
     }

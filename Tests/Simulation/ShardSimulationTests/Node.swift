@@ -1,9 +1,12 @@
 import CloakroomCore
 
+@testable import CloakroomSessions
+
 /// A server of the cluster: its data, its view of the topology, and its part in replication.
 final class Node {
     struct Record {
         var session: Session?
+        /// In microseconds.
         var born: Int64 = 0
         var fence: UInt64 = 0
         var leaseEnd: Int64 = 0
@@ -12,11 +15,17 @@ final class Node {
         var endedAt: Int64 = 0
     }
 
+    /// The sessions of an account, and the latest birth among them, in microseconds.
+    struct Index {
+        var sessions: [Int] = []
+        var latest: Int64 = 0
+    }
+
     /// The new value of a key, as it is replicated and appended to a file.
     enum Effect {
         case record(Int, Record)
         case cutoff(Int, Cutoff)
-        case index(Int, [Int])
+        case index(Int, Index)
         case mark(Int, Bool)
         case throttle(Int, ThrottleState?)
     }
@@ -25,7 +34,7 @@ final class Node {
     struct Data {
         var records: [Record]
         var cutoffs: [Cutoff]
-        var indexes: [[Int]]
+        var indexes: [Index]
         var marks: [Bool]
         var throttle: [ThrottleState?]
 
@@ -33,7 +42,7 @@ final class Node {
             switch effect {
             case .record(let session, let record): records[session] = record
             case .cutoff(let account, let cutoff): cutoffs[account] = cutoff
-            case .index(let account, let sessions): indexes[account] = sessions
+            case .index(let account, let index): indexes[account] = index
             case .mark(let mark, let isSet): marks[mark] = isSet
             case .throttle(let key, let state): throttle[key] = state
             }
@@ -58,6 +67,7 @@ final class Node {
     var data: Data
     var isUp = true
     var frozenUntil: Int64 = 0
+    var rejectsWritesUntil: Int64 = 0
     /// The isolation that the server is part of; -1 for none.
     var isolation = -1
     /// Since when the server is cut off from the majority; `nil` if it is not.
@@ -92,7 +102,7 @@ final class Node {
         data = Data(
             records: Array(repeating: Record(), count: settings.allSessions),
             cutoffs: Array(repeating: Cutoff(), count: settings.accounts),
-            indexes: Array(repeating: [], count: settings.accounts),
+            indexes: Array(repeating: Index(), count: settings.accounts),
             marks: Array(repeating: false, count: settings.marks),
             throttle: Array(repeating: nil, count: settings.throttleKeys))
     }
@@ -101,6 +111,9 @@ final class Node {
     func isClusterDown(_ now: Int64, timeout: Int64) -> Bool {
         isolatedSince.map { now >= $0 + timeout } ?? false
     }
+
+    /// Microseconds by the server's clock.
+    func time(_ now: Int64) -> Int64 { (1_000_000 + now + skew) * 1_000 }
 
     func isReachable(_ now: Int64) -> Bool { isUp && frozenUntil <= now && isolatedSince == nil }
 

@@ -1,6 +1,8 @@
 import CloakroomCore
 import TestSupport
 
+@testable import CloakroomSessions
+
 /// The identity provider: accepts each refresh token once, and revokes all tokens of a session whose token is spent
 /// again.
 struct Upstream {
@@ -41,6 +43,28 @@ struct Upstream {
 enum Names {
     /// The initial time of all clocks.
     static let epoch: Int64 = 1_700_000_000_000
+
+    static let keys = ValkeyKeys(prefix: "c")
+
+    static func hash(account: Int) -> UInt64 { UInt64(account + 1) }
+    static func mark(_ mark: Int) -> MarkKey { MarkKey(.usedLogin, hash: UInt64(mark + 1)) }
+
+    /// The hash slot of each slot, and the slot of each hash slot: no two keys share one, and the others are in three
+    /// ranges.
+    static func slots(_ settings: Settings) -> (hashSlots: [Int], places: [Int]) {
+        let names =
+            (0..<settings.allSessions).map { keys.session(key($0).id) }
+            + (0..<settings.accounts).map { keys.cutoff(.account(hash(account: $0))) }
+            + (0..<settings.marks).map { keys.mark(mark($0)) } + (0..<settings.throttleKeys).map { "throttle \($0)" }
+        var hashSlots = names.map { Int(HashSlot.slot(of: $0)) }
+        precondition(Set(hashSlots).count == hashSlots.count)
+        var places = HashSlot.all.map { settings.keyedSlots + $0 * Settings.shards / HashSlot.count }
+        for (place, slot) in hashSlots.enumerated() { places[slot] = place }
+        for shard in 0..<Settings.shards {
+            hashSlots.append(places.firstIndex(of: settings.keyedSlots + shard) ?? 0)
+        }
+        return (hashSlots, places)
+    }
 
     static func key(_ session: Int) -> SessionKey {
         // Four words that differ between sessions; the last one spreads the refreshes.

@@ -19,12 +19,11 @@ extension World {
                 queue.push(.fault(.crashGateway(random.below(settings.gateways))), at: time)
             }
             queue.push(.wake(node: node.number), at: node.frozenUntil)
-        case .isolatePrimary(let shard, let gateways):
+        case .isolatePrimary(let shard, let gateways, let isLong):
             guard isWhole, isHealthy(shard) else { return }
             coverage.count(.primaryIsolated)
-            isolate(
-                nodes[primaries[shard]], gateways,
-                until: now + random.between(300, settings.nodeTimeout + (random.chance(300) ? 8_000 : 2_500)))
+            let most = settings.nodeTimeout + (random.chance(300) ? 8_000 : 2_500)
+            isolate(nodes[primaries[shard]], gateways, until: now + (isLong ? 9_000 : random.between(300, most)))
         case .isolateGateway(let gateway):
             guard gateways[gateway].isolation < 0 else { return }
             coverage.count(.gatewayIsolated)
@@ -126,9 +125,11 @@ extension World {
         if failed.confirmed < failed.effects.count { coverage.count(.writesDiscarded) }
         note("n\(replica.number) is promoted, \(failed.effects.count - failed.confirmed) writes may be lost")
         primaries[shard] = replica.number
+        if settings.scenario == .rejectedWrites { replica.rejectsWritesUntil = now + Settings.rejection }
         for slot in owners.indices where owners[slot] == failed.number {
             owners[slot] = replica.number
-            promotedAt[slot] = now
+            // Before, no gateway can repeat its writes.
+            promotedAt[slot] = max(now, replica.rejectsWritesUntil)
             losses[slot] += 1
         }
         replica.isPrimary = true
@@ -176,7 +177,7 @@ extension World {
         note("isolation \(number) ends")
         for gateway in gateways where gateway.isolation == number {
             gateway.isolation = -1
-            gateway.undisturbedSince = max(now, gateway.pausedUntil)
+            gateway.undisturbedSince = max(now, gateway.pausedUntil) + Settings.reconnect
         }
         for node in nodes where node.isolation == number {
             node.isolation = -1
@@ -242,15 +243,14 @@ extension World {
     func start(_ gateway: Gateway) {
         guard !gateway.isUp else { return }
         processes.append((true, gateway.number))
-        // The first server that responds names the owners, whether it is right or not.
+        // The first seed names the owners, whether it is right or not.
         let known = nodes.filter { $0.isUp && $0.frozenUntil <= now && cutUntil(gateway, $0) == 0 }
         var first = known.isEmpty ? nil : known[random.below(known.count)]
         if random.chance(500), let outdated = known.first(where: { $0.owners != owners }) { first = outdated }
-        gateway.start(processes.count - 1, settings, owners: first?.owners ?? owners, now: now)
+        let seeds = (first.map { [Settings.addresses[$0.number]] } ?? []) + Settings.addresses
+        gateway.start(processes.count - 1, settings, seeds: seeds, random: random.next(), now: now, mutant)
         note("g\(gateway.number) starts as process \(gateway.process)")
-        for node in gateway.links.indices { beginLink(gateway, node, after: random.between(1, 20)) }
-        queue.push(
-            .heartbeat(gateway: gateway.number, process: gateway.process), at: now + random.between(100, 1_000))
+        queue.push(.tick(gateway: gateway.number, process: gateway.process), at: now + 1)
     }
 
     private func crash(_ gateway: Gateway) {
