@@ -85,7 +85,7 @@ struct RequestDecider {
         }
         guard Self.resolveAuthority(&request, span) else { return .malformed }
         if !config.httpsRedirects.isEmpty, let port = config.httpsRedirects[listener] {
-            return redirect(request, span, to: port)
+            return limited(&request, nil, limit) ?? redirect(request, span, to: port)
         }
         if request.target.isAsterisk {
             guard request.method == .options else { return Self.problem(.badRequest) }
