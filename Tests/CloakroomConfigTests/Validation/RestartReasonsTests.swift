@@ -90,7 +90,7 @@ import Testing
         let running = try directory.load().configuration
         // Keys that conflict with the base configuration or have no effect on the plan.
         let excepted = [
-            "listeners.0.behindTLSProxy", "reload.interval", "upstreams.api.health.grpc",
+            "listeners.0.behindTLSProxy", "listeners.0.redirectToHTTPS", "reload.interval", "upstreams.api.health.grpc",
             "accounts.identities", "routes.0.onMissingSession", "upstreams.api.claimHeaders.api.join",
         ]
         let keys = DocumentedKeys.all().map { key in

@@ -242,6 +242,8 @@ struct RewriteRulesTests {
         let config = try ConfigFixture(yaml).load()
         #expect(config.configuration.listeners.map(\.redirectToHTTPS) == [443, nil])
         #expect(config.warnings.isEmpty)
+        let other = try ConfigFixture(yaml.replacing("443", with: "8443")).load()
+        #expect(other.restartRequirements(since: config.configuration).isEmpty)
     }
 
     @Test("check-config notes token calls to which a rewriting route does not forward")
