@@ -142,13 +142,13 @@ extension Route {
 /// `routes --diff`.
 struct RouteChangesDocument: ReportDocument {
     struct Change: Encodable {
-        /// `becamePublic`, `addedPublic`, `forwardedElsewhere`, `becameProtected`, `added`, `removed`, `shadowed` or
-        /// `redirected`.
+        /// `becamePublic`, `addedPublic`, `forwardedElsewhere`, `becameProtected`, `added`, `removed`,
+        /// `shadowed`, `redirected` or `originsWidened`.
         let kind: String
         let methods: [String]
         let path: String
         let explanation: String
-        /// Whether requests without a session reach something of an upstream that they did not reach before.
+        /// See ``RouteTableDiff/Kind/isExposure``.
         let isExposure: Bool
     }
 

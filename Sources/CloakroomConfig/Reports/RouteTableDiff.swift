@@ -37,6 +37,7 @@ struct RouteTableDiff {
         case removed
         case shadowed
         case redirected
+        case originsWidened = "origins widened"
 
         /// Whether requests without a session reach something of an upstream that they did not reach before.
         var isExposure: Bool { self == .becamePublic || self == .addedPublic || self == .forwardedElsewhere }
@@ -109,6 +110,21 @@ struct RouteTableDiff {
     private func change(_ method: String, _ sample: SamplePath) -> Change? {
         let before = match(in: old, oldConfiguration, method, sample)
         let after = match(in: new, newConfiguration, method, sample)
+        let change = routingChange(method, sample, before, after)
+        guard change == nil, method == "GET", let new = after?.route, new.allowsWebSocket, let old = before?.route,
+            old.allowsWebSocket
+        else { return change }
+        let added = Set(new.stream.origins).subtracting(old.stream.origins).sorted()
+        guard !old.stream.origins.isEmpty, new.stream.origins.isEmpty || !added.isEmpty else { return nil }
+        return Change(
+            kind: .originsWidened, methods: [method], pattern: sample.pattern,
+            explanation: "\(new.name), to \(added.isEmpty ? "all" : added.joined(separator: ", "))")
+    }
+
+    private func routingChange(
+        _ method: String, _ sample: SamplePath, _ before: (route: Route, sent: String?)?,
+        _ after: (route: Route, sent: String?)?
+    ) -> Change? {
         let made = { (kind: Kind, explanation: String) in
             Change(kind: kind, methods: [method], pattern: sample.pattern, explanation: explanation)
         }

@@ -170,6 +170,8 @@ final class RouteRuntime: Sendable {
     let bodyIdleTimeout: UInt64
     /// Maximum time of a request in nanoseconds; 0 for none.
     let deadline: UInt64
+    /// The origins whose pages may open a WebSocket; empty for all.
+    let streamOrigins: [WebOrigin]
     /// Requests in flight, counted only if the route limits them.
     private let inFlight = Atomic<Int>(0)
     /// Lower-case names of fields that are forwarded although the policy strips them.
@@ -188,6 +190,7 @@ final class RouteRuntime: Sendable {
         let bodyIdle = route.grpc ? configuration.timeouts.tunnelIdle : configuration.timeouts.bodyIdle
         bodyIdleTimeout = (route.bodyIdleTimeout ?? bodyIdle).wholeNanoseconds
         deadline = route.deadline.wholeNanoseconds
+        streamOrigins = route.stream.origins.compactMap { WebOrigin($0) }
         responseHeadTimeout = (route.responseHeadTimeout ?? configuration.timeouts.responseHead).wholeNanoseconds
     }
 
