@@ -33,7 +33,7 @@ import Testing
             // Only for calls with a body.
             "members:", "static:", "client:",
             "identities:", "require:", "redirect:", "redirectToHTTPS:", "stripPrefix:", "addPrefix:",
-            "stream:",
+            "tokensFor:", "stream:",
         ]
         // Keys below an excluded section are excluded too.
         var section: Int?

@@ -142,7 +142,7 @@ extension Route {
 /// `routes --diff`.
 struct RouteChangesDocument: ReportDocument {
     struct Change: Encodable {
-        /// `becamePublic`, `addedPublic`, `forwardedElsewhere`, `becameProtected`, `added`, `removed`,
+        /// `becamePublic`, `addedPublic`, `forwardedElsewhere`, `sendsTokens`, `becameProtected`, `added`, `removed`,
         /// `shadowed`, `redirected` or `originsWidened`.
         let kind: String
         let methods: [String]

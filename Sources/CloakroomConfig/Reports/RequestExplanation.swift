@@ -144,12 +144,16 @@ struct RequestExplanation {
         return "without a session a navigation signs in \(place), all else gets"
     }
 
-    /// Whose sessions may use the route, and which token the upstream receives of them; no row without providers.
+    /// Whose sessions may use the route, and which token the upstream receives of them; no row if there is one source
+    /// and the upstream is that.
     private func sessions(of route: Route) -> [(String, String)] {
-        guard route.usesSession, !configuration.providers.isEmpty else { return [] }
+        let accounts = configuration.accounts
+        guard route.usesSession,
+            !configuration.providers.isEmpty || route.upstream.map({ $0 != accounts.upstream }) == true
+        else { return [] }
         let isBearer = route.inject.contains(.bearer)
         var texts: [String] = []
-        if let signIn = configuration.accounts.upstream, route.upstream.map({ $0 == signIn }) ?? true {
+        if let signIn = accounts.upstream, !isBearer || route.upstream.map(accounts.receivesToken) == true {
             texts.append("upstream \(configuration.upstreams[signIn].name)\(isBearer ? " (its own token)" : "")")
         }
         for identity in configuration.providers {

@@ -130,6 +130,17 @@ extension ConfigSnapshot {
         for upstream in upstreams { upstream.targets.activate(now: now) }
     }
 
+    /// Whether the 401 of an upstream that got a session's own token may refresh it. One of
+    /// ``AccountsConfiguration/tokensFor`` may reject every token, so it refreshes none of the last 30 s, and ends no
+    /// session that cannot be refreshed.
+    func refreshes(_ session: Session, rejectedBy upstream: Int, now: WallTime) -> Bool {
+        guard let issuer = configuration.accounts.upstream, issuer != upstream,
+            session.source == configuration.sessionSource
+        else { return true }
+        return session.isRefreshable && configuration.upstreams[issuer].refresh != nil
+            && now - session.tokens.issuedAt >= RefreshSchedule.minimumInterval
+    }
+
     /// Whether these tables contain an equivalent of another configuration's route: the same access rules, upstream and
     /// credentials.
     /// - Parameter source: The source of the session whose request uses the route; `nil` without a session.

@@ -99,4 +99,20 @@ struct StreamRulesTests {
         #expect(try Self.difference(two, one) == ("no change\n", 0))
         #expect(try Self.difference(none, one) == ("no change\n", 0))
     }
+
+    @Test("Rule 34: routes --diff shows that an upstream gets tokens of another one, with exit code 3")
+    func tokens() throws {
+        let other = ConfigFixture.good.replacing(
+            "    upstream: api\n    requiresAuthorization: true\n    inject: [apiToken, bearer]",
+            with: "    upstream: other\n    requiresAuthorization: true")
+        let bearer =
+            other.replacing("signIn: { path: /auth }", with: "signIn: { path: /auth }\n    tokensFor: [other]")
+            + "    inject: [bearer]\n"
+        let change = "sends tokens GET /videos/{id} video, tokens of api to other\n"
+        #expect(try Self.difference(other, bearer) == (change, 3))
+        #expect(try Self.difference(ConfigFixture.good, bearer) == (change, 3))
+        #expect(try Self.difference(bearer, bearer) == ("no change\n", 0))
+        let report = try ConfigFixture(bearer).report { CommandReport.explain($0, method: "GET", target: "/videos/1") }
+        #expect(report.text.contains("of upstream api (its own token)"))
+    }
 }
