@@ -114,6 +114,40 @@ struct WebSocketFrameTrackerTests {
         }
     }
 
+    @Test("Rule 84: a message is measured over its frames, without control frames, wherever the bytes are cut")
+    func messageSize() {
+        let first: [UInt8] = [0x01, 3, 1, 2, 3], ping: [UInt8] = [0x89, 1, 0], last: [UInt8] = [0x80, 2, 4, 5]
+        // Masked and with an extended length, as the first frame of the next message.
+        let next = Head(0x82, payload: 6, form: 2, isMasked: true).frame
+        let bytes = first + ping + last + next
+        for (limit, frame, head) in [(2, 0, 2), (4, 8, 2), (5, 12, 8), (6, nil, 0)] as [(UInt64, Int?, Int)] {
+            for cut in 0...bytes.count {
+                var scan = WebSocketFrameTracker()
+                var result = scan.advance(over: ByteBuffer(bytes: bytes[..<cut]), limit: limit)
+                if result == nil {
+                    result = scan.advance(over: ByteBuffer(bytes: bytes[cut...]), limit: limit).map { cut + $0 }
+                }
+                // Part of the head was forwarded before it was complete.
+                let isCut = frame.map { $0 < cut && cut < $0 + head } ?? false
+                #expect(result == (isCut ? cut : frame), "limit \(limit), cut at \(cut)")
+                #expect(scan.isAtFrameBoundary == !isCut, "limit \(limit), cut at \(cut)")
+            }
+        }
+    }
+
+    @Test("Rule 84: a message that never ends and a long control frame are too large")
+    func endlessMessage() {
+        var scan = WebSocketFrameTracker()
+        for _ in 0..<10 { #expect(scan.advance(over: ByteBuffer(bytes: [0x02, 1, 0]), limit: 10) == nil) }
+        #expect(scan.advance(over: ByteBuffer(bytes: [0x02, 1, 0]), limit: 10) == 0)
+        for (form, payload, result) in [(0, 125, nil), (2, 126, 0)] as [(Int, Int, Int?)] {
+            let ping = Head(0x89, payload: payload, form: form, isMasked: false).frame
+            var scan = WebSocketFrameTracker()
+            #expect(scan.advance(over: ByteBuffer(bytes: ping), limit: 10) == result)
+            #expect(Self.scan(ping).isAtFrameBoundary)
+        }
+    }
+
     @Test("Only the readable bytes are scanned")
     func readerIndex() {
         var bytes = ByteBuffer(bytes: [0xff, 0xff, 0x81, 1, 0x61, 0x81])

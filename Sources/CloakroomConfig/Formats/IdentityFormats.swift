@@ -35,17 +35,22 @@ extension ValueFormat where Value == String {
         }, render: { $0 })
 
     /// The gateway's own origin: `https`, or `http` on loopback.
-    static let publicURL = ValueFormat(
-        "origin such as `https://app.example.com`; http on loopback only",
-        parse: { text throws(ConfigValueError) in
-            let origin = try ValueFormat<String>.origin.parse(text)
-            guard EndpointURL(origin) != nil else {
-                throw ConfigValueError(
-                    "must be an https origin: codes would be sent unencrypted",
-                    "write one such as https://app.example.com")
-            }
-            return origin
-        }, render: { $0 })
+    static let publicURL = httpsOrigin(otherwise: "codes would be sent unencrypted")
+
+    /// An `https` origin, or an `http` one on loopback.
+    /// - Parameter harm: What happens with another `http` origin.
+    static func httpsOrigin(otherwise harm: String) -> Self {
+        ValueFormat(
+            "origin such as `https://app.example.com`; http on loopback only",
+            parse: { text throws(ConfigValueError) in
+                let origin = try ValueFormat<String>.origin.parse(text)
+                guard EndpointURL(origin) != nil else {
+                    throw ConfigValueError(
+                        "must be an https origin: \(harm)", "write one such as https://app.example.com")
+                }
+                return origin
+            }, render: { $0 })
+    }
 
     /// A client id (RFC 6749 Appendix A.1), without spaces.
     static let clientID = ValueFormat(

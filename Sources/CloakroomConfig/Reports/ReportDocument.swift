@@ -145,13 +145,13 @@ extension Route {
 /// `routes --diff`.
 struct RouteChangesDocument: ReportDocument {
     struct Change: Encodable {
-        /// `becamePublic`, `addedPublic`, `forwardedElsewhere`, `becameProtected`, `added`, `removed`, `shadowed`,
-        /// `redirected`, `limitLoosened` or `limitRemoved`.
+        /// `becamePublic`, `addedPublic`, `forwardedElsewhere`, `sendsTokens`, `becameProtected`, `added`, `removed`,
+        /// `shadowed`, `redirected`, `originsWidened`, `limitLoosened` or `limitRemoved`.
         let kind: String
         let methods: [String]
         let path: String
         let explanation: String
-        /// Whether requests without a session reach something of an upstream that they did not reach before.
+        /// See ``RouteTableDiff/Kind/isExposure``.
         let isExposure: Bool
     }
 

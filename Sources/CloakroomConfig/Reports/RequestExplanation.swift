@@ -122,8 +122,19 @@ struct RequestExplanation {
             ("upstream", "\(upstream.name) at \(targets)"),
             ("sends", "\(method) \(String(decoding: path, as: UTF8.self))\(query)"),
             ("host", upstream.preserveHost ? "the client's" : "the upstream's"),
-        ] + (route.rewrite.map { [("rewrites back", $0.explanation)] } ?? [])
+        ] + (route.rewrite.map { [("rewrites back", $0.explanation)] } ?? []) + streams(of: route)
             + UpstreamExplanation(upstream: upstream, route: route, method: method).rows
+    }
+
+    /// The limits of WebSockets and event streams that the route has of its own.
+    private func streams(of route: Route) -> [(String, String)] {
+        let stream = route.stream
+        var texts: [String] = []
+        if stream.lifetime > .zero { texts.append("at most \(ValueFormat<Duration>.rendered(stream.lifetime)) ± 10 %") }
+        if let idle = stream.idle { texts.append("at most \(ValueFormat<Duration>.rendered(idle)) without data") }
+        if stream.message > 0 { texts.append("messages of at most \(ByteSize.rendered(stream.message))") }
+        if !stream.origins.isEmpty { texts.append("WebSockets of \(stream.origins.joined(separator: ", ")) only") }
+        return texts.isEmpty ? [] : [("streams", texts.joined(separator: "; "))]
     }
 
     private func missingSession(_ route: Route) -> String {
@@ -133,12 +144,16 @@ struct RequestExplanation {
         return "without a session a navigation signs in \(place), all else gets"
     }
 
-    /// Whose sessions may use the route, and which token the upstream receives of them; no row without providers.
+    /// Whose sessions may use the route, and which token the upstream receives of them; no row if there is one source
+    /// and the upstream is that.
     private func sessions(of route: Route) -> [(String, String)] {
-        guard route.usesSession, !configuration.providers.isEmpty else { return [] }
+        let accounts = configuration.accounts
+        guard route.usesSession,
+            !configuration.providers.isEmpty || route.upstream.map({ $0 != accounts.upstream }) == true
+        else { return [] }
         let isBearer = route.inject.contains(.bearer)
         var texts: [String] = []
-        if let signIn = configuration.accounts.upstream, route.upstream.map({ $0 == signIn }) ?? true {
+        if let signIn = accounts.upstream, !isBearer || route.upstream.map(accounts.receivesToken) == true {
             texts.append("upstream \(configuration.upstreams[signIn].name)\(isBearer ? " (its own token)" : "")")
         }
         for identity in configuration.providers {

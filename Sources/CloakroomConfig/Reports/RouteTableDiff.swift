@@ -32,6 +32,7 @@ struct RouteTableDiff {
         case becamePublic = "became public"
         case addedPublic = "added public"
         case forwardedElsewhere = "forwarded elsewhere"
+        case sendsTokens = "sends tokens"
         case becameProtected = "became protected"
         case added
         case removed
@@ -39,9 +40,11 @@ struct RouteTableDiff {
         case limitLoosened = "limit loosened"
         case limitRemoved = "limit removed"
         case redirected
+        case originsWidened = "origins widened"
 
-        /// Whether requests without a session reach something of an upstream that they did not reach before.
-        var isExposure: Bool { self == .becamePublic || self == .addedPublic || self == .forwardedElsewhere }
+        /// Whether requests without a session reach something of an upstream that they did not reach before, or an
+        /// upstream gets tokens that it did not get before.
+        var isExposure: Bool { [.becamePublic, .addedPublic, .forwardedElsewhere, .sendsTokens].contains(self) }
 
         /// The name in JSON, which is the name of the case.
         var identifier: String { "\(self)" }
@@ -111,6 +114,28 @@ struct RouteTableDiff {
     private func change(_ method: String, _ sample: SamplePath) -> Change? {
         let before = match(in: old, oldConfiguration, method, sample)
         let after = match(in: new, newConfiguration, method, sample)
+        let change = routingChange(method, sample, before, after)
+        guard let new = after?.route, change?.kind.isExposure != true else { return change }
+        let made = { (kind: Kind, explanation: String) in
+            Change(kind: kind, methods: [method], pattern: sample.pattern, explanation: "\(new.name), \(explanation)")
+        }
+        if new.inject.contains(.bearer), let grant = new.upstream.flatMap(newConfiguration.tokenGrant),
+            !oldConfiguration.upstreams.indices.contains(where: { oldConfiguration.tokenGrant(to: $0) == grant })
+        {
+            return made(.sendsTokens, grant)
+        }
+        guard change == nil, method == "GET", new.allowsWebSocket, let old = before?.route, old.allowsWebSocket else {
+            return change
+        }
+        let added = Set(new.stream.origins).subtracting(old.stream.origins).sorted()
+        guard !old.stream.origins.isEmpty, new.stream.origins.isEmpty || !added.isEmpty else { return nil }
+        return made(.originsWidened, "to \(added.isEmpty ? "all" : added.joined(separator: ", "))")
+    }
+
+    private func routingChange(
+        _ method: String, _ sample: SamplePath, _ before: (route: Route, sent: String?)?,
+        _ after: (route: Route, sent: String?)?
+    ) -> Change? {
         let made = { (kind: Kind, explanation: String) in
             Change(kind: kind, methods: [method], pattern: sample.pattern, explanation: explanation)
         }
@@ -169,6 +194,14 @@ struct RouteTableDiff {
     private static func word(_ route: Route) -> String {
         if let redirect = route.redirect { return "redirects to \(redirect.target)" }
         return route.requiresAuthorization ? "requires authorization" : "public"
+    }
+}
+
+extension GatewayConfiguration {
+    /// The tokens of another upstream that an upstream may get; `nil` for none.
+    fileprivate func tokenGrant(to upstream: Int) -> String? {
+        guard let issuer = accounts.upstream, accounts.tokensFor.contains(upstream) else { return nil }
+        return "tokens of \(upstreams[issuer].name) to \(upstreams[upstream].name)"
     }
 }
 

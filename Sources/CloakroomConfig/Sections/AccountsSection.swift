@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomWire
 
 /// `accounts`: the sign-in endpoints of the gateway.
 struct AccountsSection {
@@ -17,6 +18,15 @@ struct AccountsSection {
         // An upstream that is not listed among the identities signs no users in.
         accounts.upstream = upstream.flatMap {
             accounts.identities.isEmpty || accounts.identities.contains(.upstream($0)) ? $0 : nil
+        }
+        for issuer in upstreams.names.indices {
+            let receivers = Self.receivers(of: issuer, upstreams)
+            if issuer == accounts.upstream {
+                accounts.tokensFor = receivers
+            } else if isUnambiguous, !receivers.isEmpty {
+                upstreams.scopes[issuer].warn(
+                    ConfigValueError("has no effect: the upstream signs no users in", "leave it out"), at: "tokensFor")
+            }
         }
         accounts.login.read(from: scope.sectionWithDefaults("login"))
         configuration = accounts
@@ -54,6 +64,33 @@ struct AccountsSection {
             scope.report(error, at: "upstream", becauseOf: [["upstreams"], ["upstreams", name, "signIn"]])
             return (nil, false)
         }
+    }
+
+    /// The upstreams that may get the tokens which an upstream issues.
+    private static func receivers(of issuer: Int, _ upstreams: UpstreamsSection) -> [Int] {
+        let (scope, name) = (upstreams.scopes[issuer], upstreams.names[issuer])
+        let receivers = upstreams.tokensFor(upstreams.receivers[issuer], in: scope) { index throws(ConfigValueError) in
+            guard index != issuer else {
+                throw ConfigValueError(
+                    "must be another upstream: \(name) gets the tokens that it issues", "leave it out")
+            }
+            let target = upstreams.configurations[index].targets.first { target in
+                guard case .tcp(let address) = target.address else { return false }
+                return target.scheme == .http && !address.isLoopback
+            }
+            guard let target else { return }
+            throw ConfigValueError(
+                "tokens would be sent unencrypted to \(target)",
+                "write https:// targets for upstreams.\(upstreams.names[index])")
+        }
+        if !receivers.isEmpty {
+            let names = receivers.map { upstreams.names[$0] }.joined(separator: ", ")
+            scope.warn(
+                ConfigValueError(
+                    "\(names) can use the tokens at \(name) as the user (RFC 9700 §2.3)",
+                    "list only upstreams that may act as each user"), at: "tokensFor")
+        }
+        return receivers
     }
 
     /// What users may sign in with. Without identities nothing is listed: the upstream alone signs users in.

@@ -79,7 +79,7 @@ extension IdentityConfiguration: ConfigSection {
             client: client ?? IdentityClientConfiguration(id: "", authentication: .basic(Secret(""))))
         self.label = label
         read(from: scope)
-        tokensFor = Self.tokensFor(scope, upstreams)
+        tokensFor = upstreams.tokensFor(scope.list("tokensFor", as: .text) ?? [], in: scope)
         exchanges = Self.exchanges(scope, upstreams, tokensFor)
         endsOn = scope.list("endsOn", as: .errorCode, default: endsOn)
         logout.read(from: scope.sectionWithDefaults("logout"))
@@ -104,19 +104,6 @@ extension IdentityConfiguration: ConfigSection {
             }
             return section.optional(name, as: .text)
         }.map { Parameter($0.name, $0.value) }
-    }
-
-    private static func tokensFor(_ scope: ConfigScope, _ upstreams: UpstreamsSection) -> [Int] {
-        var indices: [Int] = []
-        for (item, name) in (scope.list("tokensFor", as: .text) ?? []).enumerated() {
-            do {
-                let index = try upstreams.index(of: name)
-                if !indices.contains(index) { indices.append(index) }
-            } catch {
-                scope.report(error, item: item, of: "tokensFor")
-            }
-        }
-        return indices
     }
 
     private static func exchanges(

@@ -42,6 +42,7 @@ struct RouteSection {
             scope.report(
                 ConfigValueError("conflicts with redirect: nothing is forwarded", "remove one of the two"), at: key)
         }
+        checkStream()
         if options.allowsWebSocket, let methods, !methods.contains("GET") {
             scope.report(ConfigValueError("a WebSocket begins with GET", "add GET to methods"), at: "websocket")
         }
@@ -50,6 +51,25 @@ struct RouteSection {
         }
         if let methods, Set(methods).count < methods.count {
             scope.report(ConfigValueError("must be a list without duplicates", "keep one of them"), at: "methods")
+        }
+    }
+
+    /// Limits of streams that the route does not have.
+    private func checkStream() {
+        let stream = scope.sectionWithDefaults("stream")
+        let conflict =
+            isRedirect
+            ? ConfigValueError("conflicts with redirect: nothing is forwarded", "remove one of the two")
+            : options.grpc
+                ? ConfigValueError("conflicts with grpc: a call is not limited as a stream", "write deadline")
+                : ConfigValueError("requires websocket: true", "write it, or leave this out")
+        let keys = ["message", "origins"] + (isRedirect || options.grpc ? ["lifetime", "idle"] : [])
+        for key in keys where stream.isSet(key) && !stream.isInvalid(key) && !options.allowsWebSocket {
+            stream.report(conflict, at: key)
+        }
+        if options.allowsWebSocket, options.deadline > .zero, options.stream.lifetime == .zero {
+            scope.inform(
+                ConfigValueError("ends when a WebSocket begins", "stream.lifetime limits WebSockets"), at: "deadline")
         }
     }
 
@@ -118,8 +138,19 @@ extension Route: ConfigSection {
         Key("retry", \.retry, .flag),
         Key("timed", \.timed, .flag),
         Key("grpc", \.grpc, .flag),
+        Key(section: "stream", \.stream),
         Key("onMissingSession", \.onMissingSession, .choice()),
         Key { $1.require = SessionRequirement(from: $0.sectionWithDefaults("require")) },
+    ]
+}
+
+extension StreamLimits: ConfigSection {
+    /// `stream` of a route.
+    static let keys: [Key<Self>] = [
+        Key("lifetime", \.lifetime, .duration(.zero ... .seconds(30 * 86_400))),
+        Key(optional: "idle", \.idle, .wait),
+        Key("message", \.message, .size(0...1_073_741_824)),
+        Key(list: "origins", \.origins, .httpsOrigin(otherwise: "its pages can be replaced on the network")),
     ]
 }
 

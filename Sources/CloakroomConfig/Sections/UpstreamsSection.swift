@@ -6,6 +6,8 @@ struct UpstreamsSection {
     /// In the order of the file.
     let configurations: [UpstreamConfiguration]
     let scopes: [ConfigScope]
+    /// The names in `tokensFor` of each.
+    let receivers: [[String]]
 
     var names: [String] { configurations.map(\.name) }
     /// The names of the fields that carry API tokens.
@@ -16,11 +18,14 @@ struct UpstreamsSection {
         if named.isEmpty, !root.reading.invalidKeys.contains(["upstreams"]) {
             root.reading.reportMissing(["upstreams"])
         }
+        var receivers: [[String]] = []
         configurations = named.map { name, scope in
             var upstream = UpstreamConfiguration(name: name, targets: [])
             upstream.read(from: scope)
+            receivers.append(scope.list("tokensFor", as: .text) ?? [])
             return upstream
         }
+        self.receivers = receivers
         scopes = named.map(\.scope)
         for (name, scope) in named { scope.checkName(name) }
         ConfigScope.checkVariables(named, of: "upstream")
@@ -33,6 +38,24 @@ struct UpstreamsSection {
                 "unknown upstream \(DiagnosticText.quoted(name))", NameSuggestion.suggestion(for: name, among: names))
         }
         return index
+    }
+
+    /// The upstreams with the names in `tokensFor` of a section, each of them once.
+    /// - Parameter check: Reports why an upstream may not be one of them.
+    func tokensFor(
+        _ names: [String], in scope: ConfigScope, check: (Int) throws(ConfigValueError) -> Void = { _ in }
+    ) -> [Int] {
+        var indices: [Int] = []
+        for (item, name) in names.enumerated() {
+            do throws(ConfigValueError) {
+                let index = try index(of: name)
+                try check(index)
+                if !indices.contains(index) { indices.append(index) }
+            } catch {
+                scope.report(error, item: item, of: "tokensFor")
+            }
+        }
+        return indices
     }
 }
 

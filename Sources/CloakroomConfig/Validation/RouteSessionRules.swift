@@ -20,7 +20,8 @@ struct RouteSessionRules {
         }
         // An invalid identity is reported; what it could be used for is unknown.
         guard let providers = providers(for: upstream) else { return }
-        guard accounts.upstream == upstream || !providers.isEmpty else { return reportNone(key, upstream) }
+        let acceptsPasswords = key == "inject" ? accounts.receivesToken(upstream) : accounts.upstream != nil
+        guard acceptsPasswords || !providers.isEmpty else { return reportNone(key, upstream) }
         checkRequirement(upstream, providers)
     }
 
@@ -39,7 +40,6 @@ struct RouteSessionRules {
 
     /// Reports that no session can use the route.
     private func reportNone(_ key: String, _ upstream: Int) {
-        let isBearer = key == "inject"
         let provider = accounts.identities.lazy.compactMap { source -> String? in
             if case .provider(let index) = source { identities.names[index] } else { nil }
         }.first
@@ -61,16 +61,14 @@ struct RouteSessionRules {
                 at: key, becauseOf: upstreams.scopes.map { $0.path + ["signIn"] } + [["identities"]])
             return
         }
-        let name = DiagnosticText.quoted(upstreams.names[signIn])
+        let name = upstreams.names[signIn]
         let more = identities.items.isEmpty ? "" : ", or list an identity in accounts.identities"
         route.scope.report(
-            isBearer
-                ? ConfigValueError(
-                    "bearer conflicts with the route's upstream: the tokens belong to upstream \(name)",
-                    "inject it on routes to \(name) only\(more)")
-                : ConfigValueError(
-                    "conflicts with the route's upstream: sessions belong to upstream \(name)",
-                    "require authorization on routes to \(name) only\(more)"), at: key)
+            ConfigValueError(
+                "bearer conflicts with the route's upstream: the tokens belong to upstream"
+                    + " \(DiagnosticText.quoted(name))",
+                "add \(upstreams.names[upstream]) to upstreams.\(name).tokensFor\(more)"), at: key,
+            becauseOf: [["upstreams", name, "tokensFor"]])
     }
 
     /// Requirements that no session can meet.
@@ -78,10 +76,11 @@ struct RouteSessionRules {
         guard !identities.items.isEmpty, let key = IdentityValidation.requirement(of: route) else { return }
         let require = route.scope.sectionWithDefaults("require")
         guard !providers.isEmpty else {
+            let name = upstreams.names[accounts.upstream ?? upstream]
             require.report(
                 ConfigValueError(
                     "is never met: the route accepts only sessions of upstream"
-                        + " \(DiagnosticText.quoted(upstreams.names[upstream])), which have no claims",
+                        + " \(DiagnosticText.quoted(name)), which have no claims",
                     "add \(upstreams.names[upstream]) to tokensFor or exchange of an identity"),
                 at: key, becauseOf: [["identities"], ["accounts", "identities"]])
             return

@@ -62,7 +62,7 @@ enum RouteValidation {
     /// The keys that decide what a route permits.
     private static let accessKeys: Set = [
         "addPrefix", "forwardAs", "inject", "methods", "passFields", "path", "redirect", "require",
-        "requiresAuthorization", "stripPrefix", "upstream",
+        "requiresAuthorization", "stream", "stripPrefix", "upstream",
     ]
 
     /// Variables that decide what a route of the file permits, or make any route public: the file does not show it, and

@@ -144,6 +144,8 @@ public struct AccountsConfiguration: Sendable, Equatable {
     public var prefix = "/auth"
     /// Index of the upstream that signs users in; `nil` disables the endpoints.
     public var upstream: Int? = 0
+    /// Indices of further upstreams that may get the access tokens of its sessions.
+    public var tokensFor: [Int] = []
     /// What users sign in with.
     public var name = SignInName()
     /// Sentences for users, by problem code.
@@ -161,6 +163,8 @@ public struct AccountsConfiguration: Sendable, Equatable {
     /// How users sign in at a provider.
     public var login = LoginConfiguration()
 
+    /// Whether an upstream may get the access tokens of sessions that ``upstream`` issued.
+    public func receivesToken(_ index: Int) -> Bool { index == upstream || tokensFor.contains(index) }
     /// Whether users can sign in at all, so that the endpoints exist.
     public var isEnabled: Bool { upstream != nil || hasProviders }
     /// Whether users can sign in at a provider.

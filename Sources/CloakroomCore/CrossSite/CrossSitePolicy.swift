@@ -86,8 +86,21 @@ public final class CrossSitePolicy: Sendable {
     }
 
     private func isTrusted(_ origin: ByteRange, _ bytes: Span<UInt8>) -> Bool {
-        guard !trusted.isEmpty, let parts = OriginView(bytes, origin) else { return false }
-        return trusted.contains { $0.matches(parts, bytes) }
+        Self.contains(trusted, origin, bytes)
+    }
+
+    private static func contains(_ origins: [WebOrigin], _ origin: ByteRange, _ bytes: Span<UInt8>) -> Bool {
+        guard !origins.isEmpty, let parts = OriginView(bytes, origin) else { return false }
+        return origins.contains { $0.matches(parts, bytes) }
+    }
+
+    /// Whether a request has no `Origin`, so that no page of a browser made it, or one of these.
+    package static func permits(_ origins: [WebOrigin], _ origin: SingletonField, _ bytes: Span<UInt8>) -> Bool {
+        switch origin {
+        case .absent: true
+        case .value(let origin): contains(origins, origin, bytes)
+        case .multiple: false
+        }
     }
 
     private func isSameOrigin(

@@ -30,8 +30,8 @@ public struct Route: Sendable, Equatable {
     public var inFlight = 0
     /// The names of rate limits that count the requests, at most 4.
     public var rate: [String] = []
-    /// The maximum time from the request head to the last byte of the response, over all attempts, up to 1 day; zero is
-    /// unlimited.
+    /// The maximum time from the request head to the last byte of the response, or to the beginning of a WebSocket or
+    /// event stream, over all attempts, up to 1 day; zero is unlimited.
     public var deadline: Duration = .zero
     /// Whether failed requests are sent again as ``UpstreamConfiguration/retry`` specifies.
     public var retry = true
@@ -41,6 +41,8 @@ public struct Route: Sendable, Equatable {
     /// Whether requests are gRPC calls. Requires an upstream whose ``UpstreamConfiguration/protocolVersion`` allows
     /// HTTP/2.
     public var grpc = false
+    /// The limits of WebSockets and event streams.
+    public var stream = StreamLimits()
     /// What happens to a request without a session, if the route requires one.
     public var onMissingSession: MissingSessionAction = .reject
     /// What is required of the session.
@@ -63,6 +65,20 @@ extension Route {
 
     /// The redirect that the route responds with; `nil` if it forwards.
     public var redirect: RedirectTemplate? { if case .redirect(let redirect) = action { redirect } else { nil } }
+}
+
+/// The limits of the WebSockets and event streams of a route.
+public struct StreamLimits: Sendable, Equatable {
+    /// The maximum lifetime, up to 30 days and ± 10 %; zero is unlimited. Then a WebSocket gets Close 1001. An event
+    /// stream that has no end of its own is completed, another one is aborted.
+    public var lifetime: Duration = .zero
+    /// The maximum time without data, 1 ms...1 day; `nil` uses ``TimeoutsConfiguration/tunnelIdle``.
+    public var idle: Duration?
+    /// The maximum size of a WebSocket message in bytes as it is sent, over all its frames, 0...1 GiB; beyond it Close
+    /// 1009. 0 is unlimited.
+    public var message = 0
+    /// The origins whose pages may open a WebSocket; those of all others get 403. Empty permits all.
+    public var origins: [String] = []
 }
 
 /// The fields that a route adds to a request.

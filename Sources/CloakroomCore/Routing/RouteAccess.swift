@@ -81,13 +81,6 @@ public final class SessionRules: Sendable {
     public init(_ route: Route, in configuration: GatewayConfiguration, claimHeaders: ClaimHeaders?) {
         let isBearer = route.inject.contains(.bearer)
         var accepted: [Acceptance] = []
-        // Tokens of sessions that were signed in to with credentials belong to that upstream alone. No upstream receives
-        // anything of a redirected request, so that every session is sufficient.
-        if let source = configuration.sessionSource,
-            route.upstream == nil || configuration.accounts.upstream == route.upstream
-        {
-            accepted.append(Acceptance(source: source, token: isBearer ? .own : .none))
-        }
         for identity in configuration.providers {
             let exchange = isBearer ? identity.exchanges.first { $0.upstream == route.upstream } : nil
             // An identity without a token for the upstream cannot use routes that inject `bearer`.
@@ -98,6 +91,16 @@ public final class SessionRules: Sendable {
                 Acceptance(
                     source: identity.source, token: exchange != nil ? .exchanged : isBearer ? .own : .none,
                     exchange: exchange, clockSkew: identity.clockSkew))
+        }
+        // Tokens of sessions that were signed in to with credentials belong to that upstream and those which it lists.
+        // Without `bearer` no upstream receives one, so that every session is sufficient. The first of the list is
+        // decided about without the rules.
+        if let source = configuration.sessionSource,
+            !isBearer || route.upstream.map(configuration.accounts.receivesToken) == true
+        {
+            let isFirst = configuration.accounts.upstream == route.upstream
+            accepted.insert(
+                Acceptance(source: source, token: isBearer ? .own : .none), at: isFirst ? 0 : accepted.count)
         }
         self.accepted = accepted
         known = configuration.sessionSources

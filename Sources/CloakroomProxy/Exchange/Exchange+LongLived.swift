@@ -48,7 +48,13 @@ extension Exchange {
 
     /// A long-lived response begins.
     func startTunnel(_ kind: Tunnel.Kind) {
-        tunnel = Tunnel(kind, permit: permit, idleTimeout: snapshot.timeouts.tunnelIdle, now: context.now)
+        // The deadline of the route limits the time until here; that of a gRPC call all of it.
+        if callDeadline != nil, !isForCalls { endTimeLimit() }
+        tunnel = Tunnel(
+            kind, permit: permit,
+            idleTimeout: route?.route.stream.idle?.wholeNanoseconds ?? snapshot.timeouts.tunnelIdle,
+            lifetime: route?.route.stream.lifetime.wholeNanoseconds ?? 0,
+            maxMessage: route?.route.stream.message ?? 0, random: context.random(), now: context.now)
     }
 
     func setTunnelDeadline() {

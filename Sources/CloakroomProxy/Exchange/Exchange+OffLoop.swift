@@ -298,13 +298,16 @@ extension Exchange {
     /// - Returns: Whether that is in progress. Otherwise the upstream's response is forwarded to the client.
     func refreshAndReplay() -> Bool {
         guard let permit, let session = permit.bearerSession, let ticket = request.ticket else { return false }
-        let hasAged = session.hasAgedAccessToken(at: context.wallTime(at: context.now))
+        let now = context.wallTime(at: context.now)
+        let hasAged = session.hasAgedAccessToken(at: now)
         let config = snapshot.config
         let exchanged = permit.exchangedToken
         let upstream = config.routes[permit.route].upstream
         let isDropped = exchanged.map { config.exchanger.drop($0, of: session, upstream: upstream) } ?? false
-        let refreshes =
-            (exchanged == nil || session.isRefreshable) && config.refresher.shouldRefreshAfterRejection(session)
+        let mayRefresh =
+            exchanged == nil
+            ? config.refreshes(session, rejectedBy: upstream, now: now) : session.isRefreshable
+        let refreshes = mayRefresh && config.refresher.shouldRefreshAfterRejection(session)
         guard replay.tokenRejected(hasAged: hasAged), refreshes || isDropped else { return false }
         guard replay.canReplay(request.framing), attempts.sends < RetryDecision.maxSends, machine.tokenRejected() else {
             // This request cannot be sent again, but the refresh benefits the next one.

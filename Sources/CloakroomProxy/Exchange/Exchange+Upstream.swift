@@ -236,7 +236,10 @@ extension Exchange: UpstreamDelegate {
     func upstreamBody(_ bytes: ByteBuffer) {
         guard machine.isRelaying, let downstream else { return }
         telemetry.sentBody(bytes.readableBytes)
-        tunnel?.forwardedToClient(bytes)
+        if let allowed = tunnel?.forwardedToClient(bytes) {
+            downstream.writeBody(bytes.getSlice(at: bytes.readerIndex, length: allowed) ?? ByteBuffer())
+            return endTunnel(.messageTooBig)
+        }
         downstream.writeBody(bytes)
         if !downstream.isWritable { upstream?.setPaused(true) }
     }

@@ -274,7 +274,10 @@ final class Exchange: Equatable {
                 setTunnelDeadline()
             }
         case .tunneling, .tunnelHalfClosed:
-            tunnel?.forwardedToUpstream(bytes, now: context.now)
+            if let allowed = tunnel?.forwardedToUpstream(bytes, now: context.now) {
+                upstream?.writeBody(bytes.getSlice(at: bytes.readerIndex, length: allowed) ?? ByteBuffer())
+                return endTunnel(.messageTooBig)
+            }
             upstream?.writeBody(bytes)
             setTunnelDeadline()
         case .idle, .waitingForConnection, .suspended, .respondingLocally:

@@ -121,6 +121,12 @@ struct RequestDecider {
             guard request.method != .trace else { return Self.problem(.methodNotAllowed, allow: "") }
             request.routeIndex = index
             let entry = config.routes[index]
+            if !entry.streamOrigins.isEmpty, entry.route.allowsWebSocket,
+                request.upgrade != .none || request.isWebSocketHandshake,
+                !CrossSitePolicy.permits(entry.streamOrigins, request.summary.origin, span)
+            {
+                return .problem(entry.problem(.crossSite), .csrfRejected, allow: nil)
+            }
             if request.summary.hasSessionCookie, entry.access.usesSession,
                 isFromAnotherSite(&request, allowsWebSocket: entry.route.allowsWebSocket)
             {

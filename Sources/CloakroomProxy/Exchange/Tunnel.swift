@@ -21,28 +21,45 @@ struct Tunnel {
         /// The configuration has changed, and the route with it; the client reconnects.
         case routeChanged
         case sessionEnded
+        /// Its lifetime is over; the client reconnects.
+        case lifetime
+        /// A message is larger than allowed.
+        case messageTooBig
 
         var errorType: ExchangeErrorType {
             switch self {
             case .draining: .draining
             case .routeChanged: .routeChanged
             case .sessionEnded: .sessionEnded
+            case .lifetime: .streamLifetime
+            case .messageTooBig: .bodyTooLarge
             }
         }
 
         var closeCode: WebSocketClose.Code {
             switch self {
-            case .draining, .routeChanged: .goingAway
+            case .draining, .routeChanged, .lifetime: .goingAway
             case .sessionEnded: .policyViolation
+            case .messageTooBig: .messageTooBig
             }
         }
     }
 
     let kind: Kind
     /// Time at which ``deadlineExpired(now:)`` has to be called.
-    var deadline: UInt64 { isSessionWatched ? min(idleDeadline, sessionDeadline) : idleDeadline }
+    var deadline: UInt64 {
+        let deadline = isSessionWatched ? min(idleDeadline, sessionDeadline) : idleDeadline
+        guard isInLastFrame else { return min(deadline, end) }
+        return isAtFrameBoundary ? 0 : min(deadline, end &+ Self.lastFrameTime)
+    }
 
     private let idleTimeout: UInt64
+    /// The end of its lifetime; the greatest value if it is unlimited.
+    private let end: UInt64
+    /// Whether its lifetime has ended within a frame.
+    private var isInLastFrame = false
+    /// The maximum size of a message, in bytes.
+    private let maxMessage: UInt64
     private let isSessionWatched: Bool
     private let sessionEnd: SessionTime?
     private var idleDeadline: UInt64
@@ -56,13 +73,23 @@ struct Tunnel {
 
     /// Interval between session checks, in nanoseconds.
     private static let sessionInterval: UInt64 = 1_000_000_000
+    /// How long a frame may last at the end of the lifetime, in nanoseconds.
+    private static let lastFrameTime: UInt64 = 10_000_000_000
 
     /// - Parameters:
     ///   - permit: The permit of the request; its session is checked, if it has one.
     ///   - idleTimeout: Maximum time without data, in nanoseconds.
-    init(_ kind: Kind, permit: UpstreamPermit?, idleTimeout: UInt64, now: UInt64) {
+    ///   - lifetime: Maximum time in nanoseconds, ± 10 %; 0 for none.
+    ///   - maxMessage: Maximum size of a WebSocket message, in bytes; 0 for none.
+    ///   - random: Random bits, with which responses that began together do not end together.
+    init(
+        _ kind: Kind, permit: UpstreamPermit?, idleTimeout: UInt64, lifetime: UInt64 = 0, maxMessage: Int = 0,
+        random: UInt64 = 0, now: UInt64
+    ) {
         self.kind = kind
         self.idleTimeout = idleTimeout
+        end = lifetime == 0 ? .max : now &+ (lifetime - lifetime / 10 + random % (lifetime / 5 + 1))
+        self.maxMessage = maxMessage == 0 ? .max : UInt64(maxMessage)
         isSessionWatched = permit?.hasSession == true
         sessionEnd = permit?.sessionEnd
         idleDeadline = now &+ idleTimeout
@@ -75,16 +102,22 @@ struct Tunnel {
     mutating func activity(now: UInt64) { idleDeadline = now &+ idleTimeout }
 
     /// Data of the client is forwarded to the upstream.
-    mutating func forwardedToUpstream(_ bytes: ByteBuffer, now: UInt64) {
+    /// - Returns: If a message is larger than allowed, how many of the bytes may be forwarded: then it has to end.
+    @discardableResult
+    mutating func forwardedToUpstream(_ bytes: ByteBuffer, now: UInt64) -> Int? {
         hasClientActivity = true
-        upstreamFrames.advance(over: bytes)
         activity(now: now)
+        return upstreamFrames.advance(over: bytes, limit: maxMessage)
     }
 
     /// Data of the upstream is forwarded to the client.
-    mutating func forwardedToClient(_ bytes: ByteBuffer) {
-        if kind == .upgraded { downstreamFrames.advance(over: bytes) }
+    /// - Returns: As ``forwardedToUpstream(_:now:)``.
+    @discardableResult
+    mutating func forwardedToClient(_ bytes: ByteBuffer) -> Int? {
+        kind == .upgraded ? downstreamFrames.advance(over: bytes, limit: maxMessage) : nil
     }
+
+    private var isAtFrameBoundary: Bool { downstreamFrames.isAtFrameBoundary && upstreamFrames.isAtFrameBoundary }
 
     // MARK: - Deadlines
 
@@ -103,6 +136,11 @@ struct Tunnel {
 
     /// ``deadline`` has passed.
     mutating func deadlineExpired(now: UInt64) -> DeadlineAction {
+        if now >= end {
+            // A Close frame cannot be sent within another frame, so that one may end first.
+            guard !isAtFrameBoundary, now < end &+ Self.lastFrameTime else { return .close(.lifetime) }
+            isInLastFrame = true
+        }
         guard isSessionWatched else { return checkIdleTimeout(now: now) }
         return recheckSession()
     }
@@ -168,7 +206,7 @@ struct Tunnel {
             .closeFrames(
                 reason.closeCode, toClient: downstreamFrames.isAtFrameBoundary,
                 toUpstream: upstreamFrames.isAtFrameBoundary)
-        case (.eventStream(isEndless: true), .draining): .complete
+        case (.eventStream(isEndless: true), .draining), (.eventStream(isEndless: true), .lifetime): .complete
         case (.eventStream, _): .abort
         }
     }

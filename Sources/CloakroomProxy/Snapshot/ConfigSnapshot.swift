@@ -141,6 +141,17 @@ extension ConfigSnapshot {
         for upstream in upstreams { upstream.targets.activate(now: now) }
     }
 
+    /// Whether the 401 of an upstream that got a session's own token may refresh it. One of
+    /// ``AccountsConfiguration/tokensFor`` may reject every token, so it refreshes none of the last 30 s, and ends no
+    /// session that cannot be refreshed.
+    func refreshes(_ session: Session, rejectedBy upstream: Int, now: WallTime) -> Bool {
+        guard let issuer = configuration.accounts.upstream, issuer != upstream,
+            session.source == configuration.sessionSource
+        else { return true }
+        return session.isRefreshable && configuration.upstreams[issuer].refresh != nil
+            && now - session.tokens.issuedAt >= RefreshSchedule.minimumInterval
+    }
+
     /// Whether these tables contain an equivalent of another configuration's route: the same access rules, upstream and
     /// credentials.
     /// - Parameter source: The source of the session whose request uses the route; `nil` without a session.
@@ -182,6 +193,8 @@ final class RouteRuntime: Sendable {
     let bodyIdleTimeout: UInt64
     /// Maximum time of a request in nanoseconds; 0 for none.
     let deadline: UInt64
+    /// The origins whose pages may open a WebSocket; empty for all.
+    let streamOrigins: [WebOrigin]
     /// Requests in flight, counted only if the route limits them.
     private let inFlight = Atomic<Int>(0)
     /// Lower-case names of fields that are forwarded although the policy strips them.
@@ -203,6 +216,7 @@ final class RouteRuntime: Sendable {
         let bodyIdle = route.grpc ? configuration.timeouts.tunnelIdle : configuration.timeouts.bodyIdle
         bodyIdleTimeout = (route.bodyIdleTimeout ?? bodyIdle).wholeNanoseconds
         deadline = route.deadline.wholeNanoseconds
+        streamOrigins = route.stream.origins.compactMap { WebOrigin($0) }
         responseHeadTimeout = (route.responseHeadTimeout ?? configuration.timeouts.responseHead).wholeNanoseconds
     }
 

@@ -149,7 +149,7 @@ public enum ExchangeErrorType: UInt8, Sendable, CaseIterable {
     /// Errors of the upstream.
     case upstreamUnreachable, upstreamTimeout, upstreamReset, upstreamInvalidResponse
     /// Errors of the gateway.
-    case overloaded, storeUnavailable, draining, routeChanged, sessionEnded, internalError
+    case overloaded, storeUnavailable, draining, routeChanged, sessionEnded, streamLifetime, internalError
 
     /// The label's text.
     public var label: StaticString {
@@ -168,6 +168,7 @@ public enum ExchangeErrorType: UInt8, Sendable, CaseIterable {
         case .draining: "draining"
         case .routeChanged: "route_changed"
         case .sessionEnded: "session_ended"
+        case .streamLifetime: "stream_lifetime"
         case .internalError: "internal_error"
         }
     }

@@ -373,13 +373,20 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
             "    upstream: api\n    requiresAuthorization: true\n    inject: [apiToken, bearer]",
             "    upstream: other\n    requiresAuthorization: true\n    inject: [bearer]",
             "25:13: routes.1.inject: bearer conflicts with the route's upstream: the tokens belong to upstream \"api\""
-                + " (inject it on routes to \"api\" only)"),
+                + " (add other to upstreams.api.tokensFor)"),
         DiagnosticCase(
-            "    upstream: api\n    requiresAuthorization: true\n    inject: [apiToken, bearer]",
-            "    upstream: other\n    requiresAuthorization: true",
-            "24:28: routes.1.requiresAuthorization: conflicts with the route's upstream:"
-                + " sessions belong to upstream \"api\""
-                + " (require authorization on routes to \"api\" only)"),
+            "    signIn: { path: /auth }\n", "    signIn: { path: /auth }\n    tokensFor: [othr]\n",
+            "8:17: upstreams.api.tokensFor.0: unknown upstream \"othr\" (did you mean \"other\"?)"),
+        DiagnosticCase(
+            "    signIn: { path: /auth }\n", "    signIn: { path: /auth }\n    tokensFor: [api]\n",
+            "8:17: upstreams.api.tokensFor.0: must be another upstream: api gets the tokens that it issues"
+                + " (leave it out)"
+        ),
+        DiagnosticCase(
+            "    signIn: { path: /auth }\n  other:\n    targets: [\"http://127.0.0.1:9001\"]\n",
+            "    signIn: { path: /auth }\n    tokensFor: [other]\n  other:\n    targets: [\"http://10.0.0.1:9001\"]\n",
+            "8:17: upstreams.api.tokensFor.0: tokens would be sent unencrypted to http://10.0.0.1:9001"
+                + " (write https:// targets for upstreams.other)"),
         DiagnosticCase(
             "    signIn: { path: /auth }\n", "",
             "24:13: routes.1.inject: requires a session, but no upstream defines signIn (add signIn to the upstream)"),

@@ -1,4 +1,5 @@
 import CloakroomConfig
+import CloakroomCore
 import Testing
 
 @Suite("Whose sessions a route accepts")
@@ -74,15 +75,32 @@ struct RouteSessionRulesTests {
         #expect(try errors(listed, ("inject: [bearer]", "inject: []")) == [])
     }
 
-    @Test("With credentials only, sessions are for the upstream that signs in, and the error names what else helps")
+    @Test("With credentials only, tokens are for the upstream that signs in, and the error names what else helps")
     func credentialsOnly() throws {
         let listed = ("prefix: /auth", "identities: [legacy]")
         let bearer = try errors(listed)
         #expect(bearer.contains { $0.contains("the tokens belong to upstream \"legacy\"") }, "\(bearer)")
         #expect(bearer.contains { $0.contains("or list an identity in accounts.identities") }, "\(bearer)")
-        let plain = try errors(listed, ("inject: [bearer]", "inject: []"))
-        #expect(plain.contains { $0.contains("sessions belong to upstream \"legacy\"") }, "\(plain)")
+        #expect(bearer.contains { $0.contains("add shop to upstreams.legacy.tokensFor") }, "\(bearer)")
+        #expect(try errors(listed, ("inject: [bearer]", "inject: []")) == [])
+        #expect(try errors(listed, Self.tokensForShop) == [])
         #expect(try errors(listed, ("upstream: shop", "upstream: legacy")) == [])
+    }
+
+    private static let tokensForShop = ("signIn: { path: /auth }", "signIn: { path: /auth }\n    tokensFor: [shop]")
+
+    @Test("Upstreams that get tokens of another one are a warning, and a list without effect too")
+    func tokensFor() throws {
+        func warnings(_ yaml: String) throws -> [String] {
+            try ConfigFixture(yaml).load().warnings.map { "\($0.line ?? 0): \($0.message)" }
+        }
+        let listed = Self.good.replacing(Self.tokensForShop.0, with: Self.tokensForShop.1)
+        #expect(
+            try warnings(listed).contains("7: shop can use the tokens at legacy as the user (RFC 9700 §2.3)"))
+        #expect(try ConfigFixture(listed).load().configuration.accounts.tokensFor == [1])
+        let unused = listed.replacing("prefix: /auth", with: "identities: [company]")
+        #expect(try warnings(unused).contains("7: has no effect: the upstream signs no users in"))
+        #expect(try ConfigFixture(unused).load().configuration.accounts.tokensFor == [])
     }
 
     @Test("A requirement that no accepted session can meet is an error")

@@ -113,8 +113,7 @@ struct SessionRulesTests {
         if route.inject.contains(.bearer) {
             result = route.upstream.flatMap { source.tokens[$0] } ?? .wrongIdentity
         } else {
-            // Every provider, but the upstream that signs in only for its own routes.
-            result = isPassword && route.upstream != Fixture.legacy ? .wrongIdentity : .forwarded(token: nil)
+            result = .forwarded(token: nil)
         }
         if result != .wrongIdentity {
             if isPassword, !route.require.isEmpty {
@@ -157,6 +156,33 @@ struct SessionRulesTests {
                             #expect(!mayOwn && !mayExchange && inject.contains(.bearer), "\(decision)")
                         }
                     }
+                }
+            }
+        }
+    }
+
+    @Test("Rule 34: the token of an upstream reaches that upstream and those which it lists, and no other")
+    func tokenReachesListedUpstreamsOnly() throws {
+        let (own, password) = (Fixture.configuration(), Fixture.passwordSession())
+        for listed in [[], [Fixture.shop], [Fixture.billing], [Fixture.shop, Fixture.billing]] {
+            let configuration = Fixture.configuration { $0.accounts.tokensFor = listed }
+            for upstream in configuration.upstreams.indices {
+                let isReceiver = upstream == Fixture.legacy || listed.contains(upstream)
+                for inject in [.bearer, [.apiToken, .bearer], [], .apiToken] as [Injection] {
+                    let route = try Fixture.route(to: upstream, inject)
+                    let result = try Result(Self.decide(route, password, in: configuration))
+                    let token: Result = isReceiver ? .forwarded(token: "Bearer password") : .wrongIdentity
+                    #expect(result == (inject.contains(.bearer) ? token : .forwarded(token: nil)))
+                    // The list does not concern sessions of providers.
+                    let company = Fixture.session(of: Fixture.company)
+                    #expect(
+                        try Result(Self.decide(route, company, in: configuration))
+                            == Result(Self.decide(route, company, in: own)))
+                    // A stream to an upstream that is no longer listed ends.
+                    let rules = Fixture.rules(route, in: configuration)
+                    #expect(
+                        Fixture.rules(route, in: own).isEquivalent(to: rules, for: password.source)
+                            == (!inject.contains(.bearer) || upstream == Fixture.legacy))
                 }
             }
         }

@@ -30,7 +30,36 @@ struct CrossSiteTunnelTests {
             "Without the cookie it is 401, and on a public route the origin does not matter", on: webSockets,
             .ask(Handshake.request("/private/socket", evil), 401),
             .ask(Handshake.request("/public/socket", Ask.cookie, evil), 200), sent: [.init(has: ["Cookie"])]),
+        Scenario(
+            "Rule 83: an origin that is not listed for the route is 403, with and without the cookie", on: listed,
+            .all(
+                [
+                    evil, "Origin: null", "Origin: https://app.test:444", "Origin: http://app.test",
+                    "Origin: http://gateway.test", "\(app)\r\n\(app)",
+                ].flatMap { origin in
+                    [
+                        Handshake.request("/public/socket", origin),
+                        Handshake.request("/public/socket", Ask.cookie, origin),
+                    ]
+                }, 403, "cross_site", has: ["Connection"]), sent: []),
+        Scenario(
+            "Rule 83: a listed origin and a client without one pass, and so do requests that open no WebSocket",
+            on: listed,
+            .all(
+                [
+                    Handshake.request("/public/socket", app), Handshake.request("/public/socket"),
+                    Ask.get("/public/a", evil),
+                ], 200)),
+        Scenario(
+            "Rule 83: a listed origin is not a trusted one: with the cookie it is 403 on a protected route", on: listed,
+            .ask(Handshake.request("/private/socket", Ask.cookie, app), 403, "cross_site"), sent: []),
     ]
+
+    private static let app = "Origin: https://app.test"
+
+    private static let listed = webSockets.configuration {
+        for index in $0.routes.indices { $0.routes[index].stream.origins = ["https://app.test"] }
+    }
 
     private static let webSockets = GatewaySetup.serving.configuration {
         for index in $0.routes.indices { $0.routes[index].allowsWebSocket = true }
@@ -54,6 +83,20 @@ struct CrossSiteTunnelTests {
             _ = try await upstream.head()
             upstream.send(Handshake.consent)
             #expect(try await client.head().hasPrefix("HTTP/1.1 101"))
+        }
+    }
+
+    @Test("Rule 83: an extended CONNECT of an origin that is not listed for the route is 403 (RFC 8441)")
+    func connectOfAnotherOrigin() async throws {
+        try await Self.run({ $0.routes[0].stream.origins = ["https://app.test"] }) { gateway, server in
+            let client = try await gateway.http2()
+            var fields = HTTP2Fields.webSocket("/public/socket")
+            fields.lines += HTTP2Fields([("origin", "https://evil.test")]).lines
+            client.send(.headers(1, fields, ends: false))
+            let response = try await client.response(1)
+            #expect(response.status == 403)
+            #expect(response.code == "cross_site")
+            #expect(server.peers.isEmpty)
         }
     }
 

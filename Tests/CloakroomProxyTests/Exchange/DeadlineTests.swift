@@ -96,6 +96,51 @@ struct DeadlineTests {
         }
     }
 
+    @Test("A WebSocket continues after the deadline: it ended when the upstream agreed")
+    func deadlineEndsNoWebSocket() async throws {
+        try await Tunnel.open(
+            GatewaySetup().steppedTime(), configuration: { $0.routes[0].deadline = .seconds(3) }
+        ) { tunnel in
+            try await tunnel.gateway.advance(.seconds(60), inStepsOf: .seconds(10))
+            #expect(!tunnel.client.isClosed)
+            tunnel.client.send(Frame.masked("hello"))
+            #expect(try await tunnel.upstream.text(11).hasSuffix("hello"))
+        }
+    }
+
+    @Test("An event stream continues after the deadline: it ended with the head")
+    func deadlineEndsNoEventStream() async throws {
+        try await Tunnel.gateway(
+            GatewaySetup().steppedTime(), configuration: { $0.routes[0].deadline = .seconds(3) }
+        ) { gateway, server in
+            let client = try await gateway.client()
+            client.send(Ask.get())
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            try await gateway.advance(.milliseconds(2_900))
+            upstream.send(Reply.eventStream)
+            _ = try await client.head()
+            try await gateway.advance(.seconds(60), inStepsOf: .seconds(10))
+            upstream.send("9\r\ndata: 1\n\n\r\n")
+            #expect(try await client.text(14) == "9\r\ndata: 1\n\n\r\n")
+        }
+    }
+
+    @Test("An upgrade that gets no response is 504 at the deadline")
+    func deadlineEndsASlowUpgrade() async throws {
+        try await Tunnel.gateway(
+            GatewaySetup().steppedTime(), configuration: { $0.routes[0].deadline = .seconds(3) }
+        ) { gateway, server in
+            let client = try await gateway.client()
+            client.send(Handshake.request())
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            try await Self.expire(gateway) { !client.unread.isEmpty }
+            #expect(try await client.response().status == 504)
+            try await upstream.closed()
+        }
+    }
+
     @Test("A deadline ends with its request: the next request on the connection has its own, or none")
     func nextRequest() async throws {
         let gate = Gate()

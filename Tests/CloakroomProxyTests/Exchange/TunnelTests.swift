@@ -125,8 +125,52 @@ struct TunnelTests {
         #expect(try Self.make().endsWhenDraining)
     }
 
+    @Test("A lifetime is ± 10 %; then a frame may end first, for 10 s")
+    func lifetime() throws {
+        func make(_ kind: Tunnel.Kind = .upgraded, random: UInt64 = 0) -> Tunnel {
+            Tunnel(
+                kind, permit: nil, idleTimeout: 100 * Self.second, lifetime: 10 * Self.second, random: random, now: 0)
+        }
+        #expect(make().deadline == 9 * Self.second)
+        #expect(make(random: 2 * Self.second).deadline == 11 * Self.second)
+        #expect(make(random: 2 * Self.second + 1).deadline == 9 * Self.second)
+        var tunnel = make()
+        tunnel.activity(now: 8 * Self.second)
+        #expect(tunnel.deadlineExpired(now: 9 * Self.second - 1) == .continue)
+        #expect(tunnel.deadlineExpired(now: 9 * Self.second) == .close(.lifetime))
+        #expect(tunnel.end(.lifetime) == .closeFrames(.goingAway, toClient: true, toUpstream: true))
+        tunnel.forwardedToClient(Self.frame(complete: false))
+        #expect(tunnel.deadlineExpired(now: 9 * Self.second) == .continue)
+        #expect(tunnel.deadline == 19 * Self.second)
+        #expect(tunnel.deadlineExpired(now: 19 * Self.second) == .close(.lifetime))
+        tunnel.forwardedToClient(ByteBuffer(bytes: [0]))
+        #expect(tunnel.deadline == 0)
+        #expect(tunnel.deadlineExpired(now: 10 * Self.second) == .close(.lifetime))
+        #expect(make(.eventStream(isEndless: true)).end(.lifetime) == .complete)
+        // The client waits for the end, and must notice that it is missing.
+        #expect(make(.eventStream(isEndless: false)).end(.lifetime) == .abort)
+    }
+
+    @Test("Rule 84: what precedes the frame with which a message is too large is forwarded, in each direction")
+    func messageSize() {
+        var tunnel = Tunnel(.upgraded, permit: nil, idleTimeout: Self.second, maxMessage: 1, now: 0)
+        let small = ByteBuffer(bytes: [0x82, 1, 0])
+        #expect(tunnel.forwardedToUpstream(small, now: 0) == nil)
+        #expect(tunnel.forwardedToClient(small) == nil)
+        #expect(tunnel.forwardedToClient(ByteBuffer(bytes: [0x82, 1, 0, 0x82, 2, 0, 0])) == 3)
+        #expect(tunnel.end(.messageTooBig) == .closeFrames(.messageTooBig, toClient: true, toUpstream: true))
+        #expect(tunnel.forwardedToUpstream(ByteBuffer(bytes: [0x82]), now: 0) == nil)
+        #expect(tunnel.forwardedToUpstream(ByteBuffer(bytes: [2, 0, 0]), now: 0) == 0)
+        #expect(tunnel.end(.messageTooBig) == .closeFrames(.messageTooBig, toClient: true, toUpstream: false))
+        var stream = Tunnel(
+            .eventStream(isEndless: true), permit: nil, idleTimeout: Self.second, maxMessage: 1, now: 0)
+        #expect(stream.forwardedToClient(ByteBuffer(repeating: 0x7f, count: 100)) == nil)
+    }
+
     @Test("A changed route is reported as draining, an ended session by its own error")
     func errorTypes() {
+        #expect(Tunnel.EndReason.lifetime.errorType == .streamLifetime)
+        #expect(Tunnel.EndReason.messageTooBig.errorType == .bodyTooLarge)
         #expect(Tunnel.EndReason.draining.errorType == .draining)
         #expect(Tunnel.EndReason.routeChanged.errorType == .routeChanged)
         #expect(Tunnel.EndReason.sessionEnded.errorType == .sessionEnded)

@@ -72,6 +72,19 @@ struct EventStreamTests {
         }
     }
 
+    @Test("At the end of its lifetime it is completed, so that the client reconnects (HTML §9.2.3)")
+    func lifetime() async throws {
+        try await Self.open(
+            GatewaySetup().steppedTime(), configuration: { $0.routes[0].stream.lifetime = .seconds(10) }
+        ) { gateway, client, upstream in
+            try await gateway.advance(.milliseconds(8_900))
+            #expect(client.unread.isEmpty && !client.hasInputEnded)
+            try await gateway.advance(.milliseconds(2_200))
+            #expect(try await client.text(5) == "0\r\n\r\n")
+            try await upstream.closed()
+        }
+    }
+
     @Test("Another body has the ordinary idle timeout (RFC 9112 §9.5)")
     func otherBody() async throws {
         try await Self.open(

@@ -167,6 +167,75 @@ struct WebSocketCloseTests {
         }
     }
 
+    @Test("At the end of its lifetime, ± 10 %, both sides get Close code 1001 and are closed (RFC 6455 §7.4.1)")
+    func lifetime() async throws {
+        try await Tunnel.open(
+            GatewaySetup().steppedTime(), configuration: { $0.routes[0].stream.lifetime = .seconds(100) }
+        ) { tunnel in
+            try await tunnel.gateway.advance(.milliseconds(89_900), inStepsOf: .seconds(10))
+            tunnel.upstream.send(Frame.text("hello"))
+            _ = try await tunnel.client.text(7)
+            try await tunnel.gateway.advance(.milliseconds(20_200), inStepsOf: .seconds(1))
+            #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_001)
+            #expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()) == 1_001)
+        }
+    }
+
+    @Test(
+        "A frame may end after the lifetime; if it lasts for 10 s, there is no Close frame", arguments: [true, false])
+    func lifetimeWithinFrame(ends: Bool) async throws {
+        try await Tunnel.open(
+            GatewaySetup().steppedTime(), configuration: { $0.routes[0].stream.lifetime = .seconds(10) }
+        ) { tunnel in
+            tunnel.upstream.send(ByteBuffer(bytes: [0x82, 10] + Array("hello".utf8)))
+            _ = try await tunnel.client.text(7)
+            try await tunnel.gateway.advance(.milliseconds(11_100))
+            #expect(!tunnel.client.hasInputEnded)
+            if ends {
+                tunnel.upstream.send("world")
+                #expect(try await tunnel.client.text(5) == "world")
+                try await tunnel.gateway.advance(.milliseconds(200))
+                #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_001)
+            } else {
+                try await tunnel.gateway.advance(.seconds(10))
+                #expect(try await tunnel.client.rest().readableBytes == 0)
+            }
+            #expect(Frame.maskedCloseCode(try await tunnel.upstream.rest()) == 1_001)
+        }
+    }
+
+    @Test("An idle tunnel is closed after the timeout of its route")
+    func ownSilence() async throws {
+        try await Tunnel.open(
+            GatewaySetup().steppedTime(), configuration: { $0.routes[0].stream.idle = .seconds(600) }
+        ) { tunnel in
+            try await tunnel.gateway.advance(.milliseconds(599_900), inStepsOf: .seconds(100))
+            #expect(!tunnel.client.isClosed)
+            try await tunnel.gateway.advance(.milliseconds(200))
+            try await tunnel.client.closed()
+        }
+    }
+
+    @Test(
+        "Rule 84: a message that is too large ends with Close code 1009 on both sides; its last frame is not forwarded",
+        arguments: [true, false])
+    func messageTooBig(isClient: Bool) async throws {
+        try await Tunnel.open(configuration: { $0.routes[0].stream.message = 10 }) { tunnel in
+            let mask: [UInt8] = isClient ? [0, 0, 0, 0] : []
+            let bit: UInt8 = isClient ? 0x80 : 0
+            let first = [0x01, bit | 6] + mask + Array("abcdef".utf8) + [0x89, bit] + mask
+            let frames = ByteBuffer(bytes: first + [0x80, bit | 5] + mask + Array("ghijk".utf8))
+            if isClient { tunnel.client.send(frames) } else { tunnel.upstream.send(frames) }
+            var toClient = try await tunnel.client.rest()
+            var toUpstream = try await tunnel.upstream.rest()
+            let forwarded =
+                isClient ? toUpstream.readBytes(length: first.count) : toClient.readBytes(length: first.count)
+            #expect(forwarded == first)
+            #expect(Frame.closeCode(toClient) == 1_009)
+            #expect(Frame.maskedCloseCode(toUpstream) == 1_009)
+        }
+    }
+
     @Test("A drain sends Close code 1001 to both sides at once, and does not wait (RFC 6455 §7.4.1)")
     func drain() async throws {
         try await Tunnel.open { tunnel in

@@ -67,6 +67,16 @@ struct ReflectionTests {
             "Rule 44: the upstream's API token is also removed on routes that do not inject it",
             on: .replying("HTTP/1.1 200 OK\r\nX-Debug: \(Canary.apiToken)\r\nContent-Length: 2\r\n\r\nok"),
             .ok(has: ["X-Debug"])),
+        Scenario(
+            "Rules 34 and 44: an upstream in tokensFor gets the token, and its responses do not contain it",
+            on: .replying("HTTP/1.1 200 OK\r\nX-Debug: \(Canary.accessToken)\r\nContent-Length: 2\r\n\r\nok")
+                .configuration {
+                    $0.upstreams.append(UpstreamConfiguration(name: "orders", targets: $0.upstreams[0].targets))
+                    $0.accounts.tokensFor = [1]
+                    $0.routes[2].action = .forward(upstream: 1, nil)
+                },
+            .ok(Ask.get("/private/a", Ask.cookie), has: ["X-Debug"]),
+            sent: [.init(has: ["Authorization: Bearer \(Canary.accessToken)"])]),
     ]
 
     @Test("Fields of responses", arguments: vary + rows)

@@ -123,7 +123,7 @@ struct UpstreamGRPCTests {
     }
 
     @Test("A timeout during the response resets the client's stream")
-    func timeoutDuringResponse() async throws {
+    func grpcTimeoutStillEndsTheCall() async throws {
         let script: FrameServer.Script = { link, event in
             guard case .headers(let id, _, ends: true) = event else { return }
             link.send(.headers(id, HTTP2Fields([(":status", "200"), Self.call]), ends: false), .data(id, "abc"))
