@@ -92,6 +92,7 @@ import Testing
         let excepted = [
             "listeners.0.behindTLSProxy", "listeners.0.redirectToHTTPS", "reload.interval", "upstreams.api.health.grpc",
             "accounts.identities", "routes.0.onMissingSession", "upstreams.api.claimHeaders.api.join",
+            "upstreams.api.tokensFor", "routes.0.stripPrefix", "routes.0.cookiePaths",
         ]
         let keys = DocumentedKeys.all().map { key in
             (key.path.map { $0 == "NAME" ? "api" : $0 }, key.isSecret ? "secret" : key.expectation)
@@ -99,7 +100,9 @@ import Testing
         for (path, expectation) in keys where !expectation.hasPrefix("path of a file that holds") {
             let key = path.joined(separator: ".")
             // Keys of providers, and those that require one: see `IdentitiesSectionTests`.
-            guard !excepted.contains(key), path.first != "identities", !key.hasPrefix("routes.0.require.") else {
+            guard !excepted.contains(key), path.first != "identities", !key.hasPrefix("routes.0.require."),
+                !key.hasPrefix("routes.0.redirect.")
+            else {
                 continue
             }
             let value = try #require(
@@ -201,6 +204,7 @@ import Testing
         "retry.statuses": "503", "retry.methods": "PUT", "budget": "0.7", "attemptTimeout": "7s",
         "streamWindow": "1MiB", "requestBuffer": "7",
         "requestBuffers": "7", "minimumRate": "7", "pressureRate": "7", "inFlightPerAddress": "7",
-        "inFlightPerSession": "7", "deadline": "7s", "retry": "false", "timed": "false", "grpc": "true",
+        "inFlightPerSession": "7", "forwardAs": "/other/*", "addPrefix": "/other", "lifetime": "7s", "idle": "7s",
+        "message": "7", "deadline": "7s", "retry": "false", "timed": "false", "grpc": "true",
     ]
 }

@@ -195,7 +195,9 @@ struct SQLiteDamageTests {
             #expect(try await store.load(ticket, now: start).session != nil)
             try await writing.execute("PRAGMA max_page_count = 100000")
             try await eventually("the gateway is ready") { store.isAvailable }
-            #expect(directory.log.texts.last?.hasPrefix("notice session store recovered") == true)
+            try await eventually("the recovery is logged") {
+                directory.log.texts.last?.hasPrefix("notice session store recovered") == true
+            }
         }
     }
 
