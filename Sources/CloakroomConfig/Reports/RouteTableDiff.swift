@@ -42,8 +42,8 @@ struct RouteTableDiff {
         case redirected
         case originsWidened = "origins widened"
 
-        /// Whether requests without a session reach something of an upstream that they did not reach before, or an
-        /// upstream gets tokens that it did not get before.
+        /// Whether requests without a session reach something of an upstream, or a redirect, that they did not reach before,
+        /// or an upstream gets tokens that it did not get before.
         var isExposure: Bool { [.becamePublic, .addedPublic, .forwardedElsewhere, .sendsTokens].contains(self) }
 
         /// The name in JSON, which is the name of the case.
@@ -139,7 +139,10 @@ struct RouteTableDiff {
         let made = { (kind: Kind, explanation: String) in
             Change(kind: kind, methods: [method], pattern: sample.pattern, explanation: explanation)
         }
-        switch (before?.route, after?.route) {
+        var replaced = before?.route
+        // A redirect reached nothing of an upstream.
+        if replaced?.redirect != nil, let after, after.route.redirect == nil { replaced = nil }
+        switch (replaced, after?.route) {
         case (nil, nil): return nil
         case (nil, let new?):
             guard new.isPublic else { return made(.added, "\(new.name), \(Self.word(new))") }
@@ -148,12 +151,11 @@ struct RouteTableDiff {
         case (let old?, let new?):
             let names = old.name == new.name ? new.name : "\(new.name), was \(old.name)"
             let (from, to) = (old.target(in: oldConfiguration), new.target(in: newConfiguration))
-            if new.redirect != nil { return from == to ? nil : made(.redirected, "\(names), \(to)") }
-            if old.requiresAuthorization != new.requiresAuthorization || new.isPublic && old.redirect != nil {
-                return made(new.isPublic ? .becamePublic : .becameProtected, names)
+            if old.requiresAuthorization != new.requiresAuthorization, old.redirect != nil || new.redirect == nil {
+                return made(new.requiresAuthorization ? .becameProtected : .becamePublic, names)
             }
-            // All names have the same value in a sample, so that their order is not visible in it.
-            if new.isPublic, before?.sent != after?.sent || old.pattern == new.pattern && from != to {
+            if new.redirect != nil { return from == to ? nil : made(.redirected, "\(names), \(to)") }
+            if new.isPublic, before?.sent != after?.sent {
                 return made(.forwardedElsewhere, "\(names), to \(to), was \(from)")
             }
             let isStillThere = self.new.routes.contains {

@@ -19,15 +19,16 @@ struct SamplePath {
             all.flatMap(\.segments).compactMap { segment in
                 if case .literal(let text) = segment { text } else { nil }
             })
-        // The word differs from every literal, and wildcard samples are longer than every fixed pattern.
+        // The values differ from every literal and from each other, so that the order in which a rewrite uses them is
+        // visible. Wildcard samples are longer than every fixed pattern.
         var word = "any"
-        while names.contains(word) { word += "-" }
+        while names.contains(where: { $0.hasPrefix(word) }) { word += "-" }
         let depth = (all.map(\.segments.count).max() ?? 0) + 1
 
         var seen: Set<String> = []
         var samples: [SamplePath] = []
         func add(_ segments: [PathPattern.Segment]) {
-            let path = segments.map { "/" + Self.text(of: $0, word: word, depth: depth) }.joined()
+            let path = segments.enumerated().map { "/" + Self.text(of: $1, at: $0, word: word, depth: depth) }.joined()
             if seen.insert(path).inserted {
                 samples.append(SamplePath(pattern: PathPattern(segments: segments), path: path))
             }
@@ -75,11 +76,11 @@ struct SamplePath {
         }
     }
 
-    private static func text(of segment: PathPattern.Segment, word: String, depth: Int) -> String {
+    private static func text(of segment: PathPattern.Segment, at index: Int, word: String, depth: Int) -> String {
         switch segment {
         case .literal(let text): text
-        case .parameter: word
-        case .wildcard: Array(repeating: word, count: depth).joined(separator: "/")
+        case .parameter: "\(word)\(index)"
+        case .wildcard: (index..<(index + depth)).map { "\(word)\($0)" }.joined(separator: "/")
         }
     }
 }

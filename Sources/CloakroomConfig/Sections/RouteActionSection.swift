@@ -15,10 +15,18 @@ extension PathRewrite {
         let forwardAs = scope.optional("forwardAs", as: .pattern)
         let prefix = { (key: String) -> [PathPattern.Segment] in
             let text = scope.optional(key, as: ValueFormat<String>.path)
-            return text.flatMap { try? PathPattern($0) }?.segments.filter { $0 != .literal("") } ?? []
+            let segments = text.flatMap { try? PathPattern($0) }?.segments.filter { $0 != .literal("") } ?? []
+            if let text, segments.isEmpty {
+                scope.report(ConfigValueError("must have a segment, not \"\(text)\"", "leave it out"), at: key)
+            }
+            return segments
         }
         let (removed, added) = (prefix("stripPrefix"), prefix("addPrefix"))
         let cookiePaths = scope.value("cookiePaths", as: ValueFormat<CookiePaths>.choice(), default: .rewrite)
+        if cookiePaths == .keep, !keys.contains(where: scope.isSet) {
+            let error = ConfigValueError("conflicts with the route: no key of it changes the path", "leave it out")
+            scope.report(error, at: "cookiePaths")
+        }
         for key in keys.dropFirst() where scope.isSet("forwardAs") && scope.isSet(key) {
             scope.report(ConfigValueError("conflicts with forwardAs", "keep one of the two"), at: key)
         }

@@ -2,8 +2,8 @@ import CloakroomCore
 
 /// Validates the targets of redirects.
 enum RedirectRules {
-    /// A redirect must not lead back to its own path: at once, or from a path without names, after which every further
-    /// one is known.
+    /// A redirect must not lead back to its own path. Further redirects are followed only from a target without names and
+    /// wildcard: that of others depends on the request.
     static func checkLoops(_ routes: [RouteSection], _ configuration: GatewayConfiguration) {
         let table = RouteTable(configuration)
         let origins = ["", configuration.accounts.publicURL]

@@ -9,8 +9,18 @@ enum RouteValidation {
     ) {
         checkNames(routes)
         checkConflicts(routes, accounts: accounts.configuration)
-        WideRouteRules.check(
-            routes, accounts: accounts.configuration, upstreams: upstreams, identities: identities.configurations)
+        // Compared only if all routes and what they refer to are valid.
+        let isValid = routes.allSatisfy {
+            $0.route != nil && $0.scope.reading.problems.isEmpty && $0.scope.reading.missing.isEmpty
+                && $0.scope.reading.consequences.isEmpty
+        }
+        var configuration = GatewayConfiguration.defaults
+        configuration.upstreams = upstreams.configurations
+        configuration.routes = isValid ? routes.compactMap(\.route) : []
+        configuration.accounts = accounts.configuration
+        configuration.identities = identities.configurations
+        if isValid { RedirectRules.checkLoops(routes, configuration) }
+        WideRouteRules.check(routes, configuration, isValid: isValid, upstreams: upstreams)
         let variables = (routes.first?.scope.reading.locations.origins ?? [:]).compactMap { key, origin in
             if case .environment = origin { key } else { nil }
         }
@@ -135,24 +145,14 @@ enum MethodRules {
 
 /// Notes and warnings about routes that serve more or fewer paths than their pattern suggests.
 enum WideRouteRules {
+    /// - Parameter isValid: Whether the configuration has all routes; otherwise it has none.
     static func check(
-        _ routes: [RouteSection], accounts: AccountsConfiguration, upstreams: UpstreamsSection,
-        identities: [IdentityConfiguration]
+        _ routes: [RouteSection], _ configuration: GatewayConfiguration, isValid: Bool, upstreams: UpstreamsSection
     ) {
-        let calls = TokenCallPaths(upstreams.configurations)
+        let accounts = configuration.accounts
+        let calls = TokenCallPaths(configuration.upstreams)
         let literals = Set(routes.compactMap(\.pattern).filter { !$0.isWide }.map(\.description))
-        // Compared only if all routes and what they refer to are valid.
-        let isValid = routes.allSatisfy {
-            $0.route != nil && $0.scope.reading.problems.isEmpty && $0.scope.reading.missing.isEmpty
-                && $0.scope.reading.consequences.isEmpty
-        }
-        var configuration = GatewayConfiguration.defaults
-        configuration.upstreams = upstreams.configurations
-        configuration.routes = isValid ? routes.compactMap(\.route) : []
-        configuration.accounts = accounts
-        configuration.identities = identities
         let strictness = RouteStrictness.compare(configuration)
-        if isValid { RedirectRules.checkLoops(routes, configuration) }
         for (index, route) in routes.enumerated() {
             guard let pattern = route.pattern else { continue }
             // An invalid path is reported only once.
@@ -161,6 +161,10 @@ enum WideRouteRules {
             }
             if let sent = route.route?.rewrite?.pattern, let key = PathRewrite.keys.first(where: route.scope.isSet) {
                 checkTokenCalls(route, sent, at: key, calls, [], accounts, upstreams)
+                if pattern.isWide, let call = calls.call(at: Array(sent.description.utf8).span), call.kind == .user {
+                    let told = "\(pattern) serves \(call.described), \(sent), for all paths that it matches"
+                    route.scope.inform(ConfigValueError(told, "write a path without names and *"), at: key)
+                }
             }
             let isLessStrict = strictness.map { strictness[index].isStricter(than: $0) }
             // A wide route that is less strict does not serve the path either.

@@ -111,7 +111,7 @@ public final class CrossSitePolicy: Sendable {
         var isSecure = place.isSecure
         if summary.trustsForwardedProto {
             // Without a single valid scheme, no origin is the gateway's own.
-            guard let forwarded = forwardedScheme(head, bytes) else { return false }
+            guard let forwarded = Self.isForwardedSecure(head) else { return false }
             isSecure = forwarded
         }
         guard let authority = place.authority, let origin = OriginView(bytes, origin),
@@ -120,8 +120,9 @@ public final class CrossSitePolicy: Sendable {
         return OriginView.isSame(origin, ours, bytes)
     }
 
-    /// - Returns: Whether the client's connection to the proxy in front is secure; `nil` if unknown.
-    private func forwardedScheme(_ head: borrowing RequestHead, _ bytes: Span<UInt8>) -> Bool? {
+    /// Whether the client's connection to the trusted proxy in front is secure, by `X-Forwarded-Proto`; `nil` if unknown.
+    package static func isForwardedSecure(_ head: borrowing RequestHead) -> Bool? {
+        let bytes = head.bytes.readableBytesUInt8Span
         var field = SingletonField.absent
         for index in head.fields.indices where head.fields[index].name == .xForwardedProto {
             field.add(head.fields[index].valueRange)

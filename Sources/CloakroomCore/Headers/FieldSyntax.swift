@@ -42,6 +42,15 @@ enum FieldScan {
         while index < end, bytes[index] != byte { index += 1 }
         return index
     }
+
+    /// The part of a range without white space around it.
+    static func trimmed(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Range<Int> {
+        var start = range.lowerBound
+        var end = range.upperBound
+        while start < end, bytes[start] == 0x20 || bytes[start] == 0x09 { start += 1 }
+        while end > start, bytes[end - 1] == 0x20 || bytes[end - 1] == 0x09 { end -= 1 }
+        return start..<end
+    }
 }
 
 /// Compares case-insensitive names and tokens (RFC 9110 §5.1).

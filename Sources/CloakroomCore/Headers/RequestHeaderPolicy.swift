@@ -155,6 +155,32 @@ public final class RequestHeaderPolicy: Sendable {
         summary.requestID = requestID.range
         return summary
     }
+
+    private static let forwardedPrefix = FieldNameSet(["X-Forwarded-Prefix"])
+
+    /// Marks every spelling of `X-Forwarded-Prefix` as stripped, for a route that sets it.
+    /// - Returns: The position of the value of a trusted peer; `nil` unless there is exactly one, and it is a path in the
+    ///   normal form of ``RequestTarget``, without a slash at the end.
+    package static func takeForwardedPrefix(from head: inout RequestHead) -> ByteRange? {
+        let buffer = head.bytes
+        let bytes = buffer.readableBytesUInt8Span
+        var prefix = SingletonField.absent
+        for index in head.fields.indices where forwardedPrefix.contains(bytes, head.fields[index].nameRange) {
+            let field = head.fields[index]
+            head.fields[index].isStripped = true
+            guard !field.isStripped, ASCII.equals(bytes, field.nameRange, "x-forwarded-prefix") else { continue }
+            prefix.add(field.valueRange)
+        }
+        var normal: [UInt8] = []
+        guard case .value(let range) = prefix, bytes[range.end - 1] != UInt8(ascii: "/"),
+            let target = try? RequestTarget.parse(bytes.extracting(range.start..<range.end), scratch: &normal),
+            target.path.count == range.count,
+            !target.isPathRewritten
+                || normal == buffer.getBytes(at: buffer.readerIndex + range.start, length: range.count)
+        else { return nil }
+        return range
+    }
+
     /// Keeps fields that a route lists, except those that the gateway sets itself and those that `Connection` names.
     /// - Parameter names: In lower case; only these spellings are kept.
     public func passOn(_ names: [[UInt8]], in head: inout RequestHead) {

@@ -40,7 +40,7 @@ public enum ClientAddress {
             while end > range.start {
                 var start = end
                 while start > range.start, bytes[start - 1] != UInt8(ascii: ",") { start -= 1 }
-                let member = trimmed(bytes, start..<end)
+                let member = FieldScan.trimmed(bytes, start..<end)
                 end = max(start - 1, range.start)
                 if member.isEmpty { continue }
                 guard let next = addressBits(bytes.extracting(member)) else {
@@ -51,15 +51,6 @@ public enum ClientAddress {
             }
         }
         return found.map { ClientAddressKey($0) }
-    }
-
-    /// The part of a range without white space around it.
-    private static func trimmed(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Range<Int> {
-        var start = range.lowerBound
-        var end = range.upperBound
-        while start < end, bytes[start] == 0x20 || bytes[start] == 0x09 { start += 1 }
-        while end > start, bytes[end - 1] == 0x20 || bytes[end - 1] == 0x09 { end -= 1 }
-        return start..<end
     }
 
     /// Parses an address with or without port and brackets.

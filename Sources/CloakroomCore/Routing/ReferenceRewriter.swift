@@ -15,189 +15,225 @@ package struct ReferenceRewriter {
     /// The number of references to this origin for which the route has no path that clients can request.
     package private(set) var unmapped = 0
 
+    /// Beyond this length of ``lines``, in bytes, references stay and count as unmapped: prefixes can be long.
+    package static let maxLength = 65_536
+
     private let rewrite: PathRewrite
-    /// In lower case.
-    private var host: [UInt8] = []
     private let isSecure: Bool
+    /// The authority that the request was sent with.
+    private var host: [UInt8] = []
+    /// The head whose fields are read.
+    private var source = ByteBuffer().readableBytesView
 
     /// Creates the rewriter of a response.
-    /// - Parameter isSecure: Whether `https` references to the host of the request change too. They must not if it is that
-    ///   of a client that uses `http`: such a reference may be an upgrade, which would lead back without its origin.
+    /// - Parameter isSecure: Whether `https` references to the host of the request change too. They must not for a client
+    ///   that uses `http`: without its origin, a redirect to `https` would lead back to `http`.
     package init(_ rewrite: PathRewrite, isSecure: Bool) {
         self.rewrite = rewrite
         self.isSecure = isSecure
     }
 
-    private enum Kind: String, CaseIterable {
-        case location, refresh, link
-        case contentLocation = "content-location"
-        case setCookie = "set-cookie"
+    private enum Kind {
+        case reference, refresh, links, cookie
     }
-
-    private static let kinds = Kind.allCases.map { (kind: $0, name: Array($0.rawValue.utf8)) }
 
     /// Marks the fields that may have references as stripped. All of them are in ``lines`` then, changed or not, so
     /// that fields of the same name keep their order.
     /// - Parameter host: The authority that the request was sent with; not evaluated without such a field.
     package mutating func apply(_ head: inout ResponseHead, host: @autoclosure () -> [UInt8]) {
-        let bytes = head.bytes
-        func text(_ range: ByteRange) -> ArraySlice<UInt8> {
-            (bytes.getBytes(at: bytes.readerIndex + range.start, length: range.count) ?? [])[...]
-        }
+        let buffer = head.bytes
+        let bytes = buffer.readableBytesUInt8Span
+        source = buffer.readableBytesView
         for index in head.fields.indices where !head.fields[index].isStripped {
             let (name, value) = (head.fields[index].nameRange, head.fields[index].valueRange)
-            let kind = Self.kinds.first { ASCII.equals(bytes.readableBytesUInt8Span, name, $0.name) }?.kind
-            guard let kind else { continue }
+            let kind: Kind
+            switch name.count {
+            case 4 where ASCII.equals(bytes, name, "link"): kind = .links
+            case 7 where ASCII.equals(bytes, name, "refresh"): kind = .refresh
+            case 8 where ASCII.equals(bytes, name, "location"): kind = .reference
+            case 10 where ASCII.equals(bytes, name, "set-cookie"): kind = .cookie
+            case 16 where ASCII.equals(bytes, name, "content-location"): kind = .reference
+            default: continue
+            }
             head.fields[index].isStripped = true
-            if self.host.isEmpty { self.host = host().map { ASCII.lower($0) } }
-            lines += text(name)
+            if self.host.isEmpty { self.host = host() }
+            copy(name.start..<name.end)
             lines += [UInt8(ascii: ":"), UInt8(ascii: " ")]
+            let range = value.start..<value.end
             switch kind {
-            case .location, .contentLocation: append(reference: text(value))
-            case .refresh: append(refresh: text(value))
-            case .link: append(links: text(value))
-            case .setCookie: append(cookie: text(value))
+            case .reference: append(reference: range, bytes)
+            case .refresh: append(refresh: range, bytes)
+            case .links: append(links: range, bytes)
+            case .cookie: append(cookie: range, bytes)
             }
             lines += [0x0d, 0x0a]
         }
     }
 
+    private mutating func copy(_ range: Range<Int>) {
+        let start = source.startIndex
+        lines += source[(start + range.lowerBound)..<(start + range.upperBound)]
+    }
+
     // MARK: - Fields
 
     /// `5; url=/x`, `5; /x`, with or without quotation marks (HTML §4.2.4.3, shared declarative refresh steps).
-    private mutating func append(refresh value: ArraySlice<UInt8>) {
-        var text = value.drop { ".0123456789".utf8.contains($0) }.drop(while: Self.isBlank)
-        if let mark = text.first, mark == UInt8(ascii: ";") || mark == UInt8(ascii: ",") {
-            text = text.dropFirst().drop(while: Self.isBlank)
+    private mutating func append(refresh value: Range<Int>, _ bytes: Span<UInt8>) {
+        var (start, end) = (value.lowerBound, value.upperBound)
+        while start < end, ".0123456789".utf8.contains(bytes[start]) { start += 1 }
+        start = FieldScan.trimmed(bytes, start..<end).lowerBound
+        if start < end, ";,".utf8.contains(bytes[start]) {
+            start = FieldScan.trimmed(bytes, (start + 1)..<end).lowerBound
         }
-        if text.prefix(3).map({ ASCII.lower($0) }) == Array("url".utf8) {
-            let rest = text.dropFirst(3).drop(while: Self.isBlank)
-            if rest.first == UInt8(ascii: "=") { text = rest.dropFirst().drop(while: Self.isBlank) }
+        if ASCII.hasPrefix(bytes, ByteRange(start..<end), "url") {
+            let mark = FieldScan.trimmed(bytes, (start + 3)..<end).lowerBound
+            if ASCII.hasPrefix(bytes, ByteRange(mark..<end), "=") {
+                start = FieldScan.trimmed(bytes, (mark + 1)..<end).lowerBound
+            }
         }
-        if let mark = text.first, mark == UInt8(ascii: "\"") || mark == UInt8(ascii: "'") {
-            text = text.dropFirst().prefix { $0 != mark }
+        if start < end, "\"'".utf8.contains(bytes[start]) {
+            end = FieldScan.first(bytes[start], in: bytes, from: start + 1, to: end)
+            start += 1
         }
-        lines += value[..<text.startIndex]
-        append(reference: text)
-        lines += value[text.endIndex...]
+        copy(value.lowerBound..<start)
+        append(reference: start..<end, bytes)
+        copy(end..<value.upperBound)
     }
 
     /// The targets of a list of links: `</a>; rel=next, </b>` (RFC 8288 §3). One pass.
-    private mutating func append(links value: ArraySlice<UInt8>) {
+    private mutating func append(links value: Range<Int>, _ bytes: Span<UInt8>) {
         var isQuoted = false
-        var (copied, index) = (value.startIndex, value.startIndex)
-        while index < value.endIndex {
-            let byte = value[index]
+        var (copied, index) = (value.lowerBound, value.lowerBound)
+        while index < value.upperBound {
+            let byte = bytes[index]
             index += 1
             if byte == UInt8(ascii: "\"") {
                 isQuoted.toggle()
             } else if byte == UInt8(ascii: "\\"), isQuoted {
                 index += 1
             } else if byte == UInt8(ascii: "<"), !isQuoted {
-                let target = value[index...].prefix { $0 != UInt8(ascii: ">") }
-                lines += value[copied..<index]
-                append(reference: target)
-                (copied, index) = (target.endIndex, target.endIndex)
+                let end = FieldScan.first(UInt8(ascii: ">"), in: bytes, from: index, to: value.upperBound)
+                copy(copied..<index)
+                append(reference: index..<end, bytes)
+                (copied, index) = (end, end)
             }
         }
-        lines += value[copied...]
+        copy(copied..<value.upperBound)
     }
 
     /// The attributes `Path`, and `Domain` if it is the host of the request, which need not be that of clients. A
     /// cookie with the prefix `__Host-` has no `Domain`, and is valid only with `Path=/` (RFC 6265bis §4.1.3.2).
-    private mutating func append(cookie value: ArraySlice<UInt8>) {
-        guard value.prefix(7).map({ ASCII.lower($0) }) != Array("__host-".utf8) else { return lines += value }
-        let parts = value.split(separator: UInt8(ascii: ";"), omittingEmptySubsequences: false)
-        lines += parts.first ?? []
-        for part in parts.dropFirst() {
-            let name = part.prefix { $0 != UInt8(ascii: "=") }
-            let text = Self.trimmed(part[name.endIndex...].dropFirst())
-            let attribute = String(decoding: Self.trimmed(name), as: UTF8.self).lowercased()
-            if attribute == "domain", Self.isDomain(text, of: host) { continue }
-            lines.append(UInt8(ascii: ";"))
-            if attribute == "path", text.first == UInt8(ascii: "/"), !rewrite.keepsCookiePaths {
-                lines += part[..<text.startIndex]
-                append(cookiePath: text)
+    private mutating func append(cookie value: Range<Int>, _ bytes: Span<UInt8>) {
+        var copied = value.lowerBound
+        var next = FieldScan.first(UInt8(ascii: ";"), in: bytes, from: copied, to: value.upperBound)
+        if ASCII.hasPrefix(bytes, ByteRange(value), "__host-") { next = value.upperBound }
+        while next < value.upperBound {
+            let start = next
+            next = FieldScan.first(UInt8(ascii: ";"), in: bytes, from: start + 1, to: value.upperBound)
+            let mark = FieldScan.first(UInt8(ascii: "="), in: bytes, from: start + 1, to: next)
+            let name = ByteRange(FieldScan.trimmed(bytes, (start + 1)..<mark))
+            let text = FieldScan.trimmed(bytes, min(mark + 1, next)..<next)
+            if ASCII.equals(bytes, name, "domain"), isHost(text, bytes) {
+                copy(copied..<start)
+            } else if !rewrite.keepsCookiePaths, ASCII.equals(bytes, name, "path"),
+                ASCII.hasPrefix(bytes, ByteRange(text), "/")
+            {
+                copy(copied..<text.lowerBound)
+                append(cookiePath: text, bytes)
             } else {
-                lines += part
+                continue
             }
+            copied = next
         }
+        copy(copied..<value.upperBound)
     }
 
-    private static func isDomain(_ text: ArraySlice<UInt8>, of host: [UInt8]) -> Bool {
-        text.drop { $0 == UInt8(ascii: ".") }.map { ASCII.lower($0) } == Array(host.prefix { $0 != UInt8(ascii: ":") })
+    /// Whether a `Domain` is the host that the request was sent to; a dot before it is ignored (RFC 6265 §5.2.3).
+    private func isHost(_ domain: Range<Int>, _ bytes: Span<UInt8>) -> Bool {
+        var domain = domain
+        while ASCII.hasPrefix(bytes, ByteRange(domain), ".") { domain = domain.dropFirst() }
+        return ASCII.equals(bytes, ByteRange(domain), host.prefix { $0 != UInt8(ascii: ":") }.map { ASCII.lower($0) })
     }
 
     // MARK: - References
 
-    private mutating func append(reference: ArraySlice<UInt8>) {
-        var path = reference
-        if reference.first != UInt8(ascii: "/") {
-            guard let rest = Self.withoutOrigin(reference, host, isSecure: isSecure) else { return lines += reference }
-            path = rest.first == UInt8(ascii: "/") ? rest : [UInt8(ascii: "/")] + rest
-        }
-        append(path: path, of: reference)
+    private mutating func append(reference: Range<Int>, _ bytes: Span<UInt8>) {
+        let isPath = ASCII.hasPrefix(bytes, ByteRange(reference), "/")
+        let start = isPath ? reference.lowerBound : pathStart(of: reference, bytes)
+        guard let start else { return copy(reference) }
+        append(path: start..<reference.upperBound, of: reference, bytes)
     }
 
-    /// A path that contains all paths that are made becomes the one that contains those that were received.
-    private mutating func append(cookiePath path: ArraySlice<UInt8>) {
-        let parent = path.last == UInt8(ascii: "/") ? path.dropLast() : path
-        let made = rewrite.prefixes?.made ?? []
-        let isParent = path.count == 1 || parent.count < made.count && Self.rest(of: made[...], after: parent) != nil
-        append(path: isParent && rewrite.prefixes != nil ? made[...] : path, of: path)
+    /// Cookies are sent to all paths below theirs. So if a path is above those that the rewrite makes, it becomes the one
+    /// above the received paths.
+    private mutating func append(cookiePath path: Range<Int>, _ bytes: Span<UInt8>) {
+        let end = bytes[path.upperBound - 1] == UInt8(ascii: "/") ? path.upperBound - 1 : path.upperBound
+        guard let (received, made) = rewrite.prefixes, lines.count < Self.maxLength,
+            path.count == 1
+                || end - path.lowerBound < made.count
+                    && Self.begins(made.span, with: bytes.extracting(path.lowerBound..<end))
+        else { return append(path: path, of: path, bytes) }
+        rewritten += 1
+        if received.isEmpty { lines.append(UInt8(ascii: "/")) } else { lines += received }
     }
 
-    /// Appends what a path becomes, or what it was found in.
-    private mutating func append(path: ArraySlice<UInt8>, of original: ArraySlice<UInt8>) {
-        guard Self.staysHere(path) else { return lines += original }
-        let (received, made) = rewrite.prefixes ?? ([], [])
-        let rest = rewrite.prefixes == nil ? nil : Self.rest(of: path, after: made[...])
-        // Complete already; but all paths that are made begin with `received` if `made` does.
-        if !received.isEmpty, rest == nil || made.count < received.count,
-            Self.rest(of: path, after: received[...]) != nil
-        {
-            return lines += path
+    /// Appends the path that clients request instead of this one. If there is none, or the path must not change, appends
+    /// the reference that it is part of.
+    /// - Parameter path: Begins with a slash unless it is empty or only a query or fragment.
+    private mutating func append(path: Range<Int>, of reference: Range<Int>, _ bytes: Span<UInt8>) {
+        let text = bytes.extracting(path)
+        guard Self.staysHere(text) else { return copy(reference) }
+        let prefixes = rewrite.prefixes
+        let (received, made) = prefixes ?? ([], [])
+        let isMade = prefixes != nil && Self.begins(text, with: made.span)
+        // Clients can request the path as it is, unless it begins with `received` only because `made` does.
+        if !received.isEmpty, !isMade || made.count < received.count, Self.begins(text, with: received.span) {
+            return copy(path)
         }
-        guard let rest, !received.isEmpty || Self.staysHere(rest) else {
+        let rest = path.dropFirst(made.count)
+        guard isMade, !received.isEmpty || Self.staysHere(bytes.extracting(rest)), lines.count < Self.maxLength else {
             unmapped += 1
-            return lines += original
+            return copy(reference)
         }
         rewritten += 1
         lines += received
-        if received.isEmpty, rest.first != UInt8(ascii: "/") { lines.append(UInt8(ascii: "/")) }
-        lines += rest
+        let isRooted = ASCII.hasPrefix(bytes, ByteRange(rest), "/")
+        if !isRooted, received.isEmpty || made.isEmpty { lines.append(UInt8(ascii: "/")) }
+        copy(rest)
     }
 
-    /// What follows the origin of an absolute reference to the host of the request; `nil` for another reference.
-    private static func withoutOrigin(
-        _ reference: ArraySlice<UInt8>, _ host: [UInt8], isSecure: Bool
-    ) -> ArraySlice<UInt8>? {
-        let text = reference.map { ASCII.lower($0) }
-        for scheme in isSecure ? ["http://", "https://"] : ["http://"] {
-            let origin = Array(scheme.utf8) + host
-            if rest(of: text[...], after: origin[...]) != nil { return reference.dropFirst(origin.count) }
-        }
-        return nil
+    /// Where the path of an absolute reference to the host of the request begins; `nil` for another reference. An omitted
+    /// port is the default of the scheme.
+    private func pathStart(of reference: Range<Int>, _ bytes: Span<UInt8>) -> Int? {
+        guard ASCII.hasPrefix(bytes, ByteRange(reference), "http") else { return nil }
+        var end = min(reference.lowerBound + 8, reference.upperBound)
+        while end < reference.upperBound, !Self.endsSegment(bytes[end]) { end += 1 }
+        guard let origin = OriginView(bytes, ByteRange(reference.lowerBound..<end)), isSecure || !origin.isSecure,
+            let own = OriginView(isSecure: origin.isSecure, authority: ByteRange(host.indices), host.span),
+            origin.port == own.port,
+            ASCII.equals(bytes, origin.host, host[own.host.start..<own.host.end].map { ASCII.lower($0) })
+        else { return nil }
+        return end
     }
 
     /// Whether a path does not begin with what browsers read as another origin: they read a backslash as a slash and
     /// ignore tabs.
-    private static func staysHere(_ path: ArraySlice<UInt8>) -> Bool {
-        guard path.first == UInt8(ascii: "/"), let second = path.dropFirst().first else { return true }
-        return second > 0x20 && second != UInt8(ascii: "/") && second != UInt8(ascii: "\\")
+    private static func staysHere(_ path: Span<UInt8>) -> Bool {
+        guard path.count > 1, path[0] == UInt8(ascii: "/") else { return true }
+        return path[1] > 0x20 && path[1] != UInt8(ascii: "/") && path[1] != UInt8(ascii: "\\")
     }
 
-    /// What follows a prefix of whole segments; `nil` if a text does not begin with them.
-    private static func rest(of text: ArraySlice<UInt8>, after prefix: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
-        guard text.starts(with: prefix) else { return nil }
-        let rest = text.dropFirst(prefix.count)
-        return rest.first.map { "/?#".utf8.contains($0) } == false ? nil : rest
+    /// Whether a text begins with a prefix of whole segments.
+    private static func begins(_ text: Span<UInt8>, with prefix: Span<UInt8>) -> Bool {
+        guard text.count >= prefix.count else { return false }
+        for index in prefix.indices where text[index] != prefix[index] { return false }
+        return text.count == prefix.count || endsSegment(text[prefix.count])
     }
 
-    private static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 }
+    /// Whether a byte is `/`, `?` or `#`.
+    private static func endsSegment(_ byte: UInt8) -> Bool { byte == 0x2f || byte == 0x3f || byte == 0x23 }
+}
 
-    private static func trimmed(_ text: ArraySlice<UInt8>) -> ArraySlice<UInt8> {
-        let text = text.drop(while: isBlank)
-        return text[..<((text.lastIndex { !isBlank($0) }).map { $0 + 1 } ?? text.startIndex)]
-    }
+extension ByteRange {
+    fileprivate init(_ range: Range<Int>) { self.init(start: range.lowerBound, count: range.count) }
 }

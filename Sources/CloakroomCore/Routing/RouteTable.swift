@@ -112,8 +112,8 @@ public struct RouteTable: Sendable {
     ///   - method: The method of the request.
     ///   - path: The path in the normal form of ``RequestTarget``, without the query.
     ///   - scratch: Receives the lenient form of a path that has to be read leniently.
-    ///   - sent: Receives the path that a route forwards instead. Not changed by other routes. If it
-    ///     is the path of a token call of any upstream, nothing is served.
+    ///   - sent: Receives the path that is sent to the upstream, if the route rewrites; otherwise it does not change. The
+    ///     result is ``Match/notFound`` if it is the path of a token call of any upstream.
     public func match(
         method: Span<UInt8>, path: Span<UInt8>, scratch: inout [UInt8], sent: inout [UInt8]
     ) -> Match {

@@ -16,7 +16,7 @@ enum DownstreamPipeline {
     ///   - load: The requests in flight of the client's address; `nil` if they are not counted.
     static func add(
         to channel: any Channel, context: LoopContext, tls: NIOSSLServerHandler?, allowsHTTP2: Bool,
-        listener: Int = 0, sourceAddress: String?, load: ClientLoad?
+        listener: Int, sourceAddress: String?, load: ClientLoad?
     ) throws {
         let pipeline = channel.pipeline.syncOperations
         let client = DownstreamConnectionInfo(

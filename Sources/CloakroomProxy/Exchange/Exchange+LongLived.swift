@@ -8,7 +8,9 @@ extension Exchange {
         guard machine.switched(), let downstream else { return }
         telemetry.responseStarted(status: head.status)
         startTunnel(.upgraded)
-        downstream.writeUpgradeResponse(head)
+        var lines: [UInt8]?
+        let changed = changeReferences(of: head, adding: &lines) ?? copy head
+        downstream.writeUpgradeResponse(changed, fieldLines: lines ?? [])
         downstream.flush()
         // The upgrade was requested before draining began.
         guard !isDraining else { return endTunnel(.draining) }

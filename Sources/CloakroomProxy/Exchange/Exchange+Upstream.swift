@@ -164,13 +164,12 @@ extension Exchange: UpstreamDelegate {
     func upstreamInformational(_ head: borrowing ResponseHead) {
         // Interim responses are optional: they are dropped for a client that does not read fast enough, so they do not
         // accumulate. The upstream was not asked for 100 (Continue).
+        // Nor do routes that rewrite need them: their references are only hints of those of the response.
         guard case .awaitingResponse = machine.state, request.version != .http1_0, head.status != 100, let downstream,
-            downstream.isWritable
+            downstream.isWritable, route?.rewrite == nil
         else {
             return
         }
-        // Its links are hints, and those of the response itself are changed to what the client can request.
-        if head.status == 103, route?.rewrite != nil { return }
         attempts.hasSentInterim = true
         downstream.writeInformational(head)
         downstream.flush()
@@ -192,8 +191,7 @@ extension Exchange: UpstreamDelegate {
             date: summary.hasDate ? nil : context.date, isPrivate: hasSession && !summary.addressesSharedCaches,
             variesByCookie: route?.varies(summary) == true,
             fieldLines: furtherLines)
-        if let rewrite = route?.rewrite {
-            let changed = changeReferences(of: head, rewrite, adding: &additions.fieldLines)
+        if let changed = changeReferences(of: head, adding: &additions.fieldLines) {
             downstream.writeHead(changed, framing: framing, additions: additions)
         } else {
             downstream.writeHead(head, framing: framing, additions: additions)
@@ -217,19 +215,22 @@ extension Exchange: UpstreamDelegate {
         return request.rateLines.isEmpty ? lines : (lines ?? []) + request.rateLines
     }
 
-    /// Returns a head without the fields that have references; their replacements are added to the lines.
-    private func changeReferences(
-        of head: borrowing ResponseHead, _ rewrite: PathRewrite, adding lines: inout [UInt8]?
-    ) -> ResponseHead {
+    /// Returns a head without the fields that have references; their replacements are added to the lines. `nil` if the
+    /// route does not rewrite.
+    func changeReferences(of head: borrowing ResponseHead, adding lines: inout [UInt8]?) -> ResponseHead? {
+        guard let rewrite = route?.rewrite, let upstream, let pool else { return nil }
         var head = copy head
-        guard let upstream, let pool else { return head }
         let isPreserved = pool.upstream.configuration.preserveHost && request.hostRange != nil
-        let isSecure = !isPreserved || peer.scheme == .https || request.summary.trustsForwardedProto
+        // The scheme of the client, whose host it is, and not that of a trusted proxy.
+        let isClientSecure =
+            request.summary.trustsForwardedProto
+            ? CrossSitePolicy.isForwardedSecure(request.head) == true : peer.scheme == .https
+        let isSecure = !isPreserved || isClientSecure
         var references = ReferenceRewriter(rewrite, isSecure: isSecure)
         references.apply(
             &head, host: isPreserved ? request.host ?? [] : pool.upstream.hosts[upstream.targetIndex])
         pool.upstream.metrics.countReferences(rewritten: references.rewritten, unmapped: references.unmapped)
-        if !references.lines.isEmpty { lines = (lines ?? []) + references.lines }
+        lines = lines.map { $0 + references.lines } ?? references.lines
         return head
     }
 

@@ -21,8 +21,8 @@ struct InboundRequest {
     var normalizedPath: [UInt8] = []
     /// The path that is forwarded instead of the received one; empty for the latter.
     var sentPath: [UInt8] = []
-    /// The prefix that a trusted proxy has removed from the path, on routes that remove another one.
-    var forwardedPrefix = SingletonField.absent
+    /// The prefix that a trusted proxy has removed from the path, on routes that remove another one; it precedes that.
+    var forwardedPrefix: ByteRange?
     /// Storage of the route table for the lenient form of the path.
     var lenientPath: [UInt8] = []
     /// Range of the authority in the head.
@@ -55,7 +55,7 @@ struct InboundRequest {
         target = .empty
         hostRange = nil
         if !sentPath.isEmpty { sentPath.removeAll(keepingCapacity: true) }
-        forwardedPrefix = .absent
+        forwardedPrefix = nil
         summary = RequestHeaderPolicy.RequestHeaderSummary()
         originMatch = .notEvaluated
         routeIndex = -1

@@ -37,7 +37,7 @@ final class Peer: Sendable {
 
     init(
         address: String, isTLS: Bool, trusted: [CIDRBlock], tlsVersion: TLSVersion? = nil,
-        certificateSubject: String? = nil, load: ClientLoad? = nil, listener: Int = 0, countsRate: Bool = false
+        certificateSubject: String? = nil, load: ClientLoad? = nil, listener: Int, countsRate: Bool = false
     ) {
         self.address = address
         self.listener = listener
@@ -65,7 +65,7 @@ struct DownstreamConnectionInfo {
     let context: LoopContext
     let isTLS: Bool
     /// Index of the listener that accepted it.
-    var listener = 0
+    let listener: Int
     /// The client's address from a PROXY header; `nil` to use the connection's remote address.
     var sourceAddress: String?
     /// The requests in flight of the client's address; `nil` if they are not counted.

@@ -62,7 +62,7 @@ struct RequestDecider {
     let isTrusted: Bool
     let scheme: URIScheme
     /// Index of the listener of the connection.
-    var listener = 0
+    let listener: Int
 
     /// Decides on a request that has just begun.
     /// - Parameters:
@@ -84,12 +84,12 @@ struct RequestDecider {
             return .malformed
         }
         guard Self.resolveAuthority(&request, span) else { return .malformed }
-        if !config.httpsRedirects.isEmpty, let port = config.httpsRedirects[listener] {
-            return limited(&request, nil, limit) ?? redirect(request, span, to: port)
-        }
         if request.target.isAsterisk {
             guard request.method == .options else { return Self.problem(.badRequest) }
             return limited(&request, nil, limit) ?? .serverOptions
+        }
+        if !config.httpsRedirects.isEmpty, let port = config.httpsRedirects[listener] {
+            return limited(&request, nil, limit) ?? redirect(request, span, to: port)
         }
         if isTrusted { Self.readTraceContext(&request, span) }
         let reading = config.cookie.read(request.head)
@@ -392,23 +392,12 @@ extension RequestDecider {
             let writesKey = request.upgrade == .webSocketConnect
             guard WebSocketFields.settle(&request.head, writesKey: writesKey) else { return .badRequest }
         }
-        if route.rewrite?.removedPrefix.isEmpty == false { Self.takeForwardedPrefix(&request) }
+        if route.rewrite?.removedPrefix.isEmpty == false {
+            request.forwardedPrefix = RequestHeaderPolicy.takeForwardedPrefix(from: &request.head)
+        }
         if !route.passedFields.isEmpty { config.requestPolicy.passOn(route.passedFields, in: &request.head) }
         return nil
     }
-
-    /// Removes the prefix of a trusted proxy, which is sent as the first part of the route's own. Several are not used.
-    private static func takeForwardedPrefix(_ request: inout InboundRequest) {
-        let bytes = request.head.bytes
-        for index in request.head.fields.indices where !request.head.fields[index].isStripped {
-            let field = request.head.fields[index]
-            guard field.isNamed(Self.forwardedPrefix, in: bytes.readableBytesUInt8Span) else { continue }
-            request.head.fields[index].isStripped = true
-            request.forwardedPrefix.add(field.valueRange)
-        }
-    }
-
-    private static let forwardedPrefix = Array("x-forwarded-prefix".utf8)
 
     /// Resolves a requested upgrade and whether the route allows it.
     /// - Returns: Whether the request can be served.

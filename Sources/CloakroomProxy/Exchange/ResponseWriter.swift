@@ -17,7 +17,8 @@ protocol ResponseWriter: AnyObject {
     /// - Parameter trailers: Complete field lines of the trailer section, if the client's protocol supports one.
     func writeEnd(trailers: ByteBuffer?)
     /// Writes the response that accepts an upgrade: all further body bytes belong to the tunnel, in both directions.
-    func writeUpgradeResponse(_ head: borrowing ResponseHead)
+    /// - Parameter fieldLines: Complete field lines to add.
+    func writeUpgradeResponse(_ head: borrowing ResponseHead, fieldLines: [UInt8])
     /// Writes a complete local response.
     func writeLocalResponse(_ response: LocalResponse)
     /// Sends the data written so far.

@@ -43,7 +43,7 @@ struct UpstreamRequestEncoder {
         writeForwarding(of: request, from: peer, bytes, into: &writer)
         if let prefix = rewrite?.removedPrefix, !prefix.isEmpty {
             writer.append("X-Forwarded-Prefix: ")
-            if case .value(let outer) = request.forwardedPrefix { writer.append(bytes, outer) }
+            if let outer = request.forwardedPrefix { writer.append(bytes, outer) }
             writer.append(prefix)
             writer.append("\r\n")
         }

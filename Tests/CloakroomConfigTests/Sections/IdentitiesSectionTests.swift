@@ -133,6 +133,11 @@ struct IdentitiesSectionTests {
             ("claims: [groups] }", "claims: [_claim_names, groups] }", "12:", "are not fetched"),
             ("keep: { claims: [groups] }", "keep: { bytes: 17KiB }", "12:", "must be"),
             ("keep: { claims: [groups] }", "keep: { claims: [email] }", "25:", "no identity keeps"),
+            (
+                "inject: [bearer]\n    onMissingSession: login\n    require: { claims: { groups:",
+                "redirect: { to: /x }\n    onMissingSession: login\n    require: { claims: { email:", "25:",
+                "no identity keeps"
+            ),
             ("  company:", "  api:", "7:3", "conflicts with the upstream"),
             ("  company:", "  com.pany:", "7:3", "without dots"),
             ("publicURL: http://localhost:8080", "prefix: /auth", "", "required key missing"),

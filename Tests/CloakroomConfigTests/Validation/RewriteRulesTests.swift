@@ -75,6 +75,12 @@ struct RewriteRulesTests {
             video("forwardAs: /a//b"),
             "23:16: routes.1.forwardAs: an empty segment can never match (write a single slash)"
         ),
+        (video("stripPrefix: /"), "23:18: routes.1.stripPrefix: must have a segment, not \"/\" (leave it out)"),
+        (video("addPrefix: /"), "23:16: routes.1.addPrefix: must have a segment, not \"/\" (leave it out)"),
+        (
+            video("cookiePaths: keep"),
+            "23:18: routes.1.cookiePaths: conflicts with the route: no key of it changes the path (leave it out)"
+        ),
         (
             video("forwardAs: /Auth"),
             "23:16: routes.1.forwardAs: /Auth conflicts with the signIn call of upstream \"api\", which is never"
@@ -170,6 +176,17 @@ struct RewriteRulesTests {
         #expect(try ConfigFixture(fixture.yaml).valueErrors() == ["cloakroom.yaml:" + line])
     }
 
+    @Test("A redirect that requires a session needs a sign-in")
+    func redirectWithoutSignIn() throws {
+        let fixture = Self.episodes("redirect: { to: /a }", "requiresAuthorization: true")
+        #expect(try ConfigFixture(fixture.yaml).valueErrors().isEmpty)
+        let errors = try ConfigFixture(fixture.and("    signIn: { path: /auth }\n", "").yaml).valueErrors()
+        #expect(
+            errors.contains {
+                $0.contains("routes.0.requiresAuthorization: requires a session, but no upstream defines signIn")
+            }, "\(errors)")
+    }
+
     @Test(
         "A redirect that leads back to its own path is a loop, and one that ends is none",
         arguments: [
@@ -256,6 +273,22 @@ struct RewriteRulesTests {
             notes.contains("/* contains /auth (signIn of api), which the route does not forward: 404"), "\(notes)")
     }
 
+    @Test("check-config notes a user call that a route serves for more than one path")
+    func userCalls() throws {
+        let note = { (path: String) in
+            #"\(path) serves the user call of upstream "api", /user, for all paths that it matches"#
+        }
+        for (path, isNoted) in [("/x/*", true), ("/x/{id}", true), ("/x", false)] {
+            let yaml =
+                ConfigFixture.good.replacing(
+                    "    signIn: { path: /auth }\n", with: "    signIn: { path: /auth }\n    user: { path: /user }\n")
+                + "  - { name: x, methods: [GET], path: \"\(path)\", upstream: api, requiresAuthorization: false, "
+                + "forwardAs: /user }\n"
+            let notes = try ConfigFixture(yaml).load().notes.map(\.message)
+            #expect(notes.contains { $0.hasPrefix(note(path)) } == isNoted, "\(path): \(notes)")
+        }
+    }
+
     // MARK: - Reports
 
     private static let old =
@@ -318,7 +351,18 @@ struct RewriteRulesTests {
             ("to: \"/videos/{id}\"", "to: /videos", "redirected GET /old/{id} old, → /videos", 0),
             (
                 "redirect: { to: \"/videos/{id}\" }",
-                "methods: [GET], upstream: api, requiresAuthorization: false", "became public GET /old/{id} old", 3
+                "methods: [GET], upstream: api, requiresAuthorization: false", "added public GET /old/{id} old", 3
+            ),
+            (
+                "/videos/{id}\" } }", "/videos/{id}\" }, requiresAuthorization: true }",
+                "became protected GET /old/{id} old", 0
+            ),
+            (
+                "\"/s/{a}/{b}\", forwardAs: \"/{a}/{b}\"", "\"/s/{c}/{d}\", forwardAs: \"/{c}/{d}\"", "no change", 0
+            ),
+            (
+                "\"/s/{a}/{b}\", forwardAs: \"/{a}/{b}\"", "\"/s/{c}/{d}\", forwardAs: \"/{d}/{c}\"",
+                "forwarded elsewhere GET /s/{c}/{d} two, to api /{d}/{c}, was api /{a}/{b}", 3
             ),
             (
                 "upstream: api, requiresAuthorization: false, stripPrefix: /x", "redirect: { to: /y/* }",
@@ -326,8 +370,31 @@ struct RewriteRulesTests {
             ),
         ] as [(String, String, String, Int32)])
     func difference(_ piece: String, _ change: String, _ line: String, _ exitCode: Int32) throws {
-        let old = try ConfigFixture(Self.old)
-        let new = try ConfigFixture(Self.old.replacing(piece, with: change))
+        try Self.compare(Self.old, Self.old.replacing(piece, with: change), line, exitCode)
+    }
+
+    @Test(
+        "routes --diff compares what redirects require",
+        arguments: [
+            ("redirect: { to: \"/videos/{id}\" } }", "became public GET /old/{id} old", 3),
+            (
+                "methods: [GET], upstream: api, requiresAuthorization: true }",
+                "added GET /old/{id} old, requires authorization", 0
+            ),
+            (
+                "methods: [GET], upstream: api, requiresAuthorization: false }", "added public GET /old/{id} old", 3
+            ),
+        ] as [(String, String, Int32)])
+    func protectedRedirect(_ change: String, _ line: String, _ exitCode: Int32) throws {
+        let old = "redirect: { to: \"/videos/{id}\" }, requiresAuthorization: true }"
+        func yaml(_ keys: String) -> String {
+            Self.old.replacing("redirect: { to: \"/videos/{id}\" } }", with: keys)
+        }
+        try Self.compare(yaml(old), yaml(change), line, exitCode)
+    }
+
+    private static func compare(_ old: String, _ new: String, _ line: String, _ exitCode: Int32) throws {
+        let (old, new) = (try ConfigFixture(old), try ConfigFixture(new))
         let report = new.report { new in old.report { CommandReport.routes(new, comparedWith: $0) } }
         let lines = report.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
         #expect(lines == [line])

@@ -1,4 +1,5 @@
 import CloakroomWire
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -40,7 +41,7 @@ struct PathRewriteTests {
             ("/a/{x}/*", "/b"),
         ]
         let parts = ["a", "b.c", "...", ".x", "%20", "%2561", "~", "*", "+", "caf%C3%A9", "%7B%7D", "%25", "x,y"]
-        var generator = SystemRandomNumberGenerator()
+        var generator = SeededGenerator(seed: 33)
         for _ in 0..<2_000 {
             let segments = (0..<Int.random(in: 1...4, using: &generator)).map { _ in
                 parts[Int.random(in: 0..<parts.count, using: &generator)]

@@ -21,12 +21,12 @@ struct ReferenceField: Sendable, CustomTestStringConvertible {
 
     var testDescription: String { "\(path) → \(sent): \(field)" }
 
-    func check(keepsCookiePaths: Bool = false, isSecure: Bool = true) throws {
+    func check(keepsCookiePaths: Bool = false, isSecure: Bool = true, host: String = "API.test:8080") throws {
         let rewrite = try PathRewrite(
             from: try PathPattern(path), to: try PathPattern(sent), keepsCookiePaths: keepsCookiePaths)
         var head = try ResponseHead.with(field)
         var rewriter = ReferenceRewriter(rewrite, isSecure: isSecure)
-        rewriter.apply(&head, host: Array("API.test:8080".utf8))
+        rewriter.apply(&head, host: Array(host.utf8))
         #expect(String(decoding: rewriter.lines, as: UTF8.self) == (replacement ?? field) + "\r\n")
         #expect(head.kept == [])
         #expect(rewriter.unmapped == unmapped)
@@ -96,6 +96,21 @@ struct ReferenceRewriterTests {
     func upgrades() throws {
         try ReferenceField("/a/*", "/*", "Location: https://api.test:8080/x", nil).check(isSecure: false)
         try ReferenceField("/a/*", "/*", "Location: http://api.test:8080/x", "Location: /a/x").check(isSecure: false)
+    }
+
+    @Test(
+        "An omitted port is the default of the scheme",
+        arguments: [
+            ("app.test", "https://app.test:443/y", true), ("app.test", "http://app.test:80/y", true),
+            ("app.test", "http://app.test:/y", true), ("app.test", "http://app.test:443/y", false),
+            ("app.test", "https://app.test:80/y", false), ("App.test:443", "https://app.test/y", true),
+            ("app.test:443", "http://app.test/y", false), ("app.test:80", "http://app.test/y", true),
+            ("[::1]", "https://[::1]:443/y", true), ("[::1]:80", "http://[::1]/y", true),
+            ("[::1]:8080", "http://[::1]/y", false), ("", "http:///y", false), ("", "https://app.test/y", false),
+        ])
+    func ports(_ host: String, _ reference: String, _ isSame: Bool) throws {
+        let field = ReferenceField("/a/*", "/*", "Location: " + reference, isSame ? "Location: /a/y" : nil)
+        try field.check(host: host)
     }
 
     private static let lists: [ReferenceField] = [
@@ -174,6 +189,22 @@ struct ReferenceRewriterTests {
         let rewriter = try Self.apply(["Link: " + targets]).0
         #expect(rewriter.rewritten == count)
         #expect(rewriter.lines.count == "Link: \r\n".utf8.count + targets.utf8.count + 2 * count)
+    }
+
+    @Test("Beyond 64 KiB references stay, so that a long prefix and short targets do not fill the memory")
+    func limit() throws {
+        let prefix = "/" + String(repeating: "p", count: 1_000)
+        let rewrite = try PathRewrite(from: try PathPattern(prefix + "/*"), to: try PathPattern("/*"))
+        let count = 2_000
+        let targets = Array(repeating: "</>", count: count).joined(separator: ",")
+        let cookie = "Set-Cookie: a" + String(repeating: ";path=/", count: 1_000)
+        var head = try ResponseHead.with("Link: " + targets, cookie, "Location: /x")
+        var rewriter = ReferenceRewriter(rewrite, isSecure: true)
+        rewriter.apply(&head, host: [])
+        #expect(rewriter.rewritten > 60)
+        #expect(rewriter.rewritten + rewriter.unmapped == count + 1_001)
+        #expect(rewriter.lines.count < ReferenceRewriter.maxLength + prefix.utf8.count + 32_768)
+        #expect(String(decoding: rewriter.lines, as: UTF8.self).hasSuffix(";path=/\r\nLocation: /x\r\n"))
     }
 
     @Test("Fields of one name keep their order")

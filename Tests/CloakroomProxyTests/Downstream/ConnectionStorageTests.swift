@@ -86,8 +86,8 @@ struct ConnectionStorageTests {
             }
             try server.pipeline.syncOperations.addHandler(socket)
             try DownstreamPipeline.add(
-                to: server, context: context, tls: try tls.makeHandler(), allowsHTTP2: false, sourceAddress: nil,
-                load: nil)
+                to: server, context: context, tls: try tls.makeHandler(), allowsHTTP2: false, listener: 0,
+                sourceAddress: nil, load: nil)
             var configuration = TLSConfiguration.makeClientConfiguration()
             configuration.certificateVerification = .none
             try client.pipeline.syncOperations.addHandler(
@@ -175,7 +175,7 @@ struct ConnectionStorageTests {
             let channel = EmbeddedChannel(loop: loop)
             try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
             try DownstreamPipeline.addHTTP2(
-                DownstreamConnectionInfo(channel: channel, context: context, isTLS: false))
+                DownstreamConnectionInfo(channel: channel, context: context, isTLS: false, listener: 0))
             try channel.pipeline.syncOperations.handler(type: HTTP2DownstreamHandler.self)
                 .addOutbound(megabytes << 20)
             channel.closeFuture.assumeIsolated().whenComplete { _ in ended.append(megabytes) }

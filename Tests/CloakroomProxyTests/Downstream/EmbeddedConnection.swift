@@ -34,7 +34,9 @@ final class EmbeddedConnection {
     /// Connects without a protocol.
     func connect() throws { try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait() }
 
-    var info: DownstreamConnectionInfo { DownstreamConnectionInfo(channel: channel, context: context, isTLS: false) }
+    var info: DownstreamConnectionInfo {
+        DownstreamConnectionInfo(channel: channel, context: context, isTLS: false, listener: 0)
+    }
 
     func receive(_ text: String) throws { try channel.writeInbound(ByteBuffer(string: text)) }
 

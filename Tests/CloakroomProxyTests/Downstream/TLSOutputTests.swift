@@ -98,7 +98,7 @@ struct TLSOutputTests {
                     let context = LoopContext(
                         eventLoop: channel.eventLoop, config: try GatewaySetup([]).makeConfig(), loopCount: 1)
                     let client = DownstreamConnectionInfo(
-                        channel: channel, context: context, isTLS: true, output: TLSOutput())
+                        channel: channel, context: context, isTLS: true, listener: 0, output: TLSOutput())
                     let pipeline = channel.pipeline.syncOperations
                     try pipeline.addHandler(FlushCounter(counter))
                     try pipeline.addHandler(try tls.makeHandler())
@@ -149,7 +149,7 @@ struct TLSOutputTests {
                         server.channels.withLock { $0.append(channel) }
                         try DownstreamPipeline.add(
                             to: channel, context: context.value, tls: try tls.makeHandler(), allowsHTTP2: true,
-                            sourceAddress: nil, load: nil)
+                            listener: 0, sourceAddress: nil, load: nil)
                     }
                 }
                 .bind(host: "127.0.0.1", port: 0).get()

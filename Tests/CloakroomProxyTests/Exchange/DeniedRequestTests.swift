@@ -26,7 +26,7 @@ struct DeniedRequestTests {
         setup: GatewaySetup = setup()
     ) throws -> RequestDecision {
         var request = try RequestDeciderTests.makeRequest(text, upgrade: upgrade)
-        let decider = RequestDecider(config: try setup.makeConfig(), isTrusted: false, scheme: .http)
+        let decider = RequestDecider(config: try setup.makeConfig(), isTrusted: false, scheme: .http, listener: 0)
         return decider.decide(&request, session: { _ in lookup }, now: WallTime(seconds: 1_800_000_000))
     }
 

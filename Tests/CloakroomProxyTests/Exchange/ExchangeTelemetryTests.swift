@@ -11,7 +11,7 @@ import Tracing
 @Suite("The telemetry of one exchange, without a connection")
 struct ExchangeTelemetryTests {
     private let tracer = InMemoryTracer()
-    private let peer = Peer(address: "192.0.2.1", isTLS: false, trusted: [])
+    private let peer = Peer(address: "192.0.2.1", isTLS: false, trusted: [], listener: 0)
     private let config: ConfigSnapshot
 
     init() throws {

@@ -20,7 +20,7 @@ struct RequestDeciderTests {
         let config = try setup.makeConfig()
         var request = try makeRequest(text, upgrade: upgrade)
         var lookups = 0
-        let decider = RequestDecider(config: config, isTrusted: isTrusted, scheme: .http)
+        let decider = RequestDecider(config: config, isTrusted: isTrusted, scheme: .http, listener: 0)
         let decision = decider.decide(
             &request,
             session: { _ in
@@ -175,7 +175,7 @@ struct RequestDeciderTests {
         let setup = GatewaySetup().configuration { $0.routes[0].allowsWebSocket = allowsWebSocket }
         let config = try setup.makeConfig()
         var request = try Self.decide(text, upgrade: upgrade, setup: setup).request
-        let decider = RequestDecider(config: config, isTrusted: false, scheme: .http)
+        let decider = RequestDecider(config: config, isTrusted: false, scheme: .http, listener: 0)
         return (decider.prepare(&request, for: config.routes[0]), request)
     }
 

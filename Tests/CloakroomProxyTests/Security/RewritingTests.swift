@@ -44,6 +44,11 @@ struct RewritingTests {
         }
     }
 
+    /// The client is a proxy.
+    @Sendable private static func trusting(_ configuration: inout GatewayConfiguration) {
+        configuration.trustedProxies = [CIDRBlock("127.0.0.0/8")].compactMap(\.self)
+    }
+
     private static let stripping = setup(Reply.ok, route("x", "/x/*", "/*"))
 
     private static func reply(_ fields: String...) -> String {
@@ -119,6 +124,11 @@ struct RewritingTests {
             .each(["/auth/refresh", "/Auth/Refresh"].map { Ask.get($0) }, 404), sent: []),
     ]
 
+    private static let wrongPrefixes = [
+        "//outer", "/outer/", "/outer, /b", "outer", "/outer?b", "/outer#b", "/../outer", "/outer%2fb", "/%6futer", "/",
+        "http://outer/b", "/outer;b", "/outer\\b", "/outer/./b",
+    ]
+
     private static let prefixes = [
         Scenario(
             "Rule 7: X-Forwarded-Prefix is what was removed, and an untrusted peer's is dropped", on: stripping,
@@ -130,14 +140,22 @@ struct RewritingTests {
             ], alsoHTTP2: true),
         Scenario(
             "The prefix of a trusted proxy precedes it",
-            on: stripping.configuration { $0.trustedProxies = [CIDRBlock("127.0.0.0/8")].compactMap { $0 } },
-            .ok(Ask.get("/x/a", "X-Forwarded-Prefix: /outer")),
-            .ok(Ask.get("/x/a", "X-Forwarded-Prefix: /one", "X-Forwarded-Prefix: /two")),
+            on: stripping.configuration(trusting),
+            .all(
+                ["/outer", "/outer/caf%C3%A9"].map {
+                    Ask.get("/x/a", "X_Forwarded_Prefix: /evil", "X-Forwarded-Prefix: \($0)")
+                }, 200), .ok(Ask.get("/x/a", "X-Forwarded-Prefix: /one", "X-Forwarded-Prefix: /two")),
             .ok(Ask.get("/public/a", "X-Forwarded-Prefix: /outer")),
             sent: [
-                .init(has: ["X-Forwarded-Prefix: /outer/x"]), .init(has: ["X-Forwarded-Prefix: /x"]),
-                .init(has: ["X-Forwarded-Prefix: /outer"]),
+                .init(has: ["X-Forwarded-Prefix: /outer/x"], lacks: ["evil"]),
+                .init(has: ["X-Forwarded-Prefix: /outer/caf%C3%A9/x"], lacks: ["evil"]),
+                .init(has: ["X-Forwarded-Prefix: /x"]), .init(has: ["X-Forwarded-Prefix: /outer"]),
             ]),
+        Scenario(
+            "A prefix that is no path in its normal form is not used", on: stripping.configuration(trusting),
+            .all(wrongPrefixes.map { Ask.get("/x/a", "X-Forwarded-Prefix: \($0)") }, 200),
+            .ok(Ask.get("/x/a", "X.Forwarded.Prefix: /outer")),
+            sent: (wrongPrefixes + [""]).map { _ in .init(has: ["X-Forwarded-Prefix: /x"], lacks: ["outer"]) }),
         Scenario(
             "Without a prefix that was removed there is none",
             on: setup(Reply.ok, route("o", "/o/*", "/v2/*")), .ok(Ask.get("/o/a")),
@@ -165,11 +183,28 @@ struct RewritingTests {
                 $0.upstreams[0].preserveHost = false
             }, .ok(Ask.get("/x/a"), has: ["Location: https://gateway.test/b"])),
         Scenario(
+            "References to the upstream's own address change without preserveHost",
+            on: GatewaySetup([
+                .request,
+                .reply { reply("Location: http://127.0.0.1:\($0)/b", "Content-Location: https://127.0.0.1:\($0)/c") },
+                .again,
+            ]).configuration {
+                $0.upstreams[0].preserveHost = false
+                $0.routes += [route("x", "/x/*", "/*")].compactMap(\.self)
+            }, .ok(Ask.get("/x/a"), has: ["Location: /x/b", "Content-Location: /x/c"])),
+        Scenario(
             "Without https a redirect to https keeps its origin",
             on: setup(reply("Location: https://gateway.test/x/b"), route("x", "/x/*", "/*")),
-            .ok(Ask.get("/x/a"), has: ["Location: https://gateway.test/x/b"])),
+            .ok(Ask.get("/x/a", "X-Forwarded-Proto: https"), has: ["Location: https://gateway.test/x/b"])),
         Scenario(
-            "No reference leads to a new origin",
+            "With a trusted proxy, the scheme of its client decides about a redirect to https",
+            on: setup(reply("Location: https://gateway.test/x/b"), route("x", "/x/*", "/*")).configuration(trusting),
+            .all(
+                ["http", "https, http", "wss"].map { Ask.get("/x/a", "X-Forwarded-Proto: \($0)") }, 200,
+                has: ["Location: https://gateway.test/x/b"]),
+            .ok(Ask.get("/x/a", "X-Forwarded-Proto: HTTPS"), has: ["Location: /x/b"]), alsoHTTP2: true),
+        Scenario(
+            "Rule 86: no reference leads to a new origin",
             on: setup(reply("Location: //evil", "Link: <//evil>, </x/x/y>"), route("x", "/x/*", "/*")),
             .ok(Ask.get("/x/a"), has: ["Location: //evil", "Link: <//evil>, </x/x/y>"]), alsoHTTP2: true),
         Scenario(
@@ -186,9 +221,19 @@ struct RewritingTests {
             .ok(Ask.get("/o/a"), has: ["Location: /login"]),
             metrics: [#"cloakroom_references_total{outcome="rewritten",upstream="api"} 0"#]),
         Scenario(
-            "103 is dropped on a rewriting route",
-            on: setup("HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n" + Reply.ok, route("x", "/x/*", "/*")),
-            .ok(Ask.get("/x/a"), has: ["Link"])),
+            "Interim responses are dropped on a rewriting route",
+            on: setup(
+                "HTTP/1.1 102 Processing\r\nContent-Location: /b\r\n\r\n"
+                    + "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n" + Reply.ok, route("x", "/x/*", "/*")),
+            .ok(Ask.get("/x/a"), has: ["Link", "Content-Location"]), alsoHTTP2: true),
+        Scenario(
+            "The response that accepts a WebSocket comes back with the prefix",
+            on: setup(
+                Handshake.consent.replacing(
+                    "Sec-WebSocket-Protocol: chat", with: "Set-Cookie: a=1; Path=/; Domain=gateway.test"),
+                route("x", "/x/*", "/*")
+            ).configuration { $0.routes[$0.routes.count - 1].allowsWebSocket = true },
+            .ask(Handshake.request("/x/socket"), 101, has: ["Set-Cookie: a=1; Path=/x", "Upgrade: websocket"])),
     ]
 
     private static let redirects = [
@@ -205,7 +250,8 @@ struct RewritingTests {
                 has: ["Location: https://far.example/a/b", "Cache-Control: no-store"]),
             .ask(Ask.post("/shop/7", body: "abc"), 308, has: ["Location: /orders/7"]), sent: [], alsoHTTP2: true),
         Scenario(
-            "No request chooses the host of a redirect", on: setup(Reply.ok, redirect("go", "/go/*", to: "/*")),
+            "Rule 87: no request chooses the host of a redirect",
+            on: setup(Reply.ok, redirect("go", "/go/*", to: "/*")),
             .each(["/go//evil", "/go/%2Fevil", "/go/\\evil", "/go/%5Cevil", "/go/%0d%0aX:y"].map { Ask.get($0) }, 400),
             .ask(Ask.get("http://evil.example/go/a", "X-Forwarded-Host: evil"), 308, has: ["Location: /a"]),
             .ask(Ask.get("/go/http:"), 308, has: ["Location: /http:"]), sent: []),
@@ -235,10 +281,10 @@ struct RewritingTests {
             ),
             sent: [], alsoHTTP2: true),
         Scenario(
-            "A request with a password is not redirected", on: clearText,
+            "Rule 88: a request with a password is not redirected", on: clearText,
             .ask(Ask.post("/auth", body: "password"), 403, "https_required", has: ["Location"]), sent: []),
         Scenario(
-            "Another host gets 421 without a location", on: clearText,
+            "Rule 88: another host gets 421 without a location", on: clearText,
             .each(
                 ["evil.example", "gateway.test.evil"].map {
                     "GET / HTTP/1.1\r\nHost: \($0)\r\nX-Forwarded-Host: gateway.test\r\n\r\n"
@@ -249,6 +295,9 @@ struct RewritingTests {
         Scenario(
             "A path without a normal form is rejected and not redirected", on: clearText,
             .each(["//evil", "/../a", "/a\\b"].map { Ask.get($0) }, 400, has: ["Location"]), sent: []),
+        Scenario(
+            "* names no path to redirect to", on: clearText, .each([Ask.get("*")], 400, has: ["Location"]),
+            .each([Ask.ask("OPTIONS", "*")], 204, has: ["Location"]), sent: []),
         Scenario(
             "Whether a listener redirects can change while it serves",
             on: clearText.configuration {

@@ -16,6 +16,8 @@ final class ScriptedUpstream: Sendable {
         case body(Int)
         /// Sends these bytes.
         case send(String)
+        /// Sends the bytes that are made of the port of the upstream.
+        case reply(@Sendable (_ port: Int) -> String)
         /// Sends the same bytes repeatedly, as fast as the system accepts them.
         case stream(ByteBuffer, times: Int)
         /// Waits.
@@ -198,6 +200,9 @@ private final class ScriptHandler: ChannelInboundHandler {
                 guard let body = unread.readSlice(length: count) else { return }
                 upstream.note(index) { $0.requests[$0.requests.count - 1].body = body }
             case .send(let text): channel.writeAndFlush(ByteBuffer(string: text), promise: nil)
+            case .reply(let make):
+                let text = make(channel.localAddress?.port ?? 0)
+                channel.writeAndFlush(ByteBuffer(string: text), promise: nil)
             case .stream(let bytes, let times): stream(bytes, times: times)
             case .wait(let gate): pause(until: gate)
             case .delay(let time):

@@ -36,7 +36,7 @@ public struct FuzzTarget: Sendable, CustomStringConvertible {
         .serverReplies, .clusterReplies, .json, .signIns, .callbacks, .tokenResponses, .userDocuments,
         .collectorResponses, .retryAfter,
         .revocations, .forwardedFor, .traceContexts, .origins, .headerBlocks, .huffman,
-        .http2Connections, .http2Frames, .signedTokens, .keySets, .tokenClaims, .sessionRecords,
+        .http2Connections, .http2Frames, .signedTokens, .keySets, .tokenClaims, .sessionRecords, .references,
     ]
 
     /// The target with a name.

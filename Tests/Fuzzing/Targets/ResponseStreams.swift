@@ -27,6 +27,76 @@ extension FuzzTarget {
     }
 }
 
+extension FuzzTarget {
+    /// The value of each field that may have references, in a response of a route that rewrites paths.
+    static let references = FuzzTarget(
+        "references",
+        words: [
+            "/", "//", "/a", "/v2", "http://", "HTTPS://", "api.test", ":443", ":", "<", ">", ",", ";", "\"", "\\", "'",
+            "=", "url=", "5;", "Path=", "Domain=", "__Host-", "?", "#", "@", "\t", " ", "javascript:", "..",
+        ],
+        usualSeconds: 0.5,
+        times: [
+            LinearTime([
+                .repeated("targets", "</>,"), .repeated("open targets", "<"), .repeated("closed targets", "<>"),
+                .repeated("quotation marks", "\""), .repeated("backslashes", "\\", prefix: "\""),
+                .repeated("paths", ";path=/"), .repeated("domains", ";domain=api.test"), .repeated("semicolons", ";"),
+                .repeated("equals signs", "="), .repeated("digits", "1"),
+                .repeated("blanks", " ", prefix: "5;", suffix: "u"),
+                .repeated("slashes", "/"), .repeated("a long path", "/v2/a"),
+                .repeated("a long host", "a", prefix: "http://"), .repeated("origins", "http://api.test"),
+            ]) { bytes in
+                for name in ReferenceChecks.names {
+                    _ = ReferenceChecks.rewrite(name, bytes, ReferenceChecks.stripping)
+                }
+            }
+        ]
+    ) { bytes throws(Violation) in
+        for name in ReferenceChecks.names {
+            guard let once = ReferenceChecks.rewrite(name, bytes, ReferenceChecks.stripping) else { continue }
+            if let twice = ReferenceChecks.rewrite(name, once, ReferenceChecks.stripping) {
+                try require(PlainHead.trimmed(once[...]) == twice, "\(name) changes again")
+            }
+            guard name == "Location" else { continue }
+            for rewrite in [ReferenceChecks.stripping, ReferenceChecks.adding] {
+                guard let result = ReferenceChecks.rewrite(name, bytes, rewrite),
+                    result != PlainHead.trimmed(bytes[...])
+                else { continue }
+                // Browsers ignore tabs, and read a backslash as a slash.
+                try require(result.first == UInt8(ascii: "/"), "a changed reference is not a path")
+                let second = result.dropFirst().first
+                try require(second.map { $0 > 0x20 && !"/\\".utf8.contains($0) } ?? true, "a path became an origin")
+            }
+        }
+    }
+}
+
+private enum ReferenceChecks {
+    static let names = ["Location", "Refresh", "Link", "Set-Cookie"]
+    static let stripping = rewrite("/a/*", "/*")
+    static let adding = rewrite("/*", "/v2/*")
+
+    private static func rewrite(_ path: String, _ sent: String) -> PathRewrite? {
+        guard let path = try? PathPattern(path), let sent = try? PathPattern(sent) else { return nil }
+        return try? PathRewrite(from: path, to: sent)
+    }
+
+    /// The value that a field becomes; `nil` if it is not a valid value.
+    static func rewrite(_ name: String, _ value: [UInt8], _ rewrite: PathRewrite?) -> [UInt8]? {
+        var buffer = ByteBuffer(string: "HTTP/1.1 200 OK\r\n\(name): ")
+        buffer.writeBytes(value)
+        buffer.writeString("\r\n\r\n")
+        var parser = HeadParser(limits: HeadLimits(head: 65_535))
+        var head = ResponseHead()
+        guard let rewrite, let isComplete = try? parser.parse(&buffer, into: &head), isComplete,
+            buffer.readableBytes == 0, head.fields.count == 1
+        else { return nil }
+        var references = ReferenceRewriter(rewrite, isSecure: true)
+        references.apply(&head, host: Array("api.test".utf8))
+        return Array(references.lines.dropFirst(name.utf8.count + 2).dropLast(2))
+    }
+}
+
 private enum ResponseChecks {
     static let policy = ResponseHeaderPolicy(cookie: SessionCookie(.defaults))
     static let trailers = TrailerPolicy(injectable: Forbidden.injectable)

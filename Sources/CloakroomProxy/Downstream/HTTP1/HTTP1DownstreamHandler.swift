@@ -305,11 +305,11 @@ extension HTTP1DownstreamHandler: ResponseWriter {
         handlerContext?.afterFlush { $0.close(mode: .output, promise: nil) }
     }
 
-    func writeUpgradeResponse(_ head: borrowing ResponseHead) {
+    func writeUpgradeResponse(_ head: borrowing ResponseHead, fieldLines: [UInt8]) {
         state.upgraded()
         // Each direction of a tunnel ends separately.
         try? channel.syncOptions?.setOption(.allowRemoteHalfClosure, value: true)
-        writer.writeUpgradeResponse(head)
+        writer.writeUpgradeResponse(head, fieldLines: fieldLines)
     }
 
     func writeLocalResponse(_ response: LocalResponse) {

@@ -40,17 +40,19 @@ struct HTTP1ResponseWriter {
     }
 
     mutating func writeInformational(_ head: borrowing ResponseHead) {
-        write(head, end: "\r\n")
+        write(head, [], end: "\r\n")
     }
 
-    mutating func writeUpgradeResponse(_ head: borrowing ResponseHead) {
+    mutating func writeUpgradeResponse(_ head: borrowing ResponseHead, fieldLines: [UInt8]) {
         framing = .none
-        write(head, end: "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+        write(head, fieldLines, end: "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
     }
 
-    private mutating func write(_ head: borrowing ResponseHead, end: StaticString) {
-        outbound.bytes.writeHead(reserving: head.bytes.readableBytes + Self.reserve) { writer in
+    private mutating func write(_ head: borrowing ResponseHead, _ fieldLines: [UInt8], end: StaticString) {
+        let size = head.bytes.readableBytes + fieldLines.count + Self.reserve
+        outbound.bytes.writeHead(reserving: size) { writer in
             writer.appendStatusAndFields(of: head)
+            writer.append(fieldLines)
             writer.append(end)
         }
     }

@@ -50,10 +50,12 @@ extension HTTP2Stream: ResponseWriter {
         connection?.writeHead(head, status: head.status, additions: additions, on: slot, endsStream: endStreamSent)
     }
 
-    func writeUpgradeResponse(_ head: borrowing ResponseHead) {
+    func writeUpgradeResponse(_ head: borrowing ResponseHead, fieldLines: [UInt8]) {
         // The equivalent of 101 in HTTP/2 (RFC 8441 §5).
         guard !isClosed else { return }
-        connection?.writeHead(head, status: 200, except: "sec-websocket-accept", on: slot, endsStream: false)
+        connection?.writeHead(
+            head, status: 200, except: "sec-websocket-accept", additions: ResponseAdditions(fieldLines: fieldLines),
+            on: slot, endsStream: false)
     }
 
     func writeContinue() {

@@ -143,7 +143,7 @@ struct ConnectionCloseTests {
         connection.context.drain {}
         let late = EmbeddedChannel(loop: connection.channel.embeddedEventLoop)
         let handler = HTTP1DownstreamHandler(
-            DownstreamConnectionInfo(channel: late, context: connection.context, isTLS: false))
+            DownstreamConnectionInfo(channel: late, context: connection.context, isTLS: false, listener: 0))
         try late.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
         try late.pipeline.syncOperations.addHandler(handler)
         late.embeddedEventLoop.run()

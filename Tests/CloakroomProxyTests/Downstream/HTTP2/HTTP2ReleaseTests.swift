@@ -111,7 +111,8 @@ struct HTTP2ReleaseTests {
         let context = LoopContext(eventLoop: channel.embeddedEventLoop, config: config, loopCount: 1)
         try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
         try channel.pipeline.syncOperations.addHandler(HalfClose())
-        try DownstreamPipeline.addHTTP2(DownstreamConnectionInfo(channel: channel, context: context, isTLS: false))
+        try DownstreamPipeline.addHTTP2(
+            DownstreamConnectionInfo(channel: channel, context: context, isTLS: false, listener: 0))
         return (channel, try channel.pipeline.syncOperations.handler(type: HTTP2DownstreamHandler.self))
     }
 

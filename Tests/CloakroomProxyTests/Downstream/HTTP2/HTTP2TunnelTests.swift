@@ -71,6 +71,22 @@ struct HTTP2TunnelTests {
         }
     }
 
+    @Test("§5: on a route that rewrites paths, the fields of the response change back")
+    func rewriting() async throws {
+        let rewrite = try PathRewrite(from: try PathPattern("/public/*"), to: try PathPattern("/*"))
+        try await Self.gateway({ $0.routes[0].action = .forward(upstream: 0, rewrite) }) { gateway, server in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .webSocket("/public/a"), ends: false))
+            let upstream = try await server.peer()
+            let head = try await upstream.head()
+            #expect(head.hasPrefix("GET /a HTTP/1.1\r\n"))
+            upstream.send(
+                Handshake.consent.replacing("Sec-WebSocket-Protocol: chat", with: "Set-Cookie: a=1; Path=/"))
+            try await eventually("the response") { client.stream(1).status != nil || client.isClosed }
+            #expect(client.stream(1)["set-cookie"] == "a=1; Path=/public")
+        }
+    }
+
     @Test(
         "§5: the client's own key and accept fields are dropped: the upstream gets one key, and the tunnel is established"
     )
