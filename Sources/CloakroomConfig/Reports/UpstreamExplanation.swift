@@ -121,9 +121,6 @@ struct UpstreamExplanation {
     private var limits: String? {
         var limits: [String] = []
         if route.inFlight > 0 { limits.append("\(route.inFlight) in flight on this route, then 503") }
-        if upstream.inFlight.upstream > 0 {
-            limits.append("\(upstream.inFlight.upstream) in flight in all, then queued")
-        }
         if upstream.inFlight.target > 0 {
             limits.append("\(upstream.inFlight.target) in flight per target, then queued")
         }

@@ -93,8 +93,6 @@ public struct InFlightConfiguration: Sendable, Hashable {
     /// The defaults of all keys.
     public static let defaults = Self()
 
-    /// To all targets of the upstream, 0...1,000,000. Not configurable: the connections of the pool are the limit.
-    public var upstream = 0
     /// To each target, 0...1,000,000.
     public var target = 0
 }

@@ -55,14 +55,13 @@ extension UpstreamPool {
 
     /// A permit may be available.
     func permitAvailable() {
-        while mayConnect {
+        while true {
             let connecting = machine.connectingCount
             let action = machine.permitAvailable()
             perform(action)
             // The attempt may have ended at once.
             guard case .connect = action, machine.connectingCount > connecting else { return }
         }
-        perform(machine.passOnPermit())
     }
 }
 

@@ -26,7 +26,7 @@ package protocol PooledConnection {
 /// Whether a connection can serve the waiter that has waited longest.
 package enum PoolService: Sendable {
     case permitted
-    /// The upstream has the maximum number of requests in flight: the waiter is held.
+    /// The place in flight that has just ended is for another event loop: the waiter is held.
     case held
     /// The request was sent to the target of the connection already.
     case unsuitable

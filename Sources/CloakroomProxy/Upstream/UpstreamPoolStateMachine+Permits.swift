@@ -26,7 +26,7 @@ extension UpstreamPoolStateMachine {
     }
 
     /// The event loop needs no permit at the moment: the next one that waits is woken in its place.
-    package mutating func passOnPermit() -> PermitAction {
+    private mutating func passOnPermit() -> PermitAction {
         wake(permits.stopWaiting())
     }
 

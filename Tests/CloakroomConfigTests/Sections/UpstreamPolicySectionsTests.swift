@@ -41,7 +41,7 @@ import Testing
             upstream.eject
                 == EjectionConfiguration(
                     consecutive: 5, share: 0.5, statuses: [502, 503, 504], time: .seconds(10)))
-        #expect(upstream.inFlight == InFlightConfiguration(upstream: 0, target: 0))
+        #expect(upstream.inFlight == InFlightConfiguration(target: 0))
         #expect(
             upstream.retry
                 == RetryConfiguration(

@@ -151,7 +151,6 @@ final class UpstreamHTTP2Connection: ChannelInboundHandler, LoopRegistered, Pool
     func lease(isTimed: Bool) -> UpstreamStream? {
         let now = context.now
         guard machine.reserve(now: now) else { return nil }
-        lifetime.use()
         leases += 1
         target.state.started(now: now, isTimed: isTimed)
         let stream = UpstreamStream(self, owesHead: isTimed)
