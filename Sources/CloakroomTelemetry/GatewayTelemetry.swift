@@ -88,14 +88,12 @@ public final class GatewayTelemetry: Sendable {
     ///   - accessLogRatios: The fraction of exchanges to log, 0...1, indexed like `routes`. Routes without an entry and
     ///     unmatched requests are logged completely. Failures, that is exchanges with a gateway error or a status of at
     ///     least 500, are always logged.
-    ///   - isAccessLogEnabled: Whether the access log is written; `nil` uses the settings.
     public func makeLoopTelemetry(
-        routes: [RouteLabels], upstreams: [UpstreamTarget], accessLogRatios: [Double] = [],
-        isAccessLogEnabled: Bool? = nil
+        routes: [RouteLabels], upstreams: [UpstreamTarget], accessLogRatios: [Double] = []
     ) -> LoopTelemetry {
         LoopTelemetry(
             metrics: metrics, isMetricsEnabled: settings.isMetricsEnabled,
-            writer: isAccessLogEnabled ?? settings.isAccessLogEnabled ? logWriter : nil, routes: routes,
+            writer: settings.isAccessLogEnabled ? logWriter : nil, routes: routes,
             upstreams: upstreams, accessLogRatios: accessLogRatios, format: settings.logFormat)
     }
 

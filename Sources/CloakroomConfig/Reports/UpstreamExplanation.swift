@@ -96,19 +96,17 @@ struct UpstreamExplanation {
         let retry = upstream.retry
         guard retry.isEnabled else { return "none" }
         guard route.retry else { return "none on this route" }
-        var causes = RetryCondition.allCases.filter { retry.on.contains($0) && repeats(after: $0.reason) }
-            .map(\.rawValue)
+        var causes = [RetryReason.connect, .refused, .stale, .reset].filter(repeats).map(\.rawValue)
         if repeats(after: .status) { causes += retry.statuses.sorted().map(String.init) }
         if repeats(after: .attemptTimeout), retry.attemptTimeout > .zero {
             causes.append("no response head in \(Self.text(retry.attemptTimeout))")
         }
-        guard !causes.isEmpty else { return "none for \(DiagnosticText.escaped(method))" }
         var parts: [String] = []
-        if retry.on.contains(.connect), retry.connectTargets != retry.attempts {
+        if retry.connectTargets != retry.attempts {
             causes.removeFirst()
             parts.append("up to \(retry.connectTargets - 1) after connect")
         }
-        if !causes.isEmpty { parts.append("up to \(retry.attempts - 1) after \(causes.joined(separator: ", "))") }
+        parts.append("up to \(retry.attempts - 1) after \(causes.joined(separator: ", "))")
         return parts.joined(separator: ", ")
             + "; at most \(Self.percent(retry.budget)) of all requests and \(retry.perSecond) per second"
     }

@@ -95,9 +95,7 @@ final class UpstreamPool {
     }
 
     /// Lifetime limit of a new connection.
-    var newLifetime: ConnectionLifetime {
-        ConnectionLifetime(until: connectionLifetime == 0 ? .max : context.now &+ connectionLifetime)
-    }
+    var newLifetime: ConnectionLifetime { ConnectionLifetime(until: context.now &+ connectionLifetime) }
 
     // MARK: - Leases
 

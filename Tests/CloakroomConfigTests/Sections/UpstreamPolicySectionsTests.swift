@@ -45,8 +45,7 @@ import Testing
         #expect(
             upstream.retry
                 == RetryConfiguration(
-                    on: [.connect, .refused, .stale, .reset], statuses: [], methods: [.get, .head, .options],
-                    budget: 0.1, attemptTimeout: .zero))
+                    statuses: [], methods: [.get, .head, .options], budget: 0.1, attemptTimeout: .zero))
         #expect(upstream.retry.attempts == 2)
         #expect(upstream.retry.connectTargets == 3)
         #expect(upstream.pool.congestedAfter == .milliseconds(500))
