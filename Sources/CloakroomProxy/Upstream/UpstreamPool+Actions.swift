@@ -55,13 +55,14 @@ extension UpstreamPool {
 
     /// A permit may be available.
     func permitAvailable() {
-        while true {
+        while mayConnect {
             let connecting = machine.connectingCount
             let action = machine.permitAvailable()
             perform(action)
             // The attempt may have ended at once.
             guard case .connect = action, machine.connectingCount > connecting else { return }
         }
+        perform(machine.passOnPermit())
     }
 }
 

@@ -13,6 +13,19 @@ extension UpstreamPool {
         return isPassedOn ? .held : .permitted
     }
 
+    /// Whether a target may get a request of those that wait. Only for connections with several streams: others get one
+    /// after each that has ended.
+    func mayUse(_ target: TargetRuntime) -> Bool {
+        (target.state.word.isUsable || isPanicking) && (targetLimit == 0 || target.state.inFlight < targetLimit)
+    }
+
+    /// Whether connections can be established for waiters: for held ones, no more than the targets have room for.
+    var mayConnect: Bool {
+        guard machine.isHeld, machine.connectingCount > 0 else { return true }
+        let room = targets.table.entries.reduce(0) { $0 + max(targetLimit - $1.state.inFlight, 0) }
+        return machine.connectingCount < room
+    }
+
     /// Serves held requests.
     /// - Parameter isPassedOn: Whether the place that has just ended is for another event loop.
     func serveHeld(isPassedOn: Bool) {
@@ -31,7 +44,7 @@ extension UpstreamPool {
 
     /// Registers the event loop for the next place that ends.
     func awaitPlace() {
-        if limitsInFlight { upstream.targets.board.held.insert(context.index) }
+        if targetLimit > 0 { upstream.targets.board.held.insert(context.index) }
     }
 
     /// A place may be available: serves held requests, or notifies the next event loop that has some.

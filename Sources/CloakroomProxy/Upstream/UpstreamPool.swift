@@ -41,8 +41,8 @@ final class UpstreamPool {
     /// Maximum idle time of a connection, in nanoseconds.
     let idleTimeout: UInt64
     private let connectionLifetime: UInt64
-    /// Whether requests in flight are limited.
-    let limitsInFlight: Bool
+    /// Maximum number of requests in flight to a target; 0 for none.
+    let targetLimit: Int
     /// Maximum number of targets that a connection attempt tries.
     let connectTargets: Int
     /// Maximum time until the response head before another attempt, in nanoseconds; `UInt64.max` for none.
@@ -73,7 +73,7 @@ final class UpstreamPool {
         idleTimeout = pool.idleTimeout.wholeNanoseconds
         connectionLifetime = pool.connectionLifetime.wholeNanoseconds
         connectTargets = upstream.configuration.retry.connectTargets
-        limitsInFlight = upstream.configuration.inFlight.target > 0
+        targetLimit = upstream.configuration.inFlight.target
         let attempt = upstream.configuration.retry.attemptTimeout.wholeNanoseconds
         attemptTimeout = attempt == 0 ? .max : attempt
         if version.allowsHTTP2 { tunnels = UpstreamPool(upstream, context: context, areTunnels: true) }
@@ -207,7 +207,7 @@ final class UpstreamPool {
             isProbe = false
             abandon(target.state)
         }
-        return limitsInFlight && passOnPlace()
+        return targetLimit > 0 && passOnPlace()
     }
 
     /// A waiter leaves without a connection.

@@ -18,8 +18,8 @@ package protocol PooledConnection {
     /// The identifier of the attempt that established it.
     var poolID: PooledConnectionID { get }
     /// Whether its target may be used at the moment: not ejected, not in back-off, not down, not draining; or the
-    /// upstream is in panic. Read only when a connection that becomes free could serve a waiter, and when no permit is
-    /// left.
+    /// upstream is in panic. With several streams, also whether the target has room. Read only when a connection that
+    /// becomes free could serve a waiter, and when no permit is left.
     var isTargetUsable: Bool { get }
 }
 

@@ -26,7 +26,7 @@ extension UpstreamPoolStateMachine {
     }
 
     /// The event loop needs no permit at the moment: the next one that waits is woken in its place.
-    private mutating func passOnPermit() -> PermitAction {
+    package mutating func passOnPermit() -> PermitAction {
         wake(permits.stopWaiting())
     }
 

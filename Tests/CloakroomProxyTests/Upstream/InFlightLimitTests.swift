@@ -6,11 +6,16 @@ import Testing
 
 @Suite("Limits of requests in flight (upstreams.NAME.inFlight)", .serialized)
 struct InFlightLimitTests {
-    @Test("Requests beyond the limit wait, and each one that ends lets one begin")
-    func oneByOne() async throws {
+    private static let closing = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
+
+    @Test("Requests beyond the limit wait, and each one that ends lets one begin", arguments: [true, false])
+    func oneByOne(isReused: Bool) async throws {
         let gates = (0..<4).map { _ in Gate() }
+        let reply = isReused ? Reply.ok : Self.closing
+        let script = gates.flatMap { [.request, .wait($0), .send(reply)] as [ScriptedUpstream.Step] }
+        let scripts = isReused ? [script] : gates.map { [.request, .wait($0), .send(reply), .close] }
         var setup = GatewaySetup()
-        setup.scripts = [gates.flatMap { [.request, .wait($0), .send(Reply.ok)] }]
+        setup.scripts = scripts
         try await setup.configuration { $0.upstreams[0].inFlight = InFlightConfiguration(target: 1) }.run { gateway in
             let clients = try await gates.asyncMap { _ in try await gateway.client() }
             for (index, client) in clients.enumerated() {

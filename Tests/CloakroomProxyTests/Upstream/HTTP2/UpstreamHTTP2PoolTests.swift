@@ -189,6 +189,32 @@ struct UpstreamHTTP2PoolTests {
         }
     }
 
+    @Test("Limits of requests in flight hold for streams")
+    func inFlight() async throws {
+        let held = Held()
+        try await GatewaySetup().http2().configuration {
+            $0.upstreams[0].inFlight = InFlightConfiguration(target: 3)
+            $0.upstreams[0].pool.pendingTimeout = .seconds(30)
+            $0.upstreams[0].pool.congestedTimeout = .seconds(30)
+        }
+        .run(against: held.script()) { gateway, server in
+            let client = try await gateway.http2()
+            let ids = Array(stride(from: 1, to: 21, by: 2)) as [UInt32]
+            for id in ids { client.send(.headers(id, .get("/public/slow"))) }
+            var responded = 0
+            while responded < ids.count {
+                try await eventually("the next requests") { held.count == min(3, ids.count - responded) }
+                try await client.settle()
+                #expect(held.count <= 3)
+                responded += held.count
+                held.respond()
+            }
+            for id in ids { #expect(try await client.response(id).text == "ok") }
+            #expect(server.connectionCount == 1)
+            try await atRest(gateway)
+        }
+    }
+
     @Test("At its maximum age the connection is replaced; no request fails")
     func lifetime() async throws {
         let held = Held()
