@@ -89,14 +89,12 @@ public final class GatewayTelemetry: Sendable {
     ///     unmatched requests are logged completely. Failures, that is exchanges with a gateway error or a status of at
     ///     least 500, are always logged.
     ///   - limits: The names of rate limits, indexed by ``ExchangeRecord/limitIndex``.
-    ///   - isAccessLogEnabled: Whether the access log is written; `nil` uses the settings.
     public func makeLoopTelemetry(
-        routes: [RouteLabels], upstreams: [UpstreamTarget], accessLogRatios: [Double] = [],
-        limits: [String] = [], isAccessLogEnabled: Bool? = nil
+        routes: [RouteLabels], upstreams: [UpstreamTarget], accessLogRatios: [Double] = [], limits: [String] = []
     ) -> LoopTelemetry {
         LoopTelemetry(
             metrics: metrics, isMetricsEnabled: settings.isMetricsEnabled,
-            writer: isAccessLogEnabled ?? settings.isAccessLogEnabled ? logWriter : nil, routes: routes,
+            writer: settings.isAccessLogEnabled ? logWriter : nil, routes: routes,
             upstreams: upstreams, accessLogRatios: accessLogRatios, limits: limits, format: settings.logFormat)
     }
 

@@ -60,9 +60,6 @@ public struct ProxyHeaderParser: Sendable {
     /// Storage of the bytes read so far, in bytes.
     var storage: Int { bytes.capacity }
 
-    /// Whether part of a header has been read.
-    public var isInHeader: Bool { count > 0 }
-
     /// Continues parsing up to the end of the header.
     /// - Returns: The header, or `nil` if it is not complete yet.
     /// - Throws: ``ProxyHeaderError`` as soon as the header is known to be invalid. The connection then has to be

@@ -150,10 +150,8 @@ struct ProxyHeaderParserTests {
     @Test("A header is incomplete before its last byte", arguments: headers)
     func incomplete(_ example: Good) throws {
         var parser = ProxyHeaderParser()
-        #expect(!parser.isInHeader)
         var buffer = ByteBuffer(bytes: example.header.dropLast())
         #expect(try parser.parse(&buffer) == nil)
-        #expect(parser.isInHeader)
     }
 
     @Test("Anything else is rejected at every split", arguments: others)

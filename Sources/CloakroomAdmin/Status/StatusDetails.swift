@@ -70,8 +70,7 @@ extension StatusDocument.RequestFailure {
     fileprivate init(_ failure: StatusFailure, route: String? = nil) {
         self.init(
             route: route, status: failure.kind.status.isEmpty ? nil : failure.kind.status, reason: failure.kind.word,
-            count: failure.count, firstAt: StatusFormatter.time(failure.first),
-            lastAt: StatusFormatter.time(failure.last), hint: failure.kind.hint)
+            count: failure.count, firstAt: failure.first.iso8601, lastAt: failure.last.iso8601, hint: failure.kind.hint)
     }
 }
 

@@ -1,7 +1,6 @@
-import CloakroomCore
 import Foundation
 
-/// Formats the numbers of alerts and all times, independent of the locale. The page formats its own numbers.
+/// Formats the numbers of alerts, independent of the locale. The page formats its own numbers.
 enum StatusFormatter {
     /// `12 345`, grouped by a narrow no-break space.
     static func whole(_ number: UInt64) -> String {
@@ -31,11 +30,6 @@ enum StatusFormatter {
         case ..<10: decimal(percent, 1) + "\u{202F}%"
         default: decimal(min(percent, 99.9), percent > 99 ? 1 : 0) + "\u{202F}%"
         }
-    }
-
-    /// ISO 8601 in UTC, whole seconds.
-    static func time(_ time: WallTime) -> String {
-        Date(timeIntervalSince1970: Double(time.milliseconds) / 1_000).formatted(.iso8601)
     }
 
     private static func decimal(_ number: Double, _ digits: Int) -> String {

@@ -48,9 +48,9 @@ struct StatusReporter: Sendable {
         let isDraining = source.isDraining()
         var document = StatusDocument(
             state: isDraining ? .draining : readiness.isReady ? .ready : .notReady,
-            generatedAt: StatusFormatter.time(now), windowSeconds: (window.duration / .seconds(1)).rounded(places: 1),
+            generatedAt: now.iso8601, windowSeconds: (window.duration / .seconds(1)).rounded(places: 1),
             process: .init(
-                version: source.version, commit: source.commit, startedAt: StatusFormatter.time(startedAt),
+                version: source.version, commit: source.commit, startedAt: startedAt.iso8601,
                 uptimeSeconds: (instant - startedInstant).components.seconds),
             config: .init(source.config()), readiness: readiness.checks,
             traffic: .init(sample.total, window.change.total, window),
@@ -130,9 +130,8 @@ extension StatusReporter {
                 findings: identity.findings.isEmpty ? nil : identity.findings,
                 lastFailure: identity.lastFailure.map { failure in
                     .init(
-                        at: StatusFormatter.time(failure.time),
-                        secondsAgo: max((now - failure.time).components.seconds, 0), reason: failure.reason,
-                        remedy: failure.remedy)
+                        at: failure.time.iso8601, secondsAgo: max((now - failure.time).components.seconds, 0),
+                        reason: failure.reason, remedy: failure.remedy)
                 })
         }
     }
@@ -181,7 +180,7 @@ extension StatusReporter {
         certificates.sorted { ($0.notAfter, $0.listener, $0.file) < ($1.notAfter, $1.listener, $1.file) }.map {
             let seconds = Double(($0.notAfter - now).components.seconds)
             return StatusDocument.Certificate(
-                listener: $0.listener, file: $0.file, names: $0.names, notAfter: StatusFormatter.time($0.notAfter),
+                listener: $0.listener, file: $0.file, names: $0.names, notAfter: $0.notAfter.iso8601,
                 // Rounded down: a certificate that expired an hour ago has −1 day left, not 0.
                 daysLeft: Int64((seconds / 86_400).rounded(.down)))
         }
@@ -210,10 +209,10 @@ extension StatusReporter {
 extension StatusDocument.Config {
     init(_ status: ConfigStatus) {
         self.init(
-            file: status.file, hash: status.hash, loadedAt: StatusFormatter.time(status.loadedAt),
+            file: status.file, hash: status.hash, loadedAt: status.loadedAt.iso8601,
             lastReload: status.lastReload.map { reload in
                 .init(
-                    at: StatusFormatter.time(reload.time), succeeded: reload.problems.isEmpty, problems: reload.problems
+                    at: reload.time.iso8601, succeeded: reload.problems.isEmpty, problems: reload.problems
                 )
             })
     }
@@ -250,7 +249,7 @@ extension StatusDocument.IdentityCallFailure {
         case .identity(let name): identity = name
         }
         self.init(
-            at: StatusFormatter.time(status.time), secondsAgo: max((now - status.time).components.seconds, 0),
+            at: status.time.iso8601, secondsAgo: max((now - status.time).components.seconds, 0),
             call: failure.call.rawValue, upstream: upstream, identity: identity, method: failure.method,
             server: failure.server, path: failure.path, status: failure.status, reason: failure.defect.reason,
             key: failure.defect.key, expected: failure.defect.expected,
@@ -263,13 +262,12 @@ extension StatusDocument.Upstream.Target {
     init(_ target: UpstreamStatus.Target, now: WallTime) {
         self.init(
             address: target.address, peer: target.peer, circuit: target.circuit.rawValue,
-            state: target.condition.rawValue, reason: target.reason,
-            until: target.until.map { StatusFormatter.time($0) },
+            state: target.condition.rawValue, reason: target.reason, until: target.until?.iso8601,
             secondsLeft: target.until.map { max(($0 - now).components.seconds, 0) }, inFlight: target.inFlight,
             lastFailure: target.lastFailure.map { failure in
                 .init(
-                    at: StatusFormatter.time(failure.time),
-                    secondsAgo: max((now - failure.time).components.seconds, 0), reason: failure.reason)
+                    at: failure.time.iso8601, secondsAgo: max((now - failure.time).components.seconds, 0),
+                    reason: failure.reason)
             })
     }
 }

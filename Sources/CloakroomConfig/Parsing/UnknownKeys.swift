@@ -53,16 +53,16 @@ struct UnknownKeys {
         reportUnknownVariables()
     }
 
-    /// The last two names of keys that are constants or had no effect.
+    /// The last two names of keys that are constants or had no effect; only the last one after a user-defined name.
     private static let removed: Set<String> = [
-        "balance.failurePenalty", "balance.halfLife", "cors.maxAge", "dns.eachAddress", "eject.longest", "eject.most",
-        "eject.statuses", "eject.time", "eject.volume", "health.host", "health.method", "health.rise", "health.start",
-        "inFlight.upstream", "limits.requestsPerConnection", "limits.target", "login.pending", "login.timeout",
-        "otlp.batchLimit", "otlp.timeout", "pool.congestedAfter", "pool.congestedTimeout", "pool.connectionLifetime",
-        "pool.requestsPerConnection", "pool.streams", "retry.on", "retry.perSecond", "revoke.accessToken",
-        "revoke.expiresIn", "revoke.refreshToken", "revoke.success", "tls.additionalCertificates", "tls.cipherSuites",
-        "tls.minimumVersion", "user.accessToken",
-        "user.credentials", "user.expiresIn", "user.refreshToken", "valkey.replicationTimeout",
+        "backChannel", "balance.failurePenalty", "balance.halfLife", "cors.maxAge", "dns.eachAddress", "eject.longest",
+        "eject.most", "eject.statuses", "eject.time", "eject.volume", "health.host", "health.method", "health.rise",
+        "health.start", "inFlight.upstream", "limits.requestsPerConnection", "limits.target", "login.pending",
+        "login.timeout", "otlp.batchLimit", "otlp.timeout", "panicBelow", "pool.congestedAfter",
+        "pool.congestedTimeout", "pool.connectionLifetime", "pool.requestsPerConnection", "pool.streams", "retry.on",
+        "retry.perSecond", "revoke.accessToken", "revoke.expiresIn", "revoke.refreshToken", "revoke.success",
+        "tls.additionalCertificates", "tls.cipherSuites", "tls.minimumVersion", "user.accessToken", "user.credentials",
+        "user.expiresIn", "user.refreshToken", "valkey.replicationTimeout",
     ]
 
     /// What to write instead of keys that have moved, by their last two names.
@@ -74,31 +74,23 @@ struct UnknownKeys {
     ]
 
     private mutating func report(_ path: [String], at origin: ValueSource) {
+        func add(_ error: String, _ remedy: String) {
+            reading.add(ConfigValueError(error, remedy), key: path, origin: origin)
+        }
         let parent = Array(path.dropLast())
         let name = path.last ?? ""
         let siblings = members[parent]?.sorted() ?? []
         let lastNames = path.suffix(2).joined(separator: ".")
-        if Self.removed.contains(lastNames) || name == "panicBelow" || name == "backChannel" {
-            reading.add(ConfigValueError("unknown key: its default is fixed", "remove it"), key: path, origin: origin)
-            return
+        if Self.removed.contains(lastNames) || Self.removed.contains(name) {
+            return add("unknown key: its default is fixed", "remove it")
         }
-        if let remedy = Self.moved[lastNames] {
-            reading.add(ConfigValueError("unknown key", remedy), key: path, origin: origin)
-            return
-        }
+        if let remedy = Self.moved[lastNames] { return add("unknown key", remedy) }
         if let nearest = NameSuggestion.nearest(to: name, among: siblings) {
             likelyIntendedKeys.insert(parent + [nearest])
         }
-        if parent.last == "messages" {
-            reading.add(
-                ConfigValueError("unknown message code", NameSuggestion.suggestion(for: name, among: siblings)),
-                key: path,
-                origin: origin)
-            return
-        }
         var suggestion = NameSuggestion.suggestion(for: name, among: siblings)
         if siblings.isEmpty, let nearest = nearestKey(to: path) { suggestion = "did you mean \(nearest)?" }
-        reading.add(ConfigValueError("unknown key", suggestion), key: path, origin: origin)
+        add(parent.last == "messages" ? "unknown message code" : "unknown key", suggestion)
     }
 
     private func nearestKey(to path: [String]) -> String? {

@@ -96,19 +96,17 @@ struct UpstreamExplanation {
         let retry = upstream.retry
         guard retry.isEnabled else { return "none" }
         guard route.retry else { return "none on this route" }
-        var causes = RetryCondition.allCases.filter { retry.on.contains($0) && repeats(after: $0.reason) }
-            .map(\.rawValue)
+        var causes = [RetryReason.connect, .refused, .stale, .reset].filter(repeats).map(\.rawValue)
         if repeats(after: .status) { causes += retry.statuses.sorted().map(String.init) }
         if repeats(after: .attemptTimeout), retry.attemptTimeout > .zero {
             causes.append("no response head in \(Self.text(retry.attemptTimeout))")
         }
-        guard !causes.isEmpty else { return "none for \(DiagnosticText.escaped(method))" }
         var parts: [String] = []
-        if retry.on.contains(.connect), retry.connectTargets != retry.attempts {
+        if retry.connectTargets != retry.attempts {
             causes.removeFirst()
             parts.append("up to \(retry.connectTargets - 1) after connect")
         }
-        if !causes.isEmpty { parts.append("up to \(retry.attempts - 1) after \(causes.joined(separator: ", "))") }
+        parts.append("up to \(retry.attempts - 1) after \(causes.joined(separator: ", "))")
         return parts.joined(separator: ", ")
             + "; at most \(Self.percent(retry.budget)) of all requests and \(retry.perSecond) per second"
     }
@@ -121,9 +119,6 @@ struct UpstreamExplanation {
     private var limits: String? {
         var limits: [String] = []
         if route.inFlight > 0 { limits.append("\(route.inFlight) in flight on this route, then 503") }
-        if upstream.inFlight.upstream > 0 {
-            limits.append("\(upstream.inFlight.upstream) in flight in all, then queued")
-        }
         if upstream.inFlight.target > 0 {
             limits.append("\(upstream.inFlight.target) in flight per target, then queued")
         }

@@ -118,8 +118,7 @@ extension AccountName {
     /// marks on letters, and with `ø`, `đ`, `ł`, `ħ`, `ŧ`, `ı`, `æ` and `œ` as their base letters.
     ///
     /// Never used to find sessions: two users may share these bytes.
-    public var throttleBytesWithoutMarks: [UInt8] { Self.withoutMarks(throttleBytes) }
-
+    ///
     /// - Parameter folded: ``throttleBytes``.
     static func withoutMarks(_ folded: [UInt8]) -> [UInt8] {
         // No mark and no such letter is ASCII.

@@ -18,9 +18,6 @@ public struct LimitsConfiguration: Sendable, Equatable {
     public var connectionsPerAddress = 1_000
     /// The maximum number of concurrent streams of an HTTP/2 connection, 1...1,000 (RFC 9113 §5.1.2).
     public var streamsPerConnection = 100
-    /// The number of requests after which a client connection is closed gracefully. 0 is unlimited. Not
-    /// configurable.
-    public var requestsPerConnection = 0
     /// The number of bytes of a request body that are buffered before a connection to the upstream is leased,
     /// 0...65,536. 0 disables buffering.
     public var requestBuffer = 16_384

@@ -82,9 +82,7 @@ public struct PoolConfiguration: Sendable, Equatable {
     public var pendingTimeout: Duration = .seconds(10)
     /// The maximum idle time of a connection.
     public var idleTimeout: Duration = .seconds(60)
-    /// The number of requests after which a connection is closed; 0 is unlimited. Not configurable.
-    public var requestsPerConnection = 0
-    /// The age after which a connection is closed, so that DNS changes take effect; zero is unlimited. Not configurable.
+    /// The age after which a connection is closed, so that DNS changes take effect. Not configurable.
     public var connectionLifetime: Duration = .seconds(3_600)
     /// The time after which a queue that was never empty is congested, 1 millisecond to 1 day: longer than a peak that a
     /// queue passes. Not configurable; `pendingTimeout` and `maxPending` are.

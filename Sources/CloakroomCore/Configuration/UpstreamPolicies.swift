@@ -93,23 +93,8 @@ public struct InFlightConfiguration: Sendable, Hashable {
     /// The defaults of all keys.
     public static let defaults = Self()
 
-    /// To all targets of the upstream, 0...1,000,000. Not configurable: the connections of the pool are the limit.
-    public var upstream = 0
     /// To each target, 0...1,000,000.
     public var target = 0
-}
-
-/// A failure after which a request may be sent again.
-public enum RetryCondition: String, Sendable, Hashable, CaseIterable {
-    /// No connection was established.
-    case connect
-    /// The target did not process the request: `REFUSED_STREAM`, or a stream above the last one of `GOAWAY`
-    /// (RFC 9113 §8.7).
-    case refused
-    /// A reused connection was closed before a response (RFC 9112 §9.3.1).
-    case stale
-    /// The connection or stream was reset before the response head.
-    case reset
 }
 
 /// Whether and how often a failed request is sent again.
@@ -120,8 +105,6 @@ public struct RetryConfiguration: Sendable, Equatable {
     }
     /// ``attempts`` if it was set; 3 by default.
     private var connects: Int
-    /// The failures after which a request is sent again.
-    public var on: Set<RetryCondition>
     /// The response statuses after which a request is sent again, of 502, 503 and 504.
     public var statuses: Set<Int>
     /// The methods that are sent again after `reset`, one of ``statuses`` or ``attemptTimeout``.
@@ -137,13 +120,11 @@ public struct RetryConfiguration: Sendable, Equatable {
     /// Creates settings.
     /// - Parameter attempts: `nil` for 2, and up to three targets for a connection.
     public init(
-        attempts: Int? = nil, on: Set<RetryCondition> = Set(RetryCondition.allCases), statuses: Set<Int> = [],
-        methods: Set<RequestMethod> = [.get, .head, .options], budget: Double = 0.1, perSecond: Int = 3,
-        attemptTimeout: Duration = .zero
+        attempts: Int? = nil, statuses: Set<Int> = [], methods: Set<RequestMethod> = [.get, .head, .options],
+        budget: Double = 0.1, perSecond: Int = 3, attemptTimeout: Duration = .zero
     ) {
         self.attempts = attempts ?? 2
         connects = attempts ?? 3
-        self.on = on
         self.statuses = statuses
         self.methods = methods
         self.budget = budget
@@ -155,8 +136,8 @@ public struct RetryConfiguration: Sendable, Equatable {
     public var isEnabled: Bool { attempts > 1 }
 
     /// The maximum number of targets that are tried to establish a connection for a request, 1...4: ``attempts`` if it
-    /// was set, 3 by default; 1 if ``on`` does not contain ``RetryCondition/connect``, or retries are disabled.
-    public var connectTargets: Int { isEnabled && on.contains(.connect) ? connects : 1 }
+    /// was set, 3 by default; 1 if retries are disabled.
+    public var connectTargets: Int { isEnabled ? connects : 1 }
 }
 
 /// How host names of targets are resolved. Each address of a name is a target.

@@ -55,6 +55,17 @@ public struct CivilDate: Equatable, Sendable {
     }
 }
 
+extension WallTime {
+    /// ISO 8601 in UTC, to the second: `1994-11-06T08:49:37Z`. Clients can parse only years of four digits (RFC 3339
+    /// §5.6): times before the year 1 and after 9999 are the first and the last of those.
+    package var iso8601: String {
+        let seconds = milliseconds.floorDivided(by: 1_000)
+        let date = CivilDate(secondsSinceEpoch: min(max(seconds, -62_135_596_800), 253_402_300_799))
+        let day = "\(date.year.padded(to: 4))-\(date.month.padded())-\(date.day.padded())"
+        return "\(day)T\(date.hour.padded()):\(date.minute.padded()):\(date.second.padded())Z"
+    }
+}
+
 /// IMF-fixdate, the preferred date format of HTTP (RFC 9110 §5.6.7).
 public enum HTTPDate {
     private static let weekdays = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]
@@ -65,8 +76,8 @@ public enum HTTPDate {
         let days = seconds.floorDivided(by: 86_400)
         let weekday = weekdays[Int(days - days.floorDivided(by: 7) * 7)]
         let date = CivilDate(secondsSinceEpoch: seconds)
-        let time = [date.hour, date.minute, date.second].map(twoDigits).joined(separator: ":")
-        return Array("\(weekday), \(twoDigits(date.day)) \(months[date.month - 1]) \(date.year) \(time) GMT".utf8)
+        let time = [date.hour, date.minute, date.second].map { $0.padded() }.joined(separator: ":")
+        return Array("\(weekday), \(date.day.padded()) \(months[date.month - 1]) \(date.year) \(time) GMT".utf8)
     }
 
     /// Parses a time in this format, the only one that may be sent; `nil` for anything else, the two obsolete formats
@@ -85,13 +96,17 @@ public enum HTTPDate {
         return WallTime(seconds: date.secondsSinceEpoch)
     }
 
-    private static func twoDigits(_ number: Int) -> String {
-        number < 10 ? "0\(number)" : "\(number)"
-    }
-
     private static func number(_ text: some StringProtocol, digits: Int) -> Int? {
         guard text.utf8.count == digits, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
         return Int(text)
+    }
+}
+
+extension Int {
+    /// The digits of a number that is not negative, with leading zeros.
+    fileprivate func padded(to digits: Int = 2) -> String {
+        let text = String(self)
+        return String(repeating: "0", count: Swift.max(digits - text.count, 0)) + text
     }
 }
 

@@ -4,7 +4,8 @@ public import CloakroomWire
 public enum RetryReason: String, Sendable, CaseIterable {
     /// No connection was established.
     case connect
-    /// The target did not process the request (RFC 9113 §8.7).
+    /// The target did not process the request: `REFUSED_STREAM`, or a stream above the last one of `GOAWAY`
+    /// (RFC 9113 §8.7).
     case refused
     /// A reused connection was closed before a response (RFC 9112 §9.3.1).
     case stale
@@ -65,8 +66,8 @@ public enum RetryDecision: Sendable, Equatable {
 
     /// The failure of an attempt.
     public enum Failure: Sendable, Equatable {
-        /// A failed connection, a refused or reset request, or a closed reused connection.
-        case condition(RetryCondition)
+        /// As the ``RetryReason`` of the same name.
+        case connect, refused, stale, reset
         /// A response status, which may have come with `Retry-After`.
         case status(Int, hasRetryAfter: Bool)
         /// No response head within the time for an attempt.
@@ -169,11 +170,12 @@ public enum RetryDecision: Sendable, Equatable {
 
     private static func reason(for failure: Failure, _ configuration: RetryConfiguration) -> RetryReason? {
         switch failure {
-        case .condition(let condition):
-            guard configuration.on.contains(condition) else { return nil }
-            return condition.reason
-        case .status(let status, _): return configuration.statuses.contains(status) ? .status : nil
-        case .attemptTimeout: return configuration.attemptTimeout > .zero ? .attemptTimeout : nil
+        case .connect: .connect
+        case .refused: .refused
+        case .stale: .stale
+        case .reset: .reset
+        case .status(let status, _): configuration.statuses.contains(status) ? .status : nil
+        case .attemptTimeout: configuration.attemptTimeout > .zero ? .attemptTimeout : nil
         }
     }
 
@@ -189,17 +191,5 @@ public enum RetryDecision: Sendable, Equatable {
         let isLast = situation.attempts >= configuration.attempts && !situation.isTargetWell
         if isLast || situation.sends >= maxSends { return .attempts }
         return situation.remaining < minRemaining ? .deadline : nil
-    }
-}
-
-extension RetryCondition {
-    /// The reason of retries after the failure.
-    public var reason: RetryReason {
-        switch self {
-        case .connect: .connect
-        case .refused: .refused
-        case .stale: .stale
-        case .reset: .reset
-        }
     }
 }

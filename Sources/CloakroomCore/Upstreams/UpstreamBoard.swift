@@ -27,7 +27,7 @@ public struct BoardSettings: Sendable {
     }
 }
 
-/// All that event loops share about one upstream: its targets, its retry budget and its requests in flight.
+/// All that event loops share about one upstream: its targets, its retry budget, and which loops have held requests.
 ///
 /// Survives reloads: the board of a new configuration adopts the states of the old one by ``TargetIdentity``, and changes
 /// them only when it is activated. The request path uses ``TargetPicker`` and ``TargetState``; the methods of the board
@@ -39,13 +39,14 @@ public final class UpstreamBoard: Sendable {
     public let settings: BoardSettings
     /// The retry budget, which survives reloads.
     public let budget: RetryBudget
+    /// Event loops with requests that wait because of the limit of requests in flight, which survive reloads.
+    public let held: LoopSet
 
     let times: EjectionTimes
     let slots: TargetSlots
     let members: Mutex<BoardMembers>
     private let pickRules: PickRules
     private let adopted: Mutex<UpstreamBoard?>
-    private let inFlight: InFlightCounter
     private let turn = Atomic<Int>(0)
     /// What ``BoardMembers/isPanicking`` was at the last tick, for requests, which take no lock.
     let panicking = Atomic<Bool>(false)
@@ -65,7 +66,7 @@ public final class UpstreamBoard: Sendable {
         slots = adopted?.slots ?? TargetSlots()
         pickRules = PickRules(
             settings.balance, targetLimit: settings.inFlight.target, probeTime: settings.probeTime)
-        inFlight = adopted?.inFlight ?? InFlightCounter()
+        held = adopted?.held ?? LoopSet()
         self.adopted = Mutex(adopted)
         let known = adopted?.members.withLock { $0.states } ?? [:]
         let slots = slots
@@ -160,36 +161,4 @@ public final class UpstreamBoard: Sendable {
     func nextTurn() -> Int {
         turn.wrappingAdd(1, ordering: .relaxed).oldValue & .max
     }
-
-    // MARK: - Requests in flight
-
-    /// Counts a request, if the upstream has a limit.
-    /// - Returns: Whether it may be sent; if `true`, ``leave()`` has to be called at its end, at the same board.
-    public func enter() -> Bool {
-        let limit = settings.inFlight.upstream
-        guard limit > 0 else { return true }
-        if inFlight.count.wrappingAdd(1, ordering: .sequentiallyConsistent).newValue <= limit { return true }
-        leave()
-        return false
-    }
-
-    /// For how many requests ``enter()`` would return `true` at the moment.
-    public var room: Int {
-        let limit = settings.inFlight.upstream
-        return limit == 0 ? .max : max(limit - inFlight.count.load(ordering: .sequentiallyConsistent), 0)
-    }
-
-    /// Event loops with requests that wait because of a limit of requests in flight.
-    public var held: LoopSet { inFlight.held }
-
-    /// A request for which ``enter()`` returned `true` ended.
-    public func leave() {
-        if settings.inFlight.upstream > 0 { inFlight.count.wrappingSubtract(1, ordering: .sequentiallyConsistent) }
-    }
-}
-
-/// The requests in flight of an upstream, shared by the boards of successive configurations.
-final class InFlightCounter: Sendable {
-    let count = Atomic<Int>(0)
-    let held = LoopSet()
 }

@@ -306,16 +306,15 @@ extension Exchange: UpstreamDelegate {
         var decision = RetryDecision.pass(.notConfigured, reason: nil)
         if isStale {
             // No failure of the target: it closed an idle connection.
-            decision = retryDecision(after: .condition(.stale), now: now)
+            decision = retryDecision(after: .stale, now: now)
         } else {
             // A response is judged by its head, also if its body is invalid.
             if failure.isBeforeResponse, machine.awaitsResponse {
                 reportFailure()
                 if let upstream { attempts.failed.insert(upstream.slot) }
             }
-            if let condition = failure.retryCondition {
-                decision = retryDecision(
-                    after: .condition(condition), isTargetWell: failure.kind == .unprocessed, now: now)
+            if let failed = failure.attemptFailure {
+                decision = retryDecision(after: failed, isTargetWell: failure.kind == .unprocessed, now: now)
             }
         }
         leaveUpstream()

@@ -12,8 +12,6 @@ final class LoopSnapshot {
     let telemetry: LoopTelemetry
     let headLimits: HeadLimits
     let timeouts: TimeoutNanoseconds
-    /// Maximum number of requests of a client connection; 0 for none.
-    let requestLimit: Int
     /// Bytes of a request body that are buffered before a connection to the upstream is leased.
     let requestBuffer: Int
     /// Nanoseconds of ``RateCredit`` that a byte gives back.
@@ -40,7 +38,6 @@ final class LoopSnapshot {
             accessLogRatios: config.configuration.routes.map(\.accessLogRatio),
             limits: config.configuration.rateLimits.map(\.name))
         timeouts = TimeoutNanoseconds(config.configuration.timeouts)
-        requestLimit = config.configuration.limits.requestsPerConnection
         requestBuffer = config.configuration.limits.requestBuffer
         nanosecondsPerByte = RateCredit.Limit.nanosecondsPerByte(
             minimumRate: config.configuration.limits.minimumRate)

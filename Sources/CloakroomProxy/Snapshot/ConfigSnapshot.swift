@@ -1,7 +1,6 @@
 public import CloakroomCore
 import CloakroomTLS
 public import CloakroomTelemetry
-import FoundationEssentials
 public import Logging
 import NIOCore
 import NIOSSL
@@ -367,12 +366,10 @@ public enum TLSFileValidator {
     private static func message(_ certificate: NIOSSLCertificate, _ file: String, _ now: WallTime) -> String? {
         let seconds = now.milliseconds / 1_000
         let (first, last) = (Int64(certificate.notValidBefore), Int64(certificate.notValidAfter))
-        if seconds > last { return "the certificate in \(file) expired on \(time(last))" }
-        if seconds < first { return "the certificate in \(file) is not valid before \(time(first))" }
+        if seconds > last { return "the certificate in \(file) expired on \(WallTime(seconds: last).iso8601)" }
+        if seconds < first {
+            return "the certificate in \(file) is not valid before \(WallTime(seconds: first).iso8601)"
+        }
         return nil
-    }
-
-    private static func time(_ seconds: Int64) -> String {
-        Date(timeIntervalSince1970: Double(seconds)).formatted(.iso8601)
     }
 }

@@ -30,8 +30,8 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, PooledCon
     private var outbound = WriteBuffer()
     private var handlerContext: ChannelHandlerContext?
     private var isPaused = false
-    /// What the lease in progress holds.
-    var holds = LeaseHolds()
+    /// Whether the request of the lease in progress probes the target and has no result yet.
+    var isProbe = false
     /// Whether the target counts a request as waiting for its response head.
     private var owesHead = false
 
@@ -160,7 +160,6 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, PooledCon
     /// The connection is leased.
     /// - Parameter isTimed: Whether a response head is expected soon.
     func use(isTimed: Bool, now: UInt64) {
-        lifetime.use()
         owesHead = isTimed
         target.state.started(now: now, isTimed: isTimed)
     }

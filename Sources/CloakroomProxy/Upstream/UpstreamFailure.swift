@@ -85,8 +85,8 @@ struct UpstreamFailure: Error, Equatable {
         }
     }
 
-    /// The failure as a condition of retries; `nil` if the request is never sent again after it.
-    var retryCondition: RetryCondition? {
+    /// The failure as one of an attempt; `nil` if the request is never sent again after it.
+    var attemptFailure: RetryDecision.Failure? {
         switch kind {
         case .closedBeforeResponse, .cancelled: .reset
         case .refused, .unprocessed: .refused

@@ -27,8 +27,8 @@ enum UpstreamLease: Equatable {
     /// The request that probes the target has a result.
     func probeEnded() {
         switch self {
-        case .http1(let connection): connection.holds.isProbe = false
-        case .http2(let stream): stream.holds.isProbe = false
+        case .http1(let connection): connection.isProbe = false
+        case .http2(let stream): stream.isProbe = false
         }
     }
 
@@ -143,14 +143,6 @@ enum UpstreamLease: Equatable {
     }
 }
 
-/// What a lease holds until it ends.
-struct LeaseHolds {
-    /// Whether its request counts as one in flight of the upstream.
-    var isCounted = false
-    /// Whether its request probes the target and has no result yet.
-    var isProbe = false
-}
-
 /// A connection of a pool.
 enum UpstreamLink: PooledConnection, Equatable {
     case http1(UpstreamConnection)
@@ -197,8 +189,6 @@ extension UpstreamPool {
         let maxTargets: Int
         /// Targets that it was sent to already.
         let tried: TriedTargets
-        /// Whether it counts as a request in flight of the upstream.
-        var isCounted = false
         /// The target that it probes; `nil` for none.
         var probe: TargetState?
 

@@ -30,7 +30,6 @@ extension UpstreamPool {
     /// A connection was established.
     /// - Parameter streams: Number of requests that it can serve at the same time.
     func connected(_ link: UpstreamLink, streams: Int) {
-        machine.service = service
         perform(machine.connected(link, streams: streams))
         // A connection may serve fewer requests than expected.
         if protocolVersion.allowsHTTP2 { serveFurther(after: link) }

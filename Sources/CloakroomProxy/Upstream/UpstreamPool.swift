@@ -40,12 +40,9 @@ final class UpstreamPool {
     private var waitedInVain = 0
     /// Maximum idle time of a connection, in nanoseconds.
     let idleTimeout: UInt64
-    private let requestsPerConnection: Int
     private let connectionLifetime: UInt64
-    /// Whether requests in flight of the upstream are limited.
-    let limitsInFlight: Bool
-    /// Whether those of the upstream or of its targets are limited.
-    let hasLimits: Bool
+    /// Maximum number of requests in flight to a target; 0 for none.
+    let targetLimit: Int
     /// Maximum number of targets that a connection attempt tries.
     let connectTargets: Int
     /// Maximum time until the response head before another attempt, in nanoseconds; `UInt64.max` for none.
@@ -74,12 +71,9 @@ final class UpstreamPool {
             connections: permits.connections, places: permits.queue, loop: context.index,
             targets: targets.table.count)
         idleTimeout = pool.idleTimeout.wholeNanoseconds
-        requestsPerConnection = pool.requestsPerConnection
         connectionLifetime = pool.connectionLifetime.wholeNanoseconds
         connectTargets = upstream.configuration.retry.connectTargets
-        let inFlight = upstream.configuration.inFlight
-        limitsInFlight = inFlight.upstream > 0
-        hasLimits = inFlight.upstream > 0 || inFlight.target > 0
+        targetLimit = upstream.configuration.inFlight.target
         let attempt = upstream.configuration.retry.attemptTimeout.wholeNanoseconds
         attemptTimeout = attempt == 0 ? .max : attempt
         if version.allowsHTTP2 { tunnels = UpstreamPool(upstream, context: context, areTunnels: true) }
@@ -100,11 +94,8 @@ final class UpstreamPool {
         tunnels?.adopt(other)
     }
 
-    /// Lifetime limits of a new connection.
-    var newLifetime: ConnectionLifetime {
-        ConnectionLifetime(
-            until: connectionLifetime == 0 ? .max : context.now &+ connectionLifetime, requests: requestsPerConnection)
-    }
+    /// Lifetime limit of a new connection.
+    var newLifetime: ConnectionLifetime { ConnectionLifetime(until: context.now &+ connectionLifetime) }
 
     // MARK: - Leases
 
@@ -112,7 +103,7 @@ final class UpstreamPool {
     func lease(_ delegate: any UpstreamDelegate, _ options: LeaseOptions) -> Lease {
         switch pick(tried: options.tried) {
         case .target(let choice):
-            if !limitsInFlight, !options.isFresh, !choice.isProbe, let link = machine.leaseAtOnce(choice) {
+            if !options.isFresh, !choice.isProbe, let link = machine.leaseAtOnce(choice) {
                 if case .http1(let connection) = link {
                     connection.use(isTimed: options.isTimed, now: context.now)
                     if options.isFirst { outcomes.firstAttempts += 1 }
@@ -131,14 +122,6 @@ final class UpstreamPool {
 
     private func leaseOrWait(_ request: Waiter, _ choice: TargetPicker.Choice, _ options: LeaseOptions) -> Lease {
         var waiter = request
-        if limitsInFlight {
-            // Not counted if others wait for the limit: it would occupy the place that they wait for.
-            waiter.isCounted = !machine.isHeld && !isPlaceAwaited && upstream.targets.board.enter()
-            guard waiter.isCounted else {
-                abandon(choice)
-                return hold(waiter, until: options.deadline)
-            }
-        }
         if choice.isProbe { waiter.probe = targets.targets[choice.first].state }
         // A connection with streams that has failed is not selected again.
         let isFresh = options.isFresh && !protocolVersion.isMultiplexed
@@ -196,11 +179,11 @@ final class UpstreamPool {
         switch link {
         case .http1(let connection):
             connection.use(isTimed: waiter.isTimed, now: context.now)
-            connection.holds = holds(of: waiter, at: connection.target)
+            connection.isProbe = isProbe(waiter, of: connection.target)
             lease = .http1(connection)
         case .http2(let connection):
             guard let stream = connection.lease(isTimed: waiter.isTimed) else { return nil }
-            stream.holds = holds(of: waiter, at: connection.target)
+            stream.isProbe = isProbe(waiter, of: connection.target)
             streams += 1
             lease = .http2(stream)
         }
@@ -208,37 +191,28 @@ final class UpstreamPool {
         return lease
     }
 
-    /// What a waiter holds, for a lease of a target. Another target that it was to probe is not probed.
-    private func holds(of waiter: Waiter, at target: TargetRuntime) -> LeaseHolds {
-        var holds = LeaseHolds(isCounted: waiter.isCounted)
-        if let probe = waiter.probe {
-            holds.isProbe = probe === target.state
-            if !holds.isProbe { abandon(probe) }
-        }
-        return holds
+    /// Whether a waiter probes the target that is leased. Another target that it was to probe is not probed.
+    private func isProbe(_ waiter: Waiter, of target: TargetRuntime) -> Bool {
+        guard let probe = waiter.probe else { return false }
+        if probe !== target.state { abandon(probe) }
+        return probe === target.state
     }
 
-    /// A lease has ended: gives up what it held.
+    /// A lease has ended.
     /// - Returns: Whether another event loop was notified that a request may begin.
     @discardableResult
-    func giveUp(_ holds: inout LeaseHolds, at target: TargetRuntime) -> Bool {
-        if holds.isProbe {
+    func leaseEnded(_ isProbe: inout Bool, at target: TargetRuntime) -> Bool {
+        if isProbe {
             // It ended without a result.
-            holds.isProbe = false
+            isProbe = false
             abandon(target.state)
         }
-        guard hasLimits else { return false }
-        if holds.isCounted {
-            holds.isCounted = false
-            upstream.targets.board.leave()
-        }
-        return passOnPlace()
+        return targetLimit > 0 && passOnPlace()
     }
 
     /// A waiter leaves without a connection.
     func left(_ waiter: Waiter) {
         if let probe = waiter.probe { abandon(probe) }
-        if waiter.isCounted { upstream.targets.board.leave() }
     }
 
     /// The exchange no longer needs a connection.
@@ -260,12 +234,9 @@ final class UpstreamPool {
         let isPassedOn = leaseEnded(connection)
         let isOver = connection.lifetime.isOver(now: context.now)
         if !isOver, machine.releasedToIdle(connection.poolID) { return connection.becomeIdle() }
-        if machine.waitingCount > 0 {
-            expire()
-            machine.service = service(of: connection, isPassedOn: isPassedOn)
-        }
+        if machine.waitingCount > 0 { expire() }
         if isOver { perform(machine.retire(.http1(connection))) }
-        perform(machine.released(.http1(connection)))
+        perform(machine.released(.http1(connection), service: service(of: connection, isPassedOn: isPassedOn)))
         if machine.isHeld { serveHeld(isPassedOn: isPassedOn) }
         if isClosed { updateGauges() }
     }
@@ -287,7 +258,7 @@ final class UpstreamPool {
     /// - Returns: Whether another event loop was notified that a request may begin.
     private func leaseEnded(_ connection: UpstreamConnection) -> Bool {
         connection.endUse()
-        return giveUp(&connection.holds, at: connection.target)
+        return leaseEnded(&connection.isProbe, at: connection.target)
     }
 
     /// Closes idle connections; leased ones are closed when they are returned.

@@ -18,15 +18,15 @@ package protocol PooledConnection {
     /// The identifier of the attempt that established it.
     var poolID: PooledConnectionID { get }
     /// Whether its target may be used at the moment: not ejected, not in back-off, not down, not draining; or the
-    /// upstream is in panic. Read only when a connection that becomes free could serve a waiter, and when no permit is
-    /// left.
+    /// upstream is in panic. With several streams, also whether the target has room. Read only when a connection that
+    /// becomes free could serve a waiter, and when no permit is left.
     var isTargetUsable: Bool { get }
 }
 
 /// Whether a connection can serve the waiter that has waited longest.
 package enum PoolService: Sendable {
     case permitted
-    /// The upstream has the maximum number of requests in flight: the waiter is held.
+    /// The place in flight that has just ended is for another event loop: the waiter is held.
     case held
     /// The request was sent to the target of the connection already.
     case unsuitable

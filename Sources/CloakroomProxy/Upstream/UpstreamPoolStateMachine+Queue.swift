@@ -28,12 +28,6 @@ extension UpstreamPoolStateMachine {
         return queue.removeExpired(now: now).map { expired($0, .deadline) }
     }
 
-    /// Reads or changes the waiter that has waited longest.
-    /// - Returns: `nil` if there is none.
-    package mutating func updateOldest<Result>(_ body: (inout Waiter) -> Result) -> Result? {
-        queue.updateFirst(body)
-    }
-
     /// The number of waiters that have waited for longer than this duration, in nanoseconds, less those that attempts in
     /// progress are expected to serve.
     package func waitersWithoutPermit(longerThan duration: UInt64, now: UInt64) -> Int {

@@ -31,9 +31,6 @@ package struct UpstreamPoolStateMachine<Connection: PooledConnection, Waiter> {
     var queuedSince: UInt64?
     /// Whether waiters wait because of a limit of requests in flight. Then connections may be idle, and permits available.
     package internal(set) var isHeld = false
-    /// Whether the waiter that has waited longest may be served; set before ``connected(_:streams:)``, ``released(_:)`` and
-    /// ``room(_:leases:further:)``.
-    package var service = PoolService.permitted
     /// Whether other event loops were asked for a permit since the queue has waiters that no attempt is expected to serve.
     var hasAsked = false
     /// Whether another event loop may wait for a permit that this one should give up.
@@ -196,18 +193,19 @@ package struct UpstreamPoolStateMachine<Connection: PooledConnection, Waiter> {
 
     /// A lease has ended, and the connection is reusable: the response of an HTTP/1.1 connection or the stream of an
     /// HTTP/2 connection is complete. If it is not reusable: ``gone(_:)``.
+    /// - Parameter service: Whether the connection serves the waiter that has waited longest.
     @inline(__always)
-    package mutating func released(_ connection: Connection) -> ConnectionAction {
+    package mutating func released(_ connection: Connection, service: PoolService = .permitted) -> ConnectionAction {
         let index = table.index(of: connection.poolID, in: .open, or: .retiring)
         guard index >= 0, let isIdle = table.endUse(index) else { return unexpected(connection, at: index) }
         if queue.isEmpty, !owesPermit, !isClosed, table.state(at: index) == .open {
             return isIdle ? .keep(connection) : .nothing
         }
-        return released(connection, at: index, isIdle: isIdle)
+        return released(connection, at: index, isIdle: isIdle, service: service)
     }
 
-    /// As ``released(_:)`` for an HTTP/1.1 connection, if the only result is that it becomes idle. The usual case, for
-    /// which no action is needed.
+    /// As ``released(_:service:)`` for an HTTP/1.1 connection, if the only result is that it becomes idle. The usual
+    /// case, for which no action is needed.
     /// - Returns: Whether it is idle. Otherwise nothing has changed.
     @inline(__always)
     package mutating func releasedToIdle(_ id: PooledConnectionID) -> Bool {
@@ -217,7 +215,7 @@ package struct UpstreamPoolStateMachine<Connection: PooledConnection, Waiter> {
     }
 
     /// The leases of an HTTP/2 connection have changed, or how many it allows (RFC 9113 §5.1.2); it need not be notified of
-    /// each ended lease with ``released(_:)`` then.
+    /// each ended lease with ``released(_:service:)`` then.
     /// - Parameters:
     ///   - leases: Streams in use by requests.
     ///   - further: Number of streams that could begin now.
@@ -227,7 +225,7 @@ package struct UpstreamPoolStateMachine<Connection: PooledConnection, Waiter> {
         let wasIdle = table.used(at: index) == 0
         table.setRoom(at: index, leases: leases, further: further)
         let isIdle = table.used(at: index) == 0
-        let action = released(connection, at: index, isIdle: isIdle)
+        let action = released(connection, at: index, isIdle: isIdle, service: .permitted)
         if wasIdle, case .keep = action { return .nothing }
         return action
     }
@@ -278,14 +276,16 @@ package struct UpstreamPoolStateMachine<Connection: PooledConnection, Waiter> {
     // MARK: - Parts of the events
 
     @inline(never)
-    private mutating func released(_ connection: Connection, at index: Int, isIdle: Bool) -> ConnectionAction {
+    private mutating func released(
+        _ connection: Connection, at index: Int, isIdle: Bool, service: PoolService
+    ) -> ConnectionAction {
         if table.state(at: index) == .retiring {
             guard isIdle else { return .nothing }
             table.remove(index)
             return .close(connection, reusePermit())
         }
         if !queue.isEmpty {
-            if connection.isTargetUsable, let action = serve(connection, at: index) { return action }
+            if connection.isTargetUsable, let action = serve(connection, at: index, service) { return action }
             // It cannot serve the waiter, but its permit can. A target that fails fast would otherwise serve them all.
             if isIdle, unserved > 0, !isHeld {
                 table.remove(index)
@@ -302,7 +302,9 @@ package struct UpstreamPoolStateMachine<Connection: PooledConnection, Waiter> {
     }
 
     /// Leases a connection to the waiter that has waited longest.
-    private mutating func serve(_ connection: Connection, at index: Int) -> ConnectionAction? {
+    private mutating func serve(
+        _ connection: Connection, at index: Int, _ service: PoolService = .permitted
+    ) -> ConnectionAction? {
         guard table.hasRoom(at: index), !queue.isEmpty else { return nil }
         guard service == .permitted, let waiter = popWaiter() else {
             if service == .held { isHeld = unserved > 0 }

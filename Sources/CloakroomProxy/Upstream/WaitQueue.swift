@@ -60,13 +60,6 @@ struct WaitQueue<Waiter> {
         return WaiterID(index: UInt32(truncatingIfNeeded: index), generation: entries[index].generation)
     }
 
-    /// Reads or changes the waiter that has waited longest.
-    mutating func updateFirst<Result>(_ body: (inout Waiter) -> Result) -> Result? {
-        guard head >= 0, var waiter = entries[head].waiter else { return nil }
-        defer { entries[head].waiter = waiter }
-        return body(&waiter)
-    }
-
     /// Removes the waiter that has waited longest.
     mutating func popFirst() -> Removed? {
         head >= 0 ? remove(head) : nil

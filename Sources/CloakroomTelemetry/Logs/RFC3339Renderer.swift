@@ -31,21 +31,7 @@ struct RFC3339Renderer {
 
     /// The text up to and including the decimal point.
     private static func render(_ second: Int64) -> [UInt8] {
-        let date = CivilDate(secondsSinceEpoch: second)
-        var line = LineBuffer(reserving: 20)
-        line.append(padded: date.year, digits: 4)
-        line.append("-")
-        line.append(padded: date.month, digits: 2)
-        line.append("-")
-        line.append(padded: date.day, digits: 2)
-        line.append("T")
-        line.append(padded: date.hour, digits: 2)
-        line.append(":")
-        line.append(padded: date.minute, digits: 2)
-        line.append(":")
-        line.append(padded: date.second, digits: 2)
-        line.append(".")
-        return line.bytes
+        Array(WallTime(seconds: second).iso8601.utf8.dropLast()) + [UInt8(ascii: ".")]
     }
 }
 

@@ -1,9 +1,8 @@
-import CloakroomCore
 import Testing
 
 @testable import CloakroomAdmin
 
-@Suite("Numbers of alerts, and times")
+@Suite("Numbers of alerts")
 struct StatusFormatterTests {
     @Test(
         "Whole numbers are grouped",
@@ -17,12 +16,6 @@ struct StatusFormatterTests {
         arguments: [(0, "0"), (0.0001, "<\u{202F}0.1"), (0.025, "2.5"), (0.33, "33"), (0.9999, "99.9"), (1, "100")])
     func share(share: Double, text: String) {
         #expect(StatusFormatter.share(share) == text + "\u{202F}%")
-    }
-
-    @Test("Times are ISO 8601 in UTC")
-    func time() {
-        let text = StatusFormatter.time(WallTime(milliseconds: 1_795_260_076_970))
-        #expect(text == "2026-11-21T11:21:16Z")
     }
 
     @Test("Counts agree in number with their noun")

@@ -41,12 +41,11 @@ import Testing
             upstream.eject
                 == EjectionConfiguration(
                     consecutive: 5, share: 0.5, statuses: [502, 503, 504], time: .seconds(10)))
-        #expect(upstream.inFlight == InFlightConfiguration(upstream: 0, target: 0))
+        #expect(upstream.inFlight == InFlightConfiguration(target: 0))
         #expect(
             upstream.retry
                 == RetryConfiguration(
-                    on: [.connect, .refused, .stale, .reset], statuses: [], methods: [.get, .head, .options],
-                    budget: 0.1, attemptTimeout: .zero))
+                    statuses: [], methods: [.get, .head, .options], budget: 0.1, attemptTimeout: .zero))
         #expect(upstream.retry.attempts == 2)
         #expect(upstream.retry.connectTargets == 3)
         #expect(upstream.pool.congestedAfter == .milliseconds(500))

@@ -31,7 +31,7 @@ struct AccountNameTests {
             #expect(name.canonicalBytes == AccountName.canonicalBytes(ofUnicode: text))
             for each in [name, AccountName(text: text), AccountName(canonicalBytes: bytes)] {
                 #expect(each.throttleBytes == each.throttleBytesOfUnicode)
-                #expect(each.throttleBytesWithoutMarks == each.throttleBytesOfUnicode)
+                #expect(AccountName.withoutMarks(each.throttleBytes) == each.throttleBytesOfUnicode)
             }
         }
     }
@@ -121,7 +121,7 @@ struct AccountNameTests {
         let plain = AccountName(text: "jo")
         #expect(account != plain)
         #expect(account.throttleBytes == plain.throttleBytes)
-        #expect(account.throttleBytesWithoutMarks == plain.throttleBytesWithoutMarks)
+        #expect(AccountName.withoutMarks(account.throttleBytes) == AccountName.withoutMarks(plain.throttleBytes))
         // A user with such a name of their own resets nothing of the plain one.
         #expect(!SignInThrottle.isFolded(account) && SignInThrottle.isFolded(plain))
         #expect(
@@ -137,7 +137,7 @@ struct AccountNameTests {
             ("\u{e6}@example.com", "ae@example.com"), ("\u{1ed9}@example.com", "o@example.com"),
         ])
     func withoutMarks(one: String, other: String) {
-        func bytes(_ email: String) -> [UInt8] { AccountName(email: email).throttleBytesWithoutMarks }
+        func bytes(_ email: String) -> [UInt8] { AccountName.withoutMarks(AccountName(email: email).throttleBytes) }
         #expect(bytes(one) == bytes(other))
         #expect(bytes("jo@example.com") == Array("jo@example.com".utf8))
         #expect(bytes(one) != bytes("x" + other))

@@ -40,6 +40,18 @@ struct CivilDateTests {
         }
     }
 
+    @Test("Times in ISO 8601 have whole seconds, and years from 1 to 9999")
+    func iso8601() {
+        #expect(WallTime(milliseconds: 784_111_777_999).iso8601 == "1994-11-06T08:49:37Z")
+        #expect(WallTime(milliseconds: -1).iso8601 == "1969-12-31T23:59:59Z")
+        for late in [253_402_300_799_999, 253_402_300_800_000, Int64.max / 1_000, .max] {
+            #expect(WallTime(milliseconds: late).iso8601 == "9999-12-31T23:59:59Z")
+        }
+        for early in [-62_135_596_800_000, -62_135_596_800_001, Int64.min / 1_000, .min] {
+            #expect(WallTime(milliseconds: early).iso8601 == "0001-01-01T00:00:00Z")
+        }
+    }
+
     @Test("Every time is the same after rendering and parsing, and after taking apart and combining")
     func inverse() {
         var generator = SeededGenerator(seed: 21)

@@ -295,17 +295,15 @@ struct UpstreamBoardTests {
         #expect(state.estimatedLatency(now: start + 1_024_000_000) == 4 * second)
     }
 
-    @Test("A reload keeps states, budget and requests in flight, and changes nothing before it is in effect")
+    @Test("A reload keeps states, budget and held event loops, and changes nothing before it is in effect")
     func reload() {
-        let settings = BoardSettings(inFlight: InFlightConfiguration(upstream: 2))
-        let old = board(3, settings: settings)
+        let old = board(3)
         let states = (0..<3).map { state(old, $0) }
         fail(old, 1, times: 5)
         states[0].started(now: start)
         _ = old.budget.take()
-        #expect(old.enter() && old.enter() && !old.enter())
-        var faster = settings
-        faster.balance.halfLife = .milliseconds(128)
+        old.held.insert(7)
+        let faster = BoardSettings(balance: BalanceConfiguration(halfLife: .milliseconds(128)))
         let new = board(3, settings: faster, adopting: old, from: 1)
         #expect(!states[0].word.isDraining && old.table.count == 3)
         states[1].headReceived(after: 8 * second, now: start)
@@ -316,9 +314,7 @@ struct UpstreamBoardTests {
         #expect(states[1].estimatedLatency(now: start + second) ?? .max < second)
         #expect(new.table[2].state.warmingTime(at: MonotonicMilliseconds(start)) == 0)
         #expect(new.budget === old.budget && new.budget.available == 9)
-        #expect(!new.enter())
-        old.leave()
-        #expect(new.enter())
+        #expect(new.held.remove(7))
         // The change that no tick reported before the reload.
         #expect(new.tick(now: start, random: 0).contains(.ejected(testIdentity(1), .consecutive, milliseconds: 10_000)))
         states[0].ended(owesHead: true)
@@ -326,16 +322,6 @@ struct UpstreamBoardTests {
         // Slots stay distinct.
         #expect(Set((states + [new.table[2].state]).map(\.slot)).count == 4)
         new.activate(now: start)
-    }
-
-    @Test("Without a limit, requests are not counted")
-    func unlimited() {
-        let board = board(1)
-        for _ in 0..<10 { #expect(board.enter()) }
-        board.leave()
-        let limited = self.board(
-            1, settings: BoardSettings(inFlight: InFlightConfiguration(upstream: 1)), adopting: board)
-        #expect(limited.enter() && !limited.enter())
     }
 
     @Test("Slow start needs a warm target, and is not used at the start")

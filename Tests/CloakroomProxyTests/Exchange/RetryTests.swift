@@ -217,7 +217,6 @@ struct RetryTests {
         (RetryConfiguration(), true, 2, 502), (RetryConfiguration(), false, 0, 502),
         (RetryConfiguration(attempts: 1), true, 0, 502), (RetryConfiguration(attempts: 2), true, 1, 502),
         (RetryConfiguration(attempts: 4), true, 3, 200),
-        (RetryConfiguration(attempts: 4, on: [.reset, .stale]), true, 0, 502),
     ]
 
     @Test("Targets are tried for a connection as the retry policy specifies", arguments: connectCases.indices)

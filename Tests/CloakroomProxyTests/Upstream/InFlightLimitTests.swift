@@ -16,7 +16,7 @@ struct InFlightLimitTests {
         let scripts = isReused ? [script] : gates.map { [.request, .wait($0), .send(reply), .close] }
         var setup = GatewaySetup()
         setup.scripts = scripts
-        try await setup.configuration { $0.upstreams[0].inFlight = InFlightConfiguration(upstream: 1) }.run { gateway in
+        try await setup.configuration { $0.upstreams[0].inFlight = InFlightConfiguration(target: 1) }.run { gateway in
             let clients = try await gates.asyncMap { _ in try await gateway.client() }
             for (index, client) in clients.enumerated() {
                 client.send(Ask.get("/public/\(index)"))
@@ -33,14 +33,12 @@ struct InFlightLimitTests {
         }
     }
 
-    @Test(
-        "Requests of all event loops get their turn at the limit",
-        arguments: [InFlightConfiguration(upstream: 2), InFlightConfiguration(target: 2)])
-    func turns(limit: InFlightConfiguration) async throws {
+    @Test("Requests of all event loops get their turn at the limit")
+    func turns() async throws {
         try await GatewaySetup([.request, .delay(.milliseconds(20)), .send(Reply.ok), .again])
             .configuration {
                 $0.eventLoops = 2
-                $0.upstreams[0].inFlight = limit
+                $0.upstreams[0].inFlight = InFlightConfiguration(target: 2)
                 // Many times what a request waits if all take turns: 12 clients of which two are served in 20 ms.
                 $0.upstreams[0].pool.pendingTimeout = .milliseconds(1_500)
                 $0.upstreams[0].pool.congestedTimeout = .milliseconds(1_500)
@@ -64,7 +62,7 @@ struct InFlightLimitTests {
         let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again])
             .configuration {
-                $0.upstreams[0].inFlight = InFlightConfiguration(upstream: 1)
+                $0.upstreams[0].inFlight = InFlightConfiguration(target: 1)
                 $0.upstreams[0].pool.pendingTimeout = .seconds(30)
                 $0.upstreams[0].pool.congestedTimeout = .seconds(30)
             }

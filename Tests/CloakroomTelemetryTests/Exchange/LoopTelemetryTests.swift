@@ -338,23 +338,6 @@ struct LoopTelemetryTests {
         }
     }
 
-    @Test("A route table can enable or disable the access log, independent of the settings")
-    func accessLogOfTable() async throws {
-        let pipe = try LinePipe()
-        var settings = TelemetrySettings()
-        settings.logFileDescriptor = pipe.writeEnd
-        settings.isAccessLogEnabled = false
-        let telemetry = GatewayTelemetry(settings: settings)
-        for isEnabled in [nil, true, false] {
-            let loop = telemetry.makeLoopTelemetry(
-                routes: [RouteLabels(name: "video")], upstreams: [], isAccessLogEnabled: isEnabled)
-            finish(loop, Self.record, path: [0x2f])
-            loop.flush()
-        }
-        telemetry.logWriter.shutdown()
-        #expect(try await pipe.objects().count == 1)
-    }
-
     @Test("Without an access log nothing is logged and everything is counted")
     func accessLogOff() async throws {
         let outcome = try await run(accessLog: false) { finish($0, Self.record, path: [0x2f]) }

@@ -55,7 +55,7 @@ extension World {
                 requests[waiter].waiter = nil
                 unassign(waiter)
                 requests[waiter].attempts += 1
-                failed(waiter, .condition(.connect), .failed, target: state)
+                failed(waiter, .connect, .failed, target: state)
             }
         }
     }

@@ -210,7 +210,7 @@ extension World {
 
     /// The connection of a request was closed before its response.
     func reset(_ name: RequestName) {
-        lose(name, .failed, .condition(.reset))
+        lose(name, .failed, .reset)
     }
 
     func timedOut(_ name: RequestName) {

@@ -25,7 +25,7 @@ struct HTTP1ConnectionState {
     enum Step: Equatable {
         /// Nothing more is possible at the moment.
         case wait
-        /// Call ``parseHead(into:)``, then ``requestReceived(_:framing:requestLimit:isDraining:)``.
+        /// Call ``parseHead(into:)``, then ``requestReceived(_:framing:isDraining:)``.
         case parseHead
         /// Part of a request body, or of the data of a tunnel.
         case body(ByteBuffer)
@@ -83,7 +83,6 @@ struct HTTP1ConnectionState {
     /// Whether the connection closes after the next response, regardless of `Connection` fields. The head of the next
     /// request may be partly received.
     private var closesAfterResponse = false
-    private var requestCount = 0
     /// In a tunnel: whether the client's end of input has yet to be reported.
     private var isInputClosed = false
     /// In a tunnel: whether the client has ended its input.
@@ -195,19 +194,14 @@ struct HTTP1ConnectionState {
     }
 
     /// A complete head was parsed.
-    /// - Parameters:
-    ///   - requestLimit: Maximum number of requests of the connection; 0 for none.
-    ///   - isDraining: Whether the gateway is shutting down.
+    /// - Parameter isDraining: Whether the gateway is shutting down.
     mutating func requestReceived(
-        _ head: borrowing RequestHead, framing: BodyFraming, requestLimit: Int, isDraining: Bool
+        _ head: borrowing RequestHead, framing: BodyFraming, isDraining: Bool
     ) throws(WireError) {
         assert(phase == .head)
         let options = ConnectionOptions.read(head)
         guard !options.isOverLimit else { throw .connectionOptions }
-        requestCount += 1
-        keepsAlive =
-            options.persists(minorVersion: head.minorVersion) && !isDraining && !closesAfterResponse
-            && (requestLimit == 0 || requestCount < requestLimit)
+        keepsAlive = options.persists(minorVersion: head.minorVersion) && !isDraining && !closesAfterResponse
         isHTTP1_0 = head.minorVersion == 0
         bodyFraming = framing
         decoder = BodyDecoder(framing)

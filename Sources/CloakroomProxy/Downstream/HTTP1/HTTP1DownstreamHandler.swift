@@ -224,8 +224,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     private func parseHead(into head: inout RequestHead) throws(WireError) -> BodyFraming? {
         guard try state.parseHead(into: &head) else { return nil }
         let framing = try BodyFraming.of(head)
-        try state.requestReceived(
-            head, framing: framing, requestLimit: context.snapshot.requestLimit, isDraining: context.isDraining)
+        try state.requestReceived(head, framing: framing, isDraining: context.isDraining)
         return framing
     }
 

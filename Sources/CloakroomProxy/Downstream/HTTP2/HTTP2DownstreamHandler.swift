@@ -266,8 +266,6 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         let stream = recycledStreams.popLast() ?? HTTP2Stream(self, peer: peer)
         while streams.count <= slot { streams.append(nil) }
         streams[slot] = stream
-        let limit = context.snapshot.config.configuration.limits.requestsPerConnection
-        if limit > 0, requestCount >= limit, phase == .open { beginGracefulShutdown() }
         return stream
     }
 

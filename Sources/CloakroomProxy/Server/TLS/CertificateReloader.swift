@@ -1,5 +1,5 @@
+import CloakroomCore
 import CloakroomTelemetry
-import FoundationEssentials
 import Logging
 
 /// Reloads changed certificates without closing connections.
@@ -52,8 +52,7 @@ enum CertificateReloader {
     }
 
     private static func describe(_ certificate: ServerCertificate) -> String {
-        let expiry = Date(timeIntervalSince1970: Double(certificate.notAfter)).formatted(.iso8601)
-        return "\(certificate.file) until \(expiry)"
+        "\(certificate.file) until \(WallTime(seconds: certificate.notAfter).iso8601)"
     }
 }
 

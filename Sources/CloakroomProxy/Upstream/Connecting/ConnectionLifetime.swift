@@ -1,29 +1,20 @@
 import CloakroomWire
 import NIOCore
 
-/// The maximum lifetime of an upstream connection, in time and in requests.
+/// The maximum lifetime of an upstream connection.
 struct ConnectionLifetime {
     private let until: UInt64
-    private var requestsLeft: Int
     /// The keep-alive timeout announced by the upstream, in nanoseconds.
     private(set) var idleLimit = UInt64.max
 
-    /// - Parameters:
-    ///   - until: Time after which the connection is not kept; `UInt64.max` means no limit.
-    ///   - requests: Number of requests after which the connection is not kept; 0 means no limit.
-    init(until: UInt64 = .max, requests: Int = 0) {
+    /// - Parameter until: Time after which the connection is not kept; `UInt64.max` means no limit.
+    init(until: UInt64 = .max) {
         self.until = until
-        requestsLeft = requests == 0 ? .max : requests
-    }
-
-    /// Counts one more request.
-    mutating func use() {
-        requestsLeft -= 1
     }
 
     /// Whether the connection must not be reused.
     func isOver(now: UInt64) -> Bool {
-        now >= until || requestsLeft <= 0 || idleLimit == 0
+        now >= until || idleLimit == 0
     }
 
     /// Reads `Keep-Alive: timeout=N`, N in seconds (RFC 2068 §19.7.1.1). One second is subtracted: a request sent while

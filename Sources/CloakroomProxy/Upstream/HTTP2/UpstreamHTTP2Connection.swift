@@ -19,8 +19,8 @@ protocol UpstreamHTTP2Owner: AnyObject {
     func http2Closed(_ connection: UpstreamHTTP2Connection, isSettled: Bool, failure: UpstreamFailure)
     /// The lease of a stream has ended.
     func http2LeaseEnded(_ stream: UpstreamStream)
-    /// Whether the targets that are not usable are used too.
-    var isPanicking: Bool { get }
+    /// Whether the target may get a request of those that wait.
+    func mayUse(_ target: TargetRuntime) -> Bool
     /// Counts the fields of a response that the upstream must not send.
     func count(_ removed: RemovedResponseFields)
 }
@@ -151,7 +151,6 @@ final class UpstreamHTTP2Connection: ChannelInboundHandler, LoopRegistered, Pool
     func lease(isTimed: Bool) -> UpstreamStream? {
         let now = context.now
         guard machine.reserve(now: now) else { return nil }
-        lifetime.use()
         leases += 1
         target.state.started(now: now, isTimed: isTimed)
         let stream = UpstreamStream(self, owesHead: isTimed)
@@ -161,7 +160,7 @@ final class UpstreamHTTP2Connection: ChannelInboundHandler, LoopRegistered, Pool
 
     func endLease() { leases -= 1 }
 
-    var isTargetUsable: Bool { target.state.word.isUsable || owner?.isPanicking == true }
+    var isTargetUsable: Bool { owner?.mayUse(target) == true }
 
     /// The peer's address.
     var remoteAddress: SocketAddress? { handlerContext?.remoteAddress }

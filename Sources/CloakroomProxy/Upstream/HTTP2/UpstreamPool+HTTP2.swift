@@ -25,15 +25,12 @@ extension UpstreamPool: UpstreamHTTP2Owner {
 
     func http2LeaseEnded(_ stream: UpstreamStream) {
         streams -= 1
-        giveUp(&stream.holds, at: stream.target)
+        leaseEnded(&stream.isProbe, at: stream.target)
         if isClosed { updateGauges() }
     }
 
     func http2RoomChanged(_ connection: UpstreamHTTP2Connection) {
-        if machine.waitingCount > 0 {
-            expire()
-            machine.service = service
-        }
+        if machine.waitingCount > 0 { expire() }
         let link = UpstreamLink.http2(connection)
         perform(machine.room(link, leases: connection.leases, further: connection.room))
         if machine.isHeld { serveHeld(isPassedOn: false) }
@@ -55,7 +52,6 @@ extension UpstreamPool: UpstreamHTTP2Owner {
     /// Serves waiters with further streams of a connection, or otherwise, until none can be served.
     func serveFurther(after link: UpstreamLink) {
         while true {
-            machine.service = service
             let action = machine.next(for: link)
             switch action {
             case .handOver(let other, let waiter):

@@ -17,8 +17,8 @@ final class UpstreamStream: Equatable {
     private(set) var delegate: (any UpstreamDelegate)?
     /// Whether the lease of the exchange has ended.
     private var isReleased = false
-    /// What the lease in progress holds.
-    var holds = LeaseHolds()
+    /// Whether the request of the lease in progress probes the target and has no result yet.
+    var isProbe = false
     /// Whether the target counts a request as waiting for its response head.
     private(set) var owesHead: Bool
     private var machine: UpstreamStreamStateMachine?

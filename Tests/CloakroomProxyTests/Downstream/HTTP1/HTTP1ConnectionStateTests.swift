@@ -10,7 +10,6 @@ struct HTTP1ConnectionStateTests {
     /// A connection without I/O. Requests are passed on at once; their responses are events of the test.
     private struct Connection {
         var state = HTTP1ConnectionState(limits: HeadLimits())
-        var requestLimit = 0
         var isDraining = false
 
         init(_ text: String = "") { receive(text) }
@@ -31,7 +30,7 @@ struct HTTP1ConnectionStateTests {
             var head = RequestHead()
             guard try state.parseHead(into: &head) else { return nil }
             let framing = try BodyFraming.of(head)
-            try state.requestReceived(head, framing: framing, requestLimit: requestLimit, isDraining: isDraining)
+            try state.requestReceived(head, framing: framing, isDraining: isDraining)
             return framing
         }
 
@@ -135,17 +134,6 @@ struct HTTP1ConnectionStateTests {
         _ = try connection.request()
         #expect(connection.state.connectionField == field)
         #expect(connection.respond() == (persists ? .next : .linger))
-    }
-
-    @Test("The last request within the limit closes the connection")
-    func requestLimit() throws {
-        var connection = Connection(Self.get + Self.get)
-        connection.requestLimit = 2
-        _ = try connection.request()
-        #expect(connection.respond() == .next)
-        _ = try connection.request()
-        #expect(connection.state.connectionField == .close)
-        #expect(connection.respond() == .linger)
     }
 
     @Test("A response of unknown length is chunked, for an HTTP/1.0 client it ends with the connection")
@@ -282,7 +270,7 @@ struct HTTP1ConnectionStateTests {
                 case .parseHead:
                     guard try connection.state.parseHead(into: &head) else { break reading }
                     let framing = try BodyFraming.of(head)
-                    try connection.state.requestReceived(head, framing: framing, requestLimit: 0, isDraining: false)
+                    try connection.state.requestReceived(head, framing: framing, isDraining: false)
                     head = RequestHead()
                     if framing == .none { _ = connection.respond() }
                 case .bodyEnd: _ = connection.respond()

@@ -28,27 +28,6 @@ struct LimitTests {
         ])
     func excess(row: WireExchange) async throws { try await row.run() }
 
-    @Test(
-        "After its maximum number of requests the connection is closed gracefully (RFC 9112 §9.6)", arguments: [1, 3])
-    func requests(limit: Int) async throws {
-        try await GatewaySetup.serving
-            .configuration { $0.limits.requestsPerConnection = limit }
-            .run { gateway, client in
-                // One request more than the limit; local responses count like others.
-                client.send(Ask.get("/nowhere") + String(repeating: Ask.get(), count: limit))
-                for number in 1...limit {
-                    let response = try await client.response()
-                    #expect(response.status == (number == 1 ? 404 : 200))
-                    #expect(response.values("Connection") == (number == limit ? ["close"] : []))
-                }
-                try await client.closed()
-                #expect(client.unread.isEmpty)
-                #expect(gateway.upstream.requests.count == limit - 1)
-                // The next connection has the full limit.
-                #expect(try await gateway.client().exchange(Ask.get("/nowhere")).status == 404)
-            }
-    }
-
     @Test("At most 16 KiB and one read of pipelined requests are buffered, and none is lost (RFC 9112 §9.3.2)")
     func pipelining() async throws {
         try await Tunnel.gateway { gateway, server in

@@ -65,18 +65,6 @@ struct HTTP2LifecycleTests {
         }
     }
 
-    // MARK: - Limits
-
-    @Test("After the last allowed request the client gets GOAWAY and the response, and the connection is closed")
-    func requestLimit() async throws {
-        try await GatewaySetup.serving.configuration { $0.limits.requestsPerConnection = 3 }.runHTTP2 {
-            gateway, client in
-            for id in [1, 3, 5] as [UInt32] { #expect(try await client.exchange(id, .get()).text == "ok") }
-            try await client.closed()
-            #expect(client.goAways == [.announcement, HTTP2GoAway(last: 5, code: .noError)])
-        }
-    }
-
     // MARK: - End
 
     @Test("RFC 9113 §6.8: an idle connection is closed with GOAWAY")

@@ -193,7 +193,7 @@ struct UpstreamHTTP2PoolTests {
     func inFlight() async throws {
         let held = Held()
         try await GatewaySetup().http2().configuration {
-            $0.upstreams[0].inFlight = InFlightConfiguration(upstream: 3, target: 0)
+            $0.upstreams[0].inFlight = InFlightConfiguration(target: 3)
             $0.upstreams[0].pool.pendingTimeout = .seconds(30)
             $0.upstreams[0].pool.congestedTimeout = .seconds(30)
         }
@@ -215,19 +215,20 @@ struct UpstreamHTTP2PoolTests {
         }
     }
 
-    @Test("After a number of requests the connection is replaced; none fails")
+    @Test("At its maximum age the connection is replaced; no request fails")
     func lifetime() async throws {
         let held = Held()
-        try await GatewaySetup().http2().configuration { $0.upstreams[0].pool.requestsPerConnection = 5 }.run(
-            against: held.script()
-        ) { gateway, server in
+        try await GatewaySetup().http2().configuration {
+            $0.upstreams[0].pool.connectionLifetime = .nanoseconds(1)
+        }
+        .run(against: held.script()) { gateway, server in
             let client = try await gateway.http2()
-            let ids = Array(stride(from: 1, to: 81, by: 2)) as [UInt32]
+            let ids = Array(stride(from: 1, to: 17, by: 2)) as [UInt32]
             for id in ids { client.send(.headers(id, .get())) }
             for id in ids { #expect(try await client.response(id).text == "ok") }
             #expect(server.connectionCount == 8)
             for connection in 0..<8 {
-                #expect(server.requests.filter { $0.connection == connection }.count == 5)
+                #expect(server.requests.filter { $0.connection == connection }.count == 1)
             }
             try await eventually("the ends") { server.closedCount >= 7 }
         }

@@ -11,7 +11,7 @@ import Testing
 struct UpstreamHTTP2ReleaseTests {
     /// A pool that records nothing.
     private final class Owner: UpstreamHTTP2Owner {
-        let isPanicking = false
+        func mayUse(_ target: TargetRuntime) -> Bool { true }
         func http2Settled(_ connection: UpstreamHTTP2Connection) {}
         func http2RoomChanged(_ connection: UpstreamHTTP2Connection) {}
         func http2Closing(_ connection: UpstreamHTTP2Connection) {}
