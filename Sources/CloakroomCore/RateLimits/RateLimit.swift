@@ -112,6 +112,9 @@ public struct RatePace: Sendable, Equatable {
     public let tolerance: UInt64
     /// The number of requests of a burst.
     private let burst: UInt64
+    /// How far to shift a time to the right before the use of different limits is compared, 0...33 bits: to units of
+    /// 1/512 to 1/256 of ``cost``, or 1 ns.
+    let shift: UInt64
 
     /// - Parameter factor: How many times the limit.
     public init(_ limit: RateLimit, times factor: UInt64 = 1) {
@@ -119,6 +122,7 @@ public struct RatePace: Sendable, Equatable {
         cost = max(1, period / (UInt64(limit.requests.count) * factor))
         burst = UInt64(limit.burst) * factor
         tolerance = (burst - 1) * cost
+        shift = UInt64(max(55 - cost.leadingZeroBitCount, 0))
     }
 
     /// The number of requests that a key may still send at once.
