@@ -80,9 +80,11 @@ public struct RateLimit: Sendable, Equatable {
     /// The requests of 6 s, 1...100,000.
     var defaultBurst: Int { min(max(requests.count * 6 / requests.period.seconds, 1), 100_000) }
 
-    /// Whether claims of the session decide whether and by what it is counted.
-    public var dependsOnClaims: Bool {
-        if case .claim = subject { true } else { !when.isEmpty }
+    /// Whether it counts the requests of a session, or those without one.
+    public func counts(_ session: Session?) -> Bool {
+        guard !when.isEmpty else { return true }
+        guard case .object(let members)? = session?.claims?.values else { return false }
+        return when.allSatisfy { $0.isMet(by: members) }
     }
 
     /// Whether it is decided with the session. Otherwise before the session is looked up.
