@@ -5,12 +5,14 @@ import CloakroomCore
 /// Folder `Validation/`: rules over several sections, and which keys require a restart.
 enum RouteValidation {
     static func check(
-        _ routes: [RouteSection], accounts: AccountsSection, upstreams: UpstreamsSection, identities: IdentitiesSection
+        _ routes: [RouteSection], accounts: AccountsSection, upstreams: UpstreamsSection, identities: IdentitiesSection,
+        rateLimits: [RateLimit]
     ) {
         checkNames(routes)
         checkConflicts(routes, accounts: accounts.configuration)
         WideRouteRules.check(
-            routes, accounts: accounts.configuration, upstreams: upstreams, identities: identities.configurations)
+            routes, accounts: accounts.configuration, upstreams: upstreams, identities: identities.configurations,
+            rateLimits: rateLimits)
         let variables = (routes.first?.scope.reading.locations.origins ?? [:]).compactMap { key, origin in
             if case .environment = origin { key } else { nil }
         }
@@ -137,7 +139,7 @@ enum MethodRules {
 enum WideRouteRules {
     static func check(
         _ routes: [RouteSection], accounts: AccountsConfiguration, upstreams: UpstreamsSection,
-        identities: [IdentityConfiguration]
+        identities: [IdentityConfiguration], rateLimits: [RateLimit]
     ) {
         let calls = TokenCallPaths(upstreams.configurations)
         let literals = Set(routes.compactMap(\.pattern).filter { !$0.isWide }.map(\.description))
@@ -151,6 +153,7 @@ enum WideRouteRules {
         configuration.routes = isValid ? routes.compactMap(\.route) : []
         configuration.accounts = accounts
         configuration.identities = identities
+        configuration.rateLimits = rateLimits
         let strictness = RouteStrictness.compare(configuration)
         if isValid { RedirectRules.checkLoops(routes, configuration) }
         for (index, route) in routes.enumerated() {

@@ -90,6 +90,23 @@ struct RateLimitRulesTests {
             ])
     }
 
+    @Test("A note reports the methods that a route without the limit does not serve")
+    func unserved() throws {
+        let yaml = Self.good.replacing("by: account", with: "by: address").replacing(
+            "rate: [perUser]", with: "rate: []"
+        )
+        .replacing("inject: [apiToken]\n", with: "inject: [apiToken]\n    rate: [perUser]\n")
+        .replacing(
+            "rateLimits:\n",
+            with: "  - { name: all, methods: [GET, PUT], path: /*, upstream: api, requiresAuthorization: false }\n"
+                + "rateLimits:\n")
+        let note = "routes.0.methods: PUT /episodes is not served: route \"all\" is less strict"
+        let text = try ConfigFixture(yaml).report { .checkConfig($0) }.text
+        #expect(text.contains(note), "\(text)")
+        let observed = try ConfigFixture(yaml.replacing("    requests", with: "    enforce: false\n    requests"))
+        #expect(!observed.report { .checkConfig($0) }.text.contains(note))
+    }
+
     @Test("A limit that nothing lists, and claims that no identity states, are warnings")
     func warnings() throws {
         let unused = try ConfigFixture(Self.good.replacing("    rate: [perUser]\n", with: "")).load().warnings
