@@ -155,6 +155,16 @@ struct RateLimitRulesTests {
         let explanation = fixture.report { .explain($0, method: "GET", target: "/videos/1") }.text
         #expect(explanation.contains("  rate:"))
         #expect(explanation.contains("perUser: 600/m by account, burst 60; beyond it 429 rate_limited\n"))
+        let every = try ConfigFixture(
+            Self.good.replacing("by: account", with: "by: address").replacing("    rate: [perUser]\n", with: "")
+                + "limits: { rate: [perUser] }\n")
+        for (method, target, isCounted) in [
+            ("GET", "/nowhere", true), ("GET", "/auth", true), ("PATCH", "/videos/1", true), ("OPTIONS", "*", true),
+            ("GET", "//evil", true), ("G T", "/videos/1", false),
+        ] {
+            let text = every.report { .explain($0, method: method, target: target) }.text
+            #expect(text.contains("perUser: 600/m by address") == isCounted, "\(text)")
+        }
         let routes = fixture.report { .routes($0) }.text.split(separator: "\n")
         #expect(routes.first?.hasSuffix("  RATE") == true)
         #expect(routes.contains { $0.hasPrefix("video") && $0.hasSuffix("  perUser") })
