@@ -36,10 +36,11 @@ struct RequestExplanation {
     /// The outcome, and the reasons and consequences as pairs of a title and a text.
     var result: (outcome: Outcome, rows: [(String, String)]) {
         guard !method.isEmpty, method.utf8.allSatisfy(\.isTokenCharacter) else {
-            return rejected(400, "the method is not a token")
+            return rejected(400, "the method is not a token", isCounted: false)
         }
         guard target.utf8.count <= configuration.limits.target else {
-            return rejected(414, "the target is longer than \(ByteSize.rendered(configuration.limits.target))")
+            let limit = ByteSize.rendered(configuration.limits.target)
+            return rejected(414, "the target is longer than \(limit)", isCounted: false)
         }
         let bytes = Array(target.utf8)
         var scratch: [UInt8] = []
@@ -51,7 +52,7 @@ struct RequestExplanation {
         }
         guard !parsed.isAsterisk else {
             guard method == "OPTIONS" else { return rejected(400, "* is for OPTIONS only") }
-            return (.local, [("response", "local response (OPTIONS *)")])
+            return (.local, [("response", "local response (OPTIONS *)")] + rates())
         }
         var path = parsed.isPathRewritten ? scratch : Array(bytes[parsed.path.start..<parsed.path.end])
         if path.isEmpty { path = [UInt8(ascii: "/")] }
@@ -68,17 +69,18 @@ struct RequestExplanation {
         case .notFound: return rejected(404, withheld ?? reasonForNothing(at: sent.isEmpty ? path : sent, in: table))
         case .methodNotAllowed(let allow):
             let reason = withheld.map { " (\($0))" } ?? ""
-            return (.rejected(status: 405), [("response", "405, Allow: \(allow)\(reason)")])
+            return (.rejected(status: 405), [("response", "405, Allow: \(allow)\(reason)")] + rates())
         case .accountEndpoint(let endpoint):
-            return (.local, [("response", "local response: \(endpoint.explanation)")])
+            let response = [("response", "local response: \(endpoint.explanation)")]
+            return (.local, response + (endpoint == .backChannel ? [] : rates()))
         case .route(let index):
             let route = configuration.routes[index]
             return (.permitted(route), rows(for: route, path: sent.isEmpty ? path : sent, query: query))
         }
     }
 
-    private func rejected(_ status: Int, _ reason: String) -> (Outcome, [(String, String)]) {
-        (.rejected(status: status), [("response", "\(status): \(reason)")])
+    private func rejected(_ status: Int, _ reason: String, isCounted: Bool = true) -> (Outcome, [(String, String)]) {
+        (.rejected(status: status), [("response", "\(status): \(reason)")] + (isCounted ? rates() : []))
     }
 
     /// The reason why no route serves a path.
@@ -187,7 +189,7 @@ struct RequestExplanation {
     }
 
     /// The rate limits that count the request, one row for each.
-    private func rates(of route: Route) -> [(String, String)] {
+    private func rates(of route: Route? = nil) -> [(String, String)] {
         configuration.rateLimits(of: route).map { limit in
             let claims = limit.when.map { claim in
                 "; only sessions with claim \(DiagnosticText.escaped(claim.name)) in"

@@ -39,7 +39,8 @@ extension GatewayConfiguration: ConfigSection {
             listeners: listeners)
         ListenerAddressValidation.check(listeners, admin: admin)
         HTTPSRedirectValidation.check(listeners, accounts: accounts)
-        RouteValidation.check(routes, accounts: accounts, upstreams: upstreams, identities: identities)
+        RouteValidation.check(
+            routes, accounts: accounts, upstreams: upstreams, identities: identities, rateLimits: rateLimits.limits)
         IdentityValidation.check(
             identities, accounts: accounts, routes: routes, listeners: listeners, session: configuration.session,
             crossSite: configuration.crossSite)

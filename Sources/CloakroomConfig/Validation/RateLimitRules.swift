@@ -2,8 +2,9 @@ import CloakroomCore
 
 extension GatewayConfiguration {
     /// The rate limits that count the requests of a route: those of every request first.
-    func rateLimits(of route: Route) -> [RateLimit] {
-        (limits.rate + route.rate).compactMap { name in rateLimits.first { $0.name == name } }
+    /// - Parameter route: `nil` for requests that no route serves.
+    func rateLimits(of route: Route?) -> [RateLimit] {
+        (limits.rate + (route?.rate ?? [])).compactMap { name in rateLimits.first { $0.name == name } }
     }
 }
 

@@ -5,7 +5,8 @@ import CloakroomCore
 /// Folder `Validation/`: rules over several sections, and which keys require a restart.
 enum RouteValidation {
     static func check(
-        _ routes: [RouteSection], accounts: AccountsSection, upstreams: UpstreamsSection, identities: IdentitiesSection
+        _ routes: [RouteSection], accounts: AccountsSection, upstreams: UpstreamsSection, identities: IdentitiesSection,
+        rateLimits: [RateLimit]
     ) {
         checkNames(routes)
         checkConflicts(routes, accounts: accounts.configuration)
@@ -19,6 +20,7 @@ enum RouteValidation {
         configuration.routes = isValid ? routes.compactMap(\.route) : []
         configuration.accounts = accounts.configuration
         configuration.identities = identities.configurations
+        configuration.rateLimits = rateLimits
         if isValid { RedirectRules.checkLoops(routes, configuration) }
         WideRouteRules.check(routes, configuration, isValid: isValid, upstreams: upstreams)
         let variables = (routes.first?.scope.reading.locations.origins ?? [:]).compactMap { key, origin in

@@ -80,9 +80,11 @@ public struct RateLimit: Sendable, Equatable {
     /// The requests of 6 s, 1...100,000.
     var defaultBurst: Int { min(max(requests.count * 6 / requests.period.seconds, 1), 100_000) }
 
-    /// Whether claims of the session decide whether and by what it is counted.
-    public var dependsOnClaims: Bool {
-        if case .claim = subject { true } else { !when.isEmpty }
+    /// Whether it counts the requests of a session, or those without one.
+    public func counts(_ session: Session?) -> Bool {
+        guard !when.isEmpty else { return true }
+        guard case .object(let members)? = session?.claims?.values else { return false }
+        return when.allSatisfy { $0.isMet(by: members) }
     }
 
     /// Whether it is decided with the session. Otherwise before the session is looked up.
@@ -112,6 +114,9 @@ public struct RatePace: Sendable, Equatable {
     public let tolerance: UInt64
     /// The number of requests of a burst.
     private let burst: UInt64
+    /// How far to shift a time to the right before the use of different limits is compared, 0...33 bits: to units of
+    /// 1/512 to 1/256 of ``cost``, or 1 ns.
+    let shift: UInt64
 
     /// - Parameter factor: How many times the limit.
     public init(_ limit: RateLimit, times factor: UInt64 = 1) {
@@ -119,6 +124,7 @@ public struct RatePace: Sendable, Equatable {
         cost = max(1, period / (UInt64(limit.requests.count) * factor))
         burst = UInt64(limit.burst) * factor
         tolerance = (burst - 1) * cost
+        shift = UInt64(max(55 - cost.leadingZeroBitCount, 0))
     }
 
     /// The number of requests that a key may still send at once.

@@ -4,11 +4,11 @@ import Synchronization
 ///
 /// A generic cell rate algorithm (GCRA, ITU-T I.371): for each key the table has the time up to which its requests are
 /// paid for. A time that has passed equals an absent key, so nothing has to expire. The memory is allocated once, 16
-/// bytes a key, and does not grow: a key is kept in one of 8 slots, and a new one replaces the key with the earliest
-/// time.
+/// bytes a key, and does not grow: a key is kept in one of 8 slots, and a new one replaces the key that has used least.
+/// That is compared in requests, not in seconds: otherwise the keys of slow limits would replace those of fast ones.
 ///
 /// There is no lock. Only the time of a slot is compared when it is exchanged; if two loops replace a key at once, one
-/// request is charged to another key, or a key has its burst twice.
+/// request is charged to another key, which may reject a request of it, or a key has its burst twice.
 ///
 /// Folder `RateLimits/`: what rate limits count, by which keys, and when a request has to wait.
 public final class RateLimitTable: Sendable {
@@ -16,14 +16,14 @@ public final class RateLimitTable: Sendable {
     public struct Charge: Sendable, Equatable {
         /// Nanoseconds until a request is permitted; 0 if this one is. Otherwise nothing was charged.
         public var wait: UInt64 = 0
-        /// Nanoseconds that the requests of the key so far take at the rate of the limit, after this one.
+        /// How long the requests so far take at the rate of the limit, in nanoseconds.
         public var used: UInt64 = 0
         /// Whether the key replaced one whose requests were not paid for yet.
         public var isEviction = false
     }
 
     /// 64 sets. The words of a set are adjacent: the keys of its slots, 0 for none, then the times in nanoseconds up to
-    /// which their requests are paid for.
+    /// which their requests are paid for. The low 6 bits of a key are ``RatePace/shift``.
     private final class Block: Sendable {
         private let words = InlineArray<1_024, Atomic<UInt64>> { _ in Atomic(0) }
         static let sets = 64
@@ -45,20 +45,20 @@ public final class RateLimitTable: Sendable {
             }
         }
 
-        /// Charges a key that is in no slot, in the place of the one with the earliest time.
+        /// Charges a key that is in no slot, in the place of the one that has used least.
         /// - Returns: `nil` if another loop was faster.
         private func insert(_ key: UInt64, at first: Int, _ pace: RatePace, now: UInt64) -> Charge? {
-            var place = first + RateLimitTable.slots
-            var earliest = UInt64.max
+            var (place, old, least) = (0, UInt64(0), UInt64.max)
             for index in times(at: first) {
                 let time = words[index].load(ordering: .relaxed)
-                if time < earliest { (place, earliest) = (index, time) }
+                let shift = words[index - RateLimitTable.slots].load(ordering: .relaxed) & 63
+                let used = time > now ? (time - now) >> shift : 0
+                if used < least { (place, old, least) = (index, time, used) }
             }
-            guard
-                words[place].compareExchange(expected: earliest, desired: now + pace.cost, ordering: .relaxed).exchanged
+            guard words[place].compareExchange(expected: old, desired: now + pace.cost, ordering: .relaxed).exchanged
             else { return nil }
             words[place - RateLimitTable.slots].store(key, ordering: .relaxed)
-            return Charge(used: pace.cost, isEviction: earliest > now)
+            return Charge(used: pace.cost, isEviction: old > now)
         }
 
         func refund(_ key: UInt64, at first: Int, _ pace: RatePace) {
@@ -90,7 +90,8 @@ public final class RateLimitTable: Sendable {
 
     private static let slots = 8
     private let blocks: [Block]
-    /// A reference from ``blocks`` costs a retain and a release, which all event loops contend for.
+    /// A reference from ``blocks`` costs a retain and a release, which all event loops contend for: 9 ns instead of 4 for
+    /// a key in the cache.
     private let references: [Unmanaged<Block>]
 
     /// The number of keys that have a slot.
@@ -109,17 +110,16 @@ public final class RateLimitTable: Sendable {
     ///   - key: See ``RateKey``.
     ///   - now: Nanoseconds of a monotonic clock, the same for all calls.
     public func charge(_ key: UInt64, _ pace: RatePace, now: UInt64) -> Charge {
-        let key = Self.nonzero(key)
-        let set = set(of: key)
+        let (key, set) = (Self.stored(key, pace), set(of: key))
         return references[set / Block.sets]._withUnsafeGuaranteedRef {
             $0.charge(key, at: set % Block.sets * 2 * Self.slots, pace, now: now)
         }
     }
 
-    /// Takes a charge back. Without effect if the key was replaced.
+    /// Takes a charge back. Without effect if the key was replaced. If the request would have been paid for since, the
+    /// key may send one more.
     public func refund(_ key: UInt64, _ pace: RatePace) {
-        let key = Self.nonzero(key)
-        let set = set(of: key)
+        let (key, set) = (Self.stored(key, pace), set(of: key))
         references[set / Block.sets]._withUnsafeGuaranteedRef {
             $0.refund(key, at: set % Block.sets * 2 * Self.slots, pace)
         }
@@ -136,8 +136,8 @@ public final class RateLimitTable: Sendable {
         return count * step
     }
 
-    /// 0 is no key.
-    private static func nonzero(_ key: UInt64) -> UInt64 { key == 0 ? 1 : key }
+    /// Never 0, which is no key.
+    private static func stored(_ key: UInt64, _ pace: RatePace) -> UInt64 { (key | 64) & ~63 | pace.shift }
 
     /// The set of a key, which is random: its high bits decide.
     private func set(of key: UInt64) -> Int {
@@ -152,9 +152,6 @@ public final class RateLimitStorage: Sendable {
 
     /// Creates a storage without a table.
     public init() {}
-
-    /// The table; `nil` if none was needed yet.
-    public var current: RateLimitTable? { table.withLock { $0 } }
 
     /// The table.
     /// - Parameter keys: ``LimitsConfiguration/rateKeys``, of the first call.

@@ -75,6 +75,8 @@ public final class SessionRules: Sendable {
     private let known: [SessionSource]
     private let requirement: SessionRequirement
     private let claimHeaders: ClaimHeaders?
+    /// The names of the rate limits that may reject its requests.
+    private let rate: Set<String>
 
     /// Creates the rules of a route.
     /// - Parameter claimHeaders: Those of the route's upstream.
@@ -105,6 +107,7 @@ public final class SessionRules: Sendable {
         self.accepted = accepted
         known = configuration.sessionSources
         requirement = route.require
+        rate = Set(configuration.rateLimits.filter(\.isEnforced).map(\.name)).intersection(route.rate)
         self.claimHeaders = claimHeaders
         upstream = route.upstream ?? -1
         dependsOnClaims = claimHeaders != nil || !route.require.claims.isEmpty
@@ -124,6 +127,7 @@ public final class SessionRules: Sendable {
         accepted = sources.map { Acceptance(source: $0, token: .none) }
         known = []
         requirement = .none
+        rate = []
         claimHeaders = nil
         upstream = -1
         dependsOnClaims = false
@@ -195,9 +199,11 @@ public final class SessionRules: Sendable {
         return accepted[mine].token == other.accepted[theirs].token && accepted[mine].exchange == exchange
     }
 
-    /// Whether the route may reject a request that a route with other rules forwards: it requires a session and the other
-    /// one does not, or a session may use the other one and not clearly this one too. The only definition of "stricter".
+    /// Whether the route may reject a request that a route with other rules forwards: it has a rate limit that the other
+    /// one does not have, it requires a session and the other one does not, or a session may use the other one and not
+    /// clearly this one too. The only definition of "stricter".
     func isStricter(than other: SessionRules) -> Bool {
+        guard rate.isSubset(of: other.rate) else { return true }
         guard access.requiresAuthorization else { return false }
         guard other.access.requiresAuthorization else { return true }
         return !other.accepted.allSatisfy { acceptance(of: $0.source) != nil }

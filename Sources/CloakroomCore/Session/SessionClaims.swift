@@ -14,14 +14,12 @@ public final class SessionClaims: Sendable, Unprintable {
     /// When the user authenticated at the provider; `nil` for unknown.
     package let authenticatedAt: WallTime?
     private let fields = ReferenceSetOnce<HeaderFields>()
-    /// What the rate limits of a configuration count the session by.
-    let rateSubjects = ReferenceSetOnce<RateSubjects>()
     /// What was judged by rules of routes: their serial number and, in the low byte, the verdict; 0 for none.
     private let verdicts = InlineArray<4, Atomic<UInt64>> { _ in Atomic(0) }
 
-    /// The maximum number of header sets that are kept, and of configurations with rate limits. Only a reload adds one,
-    /// and a token refresh begins anew; beyond it each request has to determine them.
-    static let capacity = 8
+    /// The maximum number of header sets that are kept. Only a reload adds one, and a token refresh begins anew; beyond
+    /// it fields are rendered for each request.
+    private static let capacity = 8
 
     /// Parses the claims of a provenance.
     package init(_ provenance: SessionProvenance) {

@@ -81,17 +81,17 @@ extension Exchange {
         guard machine.resume() == .proceed else { return }
         let now = context.updateTime()
         let entry = snapshot.config.routes[index]
+        // A request that waited for a connection has been counted.
+        let isCounted = !entry.limitsSessions || self.route != nil
         guard case .success(let lookup) = result,
             var decision = decider.authorize(request, route: index, loaded: lookup, now: context.wallTime(at: now))
         else {
             // A store failure does not end the session: respond with 503, not 401.
+            if !isCounted, let ticket = request.ticket { _ = lookUp(ticket, now: now, slides: true) }
             telemetry.failed(.storeUnavailable)
             return respond(entry.problem(.storeUnavailable, retryAfter: 1), now: now)
         }
-        // A request that waited for a connection has been counted.
-        if snapshot.config.limitsSessions, self.route == nil {
-            decision = limitSession(decision, slides: false, now: now)
-        }
+        if !isCounted { decision = limitSession(decision, now: now) }
         execute(decision, now: now)
     }
 

@@ -114,11 +114,15 @@ final class Exchange: Equatable {
     func begin(_ framing: BodyFraming, upgrade: RequestedUpgrade = .none, now: UInt64) {
         request.begin(framing, upgrade: upgrade)
         startTelemetry(now: now)
-        let slides = !snapshot.config.limitsSessions
+        var slides = true
         var decision = decider.decide(
             &request, session: { lookUp($0, now: now, slides: slides) },
-            limit: { limitRate(&$0, route: $1, now: now) }, now: context.wallTime(at: now))
-        if !slides { decision = limitSession(decision, slides: true, now: now) }
+            limit: { request, route in
+                let rejection = limitRate(&request, on: route?.rate, now: now)
+                slides = rejection != nil || route?.limitsSessions != true
+                return rejection
+            }, now: context.wallTime(at: now))
+        if !slides { decision = limitSession(decision, now: now) }
         let config = snapshot.config
         if telemetry.routed(
             to: request.routeIndex, context: config.telemetry.childContext(of: request.traceContext))

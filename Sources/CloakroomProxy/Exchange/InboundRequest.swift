@@ -60,7 +60,6 @@ struct InboundRequest {
         originMatch = .notEvaluated
         routeIndex = -1
         limitIndex = -1
-        if !rateLines.isEmpty { rateLines = [] }
         traceContext = nil
         traceFields = TraceContextFields()
     }
@@ -78,6 +77,7 @@ struct InboundRequest {
         releaseLargeStorage()
         ticket = nil
         accountEndpoint = nil
+        if !rateLines.isEmpty { rateLines = [] }
     }
 
     /// Releases storage that few requests need: the value may wait for the next one for long, as 32 of them do on a

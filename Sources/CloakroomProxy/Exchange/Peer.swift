@@ -83,6 +83,6 @@ struct DownstreamConnectionInfo {
             address: sourceAddress ?? channel.remoteAddress?.ipAddress ?? "unknown", isTLS: isTLS,
             trusted: context.snapshot.config.configuration.trustedProxies, tlsVersion: tlsVersion,
             certificateSubject: certificateSubject, load: load, listener: listener,
-            countsRate: context.snapshot.config.limitsRates)
+            countsRate: context.snapshot.config.rates != nil)
     }
 }

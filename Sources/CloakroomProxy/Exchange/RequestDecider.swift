@@ -67,29 +67,29 @@ struct RequestDecider {
     /// Decides on a request that has just begun.
     /// - Parameters:
     ///   - session: Looks up the session of a ticket; called at most once.
-    ///   - limit: Charges the request to the rate limits that need no session, of the route with an index; called at most
-    ///     once, and only if there are rate limits.
+    ///   - limit: Charges the request to the rate limits that are decided before the session is looked up, those of a
+    ///     route or of every request; called at most once, before `session`.
     ///   - now: Time at which the request was received.
     func decide(
         _ request: inout InboundRequest, session: (SessionTicket) -> SessionLookup,
-        limit: RateCheck = { _, _ in nil }, now: WallTime
+        limit: (inout InboundRequest, RouteRuntime?) -> RequestDecision?, now: WallTime
     ) -> RequestDecision {
         let bytes = request.head.bytes
         let span = bytes.readableBytesUInt8Span
-        if request.method == .connect { return Self.problem(.notImplemented) }
+        if request.method == .connect { return limit(&request, nil) ?? Self.problem(.notImplemented) }
         do throws(RequestTargetError) {
             request.target = try RequestTarget.parse(
                 span.extracting(request.head.target.start..<request.head.target.end), scratch: &request.normalizedPath)
         } catch {
-            return .malformed
+            return limit(&request, nil) ?? .malformed
         }
-        guard Self.resolveAuthority(&request, span) else { return .malformed }
+        guard Self.resolveAuthority(&request, span) else { return limit(&request, nil) ?? .malformed }
         if request.target.isAsterisk {
-            guard request.method == .options else { return Self.problem(.badRequest) }
-            return limited(&request, nil, limit) ?? .serverOptions
+            return limit(&request, nil)
+                ?? (request.method == .options ? .serverOptions : Self.problem(.badRequest))
         }
         if !config.httpsRedirects.isEmpty, let port = config.httpsRedirects[listener] {
-            return limited(&request, nil, limit) ?? redirect(request, span, to: port)
+            return limit(&request, nil) ?? redirect(request, span, to: port)
         }
         if isTrusted { Self.readTraceContext(&request, span) }
         let reading = config.cookie.read(request.head)
@@ -98,19 +98,20 @@ struct RequestDecider {
         // An HTTP/1.0 client's expectation is ignored (RFC 9110 §10.1.1).
         if request.version == .http1_0 { request.summary.expectation = .none }
         // `Max-Forwards: 0` ends the request here (RFC 9110 §7.6.2).
-        if request.summary.maxForwards == .value(0) { return limited(&request, nil, limit) ?? .serverOptions }
+        if request.summary.maxForwards == .value(0) { return limit(&request, nil) ?? .serverOptions }
         if config.cors.isEnabled, let preflight = evaluateCORS(&request, span) { return preflight }
         let method = span.extracting(request.head.method.start..<request.head.method.end)
-        let found = match(&request, method: method, span)
-        if config.limitsRates, let rejection = limited(&request, found, limit) { return rejection }
-        switch found {
+        switch match(&request, method: method, span) {
         case .notFound:
             // TRACE is never echoed to a client (RFC 9110 §9.3.8).
-            return request.method == .trace ? Self.problem(.methodNotAllowed, allow: "") : Self.problem(.notFound)
+            return limit(&request, nil)
+                ?? (request.method == .trace ? Self.problem(.methodNotAllowed, allow: "") : Self.problem(.notFound))
         case .methodNotAllowed(let allow):
-            return Self.problem(.methodNotAllowed, allow: allow)
+            return limit(&request, nil) ?? Self.problem(.methodNotAllowed, allow: allow)
         case .accountEndpoint(let endpoint):
             request.routeIndex = routeIndex(of: endpoint, request)
+            // Servers of providers end the sessions of many users from one address.
+            if endpoint != .backChannel, let rejection = limit(&request, nil) { return rejection }
             // Servers of providers send no cookie, and none of the fields that pages of the gateway can add.
             guard endpoint == .backChannel || !isFromAnotherSite(&request, for: endpoint) else {
                 return .problem(ProblemDocument(Problem(.crossSite)), .csrfRejected, allow: nil)
@@ -118,9 +119,12 @@ struct RequestDecider {
             return .own(endpoint)
         case .route(let index):
             // TRACE is rejected even if a route lists it (RFC 9110 §9.3.8).
-            guard request.method != .trace else { return Self.problem(.methodNotAllowed, allow: "") }
+            guard request.method != .trace else {
+                return limit(&request, nil) ?? Self.problem(.methodNotAllowed, allow: "")
+            }
             request.routeIndex = index
             let entry = config.routes[index]
+            if config.rates != nil, let rejection = limit(&request, entry) { return rejection }
             if !entry.streamOrigins.isEmpty, entry.route.allowsWebSocket,
                 request.upgrade != .none || request.isWebSocketHandshake,
                 !CrossSitePolicy.permits(entry.streamOrigins, request.summary.origin, span)

@@ -106,7 +106,7 @@ public final class GatewayServer: Service, Unprintable {
         config.telemetry.registry.onScrape { connections.show(open: limit.count) }
         config.telemetry.registry.onScrape { [weak self] in
             guard let self, let rates = currentConfig.rates else { return }
-            rates.metrics.show(rates.table, now: time.now())
+            config.telemetry.metrics.clientLimits.show(rates.table, now: time.now())
         }
         let listeners: [Listener]
         let sockets: [ListeningSocket]

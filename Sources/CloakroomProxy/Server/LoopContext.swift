@@ -191,7 +191,7 @@ final class LoopContext {
 
     /// Counts a key of rate limits that was replaced too early, and logs it at most once a minute.
     func rateTableFull(_ rates: RateLimits) {
-        guard let suppressed = rates.metrics.evicted(now: now) else { return }
+        guard let suppressed = snapshot.config.telemetry.metrics.clientLimits.rateKeyEvicted(now: now) else { return }
         logger.warning(
             "table of rate limits full: the clients that used least are forgotten",
             metadata: [

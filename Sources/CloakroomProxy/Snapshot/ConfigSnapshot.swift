@@ -34,10 +34,6 @@ public final class ConfigSnapshot: Sendable {
     let cors: CORSPolicy
     /// `nil` if nothing is limited.
     let rates: RateLimits?
-    /// Whether requests are limited.
-    let limitsRates: Bool
-    /// Whether a limit depends on the session.
-    let limitsSessions: Bool
     let sessions: any SessionStore
     let refresher: any TokenRefreshing
     let exchanger: any TokenExchanging
@@ -104,15 +100,13 @@ public final class ConfigSnapshot: Sendable {
         responsePolicy = ResponseHeaderPolicy(injectable: injectable, cookie: cookie, handlesCORS: cors.isEnabled)
         // Shared by the decisions about an upstream's routes and the requests to it: sessions are rendered for an object.
         let claimHeaders = configuration.upstreams.map { ClaimHeaders($0) }
-        let rates = RateLimits(configuration, storage: rateStorage, metrics: telemetry.metrics.rateLimits)
+        let rates = RateLimits(configuration, storage: rateStorage, metrics: telemetry.metrics.clientLimits)
         self.rates = rates
-        limitsRates = rates != nil
         routes = configuration.routes.map { route in
             let rules = SessionRules(
                 route, in: configuration, claimHeaders: route.upstream.flatMap { claimHeaders[$0] })
             return RouteRuntime(route, configuration: configuration, rules: rules, rate: rates?.limits(of: route))
         }
-        limitsSessions = routes.contains { $0.rate?.late.isEmpty == false }
         var targets: [UpstreamTarget] = []
         let shared =
             try upstreamTargets
@@ -200,6 +194,8 @@ final class RouteRuntime: Sendable {
     let passedFields: [[UInt8]]
     /// `nil` if the route has none of its own.
     let rate: RouteRateLimits?
+    /// Whether requests are counted once their session is known. They are uses of it only then.
+    var limitsSessions: Bool { rate?.late.isEmpty == false }
 
     init(_ route: Route, configuration: GatewayConfiguration, rules: SessionRules, rate: RouteRateLimits?) {
         self.route = route

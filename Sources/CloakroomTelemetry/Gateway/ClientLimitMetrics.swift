@@ -1,6 +1,7 @@
-import CloakroomCore
+public import CloakroomCore
+import Synchronization
 
-/// Counters of clients that were too slow or had too many requests, and the limit of log lines about them.
+/// Metrics of clients that were too slow or had too many requests, and the limit of log lines about them.
 ///
 /// Created once per process; all methods can be called on any thread.
 public final class ClientLimitMetrics: Sendable {
@@ -8,9 +9,16 @@ public final class ClientLimitMetrics: Sendable {
     private let caps: [ClientCap: CounterHandle]
     /// The limits of log lines about each kind of slow client.
     private let lines: [SlowClientDirection: [SlowClientCause: LogRateLimiter]]
+    private let scope: MetricScope
+    private let rateKeys: GaugeHandle
+    private let rateEvictions: CounterHandle
+    /// The earliest time of the next line about an eviction.
+    private let nextEvictionLine = Atomic<UInt64>(0)
+    /// The number of evictions at the last one.
+    private let reportedEvictions = Atomic<Int64>(0)
 
     init(registry: PrometheusRegistry) {
-        let scope = MetricScope(registry)
+        scope = MetricScope(registry)
         slow = scope.counters(
             "cloakroom_slow_clients_total",
             help: "Requests ended because the client was too slow, by direction and cause.", by: "direction", "cause")
@@ -18,6 +26,10 @@ public final class ClientLimitMetrics: Sendable {
         caps = scope.counters(
             "cloakroom_client_cap_total", help: "Requests rejected because too many were in flight, by limit.",
             by: "cap")
+        rateKeys = scope.gauge(
+            "cloakroom_rate_limit_keys", help: "Keys of rate limits with requests that are not paid for.")
+        rateEvictions = scope.counter(
+            "cloakroom_rate_limit_evictions_total", help: "Keys of rate limits that were forgotten too early.")
     }
 
     /// Counts a client that was too slow.
@@ -30,6 +42,43 @@ public final class ClientLimitMetrics: Sendable {
 
     /// Counts a request that was rejected because of a limit.
     public func rejected(_ cap: ClientCap) { caps[cap]?.increment() }
+
+    /// Counts the requests with an outcome at a rate limit.
+    /// - Parameter limit: A configured name.
+    public func rate(_ outcome: RateLimitOutcome, _ limit: String) -> CounterHandle {
+        scope.counter(
+            "cloakroom_rate_limit_total", help: "Requests that a rate limit counted, by limit and outcome.",
+            [("limit", limit), ("outcome", outcome.rawValue)])
+    }
+
+    /// Counts a key of rate limits that was replaced although its requests were not paid for. Without a lock, because
+    /// a flood of new keys causes one for each request on all event loops.
+    /// - Parameter now: Nanoseconds of a monotonic clock.
+    /// - Returns: The number of suppressed lines, if it is to be logged: at most once a minute.
+    public func rateKeyEvicted(now: UInt64) -> Int64? {
+        rateEvictions.increment()
+        let next = nextEvictionLine.load(ordering: .relaxed)
+        guard now >= next,
+            nextEvictionLine.compareExchange(expected: next, desired: now + 60_000_000_000, ordering: .relaxed)
+                .exchanged
+        else { return nil }
+        let count = rateEvictions.value
+        return count - 1 - reportedEvictions.exchange(count, ordering: .relaxed)
+    }
+
+    /// Sets the gauge of keys.
+    /// - Parameter now: As for the table.
+    public func show(_ table: RateLimitTable, now: UInt64) { rateKeys.set(Int64(table.count(now: now))) }
+}
+
+/// What a rate limit did with a request: the label `outcome`.
+public enum RateLimitOutcome: String, Sendable {
+    /// It was within the limit.
+    case allowed
+    /// It got 429.
+    case rejected
+    /// It was beyond a limit that is not enforced.
+    case observed
 }
 
 /// What a slow client did: the label `direction`.

@@ -18,10 +18,8 @@ public struct GatewayMetrics: Sendable {
     /// Dropped spans: `cloakroom_telemetry_dropped_total{signal="traces"}`.
     public let droppedTraces: CounterHandle
 
-    /// `cloakroom_slow_clients_total` and `cloakroom_client_cap_total`.
+    /// The metrics of slow clients, requests in flight and rate limits.
     public let clientLimits: ClientLimitMetrics
-    /// The metrics of rate limits.
-    public let rateLimits: RateLimitMetrics
     /// The metrics of listeners, their connections and event loops.
     public let listeners: ListenerMetrics
     /// The metrics of OpenID Providers.
@@ -45,7 +43,6 @@ public struct GatewayMetrics: Sendable {
         droppedEvents = registry.dropped(signal: "events")
         droppedTraces = registry.dropped(signal: "traces")
         clientLimits = ClientLimitMetrics(registry: registry)
-        rateLimits = RateLimitMetrics(registry: registry)
         listeners = ListenerMetrics(registry: registry)
         identities = IdentityMetricsTable(registry: registry)
         let scope = MetricScope(registry)

@@ -90,6 +90,23 @@ struct RateLimitRulesTests {
             ])
     }
 
+    @Test("A note reports the methods that a route without the limit does not serve")
+    func unserved() throws {
+        let yaml = Self.good.replacing("by: account", with: "by: address").replacing(
+            "rate: [perUser]", with: "rate: []"
+        )
+        .replacing("inject: [apiToken]\n", with: "inject: [apiToken]\n    rate: [perUser]\n")
+        .replacing(
+            "rateLimits:\n",
+            with: "  - { name: all, methods: [GET, PUT], path: /*, upstream: api, requiresAuthorization: false }\n"
+                + "rateLimits:\n")
+        let note = "routes.0.methods: PUT /episodes is not served: route \"all\" is less strict"
+        let text = try ConfigFixture(yaml).report { .checkConfig($0) }.text
+        #expect(text.contains(note), "\(text)")
+        let observed = try ConfigFixture(yaml.replacing("    requests", with: "    enforce: false\n    requests"))
+        #expect(!observed.report { .checkConfig($0) }.text.contains(note))
+    }
+
     @Test("A limit that nothing lists, and claims that no identity states, are warnings")
     func warnings() throws {
         let unused = try ConfigFixture(Self.good.replacing("    rate: [perUser]\n", with: "")).load().warnings
@@ -138,6 +155,16 @@ struct RateLimitRulesTests {
         let explanation = fixture.report { .explain($0, method: "GET", target: "/videos/1") }.text
         #expect(explanation.contains("  rate:"))
         #expect(explanation.contains("perUser: 600/m by account, burst 60; beyond it 429 rate_limited\n"))
+        let every = try ConfigFixture(
+            Self.good.replacing("by: account", with: "by: address").replacing("    rate: [perUser]\n", with: "")
+                + "limits: { rate: [perUser] }\n")
+        for (method, target, isCounted) in [
+            ("GET", "/nowhere", true), ("GET", "/auth", true), ("PATCH", "/videos/1", true), ("OPTIONS", "*", true),
+            ("GET", "//evil", true), ("G T", "/videos/1", false),
+        ] {
+            let text = every.report { .explain($0, method: method, target: target) }.text
+            #expect(text.contains("perUser: 600/m by address") == isCounted, "\(text)")
+        }
         let routes = fixture.report { .routes($0) }.text.split(separator: "\n")
         #expect(routes.first?.hasSuffix("  RATE") == true)
         #expect(routes.contains { $0.hasPrefix("video") && $0.hasSuffix("  perUser") })

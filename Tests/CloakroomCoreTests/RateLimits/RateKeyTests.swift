@@ -21,19 +21,51 @@ struct RateKeyTests {
         #expect(RateKey(peer: "unknown") != RateKey(peer: "other"))
     }
 
-    @Test("Keys of different kinds, and of different limits, are different")
+    private static func limit(
+        _ subject: RateLimit.Subject = .address, _ count: Int = 60, burst: Int = 1,
+        when: [SessionRequirement.Claim] = []
+    ) -> RateLimit {
+        var limit = RateLimit(name: "a")
+        limit.subject = subject
+        limit.requests = RequestRate(count, per: .minute)
+        limit.givenBurst = burst
+        limit.when = when
+        return limit
+    }
+
+    private static func company(_ claims: String) -> Session { Fixture.session(of: Fixture.company, claims: claims) }
+
+    @Test("Keys of different kinds with the same text are different")
     func kinds() throws {
         let session = Fixture.passwordSession()
         let text = String(decoding: session.user.account.canonicalBytes, as: UTF8.self)
-        let claim = try #require(RateKey(claim: .string(text)))
-        let keys = [RateKey(accountOf: session), claim, RateKey(name: text), RateKey(session: session.id)]
+        var named = RateLimit(name: text)
+        named.givenBurst = 1
+        let keys = [
+            try #require(RateKey(session, at: Self.limit(.account))), RateKey(route: text), RateKey(peer: text),
+            try #require(RateKey(session, at: Self.limit(.session))), RateKey(named),
+        ]
         #expect(Set(keys.map(\.value)).count == keys.count)
-        let (a, b) = (RateKey(name: "a"), RateKey(name: "b"))
+        // A route has the name of a limit.
+        #expect(RateKey(route: "a").at(RateKey(Self.limit(.route))).value != 0)
+    }
+
+    @Test("The key at a limit depends on the name and the rate of the limit")
+    func limits() {
+        var other = Self.limit()
+        other.name = "b"
+        var perHour = Self.limit()
+        perHour.requests.period = .hour
         let address = RateKey(peer: "2001:db8::1")
-        #expect(address.at(limit: a).value != address.at(limit: b).value)
-        #expect(address.at(limit: a).block != address.at(limit: b).block)
-        #expect(claim.at(limit: a).block == 0)
-        #expect(address.at(limit: a) == address.at(limit: RateKey(name: "a")))
+        let keys = [Self.limit(), other, perHour, Self.limit(.address, 61), Self.limit(burst: 2)].map {
+            address.at(RateKey($0))
+        }
+        #expect(Set(keys.map(\.value)).count == keys.count)
+        #expect(Set(keys.map(\.block)).count == keys.count)
+        var observed = Self.limit()
+        observed.isEnforced = false
+        #expect(address.at(RateKey(observed)) == keys[0])
+        #expect(RateKey(peer: "192.0.2.1").at(RateKey(other)).block == 0)
     }
 
     @Test("The hash of two words is that of their bytes")
@@ -43,50 +75,31 @@ struct RateKeyTests {
         #expect(hash.hash(3, 0xfedc_ba98_7654_3210) == hash.hash(bytes))
     }
 
-    @Test("A claim counts by its value; lists and objects are none")
+    @Test("A claim counts by its value and issuer; numbers, lists and objects are none")
     func claims() throws {
-        #expect(RateKey(claim: .string("a")) == RateKey(claim: .string("a")))
-        #expect(RateKey(claim: .string("a")) != RateKey(claim: .string("b")))
-        #expect(RateKey(claim: .number(1)) != RateKey(claim: .string("1")))
-        #expect(RateKey(claim: .bool(true)) != RateKey(claim: .bool(false)))
-        for none in [nil, .null, .array([.string("a")]), .object([:])] as [JSONValue?] {
-            #expect(RateKey(claim: none) == nil)
+        func key(_ value: String, of identity: IdentityConfiguration = Fixture.company) -> RateKey? {
+            RateKey(
+                Fixture.session(of: identity, claims: #"{"tenant":\#(value)}"#), at: Self.limit(.claim("tenant")))
+        }
+        let keys = try [#""a""#, #""b""#, #""true""#, "true", "false"].map { try #require(key($0)) }
+        #expect(Set(keys.map(\.value)).count == keys.count)
+        #expect(key(#""a""#) == keys[0])
+        #expect(try #require(key(#""a""#, of: Fixture.partner)) != keys[0])
+        for none in ["null", "1", #"["a"]"#, "{}"] { #expect(key(none) == nil) }
+        #expect(RateKey(Self.company("{}"), at: Self.limit(.claim("tenant"))) == nil)
+        #expect(RateKey(Fixture.passwordSession(), at: Self.limit(.claim("tenant"))) == nil)
+        for subject in [RateLimit.Subject.address, .route] {
+            #expect(RateKey(Self.company("{}"), at: Self.limit(subject)) == nil)
         }
     }
 
-    @Test("Only sessions with the claims of a limit are counted, also after claims and configuration have changed")
-    func subjects() throws {
-        func limit(_ subject: RateLimit.Subject, when: [SessionRequirement.Claim] = []) -> RateLimit {
-            var limit = RateLimit(name: "a")
-            limit.subject = subject
-            limit.when = when
-            return limit
-        }
-        let free = [SessionRequirement.Claim("plan", in: ["free"])]
-        let limits = [limit(.claim("tenant")), limit(.account, when: free), limit(.claim("tenant"), when: free)]
-        let session = Fixture.session(of: Fixture.company, claims: #"{"plan":"free","tenant":"t1"}"#)
-        let key = try #require(RateKey(claim: .string("t1")))
-        for configuration in [ClaimLimits(limits), ClaimLimits(limits)] {
-            for _ in 0..<2 {
-                let found = limits.indices.map { configuration.subject(of: session.claims, at: $0) }
-                #expect(found == [.claim(key), .other, .claim(key)])
-            }
-            let paid = Fixture.session(of: Fixture.company, claims: #"{"plan":"paid"}"#)
-            let others = limits.indices.map { configuration.subject(of: paid.claims, at: $0) }
-            #expect(others == [.other, .notCounted, .notCounted])
-            #expect(limits.indices.map { configuration.subject(of: nil, at: $0) } == others)
-        }
-    }
-
-    @Test("Subjects are kept for a bounded number of configurations, and are right beyond it")
-    func bounded() {
-        var limit = RateLimit(name: "a")
-        limit.subject = .claim("tenant")
-        let session = Fixture.session(of: Fixture.company, claims: #"{"tenant":"t1"}"#)
-        for _ in 0..<20 {
-            #expect(
-                ClaimLimits([limit]).subject(of: session.claims, at: 0)
-                    == RateKey(claim: .string("t1")).map(ClaimLimits.Subject.claim))
-        }
+    @Test("Only sessions with the claims of a limit are counted")
+    func counted() {
+        let limit = Self.limit(.account, when: [.init("plan", in: ["free"])])
+        #expect(limit.counts(Self.company(#"{"plan":"free"}"#)))
+        #expect(!limit.counts(Self.company(#"{"plan":"paid"}"#)))
+        #expect(!limit.counts(Fixture.passwordSession()))
+        #expect(!limit.counts(nil))
+        #expect(Self.limit(.account).counts(nil))
     }
 }

@@ -217,4 +217,35 @@ struct StricterRouteTests {
         #expect(any.isStricter(than: open))
         #expect(!open.isStricter(than: any))
     }
+
+    @Test("Rule 82: no other spelling or method of a path avoids the rate limit of its route")
+    func rateLimits() throws {
+        func match(_ target: String, _ method: String, wide: [String] = [], isEnforced: Bool = true) throws -> String {
+            var routes = [
+                Route(
+                    name: "login", methods: ["POST"], pattern: try PathPattern("/api/login"),
+                    requiresAuthorization: false),
+                Route(
+                    name: "api", methods: ["GET", "POST", "PUT"], pattern: try PathPattern("/api/*"),
+                    requiresAuthorization: false),
+            ]
+            routes[0].rate = ["tight"]
+            routes[1].rate = wide
+            var configuration = GatewayConfiguration(
+                listeners: [], upstreams: [], routes: routes, accounts: AccountsConfiguration(upstream: nil))
+            configuration.rateLimits = [RateLimit(name: "tight"), RateLimit(name: "other")]
+            configuration.rateLimits[0].isEnforced = isEnforced
+            return Self.match(RouteTable(configuration), target, method)
+        }
+        for target in ["/api/Login", "/api/login/", "/api/log%2569n"] {
+            #expect(try match(target, "POST") == "404")
+            #expect(try match(target, "POST", wide: ["other"]) == "404")
+            #expect(try match(target, "POST", wide: ["other", "tight"]) == "/api/*")
+            #expect(try match(target, "POST", isEnforced: false) == "/api/*")
+        }
+        #expect(try match("/api/login", "POST") == "/api/login")
+        #expect(try match("/api/login", "PUT").hasPrefix("405"))
+        #expect(try match("/api/login", "PUT", wide: ["tight"]) == "/api/*")
+        #expect(try match("/api/x", "PUT") == "/api/*")
+    }
 }

@@ -27,7 +27,8 @@ struct DeniedRequestTests {
     ) throws -> RequestDecision {
         var request = try RequestDeciderTests.makeRequest(text, upgrade: upgrade)
         let decider = RequestDecider(config: try setup.makeConfig(), isTrusted: false, scheme: .http, listener: 0)
-        return decider.decide(&request, session: { _ in lookup }, now: WallTime(seconds: 1_800_000_000))
+        return decider.decide(
+            &request, session: { _ in lookup }, limit: { _, _ in nil }, now: WallTime(seconds: 1_800_000_000))
     }
 
     /// The denial of a decision.

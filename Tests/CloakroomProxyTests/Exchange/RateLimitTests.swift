@@ -1,7 +1,10 @@
 import CloakroomCore
+import CloakroomTelemetry
 import NIOHPACK
 import TestSupport
 import Testing
+
+@testable import CloakroomProxy
 
 @Suite("Rate limits of requests", .serialized)
 struct RateLimitTests {
@@ -83,9 +86,28 @@ struct RateLimitTests {
             .all(
                 [
                     Ask.get("/nowhere"), Ask.get("/auth"), Ask.get(), Ask.ask("OPTIONS", "*"),
-                    Ask.ask("PATCH", "/public/a"),
-                    Ask.get("/public/a", "Max-Forwards: 0"),
-                ], 429, "rate_limited"), sent: [], metrics: [metric("rejected", 6)]),
+                    Ask.ask("PATCH", "/public/a"), Ask.ask("TRACE", "/public/a"),
+                    Ask.ask("OPTIONS", "/public/a", ["Max-Forwards: 0"]),
+                ], 429, "rate_limited"), sent: [], metrics: [metric("rejected", 7)]),
+        Scenario(
+            "limits.rate counts requests that are never served",
+            on: setup {
+                $0.rateLimits = [limit(burst: 1)]
+                $0.limits.rate = ["few"]
+            }, .ok(),
+            .each(
+                [
+                    Ask.ask("CONNECT", "gateway.test:443"), Ask.get("*"), Ask.get("//evil"),
+                    "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+                ], 429, "rate_limited"), metrics: [metric("rejected", 4)]),
+        Scenario(
+            "limits.rate counts requests that a listener redirects",
+            on: setup {
+                $0.rateLimits = [limit(burst: 1)]
+                $0.limits.rate = ["few"]
+                $0.accounts.publicURL = "https://gateway.test"
+                $0.listeners[0].redirectToHTTPS = 443
+            }, .ask(Ask.get(), 308), .ask(Ask.get(), 429, has: ["Location"])),
         Scenario(
             "Preflights and logout requests of providers are not counted",
             on: setup {
@@ -121,12 +143,33 @@ struct RateLimitTests {
             on: limited(limit(by: .route, burst: 1), change: behindProxy), .ok(from("192.0.2.1")),
             .ask(from("192.0.2.2"), 429), .ok(from("192.0.2.2", "/token/a"))),
         Scenario(
+            "Limits by route that have the names of their routes are independent",
+            on: limited(limit("public", by: .route, burst: 1), limit("token", by: .route, burst: 1)) {
+                for index in 0..<2 { $0.routes[index].rate = [$0.routes[index].name] }
+            }, .ok(), .ok(Ask.get("/token/a")), .all([Ask.get(), Ask.get("/token/a")], 429)),
+        Scenario(
+            "Of several limits only those of permitted requests count as allowed",
+            on: limited(limit("wide", burst: 4), limit(burst: 1)), .ok(), .ask(Ask.get(), 429),
+            metrics: [metric("allowed", 1, of: "wide"), metric("allowed", 1), metric("rejected", 1)]),
+        Scenario(
             "A limit that is not enforced only counts", on: limited(limit(burst: 1) { $0.isEnforced = false }),
             .ok(has: ["RateLimit"]), .ok(), .ok(), metrics: [metric("allowed", 1), metric("observed", 2)]),
         Scenario(
             "A route has a message of its own",
             on: limited(limit(burst: 1)) { $0.routes[0].messages = [.rateLimited: "Slow down."] }, .ok(),
             .ask(Ask.get(), 429, text: "…\"detail\":\"Slow down.\"…")),
+        Scenario(
+            "The message of a route is also that of limits.rate",
+            on: setup {
+                $0.rateLimits = [limit(burst: 1)]
+                $0.limits.rate = ["few"]
+                $0.routes[0].messages = [.rateLimited: "Slow down."]
+            }, .ok(), .ask(Ask.get(), 429, text: "…\"detail\":\"Slow down.\"…\"violated-policies\":[\"few\"]…"),
+            .ask(Ask.get("/token/a"), 429, lacks: ["Slow down."])),
+        Scenario(
+            "A limit with another rate begins anew",
+            on: limited(limit(burst: 1) { $0.requests = RequestRate(1, per: .hour) }), .ok(), .ask(Ask.get(), 429),
+            .replace { $0.rateLimits[0].requests = RequestRate(600, per: .minute) }, .ok()),
         Scenario(
             "The table survives a reload, with limits by name",
             on: limited(limit(burst: 2)), .ok(),
@@ -194,11 +237,24 @@ struct RateLimitTests {
 
     private static let sessionRows = [
         Scenario(
-            "A limit by session counts each session, and no request without one where one is required",
+            "A limit by session counts each session, and requests without a valid one by address",
             on: sessionLimited(limit(by: .session, burst: 1)), .ok(mine),
             .ask(mine, 429, "rate_limited", has: ["Set-Cookie", "RateLimit: \"few\";r=0;t=1"]), .ok(ask(other)),
+            .ask(Ask.get("/private/a"), 401),
+            .all([Ask.get("/private/b"), Ask.get("/private/a", FakeSessions.strangeCookie)], 429),
+            metrics: [metric("allowed", 3), metric("rejected", 3)], alsoHTTP2: true),
+        Scenario(
+            "Rule 82: a limit by route counts no requests without a session where one is required",
+            on: sessionLimited(limit(by: .route, burst: 1)),
             .all(["/private/a", "/private/b"].map { Ask.get($0) }, 401),
-            metrics: [metric("allowed", 2), metric("rejected", 1)], alsoHTTP2: true),
+            .ok(mine), .ask(ask(other), 429)),
+        Scenario(
+            "A request whose session lacks a claim is counted by address, and is a use of it",
+            on: sessionLimited(limit(by: .session, burst: 1)) {
+                $0.addCompany()
+                $0.changePrivate { $0.require = SessionRequirement(claims: [.init("plan", in: ["free"])]) }
+            }, .ask(ask(paid), 403, "missing_claim"), .run { #expect($0.sessions.uses == 1) }, .ask(ask(paid), 429),
+            .run { #expect($0.sessions.uses == 1) }),
         Scenario(
             "A limit by account counts all its sessions together",
             on: sessionLimited(limit(by: .account, burst: 1)), .ok(mine), .ask(ask(other), 429), alsoHTTP2: true),
@@ -232,14 +288,19 @@ struct RateLimitTests {
             on: sessionLimited(limit(by: .session, burst: 1)), .ok(mine), .all([mine, mine], 429),
             .run { #expect($0.sessions.uses == 1) }),
         Scenario(
+            "A use of a session is recorded although the store is unavailable",
+            on: sessionLimited(limit(by: .session, burst: 1)).with(\.sessions, FakeSessions(load: .fail)),
+            .ask(mine, 503), .run { #expect($0.sessions.uses == 1) }),
+        Scenario(
             "Rule 82: a flood that the address limit rejects reads no session, and extends none",
             on: limited(limit(burst: 1)).with(\.sessions, FakeSessions(load: .fail)), .ask(mine, 503),
             .all([mine, mine], 429), .run { #expect($0.sessions.loads == 1) }, sent: []),
         Scenario(
-            "A session that has to be loaded is counted once it is known",
+            "A session that has to be loaded is counted, and used, once it is known",
             on: limited(limit(by: .session, burst: 1)) { configuration in
                 for index in 0..<2 { configuration.routes[index].rate = [] }
-            }.with(\.sessions, FakeSessions(load: .response(.active(other.1)))), .ok(mine), .ask(mine, 429)),
+            }.with(\.sessions, FakeSessions(load: .response(.active(other.1)))), .ok(mine), .ask(mine, 429),
+            .run { #expect($0.sessions.uses == 1) }),
     ]
 
     @Test("Limits by session, account and claim", arguments: sessionRows)
@@ -283,6 +344,20 @@ struct RateLimitTests {
             #expect(response.head?["grpc-status"].first == "8")
             #expect(response.head?["retry-after"].first == "1")
         }
+    }
+
+    @Test("Rule 82: addresses that their /48 rejects replace no keys")
+    func blocks() {
+        let telemetry = GatewayTelemetry(settings: TelemetrySettings())
+        defer { telemetry.shutdown() }
+        let runtime = RateLimitRuntime(Self.limit(burst: 1), index: 0, telemetry.metrics.clientLimits)
+        let table = RateLimitTable(keys: 1_024)
+        let pace = RatePace(Self.limit())
+        // Every slot of all 128 sets is in use, but less than those that follow.
+        for key in 0..<1_024 { _ = table.charge(UInt64(key / 8) << 57 | UInt64(key % 8) << 7, pace, now: 1) }
+        let charges = (0..<100).map { runtime.charge(RateKey(peer: "2001:db8:1:\($0)::1"), table, now: 900_000_000) }
+        #expect(charges.prefix(16).allSatisfy { $0.wait == 0 && $0.isEviction })
+        #expect(charges.dropFirst(16).allSatisfy { $0.wait > 0 && !$0.isEviction })
     }
 
     @Test("A full table forgets the clients that used least, counts them, and logs it once a minute")

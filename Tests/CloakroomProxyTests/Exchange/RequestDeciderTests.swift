@@ -26,7 +26,7 @@ struct RequestDeciderTests {
             session: { _ in
                 lookups += 1
                 return lookup
-            }, now: now)
+            }, limit: { _, _ in nil }, now: now)
         return (decision, request, lookups)
     }
 
