@@ -81,30 +81,7 @@ public final class SessionRules: Sendable {
     /// Creates the rules of a route.
     /// - Parameter claimHeaders: Those of the route's upstream.
     public init(_ route: Route, in configuration: GatewayConfiguration, claimHeaders: ClaimHeaders?) {
-        let isBearer = route.inject.contains(.bearer)
-        var accepted: [Acceptance] = []
-        for identity in configuration.providers {
-            let exchange = isBearer ? identity.exchanges.first { $0.upstream == route.upstream } : nil
-            // An identity without a token for the upstream cannot use routes that inject `bearer`.
-            guard !isBearer || exchange != nil || route.upstream.map(identity.tokensFor.contains) == true else {
-                continue
-            }
-            accepted.append(
-                Acceptance(
-                    source: identity.source, token: exchange != nil ? .exchanged : isBearer ? .own : .none,
-                    exchange: exchange, clockSkew: identity.clockSkew))
-        }
-        // Tokens of sessions that were signed in to with credentials belong to that upstream and those which it lists.
-        // Without `bearer` no upstream receives one, so that every session is sufficient. The first of the list is
-        // decided about without the rules.
-        if let source = configuration.sessionSource,
-            !isBearer || route.upstream.map(configuration.accounts.receivesToken) == true
-        {
-            let isFirst = configuration.accounts.upstream == route.upstream
-            accepted.insert(
-                Acceptance(source: source, token: isBearer ? .own : .none), at: isFirst ? 0 : accepted.count)
-        }
-        self.accepted = accepted
+        accepted = Self.acceptances(of: route, in: configuration)
         known = configuration.sessionSources
         requirement = route.require
         rate = Set(configuration.rateLimits.filter(\.isEnforced).map(\.name)).intersection(route.rate)
@@ -120,6 +97,33 @@ public final class SessionRules: Sendable {
         access = RouteAccess(
             requiresAuthorization: route.requiresAuthorization, inject: route.inject,
             source: direct?.source ?? .matchingNone)
+    }
+
+    /// The sessions that may use a route, in the order in which they are compared.
+    private static func acceptances(of route: Route, in configuration: GatewayConfiguration) -> [Acceptance] {
+        let isBearer = route.inject.contains(.bearer)
+        let upstream = route.upstream ?? -1
+        var accepted: [Acceptance] = []
+        for identity in configuration.providers {
+            let exchange = isBearer ? identity.exchanges.first { $0.upstream == upstream } : nil
+            // An identity without a token for the upstream cannot use routes that inject `bearer`.
+            guard !isBearer || exchange != nil || identity.tokensFor.contains(upstream) else { continue }
+            accepted.append(
+                Acceptance(
+                    source: identity.source, token: exchange != nil ? .exchanged : isBearer ? .own : .none,
+                    exchange: exchange, clockSkew: identity.clockSkew))
+        }
+        // Tokens of sessions that were signed in to with credentials belong to that upstream and those which it lists.
+        // Without `bearer` no upstream receives one, so that every session is sufficient. The first of the list is
+        // decided about without the rules.
+        if let source = configuration.sessionSource,
+            !isBearer || configuration.accounts.receivesToken(upstream)
+        {
+            let isFirst = configuration.accounts.upstream == route.upstream
+            accepted.insert(
+                Acceptance(source: source, token: isBearer ? .own : .none), at: isFirst ? 0 : accepted.count)
+        }
+        return accepted
     }
 
     /// Creates the rules of the gateway's own endpoints, which admit the sessions of all sources.
