@@ -141,15 +141,11 @@ extension ConfigSnapshot {
         for upstream in upstreams { upstream.targets.activate(now: now) }
     }
 
-    /// Whether the 401 of an upstream that got a session's own token may refresh it. One of
-    /// ``AccountsConfiguration/tokensFor`` may reject every token, so it refreshes none of the last 30 s, and ends no
-    /// session that cannot be refreshed.
-    func refreshes(_ session: Session, rejectedBy upstream: Int, now: WallTime) -> Bool {
-        guard let issuer = configuration.accounts.upstream, issuer != upstream,
-            session.source == configuration.sessionSource
-        else { return true }
-        return session.isRefreshable && configuration.upstreams[issuer].refresh != nil
-            && now - session.tokens.issuedAt >= RefreshSchedule.minimumInterval
+    /// Whether a session's own token is refreshed because an upstream rejected it. Not if the upstream is one of
+    /// ``AccountsConfiguration/tokensFor``: it may reject every token, and a refresh that fails for good would end a
+    /// session whose token is valid at the upstream that issued it.
+    func refreshes(_ session: Session, rejectedBy upstream: Int) -> Bool {
+        configuration.accounts.upstream == upstream || session.source != configuration.sessionSource
     }
 
     /// Whether these tables contain an equivalent of another configuration's route: the same access rules, upstream and

@@ -128,6 +128,35 @@ struct ConfigurationReloadTests {
     }
 
     @Test("A stream requested before the replacement ends as soon as it begins", arguments: [true, false])
+    @Test(
+        "Rule 34: a stream ends when tokensFor no longer lists its upstream, unless its route sends no token",
+        arguments: [true, false])
+    func tokensForWithdrawn(sendsToken: Bool) async throws {
+        try await Tunnel.gateway(
+            configuration: {
+                $0.upstreams.append(UpstreamConfiguration(name: "orders", targets: $0.upstreams[0].targets))
+                $0.accounts.tokensFor = [1]
+                $0.routes[2].action = .forward(upstream: 1, nil)
+                $0.routes[2].inject = sendsToken ? .bearer : []
+            }
+        ) { gateway, server in
+            let client = try await RawPeer.connect(port: gateway.port)
+            client.send(Ask.get("/private/a", Ask.cookie))
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            upstream.send(Reply.eventStream)
+            _ = try await client.head()
+            try await gateway.replace { $0.accounts.tokensFor = [] }
+            if sendsToken {
+                try await client.closed()
+                try await upstream.closed()
+            } else {
+                upstream.send("9\r\ndata: 1\n\n\r\n")
+                #expect(try await client.text(14) == "9\r\ndata: 1\n\n\r\n")
+            }
+        }
+    }
+
     func askedForBefore(isWebSocket: Bool) async throws {
         try await Tunnel.gateway { gateway, server in
             let client = try await RawPeer.connect(port: gateway.port)
