@@ -121,7 +121,7 @@ struct RequestDecider {
             guard request.method != .trace else { return Self.problem(.methodNotAllowed, allow: "") }
             request.routeIndex = index
             let entry = config.routes[index]
-            if !entry.streamOrigins.isEmpty, entry.route.allowsWebSocket,
+            if entry.route.allowsWebSocket, !entry.route.stream.origins.isEmpty,
                 request.upgrade != .none || request.isWebSocketHandshake,
                 !CrossSitePolicy.permits(entry.streamOrigins, request.summary.origin, span)
             {

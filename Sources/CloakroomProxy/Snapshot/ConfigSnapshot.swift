@@ -189,7 +189,7 @@ final class RouteRuntime: Sendable {
     let bodyIdleTimeout: UInt64
     /// Maximum time of a request in nanoseconds; 0 for none.
     let deadline: UInt64
-    /// The origins whose pages may open a WebSocket; empty for all.
+    /// The origins whose pages may open a WebSocket, if ``Route/stream`` lists any.
     let streamOrigins: [WebOrigin]
     /// Requests in flight, counted only if the route limits them.
     private let inFlight = Atomic<Int>(0)
