@@ -48,8 +48,8 @@ extension Exchange {
 
     /// A long-lived response begins.
     func startTunnel(_ kind: Tunnel.Kind) {
-        // The deadline of the route limits the time until here; that of a gRPC call all of it.
-        if callDeadline != nil, !isForCalls { endTimeLimit() }
+        // The deadline limits the time until here, and all of a response that ends by itself, such as a gRPC call.
+        if callDeadline != nil, kind != .eventStream(isEndless: false) { endTimeLimit() }
         tunnel = Tunnel(
             kind, permit: permit,
             idleTimeout: route?.route.stream.idle?.wholeNanoseconds ?? snapshot.timeouts.tunnelIdle,

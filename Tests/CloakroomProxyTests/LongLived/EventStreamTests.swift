@@ -8,6 +8,12 @@ struct EventStreamTests {
     private static let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
     private static let chunkedHead = head + "Transfer-Encoding: chunked\r\n\r\n"
 
+    /// Requests and response heads of event streams that end by themselves.
+    static let finiteStreams = [
+        (Ask.post(), chunkedHead), (Ask.get(), head + "Content-Length: 100\r\n\r\n"),
+        (Ask.get(), chunkedHead.replacing("200 OK", with: "503 Service Unavailable")),
+    ]
+
     /// Opens an event stream.
     private static func open(
         _ setup: GatewaySetup = GatewaySetup(), request: String = Ask.get(), head: String = chunkedHead,
