@@ -94,12 +94,13 @@ extension Exchange {
             downstream.flush()
             if toUpstream {
                 upstream?.writeBody(WebSocketClose.frame(code, mask: UInt32(truncatingIfNeeded: context.random())))
-                upstream?.flush()
             }
             cancelUpstream()
             machine.finish()
         } else {
-            cancelUpstream()
+            // What was forwarded before is still sent.
+            upstream?.finishTunnel()
+            leaveUpstream()
             machine.finish()
             downstream.writeEnd(trailers: nil)
             downstream.flush()

@@ -239,6 +239,37 @@ struct WebSocketCloseTests {
     @Test("A drain sends Close code 1001 to both sides at once, and does not wait (RFC 6455 §7.4.1)")
     func drain() async throws {
         try await Tunnel.open { tunnel in
+    @Test("What a client sent before its session ended is delivered, also if the upstream reads it late")
+    func pendingData() async throws {
+        try await RawServer.run { port, server in
+            var delivered = 0
+            let setup = GatewaySetup().with(\.upstreamPort, port).configuration { $0.routes[2].allowsWebSocket = true }
+            let (lines, _) = try await setup.logged { gateway in
+                let client = try await RawPeer.connect(port: gateway.port)
+                client.send(Handshake.request("/private/socket", Ask.cookie))
+                let upstream = try await server.peer()
+                _ = try await upstream.head()
+                upstream.send(Handshake.consent)
+                _ = try await client.head()
+                let before = upstream.received
+                try await upstream.setReading(false)
+                let up = Task { try await client.stream(LargeBody.megabyte, times: LargeBody.total >> 20) }
+                try await eventually("the first megabyte") { client.sent > 0 }
+                _ = try await waitUntilStable { client.sent }
+                try await gateway.signOut()
+                try await client.inputEnded()
+                try await upstream.setReading(true)
+                try await upstream.inputEnded()
+                delivered = upstream.received - before
+                try? await client.close()
+                _ = try? await up.value
+            }
+            let forwarded = try #require(lines.first?["bytes_in"].flatMap { Int($0) })
+            // Between two frames a Close frame follows.
+            #expect([0, 8].contains(delivered - forwarded))
+        }
+    }
+
             tunnel.client.send(Frame.masked("hello"))
             _ = try await tunnel.upstream.text(11)
             await tunnel.gateway.beginDrain()
