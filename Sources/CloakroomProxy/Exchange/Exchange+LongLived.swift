@@ -57,8 +57,10 @@ extension Exchange {
             maxMessage: route?.route.stream.message ?? 0, random: context.random(), now: context.now)
     }
 
+    /// Data was transferred, or a deadline was handled: sets the next deadline, or ends the response.
     func setTunnelDeadline() {
-        if let tunnel { downstream?.setDeadline(tunnel.deadline) }
+        guard let tunnel else { return }
+        if tunnel.hasFinishedLastFrame { endTunnel(.lifetime) } else { downstream?.setDeadline(tunnel.deadline) }
     }
 
     /// A long-lived response has started. The configuration may have changed since its request was received.
@@ -95,17 +97,18 @@ extension Exchange {
             if toUpstream {
                 upstream?.writeBody(WebSocketClose.frame(code, mask: UInt32(truncatingIfNeeded: context.random())))
             }
-            cancelUpstream()
-            machine.finish()
-        } else {
             // What was forwarded before is still sent.
             upstream?.finishTunnel()
             leaveUpstream()
             machine.finish()
+        } else {
+            cancelUpstream()
+            machine.finish()
             downstream.writeEnd(trailers: nil)
             downstream.flush()
         }
-        finish(errorType: reason.errorType)
+        // A planned end is no failure.
+        finish(errorType: reason == .lifetime ? nil : reason.errorType)
         downstream.exchangeCompleted()
     }
 }
