@@ -22,8 +22,8 @@ public struct WebSocketFrameTracker: Sendable, Equatable {
 
     /// Advances over more bytes.
     /// - Parameter limit: The maximum size of a message: the payload of all its frames, in bytes as they are sent.
-    /// - Returns: If a message is larger, the number of bytes before the frame that makes it so. This frame is then the
-    ///   next one, unless part of its head was among earlier bytes. Otherwise `nil`.
+    /// - Returns: `nil` if no message is larger. Otherwise the number of these bytes before the frame that exceeds the
+    ///   limit: the position is the start of that frame, or, if earlier bytes are part of its head, within the head.
     @discardableResult
     public mutating func advance(over bytes: ByteBuffer, limit: UInt64 = .max) -> Int? {
         let span = bytes.readableBytesUInt8Span

@@ -84,8 +84,7 @@ struct RouteTableDiff {
         let patterns = Set((old.routes + new.routes).map(\.pattern))
         let samples = SamplePath.samples(old.routes.map(\.pattern), new.routes.map(\.pattern), kept: unchanged)
         for method in methods {
-            for sample in samples {
-                guard let change = change(method, sample) else { continue }
+            for change in samples.flatMap({ differences(method, $0) }) {
                 let alike = changes.indices.filter {
                     changes[$0].kind == change.kind && changes[$0].explanation == change.explanation
                 }
@@ -111,25 +110,34 @@ struct RouteTableDiff {
         Set((old.routes + new.routes).flatMap(\.methods)).sorted()
     }
 
-    private func change(_ method: String, _ sample: SamplePath) -> Change? {
+    /// What changes for the requests of a sample: their route, the tokens that its upstream gets, and the pages that
+    /// may open a WebSocket. Each is reported regardless of the others.
+    private func differences(_ method: String, _ sample: SamplePath) -> [Change] {
         let before = match(in: old, oldConfiguration, method, sample)
         let after = match(in: new, newConfiguration, method, sample)
-        let change = routingChange(method, sample, before, after)
-        guard let new = after?.route, change?.kind.isExposure != true else { return change }
-        let made = { (kind: Kind, explanation: String) in
-            Change(kind: kind, methods: [method], pattern: sample.pattern, explanation: "\(new.name), \(explanation)")
+        var changes = [routingChange(method, sample, before, after)].compactMap(\.self)
+        guard let route = after?.route else { return changes }
+        func add(_ kind: Kind, _ text: String) {
+            changes.append(
+                Change(kind: kind, methods: [method], pattern: sample.pattern, explanation: "\(route.name), \(text)"))
         }
-        if new.inject.contains(.bearer), let grant = new.upstream.flatMap(newConfiguration.tokenGrant),
+        if route.inject.contains(.bearer), let grant = route.upstream.flatMap(newConfiguration.tokenGrant),
             !oldConfiguration.upstreams.indices.contains(where: { oldConfiguration.tokenGrant(to: $0) == grant })
         {
-            return made(.sendsTokens, grant)
+            add(.sendsTokens, grant)
         }
-        guard change == nil, method == "GET", new.allowsWebSocket, let old = before?.route, old.allowsWebSocket else {
-            return change
+        if method == "GET", let previous = before?.route, let origins = Self.addedOrigins(from: previous, to: route) {
+            add(.originsWidened, "to \(origins)")
         }
-        let added = Set(new.stream.origins).subtracting(old.stream.origins).sorted()
-        guard !old.stream.origins.isEmpty, new.stream.origins.isEmpty || !added.isEmpty else { return nil }
-        return made(.originsWidened, "to \(added.isEmpty ? "all" : added.joined(separator: ", "))")
+        return changes
+    }
+
+    /// The origins whose pages may open a WebSocket now and could not before; `nil` for none.
+    private static func addedOrigins(from before: Route, to after: Route) -> String? {
+        guard before.allowsWebSocket, after.allowsWebSocket, !before.stream.origins.isEmpty else { return nil }
+        guard !after.stream.origins.isEmpty else { return "all" }
+        let added = Set(after.stream.origins).subtracting(before.stream.origins)
+        return added.isEmpty ? nil : added.sorted().joined(separator: ", ")
     }
 
     private func routingChange(

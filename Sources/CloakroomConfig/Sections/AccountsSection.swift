@@ -19,12 +19,18 @@ struct AccountsSection {
         accounts.upstream = upstream.flatMap {
             accounts.identities.isEmpty || accounts.identities.contains(.upstream($0)) ? $0 : nil
         }
-        for issuer in upstreams.names.indices {
+        for (issuer, section) in upstreams.scopes.enumerated() {
             let receivers = Self.receivers(of: issuer, upstreams)
+            guard !receivers.isEmpty else { continue }
             if issuer == accounts.upstream {
                 accounts.tokensFor = receivers
-            } else if isUnambiguous, !receivers.isEmpty {
-                upstreams.scopes[issuer].warn(
+                let names = receivers.map { upstreams.names[$0] }.joined(separator: ", ")
+                section.warn(
+                    ConfigValueError(
+                        "\(names) can use the tokens at \(upstreams.names[issuer]) as the user (RFC 9700 §2.3)",
+                        "list only upstreams that may act as each user"), at: "tokensFor")
+            } else if isUnambiguous {
+                section.warn(
                     ConfigValueError("has no effect: the upstream signs no users in", "leave it out"), at: "tokensFor")
             }
         }
@@ -69,7 +75,7 @@ struct AccountsSection {
     /// The upstreams that may get the tokens which an upstream issues.
     private static func receivers(of issuer: Int, _ upstreams: UpstreamsSection) -> [Int] {
         let (scope, name) = (upstreams.scopes[issuer], upstreams.names[issuer])
-        let receivers = upstreams.tokensFor(upstreams.receivers[issuer], in: scope) { index throws(ConfigValueError) in
+        return upstreams.tokensFor(upstreams.receivers[issuer], in: scope) { index throws(ConfigValueError) in
             guard index != issuer else {
                 throw ConfigValueError(
                     "must be another upstream: \(name) gets the tokens that it issues", "leave it out")
@@ -83,14 +89,6 @@ struct AccountsSection {
                 "tokens would be sent unencrypted to \(target)",
                 "write https:// targets for upstreams.\(upstreams.names[index])")
         }
-        if !receivers.isEmpty {
-            let names = receivers.map { upstreams.names[$0] }.joined(separator: ", ")
-            scope.warn(
-                ConfigValueError(
-                    "\(names) can use the tokens at \(name) as the user (RFC 9700 §2.3)",
-                    "list only upstreams that may act as each user"), at: "tokensFor")
-        }
-        return receivers
     }
 
     /// What users may sign in with. Without identities nothing is listed: the upstream alone signs users in.

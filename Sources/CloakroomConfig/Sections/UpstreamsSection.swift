@@ -72,7 +72,7 @@ extension UpstreamConfiguration: ConfigSection {
         Key("preserveHost", \.preserveHost, .flag),
         Key { $1.apiToken = APIToken(from: $0.section("apiToken")) },
         Key { $1.readIdentityCalls($0) },
-        // Sessions store it as the issuer of their tokens, which are sent to no other upstream.
+        // Sessions store it as the issuer of their tokens: those of another issuer are not used.
         Key { scope, upstream in
             let name = scope.value("sessionSource", as: .name, default: upstream.name)
             upstream.sessionSource = name == upstream.name ? nil : name

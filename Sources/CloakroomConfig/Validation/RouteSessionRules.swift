@@ -24,6 +24,18 @@ struct RouteSessionRules {
         let acceptsPasswords = key == "inject" ? accounts.receivesToken(upstream) : accounts.upstream != nil
         guard acceptsPasswords || !providers.isEmpty else { return reportNone(key, upstream) }
         checkRequirement(upstream, providers)
+        if acceptsPasswords, !providers.isEmpty { checkClaimHeaders(upstream) }
+    }
+
+    /// Warns if an upstream that gets claims in fields receives requests of sessions without claims.
+    private func checkClaimHeaders(_ upstream: Int) {
+        guard route.requiresAuthorization == true, IdentityValidation.requirement(of: route) == nil,
+            !upstreams.configurations[upstream].claimHeaders.isEmpty
+        else { return }
+        route.scope.warn(
+            ConfigValueError(
+                "accepts sessions that were signed in to with a password, which have no claims for claimHeaders",
+                "write require.claims to exclude them"), at: "requiresAuthorization")
     }
 
     /// The providers whose sessions may use the route; `nil` if one of them is invalid.

@@ -74,7 +74,7 @@ enum RouteValidation {
     /// The keys that decide what a route permits.
     private static let accessKeys: Set = [
         "addPrefix", "forwardAs", "inject", "methods", "passFields", "path", "redirect", "require",
-        "requiresAuthorization", "stream", "stripPrefix", "upstream",
+        "requiresAuthorization", "stream.origins", "stripPrefix", "upstream",
     ]
 
     /// Variables that decide what a route of the file permits, or make any route public: the file does not show it, and
@@ -85,7 +85,7 @@ enum RouteValidation {
         let keys = reading.tree[path] == nil ? ["requiresAuthorization"] : accessKeys
         for key in variables where key.count > path.count && key.starts(with: path) {
             let name = key[path.count]
-            guard keys.contains(name),
+            guard keys.contains(name) || keys.contains(key[path.count...].prefix(2).joined(separator: ".")),
                 name != "requiresAuthorization" || route.requiresAuthorization == false
             else { continue }
             reading.warn(

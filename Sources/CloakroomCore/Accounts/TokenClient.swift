@@ -154,7 +154,7 @@ public enum AccountEvent: Sendable, Equatable {
         /// The store keeps sessions sealed, and only their tickets can open them: the tokens remain valid upstream
         /// until they expire, but no request can use them.
         case notRevokedSealed = "not_revoked_sealed"
-        /// Another upstream than the one that signs users in issued them, and tokens are sent to no other upstream.
+        /// Another upstream than the one that signs users in issued them, and only their issuer can revoke them.
         case notRevokedSourceRemoved = "not_revoked_source_gone"
     }
 

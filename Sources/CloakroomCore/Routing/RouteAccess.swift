@@ -40,8 +40,8 @@ extension Route {
 /// Consulted only for sessions that ``RouteAccess/source`` does not decide about: with one source of sessions and
 /// without requirements, that is none of the valid ones.
 public final class SessionRules: Sendable {
-    /// The token that the route's upstream receives. It never receives another one, so that no upstream can use a token
-    /// at another upstream.
+    /// The token that the route's upstream receives. It never receives another one, so that only the upstreams in a
+    /// `tokensFor` can use tokens at another upstream.
     package enum Token: Sendable, Equatable {
         /// None: the route does not inject `bearer`.
         case none
@@ -113,8 +113,8 @@ public final class SessionRules: Sendable {
                     source: identity.source, token: exchange != nil ? .exchanged : isBearer ? .own : .none,
                     exchange: exchange, clockSkew: identity.clockSkew))
         }
-        // Tokens of sessions that were signed in to with credentials belong to that upstream and those which it lists.
-        // Without `bearer` no upstream receives one, so that every session is sufficient. The first of the list is
+        // Sessions that were signed in to with credentials may use a route without `bearer`, which sends no token, and
+        // one whose upstream may get their token. At their own upstream they are the first of the list, which is
         // decided about without the rules.
         if let source = configuration.sessionSource,
             !isBearer || configuration.accounts.receivesToken(upstream)

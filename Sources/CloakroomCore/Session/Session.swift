@@ -18,7 +18,7 @@ public final class Session: Sendable {
     public let expiresAt: SessionTime
     /// Counts the changes of the session's contents, from 1. A save specifies the version that it replaces.
     public let version: UInt64
-    /// The upstream that issued the tokens: they are sent to no other upstream.
+    /// The upstream that issued the tokens. Others get the access token only by ``AccountsConfiguration/tokensFor``.
     public let source: SessionSource
     /// When the tokens have to be refreshed.
     public let update: RefreshSchedule
@@ -313,7 +313,7 @@ struct CompactSessionFields: Sendable, CustomStringConvertible, CustomReflectabl
     var storeData: [UInt8] { Array(bytes[peerEnd..<storeDataEnd]) }
 }
 
-/// The identity source of a session: the upstream that issued its tokens. Tokens are sent to no other upstream.
+/// The identity source of a session: the upstream that issued its tokens. Refresh tokens are sent to no other upstream.
 ///
 /// A source is determined by a name alone, ``UpstreamConfiguration/sessionSource``, not by addresses: targets can be added,
 /// moved and replaced while sessions continue. If a name is reassigned to another API, it needs another

@@ -50,8 +50,8 @@ extension Exchange {
 
     /// A long-lived response begins.
     func startTunnel(_ kind: Tunnel.Kind) {
-        // The deadline of the route limits the time until here; that of a gRPC call all of it.
-        if callDeadline != nil, !isForCalls { endTimeLimit() }
+        // The deadline limits the time until here, and all of a response that ends by itself, such as a gRPC call.
+        if callDeadline != nil, kind != .eventStream(isEndless: false) { endTimeLimit() }
         tunnel = Tunnel(
             kind, permit: permit,
             idleTimeout: route?.route.stream.idle?.wholeNanoseconds ?? snapshot.timeouts.tunnelIdle,
@@ -59,8 +59,10 @@ extension Exchange {
             maxMessage: route?.route.stream.message ?? 0, random: context.random(), now: context.now)
     }
 
+    /// Data was transferred, or a deadline was handled: sets the next deadline, or ends the response.
     func setTunnelDeadline() {
-        if let tunnel { downstream?.setDeadline(tunnel.deadline) }
+        guard let tunnel else { return }
+        if tunnel.hasFinishedLastFrame { endTunnel(.lifetime) } else { downstream?.setDeadline(tunnel.deadline) }
     }
 
     /// A long-lived response has started. The configuration may have changed since its request was received.
@@ -96,9 +98,10 @@ extension Exchange {
             downstream.flush()
             if toUpstream {
                 upstream?.writeBody(WebSocketClose.frame(code, mask: UInt32(truncatingIfNeeded: context.random())))
-                upstream?.flush()
             }
-            cancelUpstream()
+            // What was forwarded before is still sent.
+            upstream?.finishTunnel()
+            leaveUpstream()
             machine.finish()
         } else {
             cancelUpstream()
@@ -106,7 +109,8 @@ extension Exchange {
             downstream.writeEnd(trailers: nil)
             downstream.flush()
         }
-        finish(errorType: reason.errorType)
+        // A planned end is no failure.
+        finish(errorType: reason == .lifetime ? nil : reason.errorType)
         downstream.exchangeCompleted()
     }
 }

@@ -293,20 +293,18 @@ extension Exchange {
     /// The upstream rejected the session's token. The tokens are refreshed and the request is sent again if possible,
     /// so the client does not see the 401. At most once, unless the token may have expired in transit.
     ///
-    /// An exchanged token is dropped. If the session cannot be refreshed, its token is exchanged again: it does not end,
-    /// because its own token was not rejected.
+    /// A token that was issued by another upstream is not refreshed. An exchanged one is dropped; if the session cannot
+    /// be refreshed, its token is exchanged again. The session does not end, because its own token was not rejected.
     /// - Returns: Whether that is in progress. Otherwise the upstream's response is forwarded to the client.
     func refreshAndReplay() -> Bool {
         guard let permit, let session = permit.bearerSession, let ticket = request.ticket else { return false }
-        let now = context.wallTime(at: context.now)
-        let hasAged = session.hasAgedAccessToken(at: now)
+        let hasAged = session.hasAgedAccessToken(at: context.wallTime(at: context.now))
         let config = snapshot.config
         let exchanged = permit.exchangedToken
         let upstream = config.routes[permit.route].upstream
         let isDropped = exchanged.map { config.exchanger.drop($0, of: session, upstream: upstream) } ?? false
         let mayRefresh =
-            exchanged == nil
-            ? config.refreshes(session, rejectedBy: upstream, now: now) : session.isRefreshable
+            exchanged == nil ? config.refreshes(session, rejectedBy: upstream) : session.isRefreshable
         let refreshes = mayRefresh && config.refresher.shouldRefreshAfterRejection(session)
         guard replay.tokenRejected(hasAged: hasAged), refreshes || isDropped else { return false }
         guard replay.canReplay(request.framing), attempts.sends < RetryDecision.maxSends, machine.tokenRejected() else {

@@ -197,9 +197,11 @@ extension Exchange: UpstreamDelegate {
             downstream.writeHead(head, framing: framing, additions: additions)
         }
         if summary.isEventStream || isForCalls {
-            // Browsers read endless event streams with GET. A response to another method is assumed to end by itself.
+            // Browsers read endless event streams with GET and status 200 (HTML §9.2.3). Other responses are assumed to
+            // end by themselves.
             let isEndless =
-                summary.isEventStream && request.method == .get && (framing == .chunked || framing == .untilClose)
+                summary.isEventStream && request.method == .get && head.status == 200
+                && (framing == .chunked || framing == .untilClose)
             startTunnel(.eventStream(isEndless: isEndless))
             if isEndless, isDraining { return endTunnel(.draining) }
             setTunnelDeadline()

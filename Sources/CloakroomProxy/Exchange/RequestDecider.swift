@@ -125,7 +125,7 @@ struct RequestDecider {
             request.routeIndex = index
             let entry = config.routes[index]
             if config.rates != nil, let rejection = limit(&request, entry) { return rejection }
-            if !entry.streamOrigins.isEmpty, entry.route.allowsWebSocket,
+            if entry.route.allowsWebSocket, !entry.route.stream.origins.isEmpty,
                 request.upgrade != .none || request.isWebSocketHandshake,
                 !CrossSitePolicy.permits(entry.streamOrigins, request.summary.origin, span)
             {

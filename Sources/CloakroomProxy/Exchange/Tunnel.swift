@@ -49,9 +49,11 @@ struct Tunnel {
     /// Time at which ``deadlineExpired(now:)`` has to be called.
     var deadline: UInt64 {
         let deadline = isSessionWatched ? min(idleDeadline, sessionDeadline) : idleDeadline
-        guard isInLastFrame else { return min(deadline, end) }
-        return isAtFrameBoundary ? 0 : min(deadline, end &+ Self.lastFrameTime)
+        return min(deadline, isInLastFrame ? end &+ Self.lastFrameTime : end)
     }
+
+    /// Whether its lifetime has ended, and now also the frame that was being transferred then.
+    var hasFinishedLastFrame: Bool { isInLastFrame && isAtFrameBoundary }
 
     private let idleTimeout: UInt64
     /// The end of its lifetime; the greatest value if it is unlimited.
@@ -83,8 +85,8 @@ struct Tunnel {
     ///   - maxMessage: Maximum size of a WebSocket message, in bytes; 0 for none.
     ///   - random: Random bits, with which responses that began together do not end together.
     init(
-        _ kind: Kind, permit: UpstreamPermit?, idleTimeout: UInt64, lifetime: UInt64 = 0, maxMessage: Int = 0,
-        random: UInt64 = 0, now: UInt64
+        _ kind: Kind, permit: UpstreamPermit?, idleTimeout: UInt64, lifetime: UInt64, maxMessage: Int, random: UInt64,
+        now: UInt64
     ) {
         self.kind = kind
         self.idleTimeout = idleTimeout
@@ -103,7 +105,6 @@ struct Tunnel {
 
     /// Data of the client is forwarded to the upstream.
     /// - Returns: If a message is larger than allowed, how many of the bytes may be forwarded: then it has to end.
-    @discardableResult
     mutating func forwardedToUpstream(_ bytes: ByteBuffer, now: UInt64) -> Int? {
         hasClientActivity = true
         activity(now: now)
@@ -112,7 +113,6 @@ struct Tunnel {
 
     /// Data of the upstream is forwarded to the client.
     /// - Returns: As ``forwardedToUpstream(_:now:)``.
-    @discardableResult
     mutating func forwardedToClient(_ bytes: ByteBuffer) -> Int? {
         kind == .upgraded ? downstreamFrames.advance(over: bytes, limit: maxMessage) : nil
     }

@@ -134,15 +134,11 @@ extension ConfigSnapshot {
         for upstream in upstreams { upstream.targets.activate(now: now) }
     }
 
-    /// Whether the 401 of an upstream that got a session's own token may refresh it. One of
-    /// ``AccountsConfiguration/tokensFor`` may reject every token, so it refreshes none of the last 30 s, and ends no
-    /// session that cannot be refreshed.
-    func refreshes(_ session: Session, rejectedBy upstream: Int, now: WallTime) -> Bool {
-        guard let issuer = configuration.accounts.upstream, issuer != upstream,
-            session.source == configuration.sessionSource
-        else { return true }
-        return session.isRefreshable && configuration.upstreams[issuer].refresh != nil
-            && now - session.tokens.issuedAt >= RefreshSchedule.minimumInterval
+    /// Whether a session's own token is refreshed because an upstream rejected it. Not if the upstream is one of
+    /// ``AccountsConfiguration/tokensFor``: it may reject every token, and a refresh that fails for good would end a
+    /// session whose token is valid at the upstream that issued it.
+    func refreshes(_ session: Session, rejectedBy upstream: Int) -> Bool {
+        configuration.accounts.upstream == upstream || session.source != configuration.sessionSource
     }
 
     /// Whether these tables contain an equivalent of another configuration's route: the same access rules, upstream and
@@ -186,7 +182,7 @@ final class RouteRuntime: Sendable {
     let bodyIdleTimeout: UInt64
     /// Maximum time of a request in nanoseconds; 0 for none.
     let deadline: UInt64
-    /// The origins whose pages may open a WebSocket; empty for all.
+    /// The origins whose pages may open a WebSocket, if ``Route/stream`` lists any.
     let streamOrigins: [WebOrigin]
     /// Requests in flight, counted only if the route limits them.
     private let inFlight = Atomic<Int>(0)

@@ -89,18 +89,36 @@ struct RouteSessionRulesTests {
 
     private static let tokensForShop = ("signIn: { path: /auth }", "signIn: { path: /auth }\n    tokensFor: [shop]")
 
-    @Test("Upstreams that get tokens of another one are a warning, and a list without effect too")
+    /// The warnings about a line of a configuration.
+    private func warnings(_ yaml: String, line: Int) throws -> [String] {
+        try ConfigFixture(yaml).load().warnings.filter { $0.line == line }.map(\.message)
+    }
+
+    @Test("Upstreams that get tokens of another one are a warning, or else that their list has no effect")
     func tokensFor() throws {
-        func warnings(_ yaml: String) throws -> [String] {
-            try ConfigFixture(yaml).load().warnings.map { "\($0.line ?? 0): \($0.message)" }
-        }
         let listed = Self.good.replacing(Self.tokensForShop.0, with: Self.tokensForShop.1)
         #expect(
-            try warnings(listed).contains("7: shop can use the tokens at legacy as the user (RFC 9700 §2.3)"))
+            try warnings(listed, line: 7) == ["shop can use the tokens at legacy as the user (RFC 9700 §2.3)"])
         #expect(try ConfigFixture(listed).load().configuration.accounts.tokensFor == [1])
         let unused = listed.replacing("prefix: /auth", with: "identities: [company]")
-        #expect(try warnings(unused).contains("7: has no effect: the upstream signs no users in"))
+        #expect(try warnings(unused, line: 7) == ["has no effect: the upstream signs no users in"])
         #expect(try ConfigFixture(unused).load().configuration.accounts.tokensFor == [])
+    }
+
+    @Test("Sessions without claims are a warning on a route whose upstream gets claims, unless it requires some")
+    func claimHeaders() throws {
+        func warnings(_ inject: String, identities: String = "prefix: /auth") throws -> [String] {
+            try self.warnings(
+                Self.good.replacing("9001\"]\n", with: "9001\"]\n    claimHeaders: { X-User: sub }\n")
+                    .replacing("inject: [bearer]", with: inject).replacing("prefix: /auth", with: identities), line: 33)
+        }
+        #expect(
+            try warnings("inject: []") == [
+                "accepts sessions that were signed in to with a password, which have no claims for claimHeaders"
+            ])
+        #expect(try warnings("inject: [bearer]") == [])
+        #expect(try warnings("require: { claims: { iss: [\"https://id.example.com\"] } }") == [])
+        #expect(try warnings("inject: []", identities: "identities: [company]") == [])
     }
 
     @Test("A requirement that no accepted session can meet is an error")

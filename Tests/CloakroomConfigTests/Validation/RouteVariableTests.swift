@@ -33,7 +33,15 @@ struct RouteVariableTests {
             try warnings([
                 "CLOAKROOM_ROUTES_0_REQUIRES_AUTHORIZATION": "true", "CLOAKROOM_ROUTES_1_BODY_LIMIT": "1MiB",
                 "CLOAKROOM_ROUTES_1_DEADLINE": "5s", "CLOAKROOM_SESSION_IDLE_TIMEOUT": "5m",
+                "CLOAKROOM_ROUTES_1_STREAM_IDLE": "1m", "CLOAKROOM_ROUTES_1_STREAM_LIFETIME": "1h",
             ]) == [])
+    }
+
+    @Test("Of the limits of streams only the origins decide what a route permits")
+    func origins() throws {
+        let variable = "CLOAKROOM_ROUTES_1_STREAM_ORIGINS"
+        let found = try warnings([variable: "https://app.example.com", "CLOAKROOM_ROUTES_1_WEBSOCKET": "true"])
+        #expect(found.filter { $0.contains("a variable decides") }.map { $0.contains(variable) } == [true])
     }
 
     @Test("A route of variables alone is a warning only if it is public", arguments: [true, false])

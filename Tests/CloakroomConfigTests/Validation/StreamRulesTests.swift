@@ -86,7 +86,8 @@ struct StreamRulesTests {
     private static func difference(_ old: String, _ new: String) throws -> (text: String, exitCode: Int32) {
         let (old, new) = (try ConfigFixture(old), try ConfigFixture(new))
         let report = new.report { new in old.report { CommandReport.routes(new, comparedWith: $0) } }
-        return (report.text.split(separator: " ").joined(separator: " "), report.exitCode)
+        let lines = report.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") + "\n" }
+        return (lines.joined(), report.exitCode)
     }
 
     @Test("routes --diff shows that further origins may open WebSockets, with exit code 0")
@@ -98,6 +99,11 @@ struct StreamRulesTests {
             try Self.difference(one, two) == ("origins widened GET /videos/{id} video, to https://b.example.com\n", 0))
         #expect(try Self.difference(two, one) == ("no change\n", 0))
         #expect(try Self.difference(none, one) == ("no change\n", 0))
+        let open = one.replacing(
+            "    requiresAuthorization: true\n    inject: [apiToken, bearer]",
+            with: "    requiresAuthorization: false\n    inject: [apiToken]")
+        let both = "became protected GET /videos/{id} video\norigins widened GET /videos/{id} video, to all\n"
+        #expect(try Self.difference(open, none) == (both, 0))
     }
 
     @Test("Rule 34: routes --diff shows that an upstream gets tokens of another one, with exit code 3")
@@ -112,6 +118,11 @@ struct StreamRulesTests {
         #expect(try Self.difference(other, bearer) == (change, 3))
         #expect(try Self.difference(ConfigFixture.good, bearer) == (change, 3))
         #expect(try Self.difference(bearer, bearer) == ("no change\n", 0))
+        let open = other.replacing(
+            "    upstream: other\n    requiresAuthorization: true",
+            with: "    upstream: other\n    requiresAuthorization: false")
+        let both = change + "became protected GET /videos/{id} video\n"
+        #expect(try Self.difference(open, bearer) == (both, 3))
         let report = try ConfigFixture(bearer).report { CommandReport.explain($0, method: "GET", target: "/videos/1") }
         #expect(report.text.contains("of upstream api (its own token)"))
     }

@@ -57,6 +57,11 @@ struct CrossSiteTunnelTests {
 
     private static let app = "Origin: https://app.test"
 
+    private static let unreadable = Scenario(
+        "Rule 83: if no origin of the list can be parsed, none is permitted",
+        on: webSockets.configuration { $0.routes[0].stream.origins = ["app.test"] },
+        .ask(Handshake.request("/public/socket", app), 403, "cross_site"), sent: [])
+
     private static let listed = webSockets.configuration {
         for index in $0.routes.indices { $0.routes[index].stream.origins = ["https://app.test"] }
     }
@@ -65,7 +70,7 @@ struct CrossSiteTunnelTests {
         for index in $0.routes.indices { $0.routes[index].allowsWebSocket = true }
     }
 
-    @Test("Handshakes", arguments: rows)
+    @Test("Handshakes", arguments: rows + [unreadable])
     func scenario(_ scenario: Scenario) async throws { try await scenario.run() }
 
     @Test(

@@ -126,6 +126,24 @@ struct DeadlineTests {
         }
     }
 
+    @Test(
+        "An event stream that ends by itself is aborted at the deadline", arguments: EventStreamTests.finiteStreams)
+    func deadlineEndsAFiniteEventStream(request: String, head: String) async throws {
+        try await Tunnel.gateway(
+            GatewaySetup().steppedTime(), configuration: { $0.routes[0].deadline = .seconds(3) }
+        ) { gateway, server in
+            let client = try await gateway.client()
+            client.send(request)
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            upstream.send(head)
+            _ = try await client.head()
+            try await Self.expire(gateway) { client.hasInputEnded }
+            #expect(try await client.rest().readableBytes == 0)
+            try await upstream.closed()
+        }
+    }
+
     @Test("An upgrade that gets no response is 504 at the deadline")
     func deadlineEndsASlowUpgrade() async throws {
         try await Tunnel.gateway(

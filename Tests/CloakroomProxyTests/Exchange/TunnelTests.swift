@@ -13,8 +13,11 @@ struct TunnelTests {
     private static let second: UInt64 = 1_000_000_000
     private static let endsAt = SessionTime(seconds: 100)
 
-    /// A response that began at 0 with an idle timeout of 10 s.
-    private static func make(_ kind: Tunnel.Kind = .upgraded, hasSession: Bool = true) throws -> Tunnel {
+    /// A response that began at 0, by default with an idle timeout of 10 s.
+    private static func make(
+        _ kind: Tunnel.Kind = .upgraded, hasSession: Bool = true, idleTimeout: UInt64 = 10 * second,
+        lifetime: UInt64 = 0, maxMessage: Int = 0, random: UInt64 = 0
+    ) throws -> Tunnel {
         var permit: UpstreamPermit?
         if hasSession {
             let (_, session) = FakeSessions.make(endsAt: endsAt)
@@ -23,7 +26,9 @@ struct TunnelTests {
             guard case .forward(let forward) = decision else { throw SessionStoreError(.unavailable) }
             permit = forward
         }
-        return Tunnel(kind, permit: permit, idleTimeout: 10 * second, now: 0)
+        return Tunnel(
+            kind, permit: permit, idleTimeout: idleTimeout, lifetime: lifetime, maxMessage: maxMessage, random: random,
+            now: 0)
     }
 
     private static func frame(complete: Bool) -> ByteBuffer { ByteBuffer(bytes: complete ? [0x82, 0] : [0x82]) }
@@ -35,7 +40,7 @@ struct TunnelTests {
         tunnel.activity(now: 5 * Self.second)
         #expect(tunnel.deadline == 15 * Self.second)
         #expect(tunnel.deadlineExpired(now: 10 * Self.second) == .continue)
-        tunnel.forwardedToUpstream(Self.frame(complete: true), now: 12 * Self.second)
+        _ = tunnel.forwardedToUpstream(Self.frame(complete: true), now: 12 * Self.second)
         #expect(tunnel.deadline == 22 * Self.second)
         #expect(tunnel.deadlineExpired(now: 22 * Self.second) == .timeOut)
     }
@@ -57,7 +62,7 @@ struct TunnelTests {
     @Test("If sessions have changed, the session is checked early; without a session nothing happens")
     func changedSessions() throws {
         var tunnel = try Self.make()
-        tunnel.forwardedToUpstream(Self.frame(complete: true), now: 0)
+        _ = tunnel.forwardedToUpstream(Self.frame(complete: true), now: 0)
         #expect(tunnel.sessionsChanged() == .recheckSession(isUsed: true))
         #expect(tunnel.deadlineExpired(now: Self.second) == .recheckSession(isUsed: false))
         var other = try Self.make(hasSession: false)
@@ -68,9 +73,9 @@ struct TunnelTests {
     @Test("Only data of the client uses the session, once per check")
     func clientActivity() throws {
         var tunnel = try Self.make()
-        tunnel.forwardedToClient(Self.frame(complete: true))
+        _ = tunnel.forwardedToClient(Self.frame(complete: true))
         #expect(tunnel.deadlineExpired(now: Self.second) == .recheckSession(isUsed: false))
-        tunnel.forwardedToUpstream(Self.frame(complete: true), now: Self.second)
+        _ = tunnel.forwardedToUpstream(Self.frame(complete: true), now: Self.second)
         #expect(tunnel.deadlineExpired(now: 2 * Self.second) == .recheckSession(isUsed: true))
         #expect(tunnel.deadlineExpired(now: 3 * Self.second) == .recheckSession(isUsed: false))
     }
@@ -106,9 +111,9 @@ struct TunnelTests {
     func closeFrames() throws {
         var tunnel = try Self.make()
         #expect(tunnel.end(.draining) == .closeFrames(.goingAway, toClient: true, toUpstream: true))
-        tunnel.forwardedToClient(Self.frame(complete: false))
+        _ = tunnel.forwardedToClient(Self.frame(complete: false))
         #expect(tunnel.end(.routeChanged) == .closeFrames(.goingAway, toClient: false, toUpstream: true))
-        tunnel.forwardedToUpstream(Self.frame(complete: false), now: 0)
+        _ = tunnel.forwardedToUpstream(Self.frame(complete: false), now: 0)
         #expect(tunnel.end(.sessionEnded) == .closeFrames(.policyViolation, toClient: false, toUpstream: false))
     }
 
@@ -127,33 +132,34 @@ struct TunnelTests {
 
     @Test("A lifetime is ± 10 %; then a frame may end first, for 10 s")
     func lifetime() throws {
-        func make(_ kind: Tunnel.Kind = .upgraded, random: UInt64 = 0) -> Tunnel {
-            Tunnel(
-                kind, permit: nil, idleTimeout: 100 * Self.second, lifetime: 10 * Self.second, random: random, now: 0)
+        func make(_ kind: Tunnel.Kind = .upgraded, random: UInt64 = 0) throws -> Tunnel {
+            try Self.make(
+                kind, hasSession: false, idleTimeout: 100 * Self.second, lifetime: 10 * Self.second, random: random)
         }
-        #expect(make().deadline == 9 * Self.second)
-        #expect(make(random: 2 * Self.second).deadline == 11 * Self.second)
-        #expect(make(random: 2 * Self.second + 1).deadline == 9 * Self.second)
-        var tunnel = make()
+        #expect(try make().deadline == 9 * Self.second)
+        #expect(try make(random: 2 * Self.second).deadline == 11 * Self.second)
+        #expect(try make(random: 2 * Self.second + 1).deadline == 9 * Self.second)
+        var tunnel = try make()
         tunnel.activity(now: 8 * Self.second)
         #expect(tunnel.deadlineExpired(now: 9 * Self.second - 1) == .continue)
         #expect(tunnel.deadlineExpired(now: 9 * Self.second) == .close(.lifetime))
         #expect(tunnel.end(.lifetime) == .closeFrames(.goingAway, toClient: true, toUpstream: true))
-        tunnel.forwardedToClient(Self.frame(complete: false))
+        _ = tunnel.forwardedToClient(Self.frame(complete: false))
         #expect(tunnel.deadlineExpired(now: 9 * Self.second) == .continue)
         #expect(tunnel.deadline == 19 * Self.second)
+        #expect(!tunnel.hasFinishedLastFrame)
         #expect(tunnel.deadlineExpired(now: 19 * Self.second) == .close(.lifetime))
-        tunnel.forwardedToClient(ByteBuffer(bytes: [0]))
-        #expect(tunnel.deadline == 0)
+        _ = tunnel.forwardedToClient(ByteBuffer(bytes: [0]))
+        #expect(tunnel.hasFinishedLastFrame)
         #expect(tunnel.deadlineExpired(now: 10 * Self.second) == .close(.lifetime))
-        #expect(make(.eventStream(isEndless: true)).end(.lifetime) == .complete)
+        #expect(try make(.eventStream(isEndless: true)).end(.lifetime) == .complete)
         // The client waits for the end, and must notice that it is missing.
-        #expect(make(.eventStream(isEndless: false)).end(.lifetime) == .abort)
+        #expect(try make(.eventStream(isEndless: false)).end(.lifetime) == .abort)
     }
 
     @Test("Rule 84: what precedes the frame with which a message is too large is forwarded, in each direction")
-    func messageSize() {
-        var tunnel = Tunnel(.upgraded, permit: nil, idleTimeout: Self.second, maxMessage: 1, now: 0)
+    func messageSize() throws {
+        var tunnel = try Self.make(hasSession: false, maxMessage: 1)
         let small = ByteBuffer(bytes: [0x82, 1, 0])
         #expect(tunnel.forwardedToUpstream(small, now: 0) == nil)
         #expect(tunnel.forwardedToClient(small) == nil)
@@ -162,8 +168,7 @@ struct TunnelTests {
         #expect(tunnel.forwardedToUpstream(ByteBuffer(bytes: [0x82]), now: 0) == nil)
         #expect(tunnel.forwardedToUpstream(ByteBuffer(bytes: [2, 0, 0]), now: 0) == 0)
         #expect(tunnel.end(.messageTooBig) == .closeFrames(.messageTooBig, toClient: true, toUpstream: false))
-        var stream = Tunnel(
-            .eventStream(isEndless: true), permit: nil, idleTimeout: Self.second, maxMessage: 1, now: 0)
+        var stream = try Self.make(.eventStream(isEndless: true), hasSession: false, maxMessage: 1)
         #expect(stream.forwardedToClient(ByteBuffer(repeating: 0x7f, count: 100)) == nil)
     }
 

@@ -8,6 +8,12 @@ struct EventStreamTests {
     private static let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
     private static let chunkedHead = head + "Transfer-Encoding: chunked\r\n\r\n"
 
+    /// Requests and response heads of event streams that end by themselves.
+    static let finiteStreams = [
+        (Ask.post(), chunkedHead), (Ask.get(), head + "Content-Length: 100\r\n\r\n"),
+        (Ask.get(), chunkedHead.replacing("200 OK", with: "503 Service Unavailable")),
+    ]
+
     /// Opens an event stream.
     private static func open(
         _ setup: GatewaySetup = GatewaySetup(), request: String = Ask.get(), head: String = chunkedHead,
@@ -82,6 +88,66 @@ struct EventStreamTests {
             try await gateway.advance(.milliseconds(2_200))
             #expect(try await client.text(5) == "0\r\n\r\n")
             try await upstream.closed()
+            try await gateway.metric(#"http_server_active_requests{http_request_method="GET",url_scheme="http"} 0"#)
+            #expect(!gateway.metrics.contains("stream_lifetime"), "a planned end is no error")
+        }
+    }
+
+    @Test("At the end of its lifetime one that ends by itself is aborted (RFC 9112 §8)", arguments: finiteStreams)
+    func lifetimeOfFiniteStream(request: String, head: String) async throws {
+        try await Self.open(
+            GatewaySetup().steppedTime(), request: request, head: head,
+            configuration: { $0.routes[0].stream.lifetime = .seconds(10) }
+        ) { gateway, client, upstream in
+            try await gateway.advance(.milliseconds(11_100))
+            #expect(try await client.rest().readableBytes == 0)
+            try await client.closed()
+            try await upstream.closed()
+            try await eventually("the error") { gateway.metrics.contains(#"error_type="stream_lifetime""#) }
+        }
+    }
+
+    @Test("At the end of its lifetime the connection of an HTTP/1.0 client ends in order (RFC 9112 §9.8)")
+    func lifetimeOf10() async throws {
+        try await Self.open(
+            GatewaySetup().steppedTime(), request: "GET /public/a HTTP/1.0\r\n\r\n",
+            configuration: { $0.routes[0].stream.lifetime = .seconds(10) }
+        ) { gateway, client, upstream in
+            try await gateway.advance(.milliseconds(11_100))
+            #expect(try await client.rest().readableBytes == 0)
+            #expect(!client.wasReset)
+            try await upstream.closed()
+        }
+    }
+
+    @Test("At the end of its lifetime its stream of HTTP/2 ends in order (RFC 9113 §5.1)")
+    func lifetimeOfHTTP2() async throws {
+        try await Tunnel.gateway(
+            GatewaySetup().steppedTime().http2(), configuration: { $0.routes[0].stream.lifetime = .seconds(10) }
+        ) { gateway, server in
+            let client = try await gateway.http2()
+            client.send(.headers(1, .get()))
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            upstream.send(Self.chunkedHead)
+            try await eventually("the head") { client.stream(1).status == 200 }
+            try await gateway.advance(.milliseconds(11_100))
+            let response = try await client.response(1)
+            #expect(response.isEnded)
+            #expect(response.reset == nil)
+            try await upstream.closed()
+        }
+    }
+
+    @Test("The response to HEAD is complete, so that a lifetime does not concern it (RFC 9110 §9.3.2)")
+    func lifetimeOfHead() async throws {
+        try await Self.open(
+            GatewaySetup().steppedTime(), request: Ask.ask("HEAD", "/public/a"),
+            configuration: { $0.routes[0].stream.lifetime = .seconds(10) }
+        ) { gateway, client, _ in
+            try await gateway.advance(.milliseconds(11_100))
+            #expect(client.unread.isEmpty)
+            #expect(!client.hasInputEnded)
         }
     }
 

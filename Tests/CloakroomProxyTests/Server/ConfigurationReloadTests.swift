@@ -101,6 +101,7 @@ struct ConfigurationReloadTests {
         gone,
         StreamChange("other messages", ends: false) { $0.routes[0].messages = [.notFound: "There is nothing."] },
         StreamChange("other limits", ends: false) { $0.limits.body = 1 },
+        StreamChange("another idle timeout", ends: true) { $0.routes[0].stream.idle = .seconds(7) },
         StreamChange("a protected route", ends: true) { $0.routes[0].requiresAuthorization = true },
         StreamChange("another upstream", ends: true) { $0.upstreams[0].preserveHost.toggle() },
     ]
@@ -118,6 +119,35 @@ struct ConfigurationReloadTests {
             _ = try await client.head()
             try await gateway.replace(change.make)
             if change.endsStream {
+                try await client.closed()
+                try await upstream.closed()
+            } else {
+                upstream.send("9\r\ndata: 1\n\n\r\n")
+                #expect(try await client.text(14) == "9\r\ndata: 1\n\n\r\n")
+            }
+        }
+    }
+
+    @Test(
+        "Rule 34: a stream ends when tokensFor no longer lists its upstream, unless its route sends no token",
+        arguments: [true, false])
+    func tokensForWithdrawn(sendsToken: Bool) async throws {
+        try await Tunnel.gateway(
+            configuration: {
+                $0.upstreams.append(UpstreamConfiguration(name: "orders", targets: $0.upstreams[0].targets))
+                $0.accounts.tokensFor = [1]
+                $0.routes[2].action = .forward(upstream: 1, nil)
+                $0.routes[2].inject = sendsToken ? .bearer : []
+            }
+        ) { gateway, server in
+            let client = try await RawPeer.connect(port: gateway.port)
+            client.send(Ask.get("/private/a", Ask.cookie))
+            let upstream = try await server.peer()
+            _ = try await upstream.head()
+            upstream.send(Reply.eventStream)
+            _ = try await client.head()
+            try await gateway.replace { $0.accounts.tokensFor = [] }
+            if sendsToken {
                 try await client.closed()
                 try await upstream.closed()
             } else {

@@ -302,6 +302,18 @@ struct HTTP2TunnelTests {
         }
     }
 
+    @Test("Rule 84: what precedes a message that is too large is forwarded, also if it arrived in the same read")
+    func messageTooBig() async throws {
+        try await Self.open(configuration: { $0.routes[0].stream.message = 10 }) { _, client, upstream in
+            // Part of the head was forwarded, so that no Close frame can follow.
+            client.send(.data(1, Self.clientBytes + [0x82]), .data(1, [0x80 | 11, 0, 0, 0, 0]))
+            #expect(try await upstream.rest() == ByteBuffer(bytes: Self.clientBytes + [0x82]))
+            let response = try await client.response(1)
+            #expect(response.isEnded)
+            #expect(Frame.closeCode(response.body) == 1_009)
+        }
+    }
+
     @Test("A drain ends tunnels with Close code 1001 (RFC 6455 §7.4.1) to both sides")
     func drain() async throws {
         try await Self.open { gateway, client, upstream in
