@@ -53,9 +53,10 @@ public struct WebSocketFrameTracker: Sendable, Equatable {
     /// but is not part of it, and has at most 125 bytes (§5.5).
     private mutating func exceeds(_ limit: UInt64) -> Bool {
         if kind & 0x08 != 0 { return remaining > max(limit, 125) }
-        let (size, isTooLarge) = message.addingReportingOverflow(remaining)
+        let (sum, isTooLarge) = message.addingReportingOverflow(remaining)
+        let size = isTooLarge ? .max : sum
         message = kind & 0x80 == 0 ? size : 0
-        return isTooLarge || size > limit
+        return size > limit
     }
 
     /// Handles a byte of a frame's head: two bytes, then an extended length, then a mask.

@@ -146,6 +146,12 @@ struct WebSocketFrameTrackerTests {
             #expect(scan.advance(over: ByteBuffer(bytes: ping), limit: 10) == result)
             #expect(Self.scan(ping).isAtFrameBoundary)
         }
+        // Together more than 2⁶⁴ bytes: too large with any limit, and none without one.
+        let sum = ByteBuffer(bytes: [0x01, 1, 0, 0x80, 127] + [UInt8](repeating: 0xff, count: 8))
+        var (limited, unlimited) = (WebSocketFrameTracker(), WebSocketFrameTracker())
+        #expect(limited.advance(over: sum, limit: 1 << 30) == 3)
+        #expect(unlimited.advance(over: sum) == nil)
+        #expect(!unlimited.isAtFrameBoundary)
     }
 
     @Test("Only the readable bytes are scanned")

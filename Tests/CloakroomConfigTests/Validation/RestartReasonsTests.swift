@@ -92,7 +92,8 @@ import Testing
         let excepted = [
             "listeners.0.behindTLSProxy", "listeners.0.redirectToHTTPS", "reload.interval", "upstreams.api.health.grpc",
             "accounts.identities", "routes.0.onMissingSession", "upstreams.api.claimHeaders.api.join",
-            "upstreams.api.tokensFor", "routes.0.stripPrefix", "routes.0.cookiePaths",
+            "upstreams.api.tokensFor", "routes.0.stripPrefix", "routes.0.cookiePaths", "routes.0.stream.message",
+            "routes.0.stream.origins",
         ]
         let keys = DocumentedKeys.all().map { key in
             (key.path.map { $0 == "NAME" ? "api" : $0 }, key.isSecret ? "secret" : key.expectation)

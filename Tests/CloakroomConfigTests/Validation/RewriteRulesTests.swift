@@ -276,7 +276,7 @@ struct RewriteRulesTests {
     @Test("check-config notes a user call that a route serves for more than one path")
     func userCalls() throws {
         let note = { (path: String) in
-            #"\(path) serves the user call of upstream "api", /user, for all paths that it matches"#
+            "\(path) serves the user call of upstream \"api\", /user, for all paths that it matches"
         }
         for (path, isNoted) in [("/x/*", true), ("/x/{id}", true), ("/x", false)] {
             let yaml =
