@@ -111,7 +111,7 @@ struct RoutesDocument: ReportDocument {
         routes = gateway.routes.map { route in
             Entry(
                 name: route.name, methods: route.methods, path: route.pattern.description,
-                upstream: route.upstream.map { gateway.upstreams[$0].name }, target: route.target(in: gateway),
+                upstream: route.upstreamName(in: gateway), target: route.target(in: gateway),
                 requiresAuthorization: route.requiresAuthorization, injects: Self.names(of: route.inject),
                 rate: route.rate.isEmpty ? nil : route.rate)
         }
@@ -132,6 +132,12 @@ struct RoutesDocument: ReportDocument {
 }
 
 extension Route {
+    /// The upstream that the route forwards to; `nil` for a redirect.
+    func upstreamName(in gateway: GatewayConfiguration) -> String? {
+        guard let upstream else { return nil }
+        return gateway.upstreams[upstream].name
+    }
+
     /// What the route leads to.
     func target(in gateway: GatewayConfiguration) -> String {
         switch action {
@@ -204,7 +210,7 @@ struct ExplanationDocument: ReportDocument {
         case .permitted(let route):
             self.outcome = route.upstream == nil ? "redirected" : "forwarded"
             self.route = route.name
-            upstream = route.upstream.map { explanation.configuration.upstreams[$0].name }
+            upstream = route.upstreamName(in: explanation.configuration)
             requiresAuthorization = route.requiresAuthorization
         case .local: self.outcome = "local"
         case .rejected(let status):

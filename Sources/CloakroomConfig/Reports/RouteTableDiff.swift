@@ -186,7 +186,8 @@ struct RouteTableDiff {
         guard case .route(let index) = match else { return nil }
         let text = String(decoding: sent.isEmpty ? path : sent, as: UTF8.self)
         let route = table.routes[index]
-        return (route, route.upstream.map { "\(configuration.upstreams[$0].name) \(text)" })
+        guard let name = route.upstreamName(in: configuration) else { return (route, nil) }
+        return (route, "\(name) \(text)")
     }
 
     /// A rate limit that permits more requests than before, or none that counts them.

@@ -57,14 +57,20 @@ extension Route {
             requiresAuthorization: requiresAuthorization)
     }
 
+    // Not inlined, because the optimizer of Swift 6.3.1 ends with an error in some functions that contain these.
+
     /// Index of the upstream that the route forwards to; `nil` for a redirect.
-    public var upstream: Int? { if case .forward(let upstream, _) = action { upstream } else { nil } }
+    @inline(never) public var upstream: Int? { if case .forward(let upstream, _) = action { upstream } else { nil } }
 
     /// What the route makes of the path that it forwards; `nil` for the received path.
-    public var rewrite: PathRewrite? { if case .forward(_, let rewrite) = action { rewrite } else { nil } }
+    @inline(never) public var rewrite: PathRewrite? {
+        if case .forward(_, let rewrite) = action { rewrite } else { nil }
+    }
 
     /// The redirect that the route responds with; `nil` if it forwards.
-    public var redirect: RedirectTemplate? { if case .redirect(let redirect) = action { redirect } else { nil } }
+    @inline(never) public var redirect: RedirectTemplate? {
+        if case .redirect(let redirect) = action { redirect } else { nil }
+    }
 }
 
 /// The limits of the WebSockets and event streams of a route.
