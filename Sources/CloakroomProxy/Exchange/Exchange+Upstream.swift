@@ -138,10 +138,11 @@ extension Exchange: UpstreamDelegate {
             injectedSecrets: InjectedSecrets(apiToken: entry.apiToken, authorization: credentials.authorization))
         lease.begin(upstreamRequest, for: self) { buffer in
             UpstreamRequestEncoder(
-                upstream: entry, targetIndex: lease.targetIndex, rewrite: route.rewrite, credentials: credentials,
+                upstream: entry, targetIndex: lease.targetIndex, credentials: credentials,
                 cookie: config.cookie, context: context
             ).write(
-                &request, from: peer, requestID: telemetry.record.requestID, traceContext: telemetry.traceContext,
+                &request, of: route, from: peer, requestID: telemetry.record.requestID,
+                traceContext: telemetry.traceContext,
                 into: &buffer)
         }
         if machine.state == .awaitingResponse(.complete) {
@@ -190,8 +191,9 @@ extension Exchange: UpstreamDelegate {
         var additions = ResponseAdditions(
             date: summary.hasDate ? nil : context.date, isPrivate: hasSession && !summary.addressesSharedCaches,
             variesByCookie: route?.varies(summary) == true,
-            fieldLines: furtherLines)
-        if let changed = changeReferences(of: head, adding: &additions.fieldLines) {
+            fieldLines: snapshot.config.cors.responseFieldLines(request.originMatch))
+        if snapshot.config.rates != nil { additions.fieldLines = (additions.fieldLines ?? []) + request.rateLines }
+        if route?.rewrite != nil, let changed = changeReferences(of: head, adding: &additions.fieldLines) {
             downstream.writeHead(changed, framing: framing, additions: additions)
         } else {
             downstream.writeHead(head, framing: framing, additions: additions)
@@ -209,12 +211,6 @@ extension Exchange: UpstreamDelegate {
         } else {
             downstream.setDeadline(framing == .none ? .max : responseDeadline())
         }
-    }
-
-    /// The lines that CORS and rate limits add to a response; `nil` for none.
-    private var furtherLines: [UInt8]? {
-        let lines = snapshot.config.cors.responseFieldLines(request.originMatch)
-        return request.rateLines.isEmpty ? lines : (lines ?? []) + request.rateLines
     }
 
     /// Returns a head without the fields that have references; their replacements are added to the lines. `nil` if the

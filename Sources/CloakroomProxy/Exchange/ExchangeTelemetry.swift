@@ -303,7 +303,7 @@ struct ExchangeTelemetry {
             path: bytes.extracting(path.start..<path.end),
             host: bytes.extracting(host.start..<host.end),
             userAgent: bytes.extracting(userAgent.start..<userAgent.end),
-            sentPath: record.upstreamIndex < 0 ? [] : request.sentPath)
+            sentPath: request.sentPath.span.extracting(first: record.upstreamIndex < 0 ? 0 : .max))
     }
 
     private func endClientSpan() {

@@ -10,8 +10,6 @@ struct UpstreamRequestEncoder {
     let upstream: UpstreamRuntime
     /// Index of the target among those of the upstream.
     let targetIndex: Int
-    /// `nil` for most routes, which forward the received path.
-    let rewrite: PathRewrite?
     let credentials: UpstreamPermit.Credentials
     let cookie: SessionCookie
     let context: LoopContext
@@ -20,28 +18,29 @@ struct UpstreamRequestEncoder {
     /// - Parameters:
     ///   - request: Not changed; `inout`, because a property of a class would be copied for a borrow, at ten retains a
     ///     request.
+    ///   - route: The one that serves the request.
     ///   - requestID: Sent unless the request has one of a trusted client.
     ///   - traceContext: Context of the client span; `nil` for none.
     func write(
-        _ request: inout InboundRequest, from peer: Peer, requestID: ID128, traceContext: TraceContext?,
-        into buffer: inout ByteBuffer
+        _ request: inout InboundRequest, of route: RouteRuntime, from peer: Peer, requestID: ID128,
+        traceContext: TraceContext?, into buffer: inout ByteBuffer
     ) {
         let size =
             request.head.bytes.readableBytes + peer.commonFieldLines.count + upstream.apiTokenLine.count
             + (credentials.authorization?.bytes.count ?? 0) + (credentials.claimLines?.count ?? 0) + Self.reserve
         buffer.writeHead(reserving: size, from: &request) { writer, request in
-            write(request, from: peer, requestID: requestID, traceContext: traceContext, into: &writer)
+            write(request, of: route, from: peer, requestID: requestID, traceContext: traceContext, into: &writer)
         }
     }
 
     private func write(
-        _ request: borrowing InboundRequest, from peer: Peer, requestID: ID128, traceContext: TraceContext?,
-        into writer: inout HeadWriter
+        _ request: borrowing InboundRequest, of route: RouteRuntime, from peer: Peer, requestID: ID128,
+        traceContext: TraceContext?, into writer: inout HeadWriter
     ) {
         let bytes = request.head.bytes.readableBytesSpan
         writeStart(of: request, bytes, into: &writer)
         writeForwarding(of: request, from: peer, bytes, into: &writer)
-        if let prefix = rewrite?.removedPrefix, !prefix.isEmpty {
+        if let prefix = route.rewrite?.removedPrefix, !prefix.isEmpty {
             writer.append("X-Forwarded-Prefix: ")
             if let outer = request.forwardedPrefix { writer.append(bytes, outer) }
             writer.append(prefix)

@@ -62,7 +62,7 @@ struct AccessLogFormatter {
     /// Appends the line, line feed included.
     mutating func append(
         _ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>, host: Span<UInt8> = Span(),
-        userAgent: Span<UInt8> = Span(), sentPath: [UInt8] = [], to line: inout LineBuffer
+        userAgent: Span<UInt8> = Span(), sentPath: Span<UInt8> = Span(), to line: inout LineBuffer
     ) {
         let path = path.extracting(first: ExchangeRecord.loggablePathLength(ofPath: path))
         let method = method.extracting(first: Self.methodLimit)
@@ -83,7 +83,7 @@ struct AccessLogFormatter {
 
     /// Everything after the time.
     private func appendJSON(
-        _ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>, sentPath: [UInt8],
+        _ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>, sentPath: Span<UInt8>,
         host: Span<UInt8>, userAgent: Span<UInt8>, to line: inout LineBuffer
     ) {
         typealias JSON = AccessLogJSON
@@ -98,7 +98,7 @@ struct AccessLogFormatter {
         line.append(route(record.routeIndex))
         JSON.field("path", text: path, to: &line)
         if !sentPath.isEmpty {
-            JSON.field("sent_path", text: sentPath.span.extracting(first: ExchangeRecord.pathLimit), to: &line)
+            JSON.field("sent_path", text: sentPath.extracting(first: ExchangeRecord.pathLimit), to: &line)
         }
         JSON.field("status", number: UInt64(record.status), to: &line)
         JSON.traffic(of: record, to: &line)
@@ -118,7 +118,7 @@ struct AccessLogFormatter {
     /// Everything after the time: level and logger as in ``GatewayLogHandler``, then status, method, duration and path in
     /// columns, then the other fields named as in JSON. Longer values widen their line.
     private func appendText(
-        _ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>, sentPath: [UInt8],
+        _ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>, sentPath: Span<UInt8>,
         host: Span<UInt8>, userAgent: Span<UInt8>, to line: inout LineBuffer
     ) {
         typealias Text = AccessLogText
@@ -137,7 +137,7 @@ struct AccessLogFormatter {
         line.append(word: path)
         line.append(route(record.routeIndex))
         if !sentPath.isEmpty {
-            Text.field("sent_path", text: sentPath.span.extracting(first: ExchangeRecord.pathLimit), to: &line)
+            Text.field("sent_path", text: sentPath.extracting(first: ExchangeRecord.pathLimit), to: &line)
         }
         Text.decision(of: record, to: &line)
         if let limit = limit(record.limitIndex) { line.append(limit) }

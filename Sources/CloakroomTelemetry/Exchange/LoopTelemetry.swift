@@ -80,7 +80,7 @@ public final class LoopTelemetry {
     ///   - userAgent: The bytes of the field `User-Agent`, logged up to 256 bytes; empty like `host`.
     public func requestCompleted(
         _ record: borrowing ExchangeRecord, method: Span<UInt8>, path: Span<UInt8>, host: Span<UInt8> = Span(),
-        userAgent: Span<UInt8> = Span(), sentPath: [UInt8] = []
+        userAgent: Span<UInt8> = Span(), sentPath: Span<UInt8> = Span()
     ) {
         if isMetricsEnabled {
             activeRequests(record.method, record.scheme).add(-1)
