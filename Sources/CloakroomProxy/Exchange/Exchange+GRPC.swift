@@ -44,6 +44,23 @@ extension Exchange {
         guard let type = request.value(of: .contentType) else { return false }
         return GRPCContentType.matches(type.span)
     }
+
+    /// Reports a response head to the pool; a response that consists of a head alone reports the call's status.
+    func reportHead(_ head: borrowing ResponseHead, framing: BodyFraming, of upstream: UpstreamLease) {
+        if framing == .none, isForCalls, let status = GRPCStatus(of: head.fields, in: head.bytes),
+            pool?.callEnded(upstream, status: status, sentAt: telemetry.sentAt, after: waitingTime) == true
+        {
+            return
+        }
+        pool?.headReceived(
+            upstream, status: head.status, sentAt: telemetry.sentAt, after: waitingTime)
+    }
+
+    /// Reports the status of a call, which its trailers have.
+    func reportCall(_ trailers: TrailerSection, of upstream: UpstreamLease) {
+        guard isForCalls, let status = GRPCStatus(of: trailers.fields, in: trailers.bytes) else { return }
+        pool?.callEnded(upstream, status: status, sentAt: telemetry.sentAt, after: nil)
+    }
 }
 
 extension LocalResponse {

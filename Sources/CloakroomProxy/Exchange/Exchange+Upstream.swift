@@ -69,7 +69,7 @@ extension Exchange {
     private var isTimed: Bool { route?.route.timed == true && machine.isRequestComplete }
 
     /// For how long only the target was waited for, in nanoseconds; `nil` if that does not measure it.
-    private var waitingTime: UInt64? { isTimed ? context.now &- telemetry.awaitedSince : nil }
+    var waitingTime: UInt64? { isTimed ? context.now &- telemetry.awaitedSince : nil }
 
     /// Leaves the queue for a connection.
     func cancelLease() {
@@ -82,21 +82,6 @@ extension Exchange {
         waiter = nil
         let time = telemetry.queueEnded(at: context.now)
         pool?.upstream.metrics.recordQueueTime(nanoseconds: time)
-    }
-
-    private func reportHead(_ head: borrowing ResponseHead, framing: BodyFraming, of upstream: UpstreamLease) {
-        if framing == .none, isForCalls, let status = GRPCStatus(of: head.fields, in: head.bytes),
-            pool?.callEnded(upstream, status: status, sentAt: telemetry.sentAt, after: waitingTime) == true
-        {
-            return
-        }
-        pool?.headReceived(
-            upstream, status: head.status, sentAt: telemetry.sentAt, after: waitingTime)
-    }
-
-    private func reportCall(_ trailers: TrailerSection, of upstream: UpstreamLease) {
-        guard isForCalls, let status = GRPCStatus(of: trailers.fields, in: trailers.bytes) else { return }
-        pool?.callEnded(upstream, status: status, sentAt: telemetry.sentAt, after: nil)
     }
 
     /// The target did not respond, or not with a valid response.
