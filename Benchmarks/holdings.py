@@ -50,7 +50,7 @@ READS = "a read is up to 64 KiB, and a connection keeps its buffer for the next 
 HEADS = "each request in flight has a head of its own, and 32 streams of a connection keep theirs for the next requests"
 BLOCK = "a field block of 128 KiB is received before its list is rejected; HAProxy rejects it after 16 KiB"
 EXCEPTIONS = {
-    "heads with 90 fields": (6, 2, PIPELINED),
+    "heads with 90 fields": (7, 2, PIPELINED),
     "heads with a field of 14 KB": (13, 2, PIPELINED),
     "heads with 1,200 cookies": (14, 2, PIPELINED),
     "paths of 7 KB": (8, 2, PIPELINED),
@@ -59,9 +59,10 @@ EXCEPTIONS = {
     "chunks of one byte": (4, 2, READS),
     "404 with heads of 14 KB": (6, 2, READS),
     "401 with heads of 14 KB": (5, 2, READS),
-    "large responses not read": (4, 2, READS),
+    # Runs have two levels: 10 MB here and 2.1 MB in HAProxy, or 17 and 5.3 MB.
+    "large responses not read": (5.5, 2, READS),
     "large responses read slowly": (5, 2, READS),
-    "large responses not read, TLS": (5, 2, READS),
+    "large responses not read, TLS": (6, 2, READS),
     "WebSocket frames of one byte": (3, 2, READS),
     "WebSockets with a slow reader": (4, 2, READS),
     "windows of one byte": (4, 2, READS),
