@@ -9,7 +9,8 @@ public struct WebOrigin: Sendable, Hashable, CustomStringConvertible {
     public let host: String
     /// 0...99,999: all numbers of up to five digits.
     public let port: Int
-    private let hostBytes: [UInt8]
+    /// ``host`` as bytes.
+    let hostBytes: [UInt8]
 
     /// Parses an origin as browsers write it (RFC 6454 §6.2): `https://host` or `https://host:port`, nothing after it.
     /// - Returns: `nil` for anything else, including `null`.

@@ -20,8 +20,9 @@ package struct ReferenceRewriter {
 
     private let rewrite: PathRewrite
     private let isSecure: Bool
-    /// The authority that the request was sent with.
-    private var host: [UInt8] = []
+    /// The origins of the authority that the request was sent with: one for each scheme that references may have. `nil`
+    /// until a field needs them, empty without an authority.
+    private var origins: [WebOrigin]?
     /// The head whose fields are read.
     private var source = ByteBuffer().readableBytesView
 
@@ -56,7 +57,7 @@ package struct ReferenceRewriter {
             default: continue
             }
             head.fields[index].isStripped = true
-            if self.host.isEmpty { self.host = host() }
+            if origins == nil { origins = origins(of: host()) }
             copy(name.start..<name.end)
             lines += [UInt8(ascii: ":"), UInt8(ascii: " ")]
             let range = value.start..<value.end
@@ -68,6 +69,11 @@ package struct ReferenceRewriter {
             }
             lines += [0x0d, 0x0a]
         }
+    }
+
+    private func origins(of host: [UInt8]) -> [WebOrigin] {
+        let authority = String(decoding: host, as: UTF8.self)
+        return (isSecure ? ["http://", "https://"] : ["http://"]).compactMap { WebOrigin($0 + authority) }
     }
 
     private mutating func copy(_ range: Range<Int>) {
@@ -152,7 +158,7 @@ package struct ReferenceRewriter {
     private func isHost(_ domain: Range<Int>, _ bytes: Span<UInt8>) -> Bool {
         var domain = domain
         while ASCII.hasPrefix(bytes, ByteRange(domain), ".") { domain = domain.dropFirst() }
-        return ASCII.equals(bytes, ByteRange(domain), host.prefix { $0 != UInt8(ascii: ":") }.map { ASCII.lower($0) })
+        return origins?.first.map { ASCII.equals(bytes, ByteRange(domain), $0.hostBytes) } ?? false
     }
 
     // MARK: - References
@@ -208,10 +214,8 @@ package struct ReferenceRewriter {
         guard ASCII.hasPrefix(bytes, ByteRange(reference), "http") else { return nil }
         var end = min(reference.lowerBound + 8, reference.upperBound)
         while end < reference.upperBound, !Self.endsSegment(bytes[end]) { end += 1 }
-        guard let origin = OriginView(bytes, ByteRange(reference.lowerBound..<end)), isSecure || !origin.isSecure,
-            let own = OriginView(isSecure: origin.isSecure, authority: ByteRange(host.indices), host.span),
-            origin.port == own.port,
-            ASCII.equals(bytes, origin.host, host[own.host.start..<own.host.end].map { ASCII.lower($0) })
+        guard let origin = OriginView(bytes, ByteRange(reference.lowerBound..<end)),
+            let origins, origins.contains(where: { $0.matches(origin, bytes) })
         else { return nil }
         return end
     }
