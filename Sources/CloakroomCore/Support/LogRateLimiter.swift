@@ -36,12 +36,26 @@ public struct FixedWindowLimiter: Sendable {
         start = now
         return max(0, count - limit)
     }
+
+    /// Counts events that are over the limit without ``tryAcquire(at:)``.
+    fileprivate mutating func add(suppressed events: Int) { count += events }
+
+    /// The time before which ``tryAcquire(at:)`` suppresses all events; `nil` if it would allow one.
+    fileprivate var fullUntil: UInt64? { count < limit ? nil : start.map { $0 &+ window } }
 }
 
 /// Limits log lines about a repeated event to a number per interval, so that clients and failing servers cannot fill
 /// the disk.
+///
+/// While an interval has no lines left, an event costs no lock: clients cause them on all event loops at once.
 public final class LogRateLimiter: Sendable {
     private let lines: Mutex<FixedWindowLimiter>
+    /// The interval of ``lines`` in nanoseconds.
+    private let interval: UInt64
+    /// The end of an interval that has no lines left; 0 for none.
+    private let fullUntil = Atomic<UInt64>(0)
+    /// The suppressed lines that ``lines`` has not counted.
+    private let uncounted = Atomic<Int>(0)
 
     /// Allows the first line.
     /// - Parameters:
@@ -49,13 +63,25 @@ public final class LogRateLimiter: Sendable {
     ///   - interval: With the limit 1, the minimum time between two lines.
     public init(limit: Int = 1, interval: Duration = .seconds(10)) {
         lines = Mutex(FixedWindowLimiter(limit: limit, window: interval))
+        self.interval = interval.wholeNanoseconds
     }
 
     /// Checks whether a line may be written now.
     /// - Parameter now: Nanoseconds of a monotonic clock.
     /// - Returns: The number of lines suppressed since the last one; `nil` if this line is suppressed too.
     public func allow(at now: UInt64) -> Int? {
-        lines.withLock { $0.tryAcquire(at: now) }
+        let end = fullUntil.load(ordering: .relaxed)
+        // A clock that was set back by an interval or more is before the interval, and begins a new one.
+        if end > 0, end &- now &- 1 < interval {
+            uncounted.add(1, ordering: .relaxed)
+            return nil
+        }
+        return lines.withLock { lines in
+            lines.add(suppressed: uncounted.exchange(0, ordering: .relaxed))
+            let suppressed = lines.tryAcquire(at: now)
+            fullUntil.store(lines.fullUntil ?? 0, ordering: .relaxed)
+            return suppressed
+        }
     }
 
     /// Checks whether a line may be written now, by a clock that may be set.

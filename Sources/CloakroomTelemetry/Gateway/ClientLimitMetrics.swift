@@ -1,5 +1,4 @@
 public import CloakroomCore
-import Synchronization
 
 /// Metrics of clients that were too slow or had too many requests, and the limit of log lines about them.
 ///
@@ -12,10 +11,7 @@ public final class ClientLimitMetrics: Sendable {
     private let scope: MetricScope
     private let rateKeys: GaugeHandle
     private let rateEvictions: CounterHandle
-    /// The earliest time of the next line about an eviction.
-    private let nextEvictionLine = Atomic<UInt64>(0)
-    /// The number of evictions at the last one.
-    private let reportedEvictions = Atomic<Int64>(0)
+    private let evictionLines = LogRateLimiter(interval: .seconds(60))
 
     init(registry: PrometheusRegistry) {
         scope = MetricScope(registry)
@@ -51,19 +47,12 @@ public final class ClientLimitMetrics: Sendable {
             [("limit", limit), ("outcome", outcome.rawValue)])
     }
 
-    /// Counts a key of rate limits that was replaced although its requests were not paid for. Without a lock, because
-    /// a flood of new keys causes one for each request on all event loops.
+    /// Counts a key of rate limits that was replaced although its requests were not paid for.
     /// - Parameter now: Nanoseconds of a monotonic clock.
     /// - Returns: The number of suppressed lines, if it is to be logged: at most once a minute.
-    public func rateKeyEvicted(now: UInt64) -> Int64? {
+    public func rateKeyEvicted(now: UInt64) -> Int? {
         rateEvictions.increment()
-        let next = nextEvictionLine.load(ordering: .relaxed)
-        guard now >= next,
-            nextEvictionLine.compareExchange(expected: next, desired: now + 60_000_000_000, ordering: .relaxed)
-                .exchanged
-        else { return nil }
-        let count = rateEvictions.value
-        return count - 1 - reportedEvictions.exchange(count, ordering: .relaxed)
+        return evictionLines.allow(at: now)
     }
 
     /// Sets the gauge of keys.

@@ -77,4 +77,17 @@ struct LogRateLimiterTests {
         let times = [100, 109, 50, 51, -50, -45, -40] as [Int64]
         #expect(times.map { lines.allow(at: WallTime(seconds: $0)) } == [0, nil, 1, nil, 1, nil, 1])
     }
+
+    @Test("Lines that several threads suppress at once are all counted")
+    func several() async {
+        let lines = LogRateLimiter(limit: 3, interval: .seconds(10))
+        let allowed = await withTaskGroup(of: Int.self) { group in
+            for _ in 0..<4 {
+                group.addTask { (0..<1_000).filter { lines.allow(at: 5 + UInt64($0)) != nil }.count }
+            }
+            return await group.reduce(0, +)
+        }
+        #expect(allowed == 3)
+        #expect(lines.allow(at: 20_000_000_000) == 3_997)
+    }
 }
