@@ -183,7 +183,7 @@ let package = Package(
 
         // Helpers shared by several test targets.
         .target(
-            name: "TestSupport", dependencies: ["CloakroomTelemetry", log, nioCore, nioPosix],
+            name: "TestSupport", dependencies: ["CloakroomCore", "CloakroomTelemetry", log, nioCore, nioPosix],
             path: "Tests/TestSupport",
             swiftSettings: settings),
         tests("CloakroomWire", ["TestSupport", nioCore]),

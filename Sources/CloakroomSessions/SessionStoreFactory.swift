@@ -14,6 +14,8 @@ public enum SessionStoreFactory {
         public let store: any SessionStore
         /// Hashes account names for the store and for logs.
         public let accounts: AccountHasher
+        /// Keeps what rate limits count; with a store that gateways share, also their shared limits.
+        public var rateLimits = RateLimitStorage()
     }
 
     /// Creates a store. It opens no file and no connection: ``SessionStore/run()`` does, and retries.
@@ -59,7 +61,9 @@ public enum SessionStoreFactory {
                 log.failed(operation, reason, now: .now)
                 onFailure(reason)
             }
-            return try sealed(records, configuration, secrets, events, report, onOperation)
+            var product = try sealed(records, configuration, secrets, events, report, onOperation)
+            if let secrets { product.rateLimits = RateLimitStorage(store: records, hash: secrets.rateHash) }
+            return product
         }
     }
 

@@ -25,6 +25,9 @@ struct SessionStoreFactoryTests {
                 SessionConfiguration(store: kind, secrets: [Self.secret], sqlite: sqlite, valkey: valkey))
             #expect(made.store.isAvailable == (kind == .memory), "\(kind)")
             #expect(made.store.count == 0, "\(kind)")
+            var limit = RateLimit(name: "few")
+            limit.isShared = true
+            #expect(RateBuckets(limit, storage: made.rateLimits).areShared == (kind == .valkey), "\(kind)")
         }
     }
 
@@ -46,6 +49,15 @@ struct SessionStoreFactoryTests {
             try make(SessionConfiguration(secrets: [Self.secret])).accounts.hash(account)
         }
         #expect(derived[0] == derived[1])
+        // Gateways with the same newest secret agree on the keys of shared rate limits.
+        let other = Secret("fedcba9876543210fedcba9876543210")
+        let valkey = ValkeyConfiguration(addresses: [HostAndPort(host: "a", port: 1)])
+        let keys = try [[Self.secret], [Self.secret, other], [other]].map { secrets in
+            let made = try make(SessionConfiguration(store: .valkey, secrets: secrets, valkey: valkey))
+            return RateKey(peer: "192.0.2.1", hash: made.rateLimits.hash)
+        }
+        #expect(keys[0] == keys[1])
+        #expect(keys[0] != keys[2])
     }
 }
 

@@ -46,7 +46,8 @@ extension GatewayConfiguration: ConfigSection {
             crossSite: configuration.crossSite)
         ClaimHeaderRules.check(upstreams, identities)
         RouteProtocolRules.check(routes, upstreams: upstreams, listeners: listeners)
-        RateLimitRules(limits: rateLimits, identities: identities).check(routes, every: configuration.limits.rate)
+        RateLimitRules(limits: rateLimits, identities: identities, store: configuration.session.store).check(
+            routes, every: configuration.limits.rate)
         PlaceholderRules.check(root.reading, listeners: listeners, admin: admin)
 
         guard root.reading.problems.isEmpty, root.reading.missing.isEmpty, root.reading.consequences.isEmpty else {

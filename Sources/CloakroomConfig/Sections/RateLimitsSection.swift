@@ -37,6 +37,7 @@ extension RateLimit: ConfigSection {
         Key { if let rate = $0.required("requests", as: .requestRate) { $1.requests = rate } },
         Key(optional: "burst", \.givenBurst, .integer(1...100_000)),
         Key("enforce", \.isEnforced, .flag),
+        Key("shared", \.isShared, .flag),
         Key { $1.when = $0.claims("when") },
     ]
 }

@@ -10,12 +10,16 @@ extension GatewayConfiguration {
 
 extension RateLimit {
     /// The limit in a line: `perUser: 600/m by account, burst 60`.
-    var summary: String { "\(name): \(requests) by \(DiagnosticText.escaped("\(subject)")), burst \(burst)" }
+    var summary: String {
+        "\(name): \(requests) by \(DiagnosticText.escaped("\(subject)")), burst \(burst)"
+            + (isShared ? ", shared by all gateways" : "")
+    }
 
     /// Whether it permits requests that another limit of the same name rejects.
     func isLooser(than other: RateLimit) -> Bool {
         let (mine, theirs) = (RatePace(self), RatePace(other))
         return mine.cost < theirs.cost || burst > other.burst || subject != other.subject || when != other.when
+            || other.isShared && !isShared
     }
 }
 
@@ -23,6 +27,7 @@ extension RateLimit {
 struct RateLimitRules {
     let limits: RateLimitsSection
     let identities: IdentitiesSection
+    let store: SessionConfiguration.Store
 
     /// The maximum number of limits in a list.
     private static let most = 4
@@ -42,7 +47,15 @@ struct RateLimitRules {
         for (name, scope) in limits.items where !used.contains(name) {
             scope.warn(ConfigValueError("has no effect: no route lists it", "add it to rate of a route"), at: "by")
         }
-        for (limit, item) in zip(limits.limits, limits.items) { checkClaims(of: limit, item.scope) }
+        for (limit, item) in zip(limits.limits, limits.items) {
+            checkClaims(of: limit, item.scope)
+            guard limit.isShared, store != .valkey else { continue }
+            item.scope.report(
+                ConfigValueError(
+                    "conflicts with session.store \(store.rawValue), which gateways do not share",
+                    "remove it, or use the store valkey"),
+                at: "shared", becauseOf: [["session", "store"]])
+        }
     }
 
     private func check(_ route: RouteSection, every: [String]) {

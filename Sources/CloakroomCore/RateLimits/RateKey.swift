@@ -1,5 +1,5 @@
-/// What a limit counts requests by, as hashes that only this process can compute: so no client can choose which keys
-/// share a set of ``RateLimitTable``.
+/// What a limit counts requests by, as hashes under a secret key: so no client can choose which keys share a set of
+/// ``RateLimitTable``. Gateways that share limits have the same key.
 public struct RateKey: Sendable, Equatable {
     /// The hash of the subject.
     public var value: UInt64
@@ -7,7 +7,8 @@ public struct RateKey: Sendable, Equatable {
     /// limit.
     public var block: UInt64 = 0
 
-    private static let hash: KeyedHash = {
+    /// The hash of a process that shares no limits.
+    public static let processHash: KeyedHash = {
         var generator = SystemRandomNumberGenerator()
         return KeyedHash(using: &generator)
     }()
@@ -18,43 +19,52 @@ public struct RateKey: Sendable, Equatable {
         case address6, block6, peer, route, session, account, claim, limit
     }
 
-    private init(_ kind: Kind, _ word: UInt64) { value = Self.hash.hash(kind.rawValue, word) }
+    private init(_ kind: Kind, _ word: UInt64, _ hash: KeyedHash) { value = hash.hash(kind.rawValue, word) }
 
-    private init(_ kind: Kind, _ bytes: some Sequence<UInt8>) { self.init(kind, Self.hash.hash(bytes)) }
+    private init(_ kind: Kind, _ bytes: some Sequence<UInt8>, _ hash: KeyedHash) {
+        self.init(kind, hash.hash(bytes), hash)
+    }
 
     /// A client address.
-    public init(_ address: ClientAddressKey) {
-        self.init(address.isVersion6 ? .address6 : .address4, address.prefix)
-        if address.isVersion6 { block = RateKey(.block6, address.prefix >> 16).value }
+    /// - Parameter hash: ``RateLimitStorage/hash``, as in all initializers.
+    public init(_ address: ClientAddressKey, hash: KeyedHash = processHash) {
+        self.init(address.isVersion6 ? .address6 : .address4, address.prefix, hash)
+        if address.isVersion6 { block = RateKey(.block6, address.prefix >> 16, hash).value }
     }
 
     /// The peer of a connection; also one whose address is not an IP address, such as that of a socket.
-    public init(peer: String) {
-        if let address = ClientAddressKey(peer) { self.init(address) } else { self.init(.peer, peer.utf8) }
+    public init(peer: String, hash: KeyedHash = processHash) {
+        if let address = ClientAddressKey(peer) {
+            self.init(address, hash: hash)
+        } else {
+            self.init(.peer, peer.utf8, hash)
+        }
     }
 
     /// The name of a route.
-    public init(route name: String) { self.init(.route, name.utf8) }
+    public init(route name: String, hash: KeyedHash = processHash) { self.init(.route, name.utf8, hash) }
 
     /// A limit: its name and rate, not its position. So keys stay the same when limits are added, and a limit that
     /// changes begins anew: what was used of the old one could be hours at the new rate.
-    public init(_ limit: RateLimit) { self.init(.limit, "\(limit.name) \(limit.requests) \(limit.burst)".utf8) }
+    public init(_ limit: RateLimit, hash: KeyedHash = processHash) {
+        self.init(.limit, "\(limit.name) \(limit.requests) \(limit.burst)".utf8, hash)
+    }
 
     /// What a limit counts the requests of a session by.
     /// - Returns: `nil` if not by the session, or if it has no such claim: a text or a Boolean value. Numbers are none,
     ///   because different ones may be equal once they are parsed.
-    public init?(_ session: Session, at limit: RateLimit) {
+    public init?(_ session: Session, at limit: RateLimit, hash: KeyedHash = processHash) {
         switch limit.subject {
-        case .session: self.init(.session, session.id.value)
-        case .account: self.init(.account, session.accountBytes)
+        case .session: self.init(.session, session.id.value, hash)
+        case .account: self.init(.account, session.accountBytes, hash)
         case .claim(let name):
             guard case .object(let members)? = session.claims?.values, let provenance = session.provenance else {
                 return nil
             }
-            let issuer = Self.hash.hash(provenance.issuer.utf8)
+            let issuer = hash.hash(provenance.issuer.utf8)
             switch members[JSONMemberName(name)] {
-            case .string(let text)?: self.init(.claim, Self.hash.hash(issuer, Self.hash.hash(text.utf8)))
-            case .bool(let flag)?: self.init(.claim, Self.hash.hash(issuer, flag ? 1 : 0))
+            case .string(let text)?: self.init(.claim, hash.hash(issuer, hash.hash(text.utf8)), hash)
+            case .bool(let flag)?: self.init(.claim, hash.hash(issuer, flag ? 1 : 0), hash)
             default: return nil
             }
         case .address, .route: return nil

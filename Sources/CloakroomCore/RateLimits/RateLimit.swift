@@ -68,6 +68,8 @@ public struct RateLimit: Sendable, Equatable {
     public var givenBurst: Int?
     /// Whether requests beyond the limit are rejected. Otherwise they are only counted and logged.
     public var isEnforced = true
+    /// Whether all gateways at one session store have one bucket for each key. Otherwise each counts by itself.
+    public var isShared = false
     /// The claims of the sessions that are counted; empty for all requests.
     public var when: [SessionRequirement.Claim] = []
 
@@ -118,6 +120,35 @@ public struct RatePace: Sendable, Equatable {
     /// 1/512 to 1/256 of ``cost``, or 1 ns.
     let shift: UInt64
 
+    /// With this one and the time 0, a table counts requests.
+    static let counting = RatePace(cost: 1, tolerance: .max / 2, burst: 1, shift: 0)
+
+    /// How long a burst takes at the rate, in nanoseconds.
+    var burstTime: UInt64 { burst * cost }
+
+    /// A part of the rate and of the burst, for the same keys.
+    func divided(by count: UInt64) -> RatePace {
+        guard count > 1 else { return self }
+        let part = max(1, burst / count)
+        return RatePace(cost: cost * count, tolerance: (part - 1) * cost * count, burst: part, shift: shift)
+    }
+
+    /// The number of requests that a key may still send at once.
+    public func remaining(after charge: RateLimitTable.Charge) -> UInt64 {
+        charge.used < burstTime ? (burstTime - charge.used) / cost : 0
+    }
+
+    /// `"NAME";q=60;w=6`: the burst, and the seconds until it is complete again if all of it was used
+    /// (draft-ietf-httpapi-ratelimit-headers-10, RateLimit-Policy).
+    public func policy(named name: String) -> String {
+        "\"\(name)\";q=\(burst);w=\(Self.seconds(burstTime))"
+    }
+
+    /// Seconds, rounded up.
+    public static func seconds(_ nanoseconds: UInt64) -> UInt64 { (nanoseconds + 999_999_999) / 1_000_000_000 }
+}
+
+extension RatePace {
     /// - Parameter factor: How many times the limit.
     public init(_ limit: RateLimit, times factor: UInt64 = 1) {
         let period = UInt64(limit.requests.period.seconds) * 1_000_000_000
@@ -126,19 +157,4 @@ public struct RatePace: Sendable, Equatable {
         tolerance = (burst - 1) * cost
         shift = UInt64(max(55 - cost.leadingZeroBitCount, 0))
     }
-
-    /// The number of requests that a key may still send at once.
-    public func remaining(after charge: RateLimitTable.Charge) -> UInt64 {
-        let all = burst * cost
-        return charge.used < all ? (all - charge.used) / cost : 0
-    }
-
-    /// `"NAME";q=60;w=6`: the burst, and the seconds until it is complete again if all of it was used
-    /// (draft-ietf-httpapi-ratelimit-headers-10, RateLimit-Policy).
-    public func policy(named name: String) -> String {
-        "\"\(name)\";q=\(burst);w=\(Self.seconds(burst * cost))"
-    }
-
-    /// Seconds, rounded up.
-    public static func seconds(_ nanoseconds: UInt64) -> UInt64 { (nanoseconds + 999_999_999) / 1_000_000_000 }
 }

@@ -70,6 +70,23 @@ public final class RateLimitTable: Sendable {
             }
         }
 
+        func raise(_ key: UInt64, at first: Int, to time: UInt64) {
+            while let place = place(of: key, at: first) {
+                let old = words[place].load(ordering: .relaxed)
+                guard old < time else { return }
+                if words[place].compareExchange(expected: old, desired: time, ordering: .relaxed).exchanged { return }
+            }
+        }
+
+        /// Sets all times to 0, and returns those that were later.
+        func drain() -> [(key: UInt64, time: UInt64)] {
+            (0..<Self.sets).flatMap { times(at: $0 * 2 * RateLimitTable.slots) }.compactMap { index in
+                guard words[index].load(ordering: .relaxed) > 0 else { return nil }
+                let key = words[index - RateLimitTable.slots].load(ordering: .relaxed)
+                return (key, words[index].exchange(0, ordering: .relaxed))
+            }
+        }
+
         /// The index of the time of a key.
         private func place(of key: UInt64, at first: Int) -> Int? {
             for index in first..<first + RateLimitTable.slots where words[index].load(ordering: .relaxed) == key {
@@ -125,6 +142,18 @@ public final class RateLimitTable: Sendable {
         }
     }
 
+    /// Makes the time up to which the requests of a key are paid for at least this one. Without effect if the key was
+    /// replaced.
+    func raise(_ key: UInt64, _ pace: RatePace, to time: UInt64) {
+        let (key, set) = (Self.stored(key, pace), set(of: key))
+        references[set / Block.sets]._withUnsafeGuaranteedRef {
+            $0.raise(key, at: set % Block.sets * 2 * Self.slots, to: time)
+        }
+    }
+
+    /// Removes all keys, and returns their times.
+    func drain() -> [(key: UInt64, time: UInt64)] { blocks.flatMap { $0.drain() } }
+
     /// The number of keys that have used something, estimated from at most 8,192 sets.
     public func count(now: UInt64) -> Int {
         let sets = blocks.count * Block.sets
@@ -142,24 +171,5 @@ public final class RateLimitTable: Sendable {
     /// The set of a key, which is random: its high bits decide.
     private func set(of key: UInt64) -> Int {
         Int(truncatingIfNeeded: key.multipliedFullWidth(by: UInt64(blocks.count * Block.sets)).high)
-    }
-}
-
-/// The table of the process. It is made when a configuration has a rate limit for the first time, so that gateways
-/// without limits need no memory for it, and outlives all configurations.
-public final class RateLimitStorage: Sendable {
-    private let table = Mutex<RateLimitTable?>(nil)
-
-    /// Creates a storage without a table.
-    public init() {}
-
-    /// The table.
-    /// - Parameter keys: ``LimitsConfiguration/rateKeys``, of the first call.
-    public func table(keys: Int) -> RateLimitTable {
-        table.withLock { table in
-            let found = table ?? RateLimitTable(keys: keys)
-            table = found
-            return found
-        }
     }
 }

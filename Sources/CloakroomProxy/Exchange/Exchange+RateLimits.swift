@@ -13,7 +13,7 @@ extension Exchange {
         guard let rates = snapshot.config.rates else { return nil }
         let limits = route?.early ?? rates.everyRequest
         guard !limits.isEmpty else { return nil }
-        let address = addressKey(of: request)
+        let address = addressKey(of: request, rates)
         return charge(limits, rates, &request, now: now) { $0.limit.subject == .route ? route?.key : address }
     }
 
@@ -34,14 +34,16 @@ extension Exchange {
         guard let rates = snapshot.config.rates, let route = snapshot.config.routes[request.routeIndex].rate else {
             return decision
         }
-        let address = addressKey(of: request)
+        let address = addressKey(of: request, rates)
         let rejection = charge(route.late, rates, &request, now: now) { runtime in
             guard runtime.limit.counts(session) else { return nil }
             if runtime.limit.subject == .route { return session == nil ? nil : route.key }
-            return session.flatMap { RateKey($0, at: runtime.limit) } ?? address
+            return session.flatMap { RateKey($0, at: runtime.limit, hash: rates.storage.hash) } ?? address
         }
         if let rejection {
-            refund(route.early, request.chargedLimits, rates) { $0.limit.subject == .route ? route.key : address }
+            refund(route.early, request.chargedLimits, rates, now: now) {
+                $0.limit.subject == .route ? route.key : address
+            }
             return rejection
         }
         if let ticket = request.ticket { _ = lookUp(ticket, now: now, slides: true) }
@@ -72,7 +74,7 @@ extension Exchange {
                 continue
             }
             runtime.rejected.increment()
-            refund(limits, charged, rates, key: key)
+            refund(limits, charged, rates, now: now, key: key)
             request.rateLines = []
             var lines = Array("Retry-After: \(RatePace.seconds(charge.wait))\r\n".utf8)
             if rates.fields != .none { lines += runtime.fieldLines(charge) }
@@ -90,20 +92,21 @@ extension Exchange {
 
     /// Takes back what was charged.
     private func refund(
-        _ limits: [RateLimitRuntime], _ charged: UInt16, _ rates: RateLimits, key: (RateLimitRuntime) -> RateKey?
+        _ limits: [RateLimitRuntime], _ charged: UInt16, _ rates: RateLimits, now: UInt64,
+        key: (RateLimitRuntime) -> RateKey?
     ) {
         for position in limits.indices where charged & 1 << position != 0 {
-            if let subject = key(limits[position]) { limits[position].refund(subject, rates.table) }
+            if let subject = key(limits[position]) { limits[position].refund(subject, rates.table, now: now) }
         }
     }
 
     /// The client as what a limit counts by: behind trusted proxies the one that they report.
-    private func addressKey(of request: borrowing InboundRequest) -> RateKey {
+    private func addressKey(of request: borrowing InboundRequest, _ rates: RateLimits) -> RateKey {
         if peer.isTrusted,
             let client = ClientAddress.key(request.head, trusted: snapshot.config.configuration.trustedProxies)
         {
-            return RateKey(client)
+            return RateKey(client, hash: rates.storage.hash)
         }
-        return peer.rateKey ?? RateKey(peer: peer.address)
+        return peer.rateKey ?? RateKey(peer: peer.address, hash: rates.storage.hash)
     }
 }

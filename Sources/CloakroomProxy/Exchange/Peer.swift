@@ -37,12 +37,12 @@ final class Peer: Sendable {
 
     init(
         address: String, isTLS: Bool, trusted: [CIDRBlock], tlsVersion: TLSVersion? = nil,
-        certificateSubject: String? = nil, load: ClientLoad? = nil, listener: Int, countsRate: Bool = false
+        certificateSubject: String? = nil, load: ClientLoad? = nil, listener: Int, rateHash: KeyedHash? = nil
     ) {
         self.address = address
         self.listener = listener
         self.load = load
-        rateKey = countsRate ? RateKey(peer: address) : nil
+        if let rateHash { rateKey = RateKey(peer: address, hash: rateHash) } else { rateKey = nil }
         self.tlsVersion = tlsVersion
         certificateLine = certificateSubject.map { Array("\(Self.certificateField): \($0)\r\n".utf8) } ?? []
         isTrusted = trusted.contains { $0.contains(address) }
@@ -83,6 +83,6 @@ struct DownstreamConnectionInfo {
             address: sourceAddress ?? channel.remoteAddress?.ipAddress ?? "unknown", isTLS: isTLS,
             trusted: context.snapshot.config.configuration.trustedProxies, tlsVersion: tlsVersion,
             certificateSubject: certificateSubject, load: load, listener: listener,
-            countsRate: context.snapshot.config.rates != nil)
+            rateHash: context.snapshot.config.rates?.storage.hash)
     }
 }

@@ -124,6 +124,9 @@ public final class GatewayServer: Service, Unprintable {
             await loops.drainTLS()
         }
         async let _: Void = HeapTrimmer.watch(limit)
+        async let _: Void = RateSettlement(config.telemetry.metrics.clientLimits, time, logger).run {
+            self.currentConfig.rates
+        }
         async let _: Void = UpstreamSupervisor(
             { self.currentConfig.upstreams }, loops: loops,
             reporter: UpstreamReporter(logger), isReady: areTargetsChecked, time: time

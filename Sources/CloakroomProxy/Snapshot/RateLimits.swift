@@ -3,20 +3,25 @@ import CloakroomTelemetry
 
 /// The rate limits of a configuration, prepared for requests.
 final class RateLimits: Sendable {
+    let storage: RateLimitStorage
     let table: RateLimitTable
     let fields: RateFields
     /// Those that count every request.
     let everyRequest: [RateLimitRuntime]
     private let limits: [RateLimitRuntime]
+    /// The buckets that other gateways share.
+    let shared: [RateBuckets]
 
     /// - Returns: `nil` if nothing is limited.
     init?(_ configuration: GatewayConfiguration, storage: RateLimitStorage, metrics: ClientLimitMetrics) {
         let used = Set(configuration.limits.rate + configuration.routes.flatMap(\.rate))
         guard !used.isEmpty else { return nil }
+        self.storage = storage
         table = storage.table(keys: configuration.limits.rateKeys)
         fields = configuration.limits.rateFields
-        let limits = configuration.rateLimits.enumerated().map { RateLimitRuntime($1, index: $0, metrics) }
+        let limits = configuration.rateLimits.enumerated().map { RateLimitRuntime($1, index: $0, storage, metrics) }
         self.limits = limits
+        shared = limits.flatMap { [$0.buckets, $0.blocks] }.filter(\.areShared)
         everyRequest = configuration.limits.rate.compactMap { name in limits.first { $0.limit.name == name } }
     }
 
@@ -29,7 +34,7 @@ final class RateLimits: Sendable {
             limit.limit.dependsOnSession || limit.limit.subject == .route && route.requiresAuthorization
         }
         return RouteRateLimits(
-            key: RateKey(route: route.name), early: everyRequest + listed.filter { !isLate($0) },
+            key: RateKey(route: route.name, hash: storage.hash), early: everyRequest + listed.filter { !isLate($0) },
             late: listed.filter(isLate))
     }
 }
@@ -55,22 +60,22 @@ final class RateLimitRuntime: Sendable {
     /// The response to a rejected request.
     private let document: ProblemDocument
     private let key: RateKey
-    private let pace: RatePace
-    /// The pace of the /48 of an IPv6 address.
-    private let blockPace: RatePace
+    fileprivate let buckets: RateBuckets
+    /// Those of the /48 of IPv6 addresses.
+    fileprivate let blocks: RateBuckets
     private let policy: String
 
-    init(_ limit: RateLimit, index: Int, _ metrics: ClientLimitMetrics) {
+    init(_ limit: RateLimit, index: Int, _ storage: RateLimitStorage, _ metrics: ClientLimitMetrics) {
         self.limit = limit
         self.index = index
         allowed = metrics.rate(.allowed, limit.name)
         rejected = metrics.rate(.rejected, limit.name)
         observed = metrics.rate(.observed, limit.name)
         document = ProblemDocument(Problem(.rateLimited), limit: limit.name)
-        key = RateKey(limit)
-        pace = RatePace(limit)
-        blockPace = RatePace(limit, times: 16)
-        policy = pace.policy(named: limit.name)
+        key = RateKey(limit, hash: storage.hash)
+        buckets = RateBuckets(limit, storage: storage)
+        blocks = RateBuckets(limit, times: 16, storage: storage)
+        policy = buckets.pace.policy(named: limit.name)
     }
 
     /// The response to a rejected request.
@@ -83,26 +88,26 @@ final class RateLimitRuntime: Sendable {
     /// its limit replace no keys.
     func charge(_ subject: RateKey, _ table: RateLimitTable, now: UInt64) -> RateLimitTable.Charge {
         let key = subject.at(key)
-        guard key.block != 0 else { return table.charge(key.value, pace, now: now) }
-        let block = table.charge(key.block, blockPace, now: now)
+        guard key.block != 0 else { return buckets.charge(key.value, in: table, now: now) }
+        let block = blocks.charge(key.block, in: table, now: now)
         guard block.wait == 0 else { return block }
-        var charge = table.charge(key.value, pace, now: now)
-        if charge.wait > 0 { table.refund(key.block, blockPace) }
+        var charge = buckets.charge(key.value, in: table, now: now)
+        if charge.wait > 0 { blocks.refund(key.block, in: table, now: now) }
         charge.isEviction = charge.isEviction || block.isEviction
         return charge
     }
 
     /// Takes a charge back.
-    func refund(_ subject: RateKey, _ table: RateLimitTable) {
+    func refund(_ subject: RateKey, _ table: RateLimitTable, now: UInt64) {
         let key = subject.at(key)
-        table.refund(key.value, pace)
-        if key.block != 0 { table.refund(key.block, blockPace) }
+        buckets.refund(key.value, in: table, now: now)
+        if key.block != 0 { blocks.refund(key.block, in: table, now: now) }
     }
 
     /// The lines that report the limit, with their line ends (draft-ietf-httpapi-ratelimit-headers-10). `t` is the number
     /// of seconds until the next request is permitted, or until the burst is complete again if requests are left.
     func fieldLines(_ charge: RateLimitTable.Charge) -> [UInt8] {
-        let left = charge.wait > 0 ? 0 : pace.remaining(after: charge)
+        let left = charge.wait > 0 ? 0 : buckets.pace.remaining(after: charge)
         let time = RatePace.seconds(charge.wait > 0 ? charge.wait : charge.used)
         return Array(
             "RateLimit-Policy: \(policy)\r\nRateLimit: \"\(limit.name)\";r=\(left);t=\(time)\r\n".utf8)

@@ -28,6 +28,8 @@ public struct SealingKeyring: Sendable, CustomStringConvertible, CustomReflectab
     private let all: [DerivedKeys]
     /// Hashes account names for use outside the process.
     public let accountHashes: AccountHasher
+    /// Hashes what shared rate limits count by, under the newest secret.
+    let rateHash: KeyedHash
 
     /// Creates the keys from the secrets, the newest first.
     /// - Returns: `nil` if there is none.
@@ -40,7 +42,9 @@ public struct SealingKeyring: Sendable, CustomStringConvertible, CustomReflectab
     public init(_ newest: Secret, older: [Secret] = []) {
         self.newest = DerivedKeys(newest)
         all = [self.newest] + older.map(DerivedKeys.init)
-        accountHashes = AccountHasher(Self.accountKey(newest), older: older.map(Self.accountKey))
+        accountHashes = AccountHasher(
+            Self.hashKey(newest, for: .account), older: older.map { Self.hashKey($0, for: .account) })
+        rateHash = Self.hashKey(newest, for: .rate)
     }
 
     /// The id of the secret that is used for sealing.
@@ -89,6 +93,7 @@ public struct SealingKeyring: Sendable, CustomStringConvertible, CustomReflectab
         case client = "cloakroom 1 client"
         case record = "cloakroom 1 record"
         case cookie = "cloakroom 1 cookie"
+        case rate = "cloakroom 1 rate"
     }
 
     private static func key(of secret: Secret, for purpose: Purpose, count: Int) -> SymmetricKey {
@@ -134,8 +139,8 @@ public struct SealingKeyring: Sendable, CustomStringConvertible, CustomReflectab
             inputKeyMaterial: SymmetricKey(data: secret.bytes), info: info.bytes, outputByteCount: 32)
     }
 
-    private static func accountKey(_ secret: Secret) -> KeyedHash {
-        let bytes = bytes(of: key(of: secret, for: .account, count: 16))
+    private static func hashKey(_ secret: Secret, for purpose: Purpose) -> KeyedHash {
+        let bytes = bytes(of: key(of: secret, for: purpose, count: 16))
         let words = (0..<2).map { word in
             bytes[(8 * word)..<(8 * word + 8)].reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
         }

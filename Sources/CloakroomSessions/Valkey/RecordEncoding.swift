@@ -109,6 +109,14 @@ struct ValkeyKeys: Sendable {
         "\(prefix):{t\(SessionID(key.group))}:\(key.scope.rawValue)\(SessionID(key.hash)):throttle"
     }
 
+    /// The number of slots that the keys of rate limits are in, and so of scripts in a settlement.
+    static let rateSlots: UInt64 = 16
+
+    func rate(_ key: UInt64) -> String { "\(prefix):{r\(key >> 32 % Self.rateSlots)}:\(SessionID(key)):rate" }
+
+    /// The set of the gateways that settle rate limits.
+    var gateways: String { "\(prefix):{r}:gateways" }
+
     /// Parses the name of a record's key.
     /// - Returns: `nil` for all other keys.
     func session(named key: ByteBuffer) -> SessionID? {

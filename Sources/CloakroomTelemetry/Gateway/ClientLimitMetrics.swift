@@ -12,6 +12,8 @@ public final class ClientLimitMetrics: Sendable {
     private let rateKeys: GaugeHandle
     private let rateEvictions: CounterHandle
     private let evictionLines = LogRateLimiter(interval: .seconds(60))
+    /// Settlements of shared rate limits.
+    public let settlements: [RateSettlementOutcome: CounterHandle]
 
     init(registry: PrometheusRegistry) {
         scope = MetricScope(registry)
@@ -26,6 +28,9 @@ public final class ClientLimitMetrics: Sendable {
             "cloakroom_rate_limit_keys", help: "Keys of rate limits with requests that are not paid for.")
         rateEvictions = scope.counter(
             "cloakroom_rate_limit_evictions_total", help: "Keys of rate limits that were forgotten too early.")
+        settlements = scope.counters(
+            "cloakroom_rate_limit_settlements_total",
+            help: "Settlements of shared rate limits with the other gateways, by outcome.", by: "outcome")
     }
 
     /// Counts a client that was too slow.
@@ -68,6 +73,14 @@ public enum RateLimitOutcome: String, Sendable {
     case rejected
     /// It was beyond a limit that is not enforced.
     case observed
+}
+
+/// The result of a settlement: the label `outcome`.
+public enum RateSettlementOutcome: String, Sendable, CaseIterable {
+    /// The store has replied.
+    case done
+    /// What was to be settled is forgotten.
+    case failed
 }
 
 /// What a slow client did: the label `direction`.

@@ -27,7 +27,6 @@ final class Gateway: Sendable, Unprintable {
         let sessions: SessionStoreSetup
         let observer: AccountEventRecorder
         let clock: SessionClock
-        let rateStorage = RateLimitStorage()
         let telemetry: GatewayTelemetry
         let tracer: (any Tracer)?
         let logger: Logger
@@ -46,8 +45,8 @@ final class Gateway: Sendable, Unprintable {
             try ConfigSnapshot(
                 configuration: configuration, sessions: sessions.store, refresher: accounts.refresher,
                 exchanger: accounts.exchanger, accountEndpoints: accounts.accountEndpoints,
-                telemetry: telemetry, tracer: tracer, logger: logger, sessionClock: clock, rateStorage: rateStorage,
-                upstreamTargets: targets)
+                telemetry: telemetry, tracer: tracer, logger: logger, sessionClock: clock,
+                rateStorage: sessions.rateLimits, upstreamTargets: targets)
         }
     }
 

@@ -15,6 +15,7 @@ import Tracing
 struct SessionStoreSetup {
     let store: any SessionStore
     let accounts: AccountHasher
+    let rateLimits: RateLimitStorage
     /// Seals the cookies of logins. One for the process: without configured secrets its key is random.
     let cookies: CookieSealer
 
@@ -49,6 +50,7 @@ struct SessionStoreSetup {
         let store = made.store
         self.store = store
         accounts = made.accounts
+        rateLimits = made.rateLimits
         var random = SystemRandomNumberGenerator()
         cookies = CookieSealer(configuration.secrets, using: &random)
         // Counting the sessions of a shared server would be too expensive.

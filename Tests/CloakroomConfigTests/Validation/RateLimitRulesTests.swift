@@ -32,7 +32,11 @@ struct RateLimitRulesTests {
             "    requests", "    burst: 0\n    requests", "30:12",
             "must be in the allowed range, not 0 (write 1 to 100000)"
         ),
-        ("    requests", "    shared: true\n    requests", "30", "unknown key"),
+        (
+            "    requests", "    shared: true\n    requests", "30:13",
+            "rateLimits.perUser.shared: conflicts with session.store memory, which gateways do not share"
+                + " (remove it, or use the store valkey)"
+        ),
         ("[perUser]", "[peruser]", "26:12", "unknown rate limit \"peruser\" (did you mean \"perUser\"?)"),
         ("[perUser]", "[perUser, perUser]", "26:11", "must be a list without duplicates"),
         ("[perUser]", "[a, b, c, d, e]", "26:11", "must be at most 4 limits, not 5"),
@@ -64,6 +68,7 @@ struct RateLimitRulesTests {
         #expect(limit.requests == RequestRate(600, per: .minute))
         #expect(limit.burst == 60)
         #expect(limit.isEnforced)
+        #expect(!limit.isShared)
         #expect(limit.when.isEmpty)
         #expect(configuration.routes.map(\.rate) == [[], ["perUser"]])
         #expect(configuration.limits.rate.isEmpty)
@@ -78,6 +83,27 @@ struct RateLimitRulesTests {
         #expect(!changed.rateLimits[0].isEnforced)
         #expect(changed.limits.rate == ["perUser"])
         #expect(changed.limits.rateFields == .always)
+    }
+
+    @Test("A limit is shared over the store valkey only; one that is not shared any more is looser")
+    func shared() throws {
+        let store = """
+            session:
+              store: valkey
+              secrets: [0123456789abcdef0123456789abcdef]
+              valkey: { addresses: ["one:1"] }
+
+            """
+        let yaml = Self.good.replacing("    requests", with: "    shared: true\n    requests") + store
+        let fixture = try ConfigFixture(yaml)
+        #expect(try fixture.load().configuration.rateLimits.map(\.isShared) == [true])
+        let text = fixture.report { .explain($0, method: "GET", target: "/videos/1") }.text
+        #expect(text.contains("perUser: 600/m by account, burst 60, shared by all gateways; beyond it"), "\(text)")
+        let single = try ConfigFixture(Self.good + store)
+        let loosened = single.report { new in fixture.report { CommandReport.routes(new, comparedWith: $0) } }
+        #expect(loosened.text.hasPrefix("limit loosened"), "\(loosened.text)")
+        let tightened = fixture.report { new in single.report { CommandReport.routes(new, comparedWith: $0) } }
+        #expect(tightened.text == "no change\n")
     }
 
     @Test("The same limit for every request and at a route would count twice")

@@ -50,6 +50,23 @@ struct RateKeyTests {
         #expect(RateKey(route: "a").at(RateKey(Self.limit(.route))).value != 0)
     }
 
+    @Test("Keys of all kinds depend on the secret of the gateway only, so that gateways agree on them")
+    func secrets() throws {
+        let session = Self.company(#"{"tenant":"a","admin":true}"#)
+        func keys(_ key: UInt64) throws -> [RateKey] {
+            let hash = KeyedHash(key0: key, key1: 1)
+            let subjects = [.account, .session, .claim("tenant"), .claim("admin")] as [RateLimit.Subject]
+            return try subjects.map { try #require(RateKey(session, at: Self.limit($0), hash: hash)) } + [
+                RateKey(peer: "192.0.2.1", hash: hash), RateKey(peer: "2001:db8::1", hash: hash),
+                RateKey(peer: "unknown", hash: hash), RateKey(route: "a", hash: hash),
+                RateKey(Self.limit(), hash: hash),
+            ]
+        }
+        let mine = try keys(1)
+        #expect(try keys(1) == mine)
+        #expect(zip(mine, try keys(2)).allSatisfy { $0.value != $1.value && ($0.block == 0 || $0.block != $1.block) })
+    }
+
     @Test("The key at a limit depends on the name and the rate of the limit")
     func limits() {
         var other = Self.limit()

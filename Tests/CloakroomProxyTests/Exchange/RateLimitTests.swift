@@ -350,7 +350,8 @@ struct RateLimitTests {
     func blocks() {
         let telemetry = GatewayTelemetry(settings: TelemetrySettings())
         defer { telemetry.shutdown() }
-        let runtime = RateLimitRuntime(Self.limit(burst: 1), index: 0, telemetry.metrics.clientLimits)
+        let runtime = RateLimitRuntime(
+            Self.limit(burst: 1), index: 0, RateLimitStorage(), telemetry.metrics.clientLimits)
         let table = RateLimitTable(keys: 1_024)
         let pace = RatePace(Self.limit())
         // Every slot of all 128 sets is in use, but less than those that follow.

@@ -113,6 +113,8 @@ struct GatewaySetup: Sendable {
     var sharesListeners = false
     /// Whether the time of its deadlines advances only by ``RunningGateway/advance(_:inStepsOf:)``.
     var isTimeStepped = false
+    /// What its rate limits count; by default as of one gateway.
+    var rateLimits: @Sendable () -> RateLimitStorage = { RateLimitStorage() }
     var logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
     /// The n-th upstream connection follows the n-th script.
     var scripts: [[ScriptedUpstream.Step]]
@@ -153,7 +155,7 @@ struct GatewaySetup: Sendable {
             adjust(&configuration)
             let telemetry = GatewayTelemetry(settings: settings)
             defer { telemetry.shutdown() }
-            let rateStorage = RateLimitStorage()
+            let rateStorage = rateLimits()
             let makeConfig = { @Sendable (configuration: GatewayConfiguration) throws in
                 try self.makeConfig(configuration, telemetry, rateStorage)
             }

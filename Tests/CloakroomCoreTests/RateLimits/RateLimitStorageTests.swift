@@ -1,0 +1,202 @@
+import TestSupport
+import Testing
+
+@testable import CloakroomCore
+
+@Suite("Rate limits that gateways share")
+struct RateLimitStorageTests {
+    private static let second: UInt64 = 1_000_000_000
+    private static let key: UInt64 = 77 << 40
+
+    private static func limit(
+        _ count: Int = 60, _ period: RequestRate.Period = .minute, burst: Int? = 20, isShared: Bool = true
+    ) -> RateLimit {
+        var limit = RateLimit(name: "few")
+        limit.requests = RequestRate(count, per: period)
+        limit.givenBurst = burst
+        limit.isShared = isShared
+        return limit
+    }
+
+    /// One gateway.
+    private struct Gateway {
+        let storage: RateLimitStorage
+        let table: RateLimitTable
+        let buckets: RateBuckets
+
+        init(_ store: SteppedRateStore, _ limit: RateLimit) {
+            storage = RateLimitStorage(store: store)
+            table = storage.table(keys: 1_024)
+            buckets = RateBuckets(limit, storage: storage)
+        }
+
+        /// The number of permitted requests of several at once.
+        func permitted(_ count: Int, of key: UInt64 = RateLimitStorageTests.key, now: UInt64) -> Int {
+            (0..<count).count { _ in buckets.charge(key, in: table, now: now).wait == 0 }
+        }
+
+        @discardableResult
+        func settle(now: UInt64) async throws -> Bool {
+            try await storage.settle([buckets], in: table, now: { now })
+        }
+    }
+
+    /// Several gateways with one client, which sends to all of them. Each settles every 100 ms, at a time of its own.
+    private struct Fleet {
+        let store = SteppedRateStore()
+        let gateways: [Gateway]
+        private let phases: [Int]
+        private(set) var now = 1_000 * RateLimitStorageTests.second
+        private var generator: SeededGenerator
+        private static let step = 20
+
+        init(_ count: Int, _ limit: RateLimit, seed: UInt64) {
+            gateways = (0..<count).map { [store] _ in Gateway(store, limit) }
+            var generator = SeededGenerator(seed: seed)
+            phases = gateways.map { _ in Int.random(in: 0..<5, using: &generator) }
+            self.generator = generator
+        }
+
+        /// - Parameter offered: The maximum number of requests in 20 ms at each gateway; on average half of it is sent.
+        /// - Returns: The number of permitted requests.
+        mutating func run(seconds: Double, offered: Int = 4) async throws -> Int {
+            var permitted = 0
+            for step in 0..<Int(seconds * 1_000) / Self.step {
+                for (gateway, phase) in zip(gateways, phases) {
+                    permitted += gateway.permitted(Int.random(in: 0...offered, using: &generator), now: now)
+                    if step % 5 == phase { _ = try? await gateway.settle(now: now) }
+                }
+                now += UInt64(Self.step) * 1_000_000
+                store.advance(UInt64(Self.step) * 1_000_000)
+            }
+            return permitted
+        }
+    }
+
+    @Test(
+        "Rule 103: a flood at three gateways gets one burst at each, and then nothing until they are paid for",
+        arguments: 1...3 as ClosedRange<UInt64>)
+    func debt(seed: UInt64) async throws {
+        var fleet = Fleet(3, Self.limit(), seed: seed)
+        _ = try await fleet.run(seconds: 2, offered: 0)
+        let now = fleet.now
+        #expect(fleet.gateways.map { $0.permitted(30, now: now) } == [20, 20, 20])
+        // A gateway that settled before the others have does not know of their requests until its next one.
+        let few = try await fleet.run(seconds: 10)
+        #expect(few <= 3)
+        // One gateway alone would have permitted 80 requests by then.
+        let more = try await few + fleet.run(seconds: 50)
+        #expect((18...24).contains(more), "\(more) instead of 20")
+    }
+
+    @Test("In the long run gateways permit together what one of them would", arguments: 1...2 as ClosedRange<UInt64>)
+    func agreement(seed: UInt64) async throws {
+        var slow = Fleet(8, Self.limit(), seed: seed)
+        _ = try await slow.run(seconds: 2, offered: 0)
+        let five = try await slow.run(seconds: 300)
+        #expect((312...330).contains(five), "\(five) instead of 320")
+        // Three times the rate is offered. The burst is 600.
+        var fast = Fleet(3, Self.limit(100, .second, burst: nil), seed: seed)
+        let ten = try await fast.run(seconds: 10)
+        #expect((1_580...1_650).contains(ten), "\(ten) instead of 1600")
+        // The burst takes less time than a period of settlement.
+        var short = Fleet(3, Self.limit(500, .second, burst: 20), seed: seed)
+        _ = try await short.run(seconds: 2, offered: 40)
+        let two = try await short.run(seconds: 20, offered: 40)
+        #expect((9_800...10_200).contains(two), "\(two) instead of 10000")
+    }
+
+    @Test(
+        "Rule 102: without the store each gateway permits its part, and all agree again when it is back",
+        arguments: 1...3 as ClosedRange<UInt64>)
+    func outage(seed: UInt64) async throws {
+        var fleet = Fleet(3, Self.limit(), seed: seed)
+        _ = try await fleet.run(seconds: 60)
+        fleet.store.setAway(true)
+        // It may be a short failure.
+        let before = try await fleet.run(seconds: 2)
+        #expect(before <= 9)
+        let during = try await fleet.run(seconds: 60)
+        #expect((45...63).contains(during), "\(during) instead of 60")
+        fleet.store.setAway(false)
+        _ = try await fleet.run(seconds: 60)
+        let after = try await fleet.run(seconds: 60)
+        #expect((57...63).contains(after), "\(after) instead of 60")
+    }
+
+    @Test("What the store did not confirm is never charged again")
+    func forgotten() async throws {
+        let store = SteppedRateStore()
+        let gateway = Gateway(store, Self.limit())
+        #expect(gateway.permitted(5, now: Self.second) == 5)
+        store.setAway(true)
+        await #expect(throws: SessionStoreError.self) { try await gateway.settle(now: Self.second) }
+        store.setAway(false)
+        // Only the gateway is reported.
+        #expect(try await gateway.settle(now: Self.second))
+        #expect(store.keys.isEmpty)
+        #expect(gateway.permitted(20, now: Self.second) == 15)
+    }
+
+    @Test("A request that another limit rejects is not settled, nor are limits that are not shared")
+    func nothing() async throws {
+        let store = SteppedRateStore()
+        let gateway = Gateway(store, Self.limit())
+        #expect(gateway.permitted(1, now: Self.second) == 1)
+        gateway.buckets.refund(Self.key, in: gateway.table, now: Self.second)
+        #expect(try await gateway.settle(now: Self.second))
+        #expect(try await gateway.settle(now: Self.second) == false)
+        #expect(store.keys.isEmpty)
+        #expect(gateway.permitted(30, now: Self.second) == 20)
+        #expect(!Gateway(store, Self.limit(isShared: false)).buckets.areShared)
+        let storage = RateLimitStorage()
+        let single = RateBuckets(Self.limit(), storage: storage)
+        #expect(!single.areShared)
+        #expect(try await storage.settle([single], in: gateway.table, now: { 1 }) == false)
+    }
+
+    @Test("A charge that is taken back while the store is away leaves nothing")
+    func refundOfPart() async throws {
+        let fleet = Fleet(3, Self.limit(burst: 3), seed: 1)
+        for time in [UInt64(2), 4] {
+            for gateway in fleet.gateways { try await gateway.settle(now: time * Self.second) }
+        }
+        let (gateway, now) = (fleet.gateways[0], 9 * Self.second)
+        for _ in 0..<5 {
+            #expect(gateway.permitted(2, now: now) == 1)
+            gateway.buckets.refund(Self.key, in: gateway.table, now: now)
+        }
+    }
+
+    @Test("A settlement has at most 2048 keys: those with the most requests; others are forgotten")
+    func bound() async throws {
+        let store = SteppedRateStore()
+        let storage = RateLimitStorage(store: store)
+        let table = storage.table(keys: 65_536)
+        let limits = (0..<3).map { _ in RateBuckets(Self.limit(), storage: storage) }
+        var generator = SeededGenerator(seed: 3)
+        for limit in limits {
+            for _ in 0..<5 { _ = limit.charge(Self.key, in: table, now: 1) }
+            for _ in 0..<5_000 { _ = limit.charge(generator.next(), in: table, now: 1) }
+        }
+        #expect(try await storage.settle(limits, in: table, now: { 1 }))
+        #expect(store.largest == 2_048)
+        #expect(store.keys.contains(Self.key | 64))
+        #expect(store.charged == (2_045 + 15) * Self.second)
+    }
+
+    @Test("A wrong reply delays a key by no more than all gateways may permit in advance, and overflows nothing")
+    func wrongReply() async throws {
+        let store = SteppedRateStore()
+        store.setReply(.max)
+        let gateway = Gateway(store, Self.limit())
+        #expect(gateway.permitted(1, now: Self.second) == 1)
+        try await gateway.settle(now: Self.second)
+        let charge = gateway.buckets.charge(Self.key, in: gateway.table, now: Self.second)
+        #expect(charge.used == 2 * (20 * Self.second + Self.second / 5))
+        let largest = Gateway(store, Self.limit(1, .hour, burst: 100_000))
+        #expect(largest.permitted(9, now: 1 << 62) == 9)
+        try await largest.settle(now: 1 << 62)
+        #expect(largest.permitted(1, now: 1 << 62) == 0)
+    }
+}

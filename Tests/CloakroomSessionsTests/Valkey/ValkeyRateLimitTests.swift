@@ -1,0 +1,71 @@
+import TestSupport
+import Testing
+
+@testable import CloakroomCore
+@testable import CloakroomSessions
+
+@Suite("Shared rate limits at a server", .serialized, .timeLimit(.minutes(3)))
+struct ValkeyRateLimitTests {
+    private static let second: UInt64 = 1_000_000_000
+    private static let programs = ["redis-server", RedisServer.Options.valkey]
+
+    /// Long times, so that those that pass in the test do not matter.
+    private static func debt(_ seconds: UInt64, of key: UInt64 = 7 << 40, most: UInt64 = 100_000) -> RateDebt {
+        RateDebt(key: key, charge: seconds * second, most: most * second)
+    }
+
+    /// Seconds, rounded to thousands.
+    private static func settle(_ replica: Replica, _ debts: RateDebt...) async throws -> [UInt64] {
+        try await replica.records.settle(debts).map { ($0 / second + 500) / 1_000 * 1_000 }
+    }
+
+    @Test("Requests of all gateways are added, up to what a key may be ahead, and the key expires", arguments: programs)
+    func added(program: String) async throws {
+        try await withReplicas(RedisServer.Options(program: program)) { a, b, server in
+            #expect(try await Self.settle(a, Self.debt(3_000)) == [3_000])
+            #expect(try await Self.settle(b, Self.debt(2_000), Self.debt(1_000, of: 8 << 40)) == [5_000, 1_000])
+            #expect(try await Self.settle(a, Self.debt(1_000, most: 4_000)) == [4_000])
+            #expect(try await Self.settle(b, Self.debt(1_000)) == [5_000])
+            let key = a.records.keys.rate(7 << 40)
+            if case .integer(4_900_000...5_001_000) = try await server.ask("PTTL", .text(key)) {
+            } else {
+                Issue.record("the key does not expire when its requests are paid for")
+            }
+            // The requests so far are paid for: as if there were no key.
+            try await server.ask("HSET", .text(key), "t", "5")
+            #expect(try await Self.settle(a, Self.debt(2_000)) == [2_000])
+            // The clock of a server that took over is behind.
+            try await server.ask("HSET", .text(key), "t", "4000000000000000")
+            #expect(try await Self.settle(a, Self.debt(2_000, most: 9_000)) == [9_000])
+        }
+    }
+
+    @Test("The results of 2048 keys are in their order, and no key is tracked")
+    func many() async throws {
+        try await withReplicas { a, b, server in
+            let debts = (UInt64(1)...2_048).map { number in
+                Self.debt(number * 1_000, of: number &* 0x9e37_79b9_7f4a_7c15, most: 9_000_000)
+            }
+            let expected = debts.map { $0.charge / Self.second }
+            let first = try await a.records.settle(debts)
+            #expect(first.map { $0 / Self.second } == expected)
+            let second = try await b.records.settle(debts.reversed())
+            #expect(zip(second.reversed(), debts).allSatisfy { $0 > $1.charge * 19 / 10 && $0 <= 2 * $1.charge })
+            let lines = try await server.ask("INFO", "stats").text?.split(whereSeparator: \.isNewline) ?? []
+            #expect(lines.contains("tracking_total_keys:0"))
+        }
+    }
+
+    @Test("Gateways count once each, until they have not reported for five seconds")
+    func gateways() async throws {
+        try await withReplicas { a, b, server in
+            #expect(try await a.records.countGateways(including: 1) == 1)
+            #expect(try await b.records.countGateways(including: .max) == 2)
+            #expect(try await a.records.countGateways(including: 1) == 2)
+            try await server.ask("ZADD", .text(a.records.keys.gateways), "1", .text("\(SessionID(.max))"))
+            #expect(try await a.records.countGateways(including: 1) == 1)
+            for id in UInt64(2)...80 { _ = try await a.records.countGateways(including: id) }
+            #expect(try await b.records.countGateways(including: 1) == 64)
+        }
+    }
+}
