@@ -100,7 +100,8 @@ struct YAMLKeyComments {
             ["upstreams", "NAME", "signIn", "static"], ["upstreams", "NAME", "refresh", "static"],
             ["upstreams", "NAME", "revoke", "static"]:
             true
-        default: false
+        case let path:
+            path.dropLast().last?.hasSuffix("Fields") == true && ["set", "add", "default"].contains(path.last)
         }
     }
 

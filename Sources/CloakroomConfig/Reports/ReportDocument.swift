@@ -152,7 +152,7 @@ extension Route {
 struct RouteChangesDocument: ReportDocument {
     struct Change: Encodable {
         /// `becamePublic`, `addedPublic`, `forwardedElsewhere`, `sendsTokens`, `becameProtected`, `added`, `removed`,
-        /// `shadowed`, `redirected`, `originsWidened`, `limitLoosened` or `limitRemoved`.
+        /// `shadowed`, `redirected`, `originsWidened`, `limitLoosened`, `limitRemoved` or `fieldsRemoved`.
         let kind: String
         let methods: [String]
         let path: String

@@ -111,7 +111,7 @@ struct RequestExplanation {
                     route.requiresAuthorization
                         ? "required; \(missingSession(route)) 401 \"\(rejection)\"" : "not required"
                 ),
-            ] + sessions(of: route) + requirements(of: route) + rates(of: route)
+            ] + sessions(of: route) + requirements(of: route) + rates(of: route) + responseFields(of: route)
         if let redirect = route.redirect {
             let location = redirect.location(path: path, query: Array(query.utf8))
             return access + [("redirects", "\(redirect.status) to \(String(decoding: location, as: UTF8.self))")]
@@ -126,6 +126,14 @@ struct RequestExplanation {
             ("host", upstream.preserveHost ? "the client's" : "the upstream's"),
         ] + (route.rewrite.map { [("rewrites back", $0.explanation)] } ?? []) + streams(of: route)
             + UpstreamExplanation(upstream: upstream, route: route, method: method).rows
+    }
+
+    /// The fields that change in responses; no row without one.
+    private func responseFields(of route: Route) -> [(String, String)] {
+        let texts = configuration.responseChanges(of: route).map { change in
+            "\(change.kind.rawValue) \(change.name)" + (change.kind == .remove ? "" : ": \(change.value)")
+        }
+        return texts.isEmpty ? [] : [("fields", DiagnosticText.escaped(texts.joined(separator: ", ")))]
     }
 
     /// The limits of WebSockets and event streams that the route has of its own.
@@ -205,7 +213,8 @@ struct RequestExplanation {
         let tokens = Set(configuration.upstreams.compactMap(\.apiToken?.header)).sorted()
         let forwarded = "Forwarded and X-Forwarded-*"
         let claims = Set(configuration.claimHeaderNames).sorted()
-        return ["hop-by-hop fields", "Authorization"] + tokens + claims + [
+        let set = Set(configuration.requestFieldNames + route.requestFields.map(\.name)).sorted()
+        return ["hop-by-hop fields", "Authorization"] + tokens + claims + set + [
             "cookie \(configuration.session.cookie.name)"
         ]
             + [
@@ -234,6 +243,7 @@ struct RequestExplanation {
         if let prefix = route.rewrite?.removedPrefix, !prefix.isEmpty {
             fields.append("X-Forwarded-Prefix: " + String(decoding: prefix, as: UTF8.self))
         }
+        for field in route.requestFields where field.kind == .set { fields.append("\(field.name): \(field.value)") }
         return fields.isEmpty ? ["nothing"] : fields
     }
 }

@@ -39,6 +39,7 @@ struct RouteTableDiff {
         case shadowed
         case limitLoosened = "limit loosened"
         case limitRemoved = "limit removed"
+        case fieldsRemoved = "fields removed"
         case redirected
         case originsWidened = "origins widened"
 
@@ -126,10 +127,20 @@ struct RouteTableDiff {
         {
             add(.sendsTokens, grant)
         }
+        let missing = Self.sentFields(before?.route, oldConfiguration).subtracting(
+            Self.sentFields(route, newConfiguration))
+        if !missing.isEmpty { add(.fieldsRemoved, missing.sorted().joined(separator: ", ")) }
         if method == "GET", let previous = before?.route, let origins = Self.addedOrigins(from: previous, to: route) {
             add(.originsWidened, "to \(origins)")
         }
         return changes
+    }
+
+    /// The names of the fields that requests and responses of a route get.
+    private static func sentFields(_ route: Route?, _ configuration: GatewayConfiguration) -> Set<String> {
+        guard let route else { return [] }
+        let changes = route.requestFields + configuration.responseChanges(of: route)
+        return Set(changes.filter { $0.kind != .remove }.map(\.name))
     }
 
     /// The origins whose pages may open a WebSocket now and could not before; `nil` for none.

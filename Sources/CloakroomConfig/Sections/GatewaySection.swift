@@ -31,6 +31,9 @@ extension GatewayConfiguration: ConfigSection {
         configuration.crossSite.read(from: root)
         let rateLimits = RateLimitsSection(from: root)
         let routes = root.items("routes").map { RouteSection(from: $0, upstreams: upstreams) }
+        configuration.responseFields = ResponseFieldsConfiguration(
+            from: root.sectionWithDefaults("responseFields"), upstreams: upstreams,
+            usesSession: routes.contains(where: \.usesSession))
         configuration.read(from: root)
 
         CookieValidation.check(

@@ -40,6 +40,7 @@ struct ListenerSection {
             var listener = ListenerConfiguration(
                 address: $0, tls: tls, http2: http2, proxyProtocolSources: proxyProtocolSources)
             listener.redirectToHTTPS = redirectToHTTPS
+            listener.isBehindTLSProxy = isBehindTLSProxy
             return listener
         }
     }

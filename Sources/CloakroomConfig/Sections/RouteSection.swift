@@ -15,7 +15,7 @@ struct RouteSection {
     /// `nil` if its keys are invalid.
     private let action: RouteAction?
     /// The keys with a default. The others have placeholders.
-    let options: Route
+    private(set) var options: Route
 
     init(from scope: ConfigScope, upstreams: UpstreamsSection) {
         self.scope = scope
@@ -38,6 +38,7 @@ struct RouteSection {
         var options = Route(name: "", methods: [], pattern: PathPattern(segments: []), requiresAuthorization: true)
         options.read(from: scope)
         self.options = options
+        readFields(upstreams)
         for key in isRedirect ? Self.forwardingKeys : [] where scope.isSet(key) && !scope.isInvalid(key) {
             scope.report(
                 ConfigValueError("conflicts with redirect: nothing is forwarded", "remove one of the two"), at: key)
@@ -51,6 +52,29 @@ struct RouteSection {
         }
         if let methods, Set(methods).count < methods.count {
             scope.report(ConfigValueError("must be a list without duplicates", "keep one of them"), at: "methods")
+        }
+    }
+
+    /// Whether sessions decide about its responses.
+    var usesSession: Bool { requiresAuthorization != false || options.inject.contains(.bearer) }
+
+    /// `requestFields` and `responseFields`.
+    private mutating func readFields(_ upstreams: UpstreamsSection) {
+        let (requests, responses) = (scope.section("requestFields"), scope.section("responseFields"))
+        let names = pattern?.segments.compactMap { if case .parameter(let name) = $0 { name } else { nil } }
+        options.requestFields = FieldChangesSection(
+            scope: requests, isRequest: true, pathNames: names ?? [], upstreams: upstreams
+        ).changes()
+        options.responseFields = FieldChangesSection(
+            scope: responses, isRequest: false, usesSession: usesSession, upstreams: upstreams
+        ).changes()
+        options.responsePreset = responses.optional("preset", as: .choice())
+        if isRedirect, requests.isPresent {
+            requests.report(
+                ConfigValueError("conflicts with redirect: nothing is forwarded", "remove one of the two"))
+        }
+        if options.grpc, responses.isPresent {
+            responses.report(ConfigValueError("conflicts with grpc: fields may be trailers there", "leave it out"))
         }
     }
 

@@ -73,7 +73,7 @@ enum RouteValidation {
 
     /// The keys that decide what a route permits.
     private static let accessKeys: Set = [
-        "addPrefix", "forwardAs", "inject", "methods", "passFields", "path", "redirect", "require",
+        "addPrefix", "forwardAs", "inject", "methods", "passFields", "path", "redirect", "requestFields", "require",
         "requiresAuthorization", "stream.origins", "stripPrefix", "upstream",
     ]
 

@@ -78,6 +78,14 @@ public struct AccountName: Sendable, Hashable, CustomStringConvertible, CustomRe
         self.canonicalBytes = canonicalBytes
     }
 
+    /// The user id as the upstream reports it, or the subject at the issuer; `nil` for a typed name.
+    package var userID: String? {
+        let bytes = canonicalBytes.dropFirst()
+        guard let kind = canonicalBytes.first, kind == 1 || kind == 2, bytes.count > 8 else { return nil }
+        let issuer = kind == 1 ? bytes.prefix(8).reduce(0) { $0 << 8 | UInt64($1) } : 0
+        return String(decoding: bytes.dropFirst(8).dropFirst(Int(clamping: issuer)), as: UTF8.self)
+    }
+
     /// Returns a keyed hash of the name.
     public func hash(under key: KeyedHash) -> UInt64 {
         key.hash(canonicalBytes)

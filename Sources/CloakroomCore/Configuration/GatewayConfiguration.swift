@@ -18,6 +18,8 @@ public struct GatewayConfiguration: Sendable, Equatable {
     public var routes: [Route] = []
     /// The rate limits, in the order of the file, at most 32. ``limits`` and routes refer to them by name.
     public var rateLimits: [RateLimit] = []
+    /// The fields that change in all responses.
+    public var responseFields = ResponseFieldsConfiguration()
     /// The gateway's own endpoints for sign-in and sign-out.
     public var accounts = AccountsConfiguration()
     /// Sessions and their cookie.

@@ -11,6 +11,9 @@ public struct ListenerConfiguration: Sendable, Equatable {
     /// The port of `https` URLs that all requests are redirected to, 1...65,535; `nil` serves requests. Without TLS only.
     public var redirectToHTTPS: Int?
 
+    /// Whether a proxy in front terminates TLS, so that clients use https.
+    public var isBehindTLSProxy = false
+
     /// Creates a listener.
     /// - Parameter http2: By default HTTP/2 is enabled if TLS is.
     public init(

@@ -27,7 +27,7 @@ struct FieldNameSet: Sendable {
 
     /// Returns the low five bits that the first byte of a spelling may have: those of a letter are the same in both
     /// cases, and a byte that is folded to a hyphen may have any.
-    private static func starts(of name: [UInt8]) -> [Int] {
+    static func starts(of name: [UInt8]) -> [Int] {
         guard let first = name.first else { return [] }
         return first == UInt8(ascii: "-") ? Array(0..<32) : [Int(first & 0x1f)]
     }
@@ -37,7 +37,9 @@ struct FieldNameSet: Sendable {
     func contains(_ bytes: Span<UInt8>, _ name: ByteRange) -> Bool {
         guard !name.isEmpty else { return false }
         let start = Int(bytes[name.start] & 0x1f)
-        if lengths[start] >> UInt64(min(name.count, 63)) & 1 != 0, Self.isIn(names, bytes, name) { return true }
+        if lengths[start] >> UInt64(min(name.count, 63)) & 1 != 0, Self.index(in: names, bytes, name) != nil {
+            return true
+        }
         return prefixStarts >> UInt32(start) & 1 != 0 && Self.beginsWithOne(of: prefixes, bytes, name)
     }
 
@@ -46,6 +48,19 @@ struct FieldNameSet: Sendable {
         let bytes = Array(name.utf8)
         return contains(bytes.span, ByteRange(start: 0, count: bytes.count))
     }
+
+    /// Returns the position of the folded name; `nil` if the set does not contain it, apart from prefixes.
+    @inline(__always)
+    func index(_ bytes: Span<UInt8>, _ name: ByteRange) -> Int? { Self.index(in: names, bytes, name) }
+
+    /// Returns the position of the folded name, given as a string.
+    func index(of name: String) -> Int? {
+        let bytes = Array(name.utf8)
+        return index(bytes.span, ByteRange(start: 0, count: bytes.count))
+    }
+
+    /// The spelling to which all equal names are folded.
+    static func folded(_ name: String) -> String { String(decoding: name.utf8.map(fold), as: UTF8.self) }
 
     // Static, because a call with `self` copied the whole set for each field of a head: 470 instructions a request.
 
@@ -56,11 +71,11 @@ struct FieldNameSet: Sendable {
         return false
     }
 
-    private static func isIn(_ names: [[UInt8]], _ bytes: Span<UInt8>, _ name: ByteRange) -> Bool {
-        for candidate in names where candidate.count == name.count {
-            if begins(bytes, name, with: candidate) { return true }
+    private static func index(in names: [[UInt8]], _ bytes: Span<UInt8>, _ name: ByteRange) -> Int? {
+        for index in names.indices where names[index].count == name.count {
+            if begins(bytes, name, with: names[index]) { return index }
         }
-        return false
+        return nil
     }
 
     private static func begins(_ bytes: Span<UInt8>, _ name: ByteRange, with text: [UInt8]) -> Bool {

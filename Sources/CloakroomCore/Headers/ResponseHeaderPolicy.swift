@@ -32,6 +32,8 @@ public final class ResponseHeaderPolicy: Sendable {
         public var isUpgradeToWebSocket = false
         /// Whether the body is an event stream, `text/event-stream`, whose parts have to be forwarded at once.
         public var isEventStream = false
+        /// The result of ``FieldChanges``.
+        public var presentFields: UInt64 = 0
         /// The removed fields, except those that are always removed.
         public var removed = RemovedResponseFields()
 
@@ -52,14 +54,20 @@ public final class ResponseHeaderPolicy: Sendable {
     /// Marks the fields that are not forwarded: hop-by-hop fields, attempts to set or clear the session cookie, and
     /// fields that contain what the gateway injected into the request. A reason phrase that contains an injected secret
     /// is emptied.
-    /// - Parameter secrets: The injected secrets.
-    public func apply(_ head: inout ResponseHead, without secrets: InjectedSecrets = .none) -> ResponseHeaderSummary {
+    /// - Parameters:
+    ///   - secrets: The injected secrets.
+    ///   - fields: The fields that change in final responses; `nil` for none.
+    public func apply(
+        _ head: inout ResponseHead, without secrets: InjectedSecrets = .none, fields: FieldChanges? = nil
+    ) -> ResponseHeaderSummary {
         let buffer = head.bytes
         let bytes = buffer.readableBytesUInt8Span
         var summary = ResponseHeaderSummary()
         let hop = HopByHopFields.apply(&head.fields, bytes, minorVersion: head.minorVersion)
         summary.connection = hop.connection
         summary.isUpgradeToWebSocket = hop.upgradesToWebSocket
+        // Before what they contain is evaluated: what is stripped does not count.
+        if let fields, head.status >= 200 { summary.presentFields = fields.apply(to: &head.fields, bytes) }
         if head.reason.count >= secrets.shortest, secrets.areIn(bytes, head.reason) {
             head.reason = ByteRange(start: head.reason.start, count: 0)
             summary.removed.injectedValues += 1

@@ -43,6 +43,12 @@ public struct Route: Sendable, Equatable {
     public var grpc = false
     /// The limits of WebSockets and event streams.
     public var stream = StreamLimits()
+    /// The fields that change in its requests.
+    public var requestFields: [FieldChange] = []
+    /// The fields that change in its responses, besides those of ``GatewayConfiguration/responseFields``.
+    public var responseFields: [FieldChange] = []
+    /// The security fields of its responses; `nil` uses ``ResponseFieldsConfiguration/preset``.
+    public var responsePreset: FieldPreset?
     /// What happens to a request without a session, if the route requires one.
     public var onMissingSession: MissingSessionAction = .reject
     /// What is required of the session.

@@ -10,7 +10,8 @@ extension Exchange {
     ) {
         telemetry.rejected(document.problem.reason)
         if request.version == .http2, isCall {
-            return respond(LocalResponse(call: document, moreFieldLines: moreFieldLines, date: context.date))
+            return respond(
+                LocalResponse(call: document, moreFieldLines: moreFieldLines, date: context.date), isCall: true)
         }
         respond(
             LocalResponse(
@@ -51,13 +52,15 @@ extension Exchange {
                 date: context.date))
     }
 
-    func respond(_ response: LocalResponse) {
+    /// - Parameter isCall: Whether it responds to a gRPC call, so that its fields are trailers.
+    func respond(_ response: LocalResponse, isCall: Bool = false) {
         guard let downstream else { return }
         machine.respondedLocally()
         telemetry.localResponse(status: response.status, bodyLength: response.body.count)
         var response = response
         if !request.rateLines.isEmpty { response.fieldLines += request.rateLines }
         if let lines = snapshot.config.cors.responseFieldLines(request.originMatch) { response.fieldLines += lines }
+        if !isCall { response.fieldLines += configuredLines(besides: response.fieldLines) }
         downstream.writeLocalResponse(response)
         downstream.flush()
         machine.finish()

@@ -195,7 +195,7 @@ extension Exchange {
     }
 
     /// Address of the client: resolved from the forwarding fields if the peer is trusted, else the peer's own.
-    private var clientAddress: String {
+    var clientAddress: String {
         guard peer.isTrusted else { return peer.address }
         return ClientAddress.resolve(
             request.head, peer: peer.address, trusted: snapshot.config.configuration.trustedProxies)

@@ -120,11 +120,13 @@ extension Exchange: UpstreamDelegate {
         let credentials = permit.credentials(entry.claimHeaders)
         let upstreamRequest = UpstreamRequest(
             isHeadRequest: request.method == .head, upgrade: request.upgrade, responsePolicy: config.responsePolicy,
-            injectedSecrets: InjectedSecrets(apiToken: entry.apiToken, authorization: credentials.authorization))
+            injectedSecrets: InjectedSecrets(apiToken: entry.apiToken, authorization: credentials.authorization),
+            responseFields: route.responseFields)
+        let fieldLines = route.requestFields?.lines(without: 0) { fieldValue($0, permit) }
         lease.begin(upstreamRequest, for: self) { buffer in
             UpstreamRequestEncoder(
                 upstream: entry, targetIndex: lease.targetIndex, credentials: credentials,
-                cookie: config.cookie, context: context
+                cookie: config.cookie, context: context, fieldLines: fieldLines
             ).write(
                 &request, of: route, from: peer, requestID: telemetry.record.requestID,
                 traceContext: telemetry.traceContext,
@@ -177,6 +179,12 @@ extension Exchange: UpstreamDelegate {
             date: summary.hasDate ? nil : context.date, isPrivate: hasSession && !summary.addressesSharedCaches,
             variesByCookie: route?.varies(summary) == true,
             fieldLines: snapshot.config.cors.responseFieldLines(request.originMatch))
+        if let fields = route?.responseFields {
+            additions.append(
+                fields.lines(without: summary.presentFields, status: head.status, isSecure: isClientSecure) {
+                    fieldValue($0, nil)
+                })
+        }
         if snapshot.config.rates != nil { additions.fieldLines = (additions.fieldLines ?? []) + request.rateLines }
         if route?.rewrite != nil, let changed = changeReferences(of: head, adding: &additions.fieldLines) {
             downstream.writeHead(changed, framing: framing, additions: additions)
@@ -205,9 +213,6 @@ extension Exchange: UpstreamDelegate {
         var head = copy head
         let isPreserved = pool.upstream.configuration.preserveHost && request.hostRange != nil
         // The scheme of the client, whose host it is, and not that of a trusted proxy.
-        let isClientSecure =
-            request.summary.trustsForwardedProto
-            ? CrossSitePolicy.isForwardedSecure(request.head) == true : peer.scheme == .https
         let isSecure = !isPreserved || isClientSecure
         var references = ReferenceRewriter(rewrite, isSecure: isSecure)
         references.apply(

@@ -10,6 +10,8 @@ final class Peer: Sendable {
     /// Whether its forwarding fields are trusted.
     let isTrusted: Bool
     let scheme: URIScheme
+    /// Whether clients use https: over TLS, or to a proxy in front that terminates it.
+    let isSecure: Bool
     /// Index of the listener that accepted the connection.
     let listener: Int
     /// The requests in flight of its address; `nil` if they are not counted here, as for trusted proxies.
@@ -37,7 +39,8 @@ final class Peer: Sendable {
 
     init(
         address: String, isTLS: Bool, trusted: [CIDRBlock], tlsVersion: TLSVersion? = nil,
-        certificateSubject: String? = nil, load: ClientLoad? = nil, listener: Int, rateHash: KeyedHash? = nil
+        certificateSubject: String? = nil, load: ClientLoad? = nil, listener: Int, rateHash: KeyedHash? = nil,
+        isBehindTLSProxy: Bool = false
     ) {
         self.address = address
         self.listener = listener
@@ -47,6 +50,7 @@ final class Peer: Sendable {
         certificateLine = certificateSubject.map { Array("\(Self.certificateField): \($0)\r\n".utf8) } ?? []
         isTrusted = trusted.contains { $0.contains(address) }
         scheme = isTLS ? .https : .http
+        isSecure = isTLS || isBehindTLSProxy
         let proto = isTLS ? "https" : "http"
         // An IPv6 address needs brackets and quotes in Forwarded (RFC 7239 §6).
         let node = address.contains(":") ? "\"[\(address)]\"" : address
@@ -79,10 +83,12 @@ struct DownstreamConnectionInfo {
 
     /// Creates the peer for the connection's requests. The connection must be established.
     func makePeer() -> Peer {
-        Peer(
+        let listeners = context.snapshot.config.configuration.listeners
+        return Peer(
             address: sourceAddress ?? channel.remoteAddress?.ipAddress ?? "unknown", isTLS: isTLS,
             trusted: context.snapshot.config.configuration.trustedProxies, tlsVersion: tlsVersion,
             certificateSubject: certificateSubject, load: load, listener: listener,
-            rateHash: context.snapshot.config.rates?.storage.hash)
+            rateHash: context.snapshot.config.rates?.storage.hash,
+            isBehindTLSProxy: listeners.indices.contains(listener) && listeners[listener].isBehindTLSProxy)
     }
 }

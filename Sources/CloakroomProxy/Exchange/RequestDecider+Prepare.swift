@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomWire
+import NIOCore
 
 /// Checks of a request whose authorization is decided.
 extension RequestDecider {
@@ -19,6 +20,11 @@ extension RequestDecider {
             request.forwardedPrefix = RequestHeaderPolicy.takeForwardedPrefix(from: &request.head)
         }
         if !route.passedFields.isEmpty { config.requestPolicy.passOn(route.passedFields, in: &request.head) }
+        // Clients' copies of fields that are set have been stripped.
+        if let fields = route.requestFields, fields.removes {
+            let bytes = request.head.bytes
+            _ = fields.apply(to: &request.head.fields, bytes.readableBytesUInt8Span)
+        }
         return nil
     }
 

@@ -58,6 +58,9 @@ struct ResponseAdditions {
     var variesByCookie = false
     /// Further complete field lines; `nil` for none.
     var fieldLines: [UInt8]?
+
+    /// Adds field lines. Without others they are not copied.
+    mutating func append(_ lines: [UInt8]) { if fieldLines == nil { fieldLines = lines } else { fieldLines? += lines } }
 }
 
 /// A local response: made by the gateway itself.

@@ -26,6 +26,10 @@ public final class ConfigSnapshot: Sendable {
     let requestPolicy: RequestHeaderPolicy
     let responsePolicy: ResponseHeaderPolicy
     let trailerPolicy: TrailerPolicy
+    /// Of responses to requests that no route serves; `nil` for none.
+    let responseFields: FieldChanges?
+    /// Of the gateway's own endpoints.
+    let ownFields: FieldChanges?
     let crossSite: CrossSitePolicy
     /// The ports that listeners redirect to, by listener; empty if none redirects.
     let httpsRedirects: [Int?]
@@ -89,7 +93,7 @@ public final class ConfigSnapshot: Sendable {
         cookie = SessionCookie(configuration.session.cookie, hasLogins: !configuration.identities.isEmpty)
         cookieClearingLine = Array("Set-Cookie: \(cookie.clearCookieValue)\r\n".utf8)
         let injectable = configuration.upstreams.compactMap { $0.apiToken?.header }
-        let claimHeaderNames = configuration.claimHeaderNames
+        let claimHeaderNames = configuration.claimHeaderNames + configuration.requestFieldNames
         requestPolicy = RequestHeaderPolicy(injectable: injectable + claimHeaderNames, cookie: cookie)
         trailerPolicy = TrailerPolicy(injectable: injectable, claimHeaders: claimHeaderNames)
         crossSite = CrossSitePolicy(configuration.crossSite)
@@ -97,6 +101,8 @@ public final class ConfigSnapshot: Sendable {
         httpsRedirects = redirects.allSatisfy { $0 == nil } ? [] : redirects
         publicOrigin = configuration.accounts.publicURL.flatMap(WebOrigin.init)
         cors = CORSPolicy(configuration.crossSite, injectable: injectable + claimHeaderNames)
+        responseFields = FieldChanges(configuration.responseChanges(of: nil))
+        ownFields = FieldChanges(configuration.responseFields.ownChanges)
         responsePolicy = ResponseHeaderPolicy(injectable: injectable, cookie: cookie, handlesCORS: cors.isEnabled)
         // Shared by the decisions about an upstream's routes and the requests to it: sessions are rendered for an object.
         let claimHeaders = configuration.upstreams.map { ClaimHeaders($0) }
@@ -158,6 +164,7 @@ extension ConfigSnapshot {
             if let source, !entry.rules.isEquivalent(to: old.rules, for: source) { return false }
             same.action = route.action
             same.messages = route.messages
+            (same.responseFields, same.responsePreset) = (route.responseFields, route.responsePreset)
             same.rate = route.rate
             same.accessLogRatio = route.accessLogRatio
             return same == route
@@ -188,6 +195,8 @@ final class RouteRuntime: Sendable {
     private let inFlight = Atomic<Int>(0)
     /// Lower-case names of fields that are forwarded although the policy strips them.
     let passedFields: [[UInt8]]
+    let requestFields: FieldChanges?
+    let responseFields: FieldChanges?
     /// `nil` if the route has none of its own.
     let rate: RouteRateLimits?
     /// Whether requests are counted once their session is known. They are uses of it only then.
@@ -198,6 +207,8 @@ final class RouteRuntime: Sendable {
         self.rate = rate
         upstream = route.upstream ?? -1
         rewrite = route.rewrite
+        requestFields = FieldChanges(route.requestFields, of: route)
+        responseFields = FieldChanges(configuration.responseChanges(of: route))
         self.rules = rules
         access = rules.access
         unauthorized = UnauthorizedProblems(messages: route.messages)

@@ -10,6 +10,8 @@ struct UpstreamRequest {
     let responsePolicy: ResponseHeaderPolicy
     /// Credentials that were sent to the upstream and must not reach the client.
     let injectedSecrets: InjectedSecrets
+    /// The fields that change in the response; `nil` for none.
+    var responseFields: FieldChanges?
     private(set) var interimResponses = 0
 
     /// Maximum number of interim responses to a request: each costs as much as a final one.
@@ -24,7 +26,7 @@ struct UpstreamRequest {
 
     /// Marks the fields of the response that are not forwarded. `mutating` only so that the request is not copied.
     mutating func apply(to head: inout ResponseHead) -> ResponseHeaderPolicy.ResponseHeaderSummary {
-        responsePolicy.apply(&head, without: injectedSecrets)
+        responsePolicy.apply(&head, without: injectedSecrets, fields: responseFields)
     }
 }
 

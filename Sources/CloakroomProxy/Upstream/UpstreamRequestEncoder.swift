@@ -13,6 +13,8 @@ struct UpstreamRequestEncoder {
     let credentials: UpstreamPermit.Credentials
     let cookie: SessionCookie
     let context: LoopContext
+    /// Complete lines of the fields that the route sets; `nil` for none.
+    let fieldLines: [UInt8]?
 
     /// Writes the head at the end of the buffer.
     /// - Parameters:
@@ -27,7 +29,8 @@ struct UpstreamRequestEncoder {
     ) {
         let size =
             request.head.bytes.readableBytes + peer.commonFieldLines.count + upstream.apiTokenLine.count
-            + (credentials.authorization?.bytes.count ?? 0) + (credentials.claimLines?.count ?? 0) + Self.reserve
+            + (credentials.authorization?.bytes.count ?? 0) + (credentials.claimLines?.count ?? 0)
+            + (fieldLines?.count ?? 0) + Self.reserve
         buffer.writeHead(reserving: size, from: &request) { writer, request in
             write(request, of: route, from: peer, requestID: requestID, traceContext: traceContext, into: &writer)
         }
@@ -78,6 +81,7 @@ struct UpstreamRequestEncoder {
             writer.append("\r\n")
         }
         if let lines = credentials.claimLines { writer.append(lines) }
+        if let fieldLines { writer.append(fieldLines) }
         writeUpgrade(request.upgrade, into: &writer)
         if request.summary.acceptsTrailers, request.upgrade == .none {
             // `TE` is a hop-by-hop field and is regenerated for the upstream hop (RFC 9110 §10.1.4).

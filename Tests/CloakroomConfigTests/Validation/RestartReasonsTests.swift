@@ -93,7 +93,7 @@ import Testing
             "listeners.0.behindTLSProxy", "listeners.0.redirectToHTTPS", "reload.interval", "upstreams.api.health.grpc",
             "accounts.identities", "routes.0.onMissingSession", "upstreams.api.claimHeaders.api.join",
             "upstreams.api.tokensFor", "routes.0.stripPrefix", "routes.0.cookiePaths", "routes.0.stream.message",
-            "routes.0.stream.origins",
+            "routes.0.stream.origins", "responseFields.hsts.includeSubDomains", "responseFields.hsts.preload",
         ]
         let keys = DocumentedKeys.all().map { key in
             (key.path.map { $0 == "NAME" ? "api" : $0 }, key.isSecret ? "secret" : key.expectation)
@@ -161,7 +161,8 @@ import Testing
 
     /// A value different from the current one, by key, by the last two names of the key, or by its last name.
     private static let others = [
-        "claimHeaders.api": "sub", "claim": "sub",
+        "claimHeaders.api": "sub", "claim": "sub", "set.api": "other", "add.api": "other", "default.api": "other",
+        "remove": "X-Other", "preset": "page", "own": "api", "hsts.maxAge": "7d",
         "accounts.publicURL": "https://a.test", "login.returnTo": "/x",
         "address": "127.0.0.1:9999", "certificateFile": "b.pem", "keyFile": "b.pem", "caFile": "b.pem",
         "minimumVersion": "1.3", "mode": "optional",

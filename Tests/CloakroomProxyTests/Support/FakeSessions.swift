@@ -65,12 +65,13 @@ final class FakeSessions: SessionStore {
         _ authorization: String = "Bearer \(Canary.accessToken)", refreshToken: String? = nil,
         accessTokenExpiresAt: WallTime? = nil, obtainedAt: WallTime = WallTime(seconds: 0),
         source: SessionSource = SessionSource(upstream: "api"),
-        endsAt: SessionTime = SessionTime(milliseconds: .max), version: UInt64 = 1
+        endsAt: SessionTime = SessionTime(milliseconds: .max), version: UInt64 = 1,
+        account: AccountName = AccountName(email: "jo@example.com")
     ) -> (SessionTicket, Session) {
         var generator = SystemRandomNumberGenerator()
         let session = Session(
             key: SessionKey(generator.next(), generator.next(), generator.next(), generator.next()),
-            user: UserProfile(json: [], account: AccountName(email: "jo@example.com")),
+            user: UserProfile(json: [], account: account),
             tokens: TokenSet(
                 authorization: Secret(authorization), refreshToken: refreshToken.map { Secret($0) },
                 accessTokenExpiresAt: accessTokenExpiresAt, obtainedAt: obtainedAt),

@@ -125,6 +125,31 @@ struct PolicyTests {
         }
     }
 
+    @Test("Rules 89 and 91: fields that a route sets reach the API and the client, and those of clients do not")
+    func changedFields() async throws {
+        let set = [
+            "routes.0.requestFields.set.X-Tenant=acme", "responseFields.preset=api", "responseFields.hsts.maxAge=30d",
+            "listeners.0.behindTLSProxy=true",
+        ]
+        try await GatewayProcess.running(set: set) { gateway, mock in
+            let client = gateway.client
+            let response = try await client.get("/episodes", [("X_Tenant", "evil"), ("x-tenant", "evil")])
+            #expect(response.status == 200)
+            let sent = try #require(mock.observations.snapshot().recent.last)
+            #expect(sent.values(of: "X-Tenant") == ["acme"])
+            #expect(sent.values(of: "X_Tenant") == [])
+            #expect(response.values(of: "Strict-Transport-Security") == ["max-age=2592000"])
+            #expect(response.values(of: "Referrer-Policy") == ["no-referrer"])
+            let rejected = try await client.get("/videos/1")
+            #expect(rejected.status == 401)
+            #expect(rejected.values(of: "X-Content-Type-Options") == ["nosniff"])
+            let page = try await client.get("/auth")
+            #expect(page.values(of: "Content-Security-Policy") == ["frame-ancestors 'self'"])
+            #expect(page.values(of: "Cross-Origin-Opener-Policy") == [])
+            #expect(mock.observations.snapshot().total == 1)
+        }
+    }
+
     @Test("The admin listener is read-only, and its pages are not served to clients")
     func adminListener() async throws {
         try await GatewayProcess.running { gateway, mock in

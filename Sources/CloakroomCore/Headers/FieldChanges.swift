@@ -1,0 +1,207 @@
+package import CloakroomWire
+
+/// The fields that change in the requests or the responses of a route.
+///
+/// One pass over the fields of a message finds what to strip and which defaults it has already. The lines to add are made
+/// once for each of the first combinations. Placeholders are expanded in one pass: what a request contains is never
+/// expanded again.
+public final class FieldChanges: Sendable {
+    /// What a placeholder stands for.
+    package enum Value: Sendable {
+        case requestID, clientAddress, userID
+        case text([UInt8])
+        /// The segment of the path after a number of slashes; 0 for none.
+        case segment(after: Int)
+    }
+
+    private struct Line: Sendable {
+        let kind: FieldChange.Kind
+        /// The bit of its name.
+        let bit: UInt64
+        /// Each literal with the value that follows it.
+        let parts: [(literal: [UInt8], value: Value?)]
+    }
+
+    /// The lines for messages that lack the same fields.
+    private final class Variant: Sendable {
+        let key: UInt64
+        let lines: [UInt8]
+        let next = ReferenceSetOnce<Variant>()
+
+        init(_ key: UInt64, _ lines: [UInt8]) { (self.key, self.lines) = (key, lines) }
+    }
+
+    /// The maximum length of a value in the configuration, and of all that its placeholders stand for, in bytes.
+    package static let maxLength = 1_024
+    /// The maximum number of names in a section. Two sections, a preset, HSTS and `X-Frame-Options` have 55 bits.
+    package static let maxNames = 24
+
+    private let names: FieldNameSet
+    /// The lengths of the names, and the low five bits of their first bytes. Most fields have others. The masks of
+    /// ``names`` are an inline array, which is copied for each element that is read from a class.
+    private let (lengths, starts): (UInt64, UInt32)
+    /// By the position of a name in ``names``: the bits of the defaults that a received field replaces.
+    private let replaced: [UInt64]
+    /// The bits of the names whose received fields are stripped.
+    private let strips: UInt64
+    /// Whether fields are removed that nothing replaces.
+    package let removes: Bool
+    private let lines: [Line]
+    /// Whether no line has a placeholder.
+    private let isConstant: Bool
+    /// All lines without TLS and with it.
+    private let (clear, secure): ([UInt8], [UInt8])
+    private let variants = ReferenceSetOnce<Variant>()
+    /// The maximum number of variants that are kept.
+    private static let maxVariants = 8
+    /// The bits of a variant's key that no name has.
+    private static let (secureBit, notModifiedBit): (UInt64, UInt64) = (1 << 63, 1 << 62)
+
+    /// - Parameters:
+    ///   - changes: At most one for each name.
+    ///   - route: The route of the messages, for its name and those of its path.
+    /// - Returns: `nil` if nothing changes.
+    package init?(_ changes: [FieldChange], of route: Route? = nil) {
+        guard !changes.isEmpty else { return nil }
+        let framing = "X-Frame-Options"
+        let names = FieldNameSet(changes.map(\.name) + [framing])
+        var replaced = [UInt64](repeating: 0, count: changes.count + 1)
+        var strips: UInt64 = 0
+        var lines: [Line] = []
+        for change in changes {
+            let bit: UInt64 = 1 << UInt64(names.index(of: change.name) ?? 0)
+            if change.kind.replaces { strips |= bit }
+            // A policy that permits framing would override `X-Frame-Options` of the upstream, which may forbid it.
+            for name in [change.name] + (change.permitsFraming ? [framing] : []) where change.kind == .default {
+                replaced[names.index(of: name) ?? 0] |= bit
+            }
+            guard change.kind != .remove else { continue }
+            let parts = (Self.split("\(change.name): \(change.value)\r\n") ?? []).map { text in
+                (literal: Array(text.literal.utf8), value: text.name.map { Self.value($0, route) })
+            }
+            lines.append(Line(kind: change.kind, bit: bit, parts: parts))
+        }
+        (self.names, self.replaced, self.strips, self.lines) = (names, replaced, strips, lines)
+        removes = changes.contains { $0.kind == .remove }
+        let folded = changes.map { FieldNameSet.folded($0.name) } + [FieldNameSet.folded(framing)]
+        lengths = folded.reduce(0) { $0 | 1 << UInt64(min($1.utf8.count, 63)) }
+        starts = folded.flatMap { FieldNameSet.starts(of: Array($0.utf8)) }.reduce(0) { $0 | 1 << UInt32($1) }
+        isConstant = lines.allSatisfy { $0.parts.allSatisfy { $0.value == nil } }
+        clear = Self.made(lines, 0) { _ in nil }
+        secure = Self.made(lines, Self.secureBit) { _ in nil }
+    }
+
+    /// Splits a text into literals and the names of placeholders that follow them. Other braces are literal, as in JSON.
+    /// - Returns: `nil` if a name has no closing brace.
+    package static func split(_ text: String) -> [(literal: Substring, name: Substring?)]? {
+        var parts: [(literal: Substring, name: Substring?)] = []
+        var end = text.startIndex
+        for match in text.matches(of: /\{([A-Za-z0-9_.\-]+)(\}?)/) {
+            guard !match.2.isEmpty else { return nil }
+            parts.append((text[end..<match.range.lowerBound], match.1))
+            end = match.range.upperBound
+        }
+        return parts + [(text[end...], nil)]
+    }
+
+    private static func value(_ name: Substring, _ route: Route?) -> Value {
+        switch name {
+        case "request_id": .requestID
+        case "client_address": .clientAddress
+        case "user.id": .userID
+        case "route": .text(Array((route?.name ?? "").utf8))
+        default: .segment(after: 1 + (route?.pattern.segments.firstIndex(of: .parameter(String(name))) ?? -1))
+        }
+    }
+
+    /// Marks the fields to strip, in any spelling.
+    /// - Returns: The bits of the defaults that the message has already.
+    package func apply(to fields: inout [FieldSlice], _ bytes: Span<UInt8>) -> UInt64 {
+        var present: UInt64 = 0
+        var index = 0
+        while let position = findName(from: &index, in: fields.span, bytes) {
+            if strips >> UInt64(position) & 1 != 0 {
+                fields[index].isStripped = true
+            } else {
+                present |= replaced[position]
+            }
+            index += 1
+        }
+        return present
+    }
+
+    /// Moves an index to the next field that is to be forwarded and whose name is in ``names``.
+    /// - Returns: The position of the name.
+    private func findName(from index: inout Int, in fields: Span<FieldSlice>, _ bytes: Span<UInt8>) -> Int? {
+        while index < fields.count {
+            let field = fields[index]
+            if lengths &>> UInt64(min(field.nameCount, 63)) & 1 != 0,
+                starts &>> UInt32(bytes[Int(field.nameStart)] & 0x1f) & 1 != 0, !field.isStripped,
+                let position = names.index(bytes, field.nameRange)
+            {
+                return position
+            }
+            index += 1
+        }
+        return nil
+    }
+
+    /// The lines that a message gets.
+    ///
+    /// A forwarded 304 (Not Modified) gets only those that replace: its fields replace those of the stored response (RFC
+    /// 9111 §3.2), which may be of the upstream.
+    /// - Parameters:
+    ///   - present: The bits of lines to omit.
+    ///   - status: The status of a forwarded response; otherwise 0.
+    ///   - isSecure: Whether the client uses https.
+    ///   - value: Visible ASCII. A line without a value, or with too long ones, is omitted.
+    package func lines(
+        without present: UInt64, status: Int = 0, isSecure: Bool = false, _ value: (Value) -> [UInt8]?
+    ) -> [UInt8] {
+        if isConstant, present == 0, status != 304 { return isSecure ? secure : clear }
+        return variant(present | (isSecure ? Self.secureBit : 0) | (status == 304 ? Self.notModifiedBit : 0), value)
+    }
+
+    @inline(never)
+    private func variant(_ key: UInt64, _ value: (Value) -> [UInt8]?) -> [UInt8] {
+        guard isConstant else { return Self.made(lines, key, value) }
+        var variant = variants.load() ?? variants.storeIfNil(Variant(key, Self.made(lines, key, value)))
+        for _ in 1..<Self.maxVariants where variant.key != key {
+            variant = variant.next.load() ?? variant.next.storeIfNil(Variant(key, Self.made(lines, key, value)))
+        }
+        return variant.key == key ? variant.lines : Self.made(lines, key, value)
+    }
+
+    /// The lines that a local response gets: those of names that it does not have.
+    package func lines(besides own: [UInt8], isSecure: Bool, _ value: (Value) -> [UInt8]?) -> [UInt8] {
+        let bytes = own.span
+        var (present, start): (UInt64, Int) = (0, 0)
+        while start < bytes.count {
+            let end = FieldScan.first(0x0a, in: bytes, from: start, to: bytes.count)
+            let colon = FieldScan.first(UInt8(ascii: ":"), in: bytes, from: start, to: end)
+            if let position = names.index(bytes, ByteRange(start: start, count: colon - start)) {
+                present |= 1 << UInt64(position) | replaced[position]
+            }
+            start = end + 1
+        }
+        return lines(without: present, isSecure: isSecure, value)
+    }
+
+    private static func made(_ lines: [Line], _ key: UInt64, _ value: (Value) -> [UInt8]?) -> [UInt8] {
+        var result: [UInt8] = []
+        for line in lines where key & line.bit == 0 && (key & notModifiedBit == 0 || line.kind.replaces) {
+            guard line.kind != .setOverTLS || key & secureBit != 0 else { continue }
+            let start = result.count
+            var left = maxLength
+            for part in line.parts {
+                result += part.literal
+                guard let wanted = part.value else { continue }
+                let bytes = value(wanted) ?? []
+                left -= bytes.isEmpty ? maxLength + 1 : bytes.count
+                if left >= 0 { result += bytes }
+            }
+            if left < 0 { result.removeSubrange(start...) }
+        }
+        return result
+    }
+}

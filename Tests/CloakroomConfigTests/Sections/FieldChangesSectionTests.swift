@@ -1,0 +1,169 @@
+import CloakroomConfig
+import CloakroomCore
+import Testing
+
+@Suite("requestFields and responseFields")
+struct FieldChangesSectionTests {
+    /// The valid configuration with a line of its second route, `GET /videos/{id}` with a session, in line 23, and
+    /// further lines at the end, from 27 on.
+    private static func yaml(_ line: String, _ more: String = "") -> String {
+        ConfigFixture.good.replacing("    path: /videos/{id}\n", with: "    path: /videos/{id}\n    \(line)\n") + more
+    }
+
+    private static let many = (0..<25).map { "X-\($0): a" }.joined(separator: ", ")
+    private static let long = (0..<9).map { "X-\($0): \(String(repeating: "a", count: 1_024))" }.joined(separator: ", ")
+    private static let reserved =
+        "it frames or describes a message, or the gateway decides about it (leave it out)"
+
+    private static let errors: [(String, String)] = [
+        ("requestFields: { set: { X-A: \"{user.mail}\" } }", "{user.mail} (did you mean \"{user.id}\"?)"),
+        ("requestFields: { set: { X-A: \"{idd}\" } }", "unknown placeholder {idd} (did you mean \"{id}\"?)"),
+        ("responseFields: { set: { X-A: \"{route}\" } }", "unknown placeholder {route} (write one of: {request_id})"),
+        ("requestFields: { set: { X-A: \"{user.id\" } }", "has a placeholder without } (write such as {request_id})"),
+        ("requestFields: { set: { X-A: é } }", "must be visible ASCII, at most 1024 bytes (write such as nosniff)"),
+        ("requestFields: { set: { X-A: \"a\\r\\nb: c\" } }", "must be visible ASCII, at most 1024 bytes"),
+        ("requestFields: { set: { \"X A\": a } }", "must be the name of a field, not \"X A\" (write such as X-Tenant)"),
+        ("requestFields: { set: { X-A: a, X_A: b } }", "X_A: conflicts with X-A, which is the same field (keep one of"),
+        (
+            "responseFields: { set: { X-A: a }, add: { x.a: b } }",
+            "responseFields.add.x.a: conflicts with X-A, which is"
+        ),
+        ("requestFields: { set: { X-Api-Token: a } }", "X-Api-Token conflicts with an API token or a claim header"),
+        ("responseFields: { set: { Strict-Transport-Security: a } }", "not supported here (write responseFields.hsts)"),
+        ("responseFields: { add: { Cache-Control: max-age=60 } }", "mix up users (add private or no-store)"),
+        ("responseFields: { remove: [Cache-Control] }", "mix up users (leave Cache-Control out)"),
+        ("responseFields: { set: { Vary: Accept } }", "mix up users (leave Vary out)"),
+    ]
+
+    @Test("Each mistake is reported with its key and a remedy", arguments: errors)
+    func mistakes(_ line: String, _ message: String) throws {
+        let found = try ConfigFixture(Self.yaml(line)).valueErrors()
+        #expect(found.count == 1, "\(found)")
+        #expect(found.first?.hasPrefix("23:") == true && found.first?.contains(message) == true, "\(found)")
+    }
+
+    @Test(
+        "Fields that frame a message or that the gateway decides about are reserved",
+        arguments: [
+            "Content-Length", "transfer_encoding", "Host", "Authorization", "Cookie", "Set-Cookie", "Via", "Forwarded",
+            "X-Forwarded-For", "X-Forwarded-Anything", "Date", "Content-Type", "Content-Encoding", "Content-Range",
+            "Location",
+            "Connection", "TE", "Access-Control-Allow-Origin", "Sec-WebSocket-Key", "X-Client-Cert-Subject",
+        ])
+    func reservedNames(_ name: String) throws {
+        for key in ["requestFields", "responseFields"] {
+            let found = try ConfigFixture(Self.yaml("\(key): { set: { \(name): a } }")).valueErrors()
+            #expect(found.count == 1 && found[0].hasSuffix(Self.reserved), "\(found)")
+            guard name != "Set-Cookie" || key == "requestFields" else { continue }
+            #expect(try ConfigFixture(Self.yaml("\(key): { remove: [\(name)] }")).valueErrors().count == 1, "\(name)")
+        }
+    }
+
+    @Test(
+        "Names of one side only are reserved there",
+        arguments: [
+            ("requestFields", "X-Request-Id", "responseFields"), ("requestFields", "X-User", "responseFields"),
+            ("requestFields", "If-Match", "responseFields"), ("responseFields", "User-Agent", "requestFields"),
+            ("requestFields", "Content-Security-Policy", "responseFields"),
+        ])
+    func sides(_ rejected: String, _ name: String, _ accepted: String) throws {
+        #expect(try ConfigFixture(Self.yaml("\(rejected): { set: { \(name): a } }")).valueErrors().count == 1)
+        #expect(try ConfigFixture(Self.yaml("\(accepted): { set: { \(name): a } }")).valueErrors().isEmpty)
+    }
+
+    @Test("The number of names and of bytes is limited", arguments: [many, long])
+    func limits(_ fields: String) throws {
+        for key in ["requestFields", "responseFields"] {
+            let found = try ConfigFixture(Self.yaml("\(key): { set: { \(fields) } }")).valueErrors()
+            #expect(found.count == 1 && found[0].contains("must be at most 24 names and 8KiB in all"), "\(found)")
+        }
+        let long = "requestFields: { set: { X-A: \(String(repeating: "a", count: 1_025)) } }"
+        #expect(try ConfigFixture(Self.yaml(long)).valueErrors().count == 1)
+    }
+
+    @Test(
+        "HSTS, and what a route cannot have, is checked",
+        arguments: [
+            (
+                "responseFields: { hsts: { maxAge: 364d, includeSubDomains: true, preload: true } }",
+                "hsts.preload: requires"
+            ),
+            ("responseFields: { hsts: { maxAge: 365d, preload: true } }", "hsts.preload: requires"),
+            ("responseFields: { hsts: { includeSubDomains: true } }", "hsts.includeSubDomains: has no effect"),
+            ("responseFields: { hsts: { maxAge: 1500ms } }", "hsts.maxAge: must be whole seconds"),
+            (
+                "responseFields: { set: { Cache-Control: public } }",
+                "responseFields.set.Cache-Control: conflicts with sessions"
+            ),
+            ("responseFields: { preset: pages }", "responseFields.preset: must be one of"),
+        ])
+    func topLevel(_ line: String, _ message: String) throws {
+        let found = try ConfigFixture(ConfigFixture.good + line + "\n").valueErrors()
+        #expect(found.count == 1 && found[0].contains(message), "\(found)")
+    }
+
+    @Test("A redirect forwards no request, and gRPC calls have no response fields")
+    func conflicts() throws {
+        let redirect = "  - { name: old, path: /old, redirect: { to: / }, requestFields: { remove: [A] } }\n"
+        let found = try ConfigFixture(ConfigFixture.good + redirect).valueErrors()
+        #expect(found.contains { $0.contains("routes.2.requestFields: conflicts with redirect") }, "\(found)")
+        let call = try ConfigFixture(Self.yaml("grpc: true\n    responseFields: { preset: api }")).valueErrors()
+        #expect(call.contains { $0.contains("routes.1.responseFields: conflicts with grpc") }, "\(call)")
+    }
+
+    private static let fields =
+        "requestFields: { set: { X-Tenant: acme, X-Id: \"{id}\" }, remove: [Referer] }\n"
+        + "    responseFields: { set: { X-A: \"1\" }, add: { Vary: Accept }, default: { X-B: b }, remove: [Server], preset: api }"
+    private static let every = "responseFields: { hsts: { maxAge: 365d, includeSubDomains: true, preload: true } }\n"
+
+    @Test("All keys arrive in the configuration")
+    func keys() throws {
+        let configuration = try ConfigFixture(Self.yaml(Self.fields, Self.every)).load().configuration
+        let route = configuration.routes[1]
+        #expect(
+            route.requestFields == [
+                FieldChange(.set, "X-Tenant", "acme"), FieldChange(.set, "X-Id", "{id}"),
+                FieldChange(.remove, "Referer"),
+            ])
+        #expect(
+            route.responseFields == [
+                FieldChange(.set, "X-A", "1"), FieldChange(.add, "Vary", "Accept"), FieldChange(.default, "X-B", "b"),
+                FieldChange(.remove, "Server"),
+            ])
+        #expect(route.responsePreset == .api)
+        #expect(configuration.routes[0].responsePreset == nil)
+        #expect(configuration.responseFields.own == .page)
+        #expect(configuration.responseFields.strictTransport.maxAge == .seconds(31_536_000))
+        #expect(configuration.requestFieldNames == ["X-Tenant", "X-Id"])
+        let overridden = try ConfigFixture().load(overrides: [("routes.0.requestFields.set.X-A", "{route}")])
+        #expect(overridden.configuration.routes[0].requestFields == [FieldChange(.set, "X-A", "{route}")])
+    }
+
+    @Test("explain shows the fields, and routes --diff those that are no longer sent")
+    func reports() throws {
+        let fixture = try ConfigFixture(Self.yaml(Self.fields, Self.every))
+        let text = fixture.report { .explain($0, method: "GET", target: "/videos/1") }.text
+        let lines = text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
+        #expect(lines.contains { $0.hasPrefix("strips:") && $0.contains("Referer, X-Id, X-Tenant") }, "\(text)")
+        #expect(lines.contains { $0.hasPrefix("injects:") && $0.hasSuffix("X-Tenant: acme, X-Id: {id}") }, "\(text)")
+        #expect(
+            lines.contains {
+                $0.hasPrefix(
+                    "fields: set X-A: 1, add Vary: Accept, default X-B: b, remove Server, over https set"
+                        + " Strict-Transport-Security: max-age=31536000; includeSubDomains; preload, default X-Content-Type"
+                )
+            }, "\(text)")
+        #expect(
+            !(try ConfigFixture().report { .explain($0, method: "GET", target: "/videos/1") }.text.contains("fields:")))
+        let new = try ConfigFixture(Self.yaml("requestFields: { set: { X-Id: \"1\" } }"))
+        let report = new.report { new in fixture.report { CommandReport.routes(new, comparedWith: $0) } }
+        let rows = report.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
+        #expect(report.exitCode == 0)
+        #expect(
+            rows == [
+                "fields removed GET /episodes episodes, Strict-Transport-Security",
+                "fields removed GET /videos/{id} video, Content-Security-Policy, Cross-Origin-Resource-Policy,"
+                    + " Referrer-Policy, Strict-Transport-Security, Vary, X-A, X-B, X-Content-Type-Options, X-Tenant",
+            ], "\(rows)")
+    }
+}
