@@ -148,7 +148,7 @@ let package = Package(
                 .embedInCode("Page/status.js"),
             ],
             swiftSettings: settings),
-        room("CloakroomConfig", ["CloakroomCore", "CloakroomWire", configuration, yams]),
+        room("CloakroomConfig", ["CloakroomCore", "CloakroomWire", configuration, crypto, yams]),
         // A mock of the upstream API, for demos and tests.
         .target(
             name: "MockAPI",

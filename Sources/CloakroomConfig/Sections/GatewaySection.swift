@@ -3,6 +3,7 @@ import CloakroomCore
 extension GatewayConfiguration: ConfigSection {
     /// The sections and keys after `routes`, which depend on no other section.
     static let keys: [Key<Self>] = [
+        Key(section: "pages", \.pages),
         Key(section: "limits", \.limits),
         Key(section: "timeouts", \.timeouts),
         Key("trustedProxies", \.trustedProxies, .restart) {
@@ -42,6 +43,7 @@ extension GatewayConfiguration: ConfigSection {
             listeners: listeners)
         ListenerAddressValidation.check(listeners, admin: admin)
         HTTPSRedirectValidation.check(listeners, accounts: accounts)
+        DevelopmentValidation.check(listeners, hasTrustedProxies: !configuration.trustedProxies.isEmpty)
         RouteValidation.check(
             routes, accounts: accounts, upstreams: upstreams, identities: identities, rateLimits: rateLimits.limits)
         IdentityValidation.check(

@@ -12,7 +12,9 @@ struct ListenerSection {
     let http2: Bool
     /// The port of the URLs that the listener redirects to; `nil` if it serves requests.
     let redirectToHTTPS: Int?
-    private let proxyProtocolSources: [CIDRBlock]?
+    /// Whether it serves hosts of this machine only.
+    let isForDevelopment: Bool
+    let proxyProtocolSources: [CIDRBlock]?
 
     init(from scope: ConfigScope) {
         self.scope = scope
@@ -25,6 +27,7 @@ struct ListenerSection {
             .map(\.range)
         isBehindTLSProxy = scope.value("behindTLSProxy", as: .flag, default: false)
         redirectToHTTPS = scope.optional("redirectToHTTPS", as: .integer(1...65_535))
+        isForDevelopment = scope.value("development", as: .flag, default: false)
         if hasTLS, isBehindTLSProxy {
             scope.report(
                 ConfigValueError("conflicts with tls", "keep either tls or behindTLSProxy"),
@@ -41,6 +44,7 @@ struct ListenerSection {
                 address: $0, tls: tls, http2: http2, proxyProtocolSources: proxyProtocolSources)
             listener.redirectToHTTPS = redirectToHTTPS
             listener.isBehindTLSProxy = isBehindTLSProxy
+            listener.isForDevelopment = isForDevelopment
             return listener
         }
     }

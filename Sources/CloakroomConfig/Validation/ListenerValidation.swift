@@ -52,7 +52,30 @@ enum HTTPSRedirectValidation {
     }
 }
 
-/// Rejects configurations that would send the session cookie unencrypted, except for development on loopback.
+/// Rejects listeners for development that other clients would depend on: they serve hosts of this machine only.
+enum DevelopmentValidation {
+    static func check(_ listeners: [ListenerSection], hasTrustedProxies: Bool) {
+        for listener in listeners where listener.isForDevelopment {
+            let conflicts = [
+                ("tls", listener.hasTLS), ("behindTLSProxy", listener.isBehindTLSProxy),
+                ("proxyProtocol", listener.proxyProtocolSources != nil),
+                ("redirectToHTTPS", listener.redirectToHTTPS != nil), ("trustedProxies", hasTrustedProxies),
+            ]
+            if let (key, _) = conflicts.first(where: \.1) {
+                listener.scope.report(
+                    ConfigValueError("conflicts with \(key)", "remove one of the two"), at: "development")
+            } else if listener.address?.isLoopback == false {
+                listener.scope.warn(
+                    ConfigValueError(
+                        "programs of other machines can use this listener too, if they reach its address",
+                        "publish its port on 127.0.0.1 only"), at: "development")
+            }
+        }
+    }
+}
+
+/// Rejects configurations that would send the session cookie unencrypted, except for development on loopback, or with
+/// hosts of this machine.
 enum CookieValidation {
     static func check(_ cookie: CookieConfiguration, scope: ConfigScope, listeners: [ListenerSection]) {
         // The check requires valid addresses.
@@ -91,11 +114,14 @@ enum CookieValidation {
     private static func checkDevelopment(
         _ cookie: CookieConfiguration, scope: ConfigScope, listeners: [ListenerSection]
     ) {
-        let isOnLoopback = listeners.allSatisfy { $0.address?.isLoopback == true && !$0.isBehindTLSProxy }
-        guard isOnLoopback else {
+        let isLocal = listeners.allSatisfy {
+            $0.isForDevelopment || $0.address?.isLoopback == true && !$0.isBehindTLSProxy
+        }
+        guard isLocal else {
             scope.report(
                 ConfigValueError(
-                    "must be true unless all listeners are on loopback", "write true, or listen on 127.0.0.1 only"),
+                    "must be true unless all listeners are on loopback",
+                    "write true, or listen on 127.0.0.1 only; in a container, set development of the listener"),
                 at: "secure")
             return
         }
@@ -112,9 +138,5 @@ enum CookieValidation {
 
 extension HostAndPort {
     /// Whether the address is reachable only from this machine.
-    var isLoopback: Bool {
-        if host.lowercased() == "localhost" { return true }
-        guard let bytes = IPAddress.bytes(of: host) else { return false }
-        return bytes.count == 4 ? bytes[0] == 127 : bytes == Array(repeating: 0, count: 15) + [1]
-    }
+    var isLoopback: Bool { host.lowercased() == "localhost" || IPAddress.isLoopback(host) }
 }

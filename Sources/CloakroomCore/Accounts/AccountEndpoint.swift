@@ -224,8 +224,8 @@ public struct LoginLinks: Sendable {
     }
 
     /// The address to sign in at.
-    /// - Parameter target: Path and query of the request, to which the browser returns.
-    public func signIn(returnTo target: [UInt8]) -> String { link(signInPath, [], returnTo: target) }
+    /// - Parameter target: Path and query of the request, to which the browser returns; `nil` if it cannot.
+    public func signIn(returnTo target: [UInt8]?) -> String { link(signInPath, [], returnTo: target) }
 
     /// The address to authenticate at as a route requires.
     /// - Parameters:

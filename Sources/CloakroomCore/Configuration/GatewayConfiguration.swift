@@ -22,6 +22,8 @@ public struct GatewayConfiguration: Sendable, Equatable {
     public var responseFields = ResponseFieldsConfiguration()
     /// The gateway's own endpoints for sign-in and sign-out.
     public var accounts = AccountsConfiguration()
+    /// The pages that the gateway shows to users.
+    public var pages = PagesConfiguration()
     /// Sessions and their cookie.
     public var session = SessionConfiguration()
     /// Protection against cross-site requests.

@@ -10,6 +10,8 @@ public struct ListenerConfiguration: Sendable, Equatable {
     public var proxyProtocolSources: [CIDRBlock]?
     /// The port of `https` URLs that all requests are redirected to, 1...65,535; `nil` serves requests. Without TLS only.
     public var redirectToHTTPS: Int?
+    /// Whether only requests for hosts of this machine are served; see ``LocalHost``. Without TLS only.
+    public var isForDevelopment = false
 
     /// Whether a proxy in front terminates TLS, so that clients use https.
     public var isBehindTLSProxy = false

@@ -47,6 +47,13 @@ public struct FetchMetadata: Sendable, Equatable {
         return mode == "navigate" && destination == "document"
     }
 
+    /// The fields that ``isShown`` depends on: the value for `Vary`.
+    public static let shownVary = "Accept, Sec-Fetch-Mode"
+
+    /// Whether the user sees the response to the request, whatever its method: it is a navigation and not a request of a
+    /// script, which would have to understand a page.
+    public var isShown: Bool { (mode ?? "navigate") == "navigate" && Self.namesHTML(accept) }
+
     /// Whether no page of another origin caused the request: it is of a page of the gateway, or of the user, for
     /// example from the address bar. Another site can choose all parameters of a link to the gateway, but not this
     /// field.

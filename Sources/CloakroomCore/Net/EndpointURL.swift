@@ -48,11 +48,7 @@ public struct EndpointURL: Sendable, Hashable, CustomStringConvertible {
 
     /// Whether a host is this machine: `localhost`, 127.0.0.0/8 or `[::1]`.
     private static func isLoopback(_ host: String) -> Bool {
-        if host == "localhost" { return true }
-        if host.hasPrefix("["), host.hasSuffix("]") {
-            return IPAddress.bytes(of: String(host.dropFirst().dropLast())) == Array(repeating: 0, count: 15) + [1]
-        }
-        guard let bytes = IPAddress.bytes(of: host), bytes.count == 4 else { return false }
-        return bytes[0] == 127
+        let isBracketed = host.hasPrefix("[") && host.hasSuffix("]")
+        return host == "localhost" || IPAddress.isLoopback(isBracketed ? String(host.dropFirst().dropLast()) : host)
     }
 }

@@ -67,6 +67,13 @@ public enum IPAddress {
         text.contains(":") ? version6(text) : version4(text[...])
     }
 
+    /// Whether a text without brackets is an address of this machine itself: 127.0.0.0/8 or ::1 (RFC 1122 §3.2.1.3,
+    /// RFC 4291 §2.5.3).
+    package static func isLoopback(_ text: String) -> Bool {
+        guard let bytes = bytes(of: text) else { return false }
+        return bytes.count == 4 ? bytes[0] == 127 : bytes == Array(repeating: 0, count: 15) + [1]
+    }
+
     private static func version4(_ text: Substring) -> [UInt8]? {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 4 else { return nil }

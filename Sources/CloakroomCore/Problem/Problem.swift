@@ -70,8 +70,8 @@ public struct Problem: Sendable, Hashable {
 ///
 /// The problems of a route are serialized when the configuration is loaded, so that rejecting a request is cheap.
 public struct ProblemDocument: Sendable, Equatable {
-    /// The problem.
-    public let problem: Problem
+    /// The problem. Its wait may change: it is a field of the response and not part of the document.
+    public var problem: Problem
     /// The document up to the request id.
     public let prefix: [UInt8]
     /// The document after the request id.

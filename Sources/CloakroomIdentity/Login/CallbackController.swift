@@ -197,7 +197,7 @@ struct CallbackController: Sendable {
         let cookies = [cookie] + cleared.map { AccountResponse.Field("Set-Cookie", $0) }
         switch account.session.cookie.sameSite {
         case .lax: return .redirect(to: login.returnTarget, cookies: cookies.map(\.value))
-        case .strict: return LoginPage.continuation(at: login.returnTarget, fields: cookies)
+        case .strict: return LoginPage.continuation(at: login.returnTarget, theme: logins.theme, fields: cookies)
         }
     }
 }

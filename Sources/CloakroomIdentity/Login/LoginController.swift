@@ -44,7 +44,8 @@ struct LoginController: Sendable {
         if request.ticket == nil, !request.fetchMetadata.isOwn, account.session.cookie.sameSite == .strict {
             // Of a browser that comes back without the cookie, the user has to continue: no loop.
             return LoginPage.continuation(
-                at: ownAddress(parameters), title: "Sign in", isAutomatic: !parameters.isForeign)
+                at: ownAddress(parameters), title: "Sign in", isAutomatic: !parameters.isForeign,
+                theme: logins.theme)
         }
         let isOwn = request.fetchMetadata.isOwn && !parameters.isForeign
         return await account.spans.withSpan("login") { span in

@@ -9,13 +9,15 @@ package enum LoginPage {
     ///   - home: The target of the link: a ``ReturnTarget``.
     ///   - requestID: Shown if the operator has to solve the problem.
     package static func failure(
-        _ problem: Problem, home: String, requestID: String = "", fields: [AccountResponse.Field] = []
+        _ problem: Problem, home: String, requestID: String = "", theme: PageTheme = .plain,
+        fields: [AccountResponse.Field] = []
     ) -> AccountResponse {
         let sentence = PageDocument.escaped(problem.detail)
         let reference = PageDocument.reference(problem, requestID)
         return PageDocument(
             title: problem.detail,
-            main: "<h1>\(sentence)</h1>\(reference)<p><a href=\"\(PageDocument.escaped(home))\">Continue</a></p>"
+            main: "<h1>\(sentence)</h1>\(reference)<p><a href=\"\(PageDocument.escaped(home))\">Continue</a></p>",
+            theme: theme
         ).response(problem, forms: .none, referrerPolicy: "no-referrer", fields: fields)
     }
 
@@ -25,12 +27,13 @@ package enum LoginPage {
     ///   - target: A path and query of the gateway.
     ///   - isAutomatic: Whether the browser continues by itself; otherwise the user follows the link.
     package static func continuation(
-        at target: String, title: String = "Signed in", isAutomatic: Bool = true, fields: [AccountResponse.Field] = []
+        at target: String, title: String = "Signed in", isAutomatic: Bool = true, theme: PageTheme = .plain,
+        fields: [AccountResponse.Field] = []
     ) -> AccountResponse {
         let link = PageDocument.escaped(target)
         return PageDocument(
             title: title, head: isAutomatic ? "<meta http-equiv=\"refresh\" content=\"0;url=\(link)\">" : "",
-            main: "<p><a href=\"\(link)\">Continue</a></p>"
+            main: "<p><a href=\"\(link)\">Continue</a></p>", theme: theme
         ).response(forms: .none, referrerPolicy: "no-referrer", fields: fields)
     }
 }

@@ -35,6 +35,8 @@ package struct ProviderLogins: Sendable {
     let login: LoginConfiguration
     /// The upstreams, whose claim headers have to be able to contain the claims of a user.
     let upstreams: [UpstreamConfiguration]
+    /// How the pages look.
+    let theme: PageTheme
     private let publicURL: String
     private let prefix: String
 
@@ -55,6 +57,7 @@ package struct ProviderLogins: Sendable {
         prefix = accounts.prefix
         login = accounts.login
         upstreams = configuration.upstreams
+        theme = PageTheme(configuration.pages)
         cookies = LoginCookies(
             configuration.session.cookie, timeout: accounts.login.timeout, pending: LoginConfiguration.pending,
             sealing: sealing)
@@ -113,6 +116,7 @@ package struct ProviderLogins: Sendable {
             [AccountResponse.Field("Vary", FetchMetadata.vary)]
             + cookies.map { AccountResponse.Field("Set-Cookie", $0) }
         guard request.fetchMetadata.isNavigation else { return AccountResponse(problem, fields: fields) }
-        return LoginPage.failure(problem, home: home, requestID: request.origin.requestID, fields: fields)
+        return LoginPage.failure(
+            problem, home: home, requestID: request.origin.requestID, theme: theme, fields: fields)
     }
 }

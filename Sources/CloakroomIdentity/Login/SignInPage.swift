@@ -28,6 +28,7 @@ package struct SignInPage: Sendable {
     private let isPasswordFirst: Bool
     private let asksForPersistence: Bool
     private let routes: RouteTable
+    private let theme: PageTheme
 
     private struct Provider: Sendable {
         let name: String
@@ -43,6 +44,7 @@ package struct SignInPage: Sendable {
             if case .provider? = accounts.identities.first { false } else { true }
         asksForPersistence = configuration.session.cookie.persistence == .onRequest
         self.routes = routes
+        theme = PageTheme(configuration.pages)
     }
 
     /// Reads the query and, after the form was sent, its fields.
@@ -62,7 +64,7 @@ package struct SignInPage: Sendable {
     /// The page.
     /// - Parameter problem: Why the user is not signed in; its status is that of the response. `nil` for a first visit.
     package func response(_ visit: Visit, problem: Problem? = nil) -> AccountResponse {
-        PageDocument(title: "Sign in", main: main(visit, problem))
+        PageDocument(title: "Sign in", main: main(visit, problem), theme: theme)
             .response(problem, forms: hasPassword ? .gateway : .none, referrerPolicy: "same-origin")
     }
 
@@ -93,15 +95,9 @@ package struct SignInPage: Sendable {
 
     /// Focused, so that it is read to users who do not see it.
     private func message(_ problem: Problem) -> String {
-        let wait = problem.retryAfter.map { " " + Self.wait($0) } ?? ""
+        let wait = problem.retryAfter.map { " " + PageDocument.wait($0) } ?? ""
         return "<p id=\"message\" class=\"message\" role=\"alert\" tabindex=\"-1\" autofocus>"
             + PageDocument.escaped(problem.detail + wait) + "</p>"
-    }
-
-    /// The time until the next attempt, rounded up.
-    static func wait(_ seconds: Int) -> String {
-        let (count, unit) = seconds <= 90 ? (max(seconds, 1), "second") : ((seconds - 1) / 60 + 1, "minute")
-        return "Try again in \(count) \(unit)\(count == 1 ? "" : "s")."
     }
 
     private func form(_ visit: Visit, _ problem: Problem?) -> String {

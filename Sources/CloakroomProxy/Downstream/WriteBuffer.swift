@@ -40,9 +40,10 @@ struct WriteBuffer {
         return taken
     }
 
-    /// Reuses the storage of data that was taken and written, unless more has been appended meanwhile.
+    /// Reuses the storage of data that was taken and written, unless more has been appended meanwhile, or it was that of a
+    /// large page.
     mutating func reuse(_ taken: inout ByteBuffer) {
-        guard isEmpty else { return }
+        guard isEmpty, taken.storageCapacity <= 2 * Self.limit else { return }
         // Data that the channel has not sent keeps its storage. A capacity would be allocated for each such write.
         taken.clear(minimumCapacity: 0)
         swap(&taken, &bytes)

@@ -67,9 +67,10 @@ extension LocalResponse {
     /// A problem as the result of a gRPC call: its status is in the fields of a response without a body.
     init(call document: ProblemDocument, moreFieldLines: [UInt8], date: [UInt8]) {
         let status = GRPCStatus(httpStatus: document.problem.status)
+        let wait = document.problem.retryAfter.map { Array("Retry-After: \($0)\r\n".utf8) } ?? []
         self.init(
             status: 200, title: "OK",
-            fieldLines: moreFieldLines + status.trailersOnlyLines(message: document.problem.detail), body: [],
+            fieldLines: moreFieldLines + wait + status.trailersOnlyLines(message: document.problem.detail), body: [],
             date: date)
     }
 }

@@ -4,7 +4,7 @@ import CloakroomWire
 
 /// Local responses: responses made by the gateway itself.
 extension Exchange {
-    /// Responds with a problem document.
+    /// Responds with a problem document, or with a page if the user sees it.
     func respond(
         _ document: ProblemDocument, allow: String? = nil, moreFieldLines: [UInt8] = [], now: UInt64
     ) {
@@ -13,10 +13,17 @@ extension Exchange {
             return respond(
                 LocalResponse(call: document, moreFieldLines: moreFieldLines, date: context.date), isCall: true)
         }
+        let requestID = telemetry.record.requestID
+        guard let pages = snapshot.config.errorPages else {
+            return respond(
+                LocalResponse(
+                    document, requestID: requestID, allow: allow, moreFieldLines: moreFieldLines, date: context.date))
+        }
+        let page = request.isShown ? pages.page(document.problem, requestID: requestID, of: request) : nil
         respond(
             LocalResponse(
-                document, requestID: telemetry.record.requestID, allow: allow, moreFieldLines: moreFieldLines,
-                date: context.date))
+                document, requestID: requestID, allow: allow, moreFieldLines: moreFieldLines, date: context.date,
+                contentLines: page == nil ? ErrorPages.documentLines : pages.fieldLines, page: page))
     }
 
     /// Responds to a request that its session, or its absence, does not permit.

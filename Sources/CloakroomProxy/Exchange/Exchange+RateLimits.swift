@@ -76,14 +76,14 @@ extension Exchange {
             runtime.rejected.increment()
             refund(limits, charged, rates, now: now, key: key)
             request.rateLines = []
-            var lines = Array("Retry-After: \(RatePace.seconds(charge.wait))\r\n".utf8)
-            if rates.fields != .none { lines += runtime.fieldLines(charge) }
+            let lines = rates.fields != .none ? runtime.fieldLines(charge) : []
             let routes = snapshot.config.routes
             let message =
                 routes.indices.contains(request.routeIndex)
                 ? routes[request.routeIndex].route.messages[.rateLimited] : nil
-            return .denied(
-                Denial(response: .problem(runtime.document(message)), decision: .rateLimited, fieldLines: lines))
+            var document = runtime.document(message)
+            document.problem.retryAfter = Int(clamping: RatePace.seconds(charge.wait))
+            return .denied(Denial(response: .problem(document), decision: .rateLimited, fieldLines: lines))
         }
         for position in limits.indices where charged & 1 << position != 0 { limits[position].allowed.increment() }
         request.chargedLimits = charged

@@ -185,6 +185,19 @@ struct InboundRequest {
             accept: text(of: "accept"))
     }
 
+    /// Whether the user sees the response, so that it may be a page. What scripts accept decides that at once.
+    var isShown: Bool {
+        let bytes = head.bytes.readableBytesUInt8Span
+        let name = Self.acceptName
+        for field in head.fields where field.isNamed(name, in: bytes) {
+            let range = field.valueRange
+            guard !HTMLType.occurs(in: bytes.extracting(range.start..<range.end)) else { return fetchMetadata.isShown }
+        }
+        return false
+    }
+
+    private static let acceptName = Array("accept".utf8)
+
     /// The values of a field without a ``KnownField``.
     /// - Parameter name: In lower case.
     private func text(of name: String) -> String? {

@@ -84,6 +84,9 @@ struct RequestDecider {
             return limit(&request, nil) ?? .malformed
         }
         guard Self.resolveAuthority(&request, span) else { return limit(&request, nil) ?? .malformed }
+        if !config.developmentListeners.isEmpty, !servesHost(of: request, span) {
+            return limit(&request, nil) ?? .problem(ProblemDocument(Problem(.misdirected)), .misdirected, allow: nil)
+        }
         if request.target.isAsterisk {
             return limit(&request, nil)
                 ?? (request.method == .options ? .serverOptions : Self.problem(.badRequest))

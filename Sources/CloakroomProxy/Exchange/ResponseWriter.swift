@@ -78,22 +78,33 @@ extension LocalResponse {
     /// - Parameters:
     ///   - allow: Value of `Allow`; `nil` for none.
     ///   - moreFieldLines: Complete field lines to add.
+    ///   - contentLines: Complete field lines of the content, with `Cache-Control`.
+    ///   - page: The body; `nil` for the document.
     init(
-        _ document: ProblemDocument, requestID: ID128, allow: String?, moreFieldLines: [UInt8], date: [UInt8]
+        _ document: ProblemDocument, requestID: ID128, allow: String?, moreFieldLines: [UInt8], date: [UInt8],
+        contentLines: [UInt8] = Self.documentLines, page: [UInt8]? = nil
     ) {
         var lines = moreFieldLines
-        lines += Array("Content-Type: application/problem+json\r\nCache-Control: no-store\r\n".utf8)
+        lines += contentLines
         // A step-up has a challenge of its own (RFC 9470 §3).
         if document.problem.status == 401, document.problem.code != .stepUp { lines += Self.challengeLine }
         if let retryAfter = document.problem.retryAfter { lines += Array("Retry-After: \(retryAfter)\r\n".utf8) }
         if let allow { lines += Array("Allow: \(allow)\r\n".utf8) }
+        self.init(
+            status: document.problem.status, title: document.problem.title, fieldLines: lines,
+            body: page ?? Self.body(document, requestID), date: date)
+    }
+
+    private static func body(_ document: ProblemDocument, _ requestID: ID128) -> [UInt8] {
         var body = document.prefix
         body.reserveCapacity(body.count + 32 + document.suffix.count)
         body.append(contentsOf: requestID.description.utf8)
         body += document.suffix
-        self.init(
-            status: document.problem.status, title: document.problem.title, fieldLines: lines, body: body, date: date)
+        return body
     }
+
+    /// `Content-Type` of a problem document, which no cache may store.
+    static let documentLines = Array("Content-Type: application/problem+json\r\nCache-Control: no-store\r\n".utf8)
 
     /// An authentication scheme that browsers do not know, so they open no credentials dialog (RFC 9110 §11.6.1).
     private static let challengeLine = Array("WWW-Authenticate: Session realm=\"cloakroom\"\r\n".utf8)

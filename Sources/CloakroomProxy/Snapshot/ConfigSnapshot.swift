@@ -33,6 +33,8 @@ public final class ConfigSnapshot: Sendable {
     let crossSite: CrossSitePolicy
     /// The ports that listeners redirect to, by listener; empty if none redirects.
     let httpsRedirects: [Int?]
+    /// Which listeners are for development, by listener; empty if none is.
+    let developmentListeners: [Bool]
     /// The origin of `accounts.publicURL`.
     let publicOrigin: WebOrigin?
     let cors: CORSPolicy
@@ -43,6 +45,8 @@ public final class ConfigSnapshot: Sendable {
     let exchanger: any TokenExchanging
     /// Where browsers without a sufficient session are redirected to.
     let loginLinks: LoginLinks
+    /// `nil` unless users who navigate get pages in place of problem documents.
+    let errorPages: ErrorPages?
     /// The number of segments of the accounts prefix.
     let accountsDepth: Int
     let sessionClock: SessionClock
@@ -83,6 +87,7 @@ public final class ConfigSnapshot: Sendable {
         self.refresher = refresher
         self.exchanger = exchanger
         loginLinks = LoginLinks(configuration.accounts)
+        errorPages = configuration.pages.errors ? ErrorPages(configuration, links: loginLinks) : nil
         accountsDepth = configuration.accounts.prefix.split(separator: "/").count
         self.sessionClock = sessionClock
         self.accountEndpoints = accountEndpoints
@@ -99,6 +104,8 @@ public final class ConfigSnapshot: Sendable {
         crossSite = CrossSitePolicy(configuration.crossSite)
         let redirects = configuration.listeners.map(\.redirectToHTTPS)
         httpsRedirects = redirects.allSatisfy { $0 == nil } ? [] : redirects
+        let development = configuration.listeners.map(\.isForDevelopment)
+        developmentListeners = development.contains(true) ? development : []
         publicOrigin = configuration.accounts.publicURL.flatMap(WebOrigin.init)
         cors = CORSPolicy(configuration.crossSite, injectable: injectable + claimHeaderNames)
         responseFields = FieldChanges(configuration.responseChanges(of: nil))

@@ -57,8 +57,8 @@ struct ConfigFileSnapshot: Sendable, Unprintable {
 }
 
 extension LoadedConfig {
-    /// The files whose change triggers a reload: configuration, secrets, TLS files of upstreams and identities, and key
-    /// files of identities. TLS files of listeners are not included; the listeners monitor them.
+    /// The files whose change triggers a reload: configuration, secrets, TLS files of upstreams and identities, key files
+    /// of identities, and those of pages. TLS files of listeners are not included; the listeners monitor them.
     var watchedFiles: Set<String> {
         var files = Set(self.files)
         for tls in configuration.upstreams.compactMap(\.tls) {
@@ -69,6 +69,7 @@ extension LoadedConfig {
             if case .privateKey(let key) = identity.client.authentication { files.insert(key.keyFile) }
             if let caFile = identity.caFile { files.insert(caFile) }
         }
-        return files
+        let pages = configuration.pages
+        return files.union([pages.logo?.file, pages.style?.file].compactMap(\.self))
     }
 }

@@ -297,7 +297,7 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
             "6:24: upstreams.api.apiToken.value: must not be a published placeholder"
                 + " (write the token that the upstream issued, or listen on loopback only)",
             "12:21: session.cookie.secure: must be true unless all listeners are on loopback"
-                + " (write true, or listen on 127.0.0.1 only)"),
+                + " (write true, or listen on 127.0.0.1 only; in a container, set development of the listener)"),
         DiagnosticCase(
             "{ secure: false }", "{ secure: false, name: __Host-a }",
             "12:34: session.cookie.name: prefix __Host- conflicts with secure: false"
@@ -310,7 +310,7 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
         DiagnosticCase(
             "127.0.0.1:0\n", "127.0.0.1:0\n    behindTLSProxy: true\n",
             "13:21: session.cookie.secure: must be true unless all listeners are on loopback"
-                + " (write true, or listen on 127.0.0.1 only)"),
+                + " (write true, or listen on 127.0.0.1 only; in a container, set development of the listener)"),
         DiagnosticCase(
             "127.0.0.1:0", "localhost",
             "2:14: listeners.0.address: must be host:port, not \"localhost\""

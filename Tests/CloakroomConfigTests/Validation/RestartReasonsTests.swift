@@ -87,10 +87,12 @@ import Testing
         for name in ["a", "b"] {
             try directory.write("-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n", to: name + ".pem")
         }
+        for name in ["a.svg", "a.css"] { try directory.write("x", to: name) }
         let running = try directory.load().configuration
         // Keys that conflict with the base configuration or have no effect on the plan.
         let excepted = [
-            "listeners.0.behindTLSProxy", "listeners.0.redirectToHTTPS", "reload.interval", "upstreams.api.health.grpc",
+            "listeners.0.behindTLSProxy", "listeners.0.redirectToHTTPS", "listeners.0.development",
+            "reload.interval", "upstreams.api.health.grpc",
             "accounts.identities", "routes.0.onMissingSession", "upstreams.api.claimHeaders.api.join",
             "upstreams.api.tokensFor", "routes.0.stripPrefix", "routes.0.cookiePaths", "routes.0.stream.message",
             "routes.0.stream.origins", "responseFields.hsts.includeSubDomains", "responseFields.hsts.preload",
@@ -208,6 +210,7 @@ import Testing
         "streamWindow": "1MiB", "requestBuffer": "7",
         "requestBuffers": "7", "minimumRate": "7", "pressureRate": "7", "inFlightPerAddress": "7",
         "inFlightPerSession": "7", "forwardAs": "/other/*", "addPrefix": "/other", "lifetime": "7s", "idle": "7s",
+        "errors": "true", "logo": "a.svg", "style": "a.css",
         "message": "7", "deadline": "7s", "retry": "false", "timed": "false", "grpc": "true",
     ]
 }

@@ -17,6 +17,21 @@ struct FetchMetadataTests {
     }
 
     @Test(
+        "A page is for requests that accept HTML and that no script sent, whatever their method",
+        arguments: [
+            (FetchMetadata(isGET: true, mode: "navigate", accept: html), true),
+            (FetchMetadata(isGET: false, mode: "navigate", destination: "iframe", accept: html), true),
+            (FetchMetadata(isGET: true, accept: html), true), (FetchMetadata(isGET: true, mode: "navigate"), false),
+            (FetchMetadata(isGET: true, mode: "navigate", accept: "text/html;q=0"), false),
+            (FetchMetadata(isGET: true, mode: "cors", accept: html), false),
+            (FetchMetadata(isGET: true, mode: "navigate, cors", accept: html), false),
+            (FetchMetadata(isGET: true, accept: "*/*"), false), (FetchMetadata(isGET: true), false),
+        ])
+    func shown(request: FetchMetadata, isShown: Bool) {
+        #expect(request.isShown == isShown)
+    }
+
+    @Test(
         "Identity rule 11: whatever is not a navigation is never redirected",
         arguments: [
             FetchMetadata(isGET: true), FetchMetadata(isGET: true, accept: "*/*"),

@@ -26,6 +26,25 @@ struct PageDocumentTests {
         for word in ["url(", "@import", "http:", "https:", "<"] { #expect(!html[start..<end].contains(word)) }
     }
 
+    @Test("permits an own style by its hash as well, and images of the page itself, but no script and no address")
+    func ownStyle() {
+        var pages = PagesConfiguration.defaults
+        pages.name = "<b>\"Acme\""
+        pages.style = .init(file: "", text: "a{color:red}", digest: "AAA=")
+        pages.logo = .init(file: "", url: "data:image/png;base64,AAAA")
+        let theme = PageTheme(pages)
+        let html = String(decoding: PageDocument(title: "t", main: "m", theme: theme).bytes, as: UTF8.self)
+        #expect(html.contains("<title>t – &lt;b&gt;&quot;Acme&quot;</title>"))
+        #expect(html.contains("</style><style>a{color:red}</style></head>"))
+        #expect(
+            html.contains(
+                "<p class=\"site\"><img src=\"data:image/png;base64,AAAA\" alt=\"\">&lt;b&gt;&quot;Acme&quot;</p>m"))
+        #expect(
+            theme.policy(.none).hasSuffix(
+                "' 'sha256-AAA='; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"))
+        #expect(theme.policy(.none).hasPrefix("default-src 'none'; style-src 'sha256-"))
+    }
+
     @Test("is not to be interpreted as another type, nor indexed")
     func fields() {
         let fields = PageDocument(title: "", main: "").response(forms: .none, referrerPolicy: "no-referrer").fields

@@ -50,6 +50,16 @@ struct SignInPageTests {
         return try #require(page.response(page.visit(request(query, body: body)), problem: problem).html)
     }
 
+    @Test("Rule 99: shows the name of the site as text, like the pages of logins and of problems")
+    func siteName() throws {
+        var configuration = try Self.configuration()
+        configuration.pages.name = "<script>Acme"
+        let html = try html(configuration)
+        #expect(html.contains("<title>Sign in – &lt;script&gt;Acme</title>"))
+        #expect(html.contains("<p class=\"site\">&lt;script&gt;Acme</p>"))
+        #expect(!html.contains("<script"))
+    }
+
     @Test("has labelled fields that password managers recognize, in a form for the page's own path")
     func form() throws {
         let html = try html(try Self.configuration(), "returnTo=/videos/1%3Ft%3D5")

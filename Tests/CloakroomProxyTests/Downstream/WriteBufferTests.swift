@@ -40,6 +40,17 @@ struct WriteBufferTests {
         #expect(buffer.bytes.capacity >= 5_000)
     }
 
+    @Test("Storage of a large page is not kept")
+    func largePage() {
+        var buffer = WriteBuffer()
+        buffer.append(ByteBuffer(repeating: 1, count: 112_000))
+        var taken = ByteBuffer()
+        if let data = buffer.take() { taken = data }
+        buffer.reuse(&taken)
+        #expect(buffer.isEmpty)
+        #expect(buffer.bytes.capacity == 0)
+    }
+
     @Test("Data appended while the taken data is sent is kept, and follows it")
     func appendedMeanwhile() throws {
         var buffer = WriteBuffer()

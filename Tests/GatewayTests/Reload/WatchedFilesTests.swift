@@ -59,6 +59,16 @@ struct WatchedFilesTests {
         #expect(snapshot.config.watchedFiles.contains(directory.path(of: "ca.pem")))
     }
 
+    @Test("A change of the logo or the style of pages is a reason to reload")
+    func watchedPages() throws {
+        let directory = try TemporaryDirectory()
+        for name in ["client.pem", "a.svg", "a.css"] { try directory.write(Self.p256, to: name) }
+        try directory.write("a-secret-of-the-client\n", to: "client-secret")
+        try directory.write(Self.yaml + "\npages: { logo: a.svg, style: a.css }\n", to: "cloakroom.yaml")
+        let snapshot = try ConfigFileSnapshot.read(ConfigSources(file: directory.path(of: "cloakroom.yaml")))
+        #expect(snapshot.config.watchedFiles.isSuperset(of: ["a.svg", "a.css"].map(directory.path(of:))))
+    }
+
     @Test("A FIFO in the place of a key is an error, and has no contents", .timeLimit(.minutes(1)))
     func pipe() throws {
         let (directory, snapshot) = try read(key: Self.p256)

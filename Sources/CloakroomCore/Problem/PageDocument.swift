@@ -1,7 +1,3 @@
-package import CloakroomCore
-import Crypto
-import FoundationEssentials
-
 /// An HTML document of the gateway: text, links and forms, in light and dark colours. It has no script, and nothing in
 /// it is loaded from elsewhere.
 package struct PageDocument: Sendable, Equatable {
@@ -15,19 +11,26 @@ package struct PageDocument: Sendable, Equatable {
 
     /// HTML in UTF-8.
     package let bytes: [UInt8]
+    private let theme: PageTheme
 
     /// - Parameters:
     ///   - title: Text.
     ///   - head: HTML for the head.
     ///   - main: HTML for the element `main`.
-    package init(title: String, head: String = "", main: String) {
-        bytes = Array(
-            """
-            <!doctype html><html lang="en"><head><meta charset="utf-8"><title>\(Self.escaped(title))</title>\
+    package init(title: String, head: String = "", main: String, theme: PageTheme = .plain) {
+        let start = """
+            <!doctype html><html lang="en"><head><meta charset="utf-8"><title>\(Self.escaped(title))\(theme.titleEnd)\
             <meta name="viewport" content="width=device-width,initial-scale=1"><meta name="robots" content="noindex">\
-            \(head)<style>\(Self.style)</style></head><body><main>\(main)</main></body></html>
-
-            """.utf8)
+            \(head)
+            """
+        let end = main + "</main></body></html>\n"
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(start.utf8.count + theme.opening.count + end.utf8.count)
+        bytes += start.utf8
+        bytes += theme.opening
+        bytes += end.utf8
+        self.bytes = bytes
+        self.theme = theme
     }
 
     /// The response with the document.
@@ -40,11 +43,8 @@ package struct PageDocument: Sendable, Equatable {
     package func response(
         _ problem: Problem? = nil, forms: Forms, referrerPolicy: String, fields: [AccountResponse.Field] = []
     ) -> AccountResponse {
-        let policy =
-            "default-src 'none'; style-src '\(Self.styleHash)'; base-uri 'none'; form-action \(forms.rawValue);"
-            + " frame-ancestors 'none'"
         var all = [
-            AccountResponse.Field("Content-Security-Policy", policy),
+            AccountResponse.Field("Content-Security-Policy", theme.policy(forms)),
             AccountResponse.Field("Referrer-Policy", referrerPolicy),
             AccountResponse.Field("X-Content-Type-Options", "nosniff"),
         ]
@@ -56,6 +56,12 @@ package struct PageDocument: Sendable, Equatable {
     /// HTML with the request id, for a problem that the operator has to solve.
     package static func reference(_ problem: Problem, _ requestID: String) -> String {
         problem.status < 500 || requestID.isEmpty ? "" : "<p>Request ID: \(escaped(requestID))</p>"
+    }
+
+    /// The time until the next attempt, rounded up.
+    package static func wait(_ seconds: Int) -> String {
+        let (count, unit) = seconds <= 90 ? (max(seconds, 1), "second") : ((seconds - 1) / 60 + 1, "minute")
+        return "Try again in \(count) \(unit)\(count == 1 ? "" : "s")."
     }
 
     /// Text for an element or a quoted attribute.
@@ -73,9 +79,45 @@ package struct PageDocument: Sendable, Equatable {
         }
         return result
     }
+}
 
-    /// The only style that the policy permits (CSP Level 3 §2.3.1, `hash-source`).
-    private static let styleHash = "sha256-" + Data(SHA256.hash(data: Data(style.utf8))).base64EncodedString()
+/// What all documents have in common: the name, the logo and the styles of the site.
+package struct PageTheme: Sendable, Equatable {
+    /// Without name, logo and own style.
+    package static let plain = PageTheme(.defaults)
+
+    /// HTML from the end of the title on.
+    fileprivate let titleEnd: String
+    /// HTML from the styles to the beginning of the content.
+    fileprivate let opening: [UInt8]
+    private let sources: String
+
+    /// Creates the theme of a configuration.
+    package init(_ pages: PagesConfiguration) {
+        let name = PageDocument.escaped(pages.name ?? "")
+        titleEnd = (name.isEmpty ? "" : " – \(name)") + "</title>"
+        var html = "<style>\(Self.style)</style>"
+        var sources = "default-src 'none'; style-src 'sha256-\(Self.digest)'"
+        if let style = pages.style {
+            html += "<style>\(style.text)</style>"
+            sources += " 'sha256-\(style.digest)'"
+        }
+        var site = name
+        if let logo = pages.logo { site = "<img src=\"\(PageDocument.escaped(logo.url))\" alt=\"\">" + name }
+        if pages.logo != nil || pages.style != nil { sources += "; img-src data:" }
+        html += "</head><body><main>" + (site.isEmpty ? "" : "<p class=\"site\">\(site)</p>")
+        opening = Array(html.utf8)
+        self.sources = sources
+    }
+
+    /// The value of `Content-Security-Policy`: styles are permitted by their hashes (CSP Level 3 §2.3.1,
+    /// `hash-source`), and nothing else is, scripts included.
+    package func policy(_ forms: PageDocument.Forms) -> String {
+        sources + "; base-uri 'none'; form-action \(forms.rawValue); frame-ancestors 'none'"
+    }
+
+    /// The SHA-256 of ``style`` in base64.
+    private static let digest = "VNLh2fGcBgUfzzVjhycf7g45Q5dkQWYptZAeZVRpCSI="
 
     /// Text has a contrast of at least 4.5 and the borders of fields one of at least 3 against their background (WCAG 2.2
     /// §1.4.3, §1.4.11), in light and dark mode.
@@ -91,6 +133,8 @@ package struct PageDocument: Sendable, Equatable {
         border:1px solid var(--line);border-radius:.75rem}\
         h1{margin:0 0 1rem;font-size:1.5rem;line-height:1.25}p{margin:0 0 1rem}main>:last-child{margin-bottom:0}\
         a{color:var(--accent);text-underline-offset:.15em}\
+        .site{display:flex;align-items:center;gap:.6rem;color:var(--soft);font-weight:600}\
+        .site img{max-width:100%;max-height:2.5rem}\
         .message{padding:.65rem .85rem;border-radius:.5rem;background:var(--bad-ground);color:var(--bad)}\
         .field{display:block;margin:0 0 1rem}.field label{display:block;margin:0 0 .3rem;font-weight:600}\
         .field input{width:100%;min-height:2.75rem;padding:.4rem .75rem;font:inherit;color:inherit;\
