@@ -135,7 +135,8 @@ let package = Package(
             "CloakroomProxy",
             [
                 "CloakroomCore", "CloakroomHTTP2", "CloakroomTLS", "CloakroomWire", "CloakroomTelemetry",
-                nioCore, nioPosix, nioTLS, nioSSL, nioHTTP2, nioHPACK, x509, asn1, deque, log, tracing, lifecycle,
+                "CZlib", crypto, nioCore, nioPosix, nioTLS, nioSSL, nioHTTP2, nioHPACK, x509, asn1, deque, log, tracing,
+                lifecycle,
             ]),
         .target(
             name: "CloakroomAdmin",
@@ -164,6 +165,8 @@ let package = Package(
             cSettings: [.define("CLOAKROOM_COMMIT", to: "\"\(commit ?? "unknown")\"")] + icuData),
         // The SQLite library of the system.
         .systemLibrary(name: "CSQLite", providers: [.apt(["libsqlite3-dev"])]),
+        // The zlib library of the system, for files that are sent compressed.
+        .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
         // The command-line tool: commands, and the wiring of the modules above.
         .executableTarget(
             name: "cloakroom",

@@ -66,7 +66,7 @@ public struct LoadedConfig: Sendable {
                 locations.problem(
                     ConfigValueError(finding.message, finding.suggestion), key: finding.key,
                     origin: locations[finding.key],
-                    severity: finding.isWarning ? .warning : .error)
+                    severity: finding.isNote ? .note : finding.isWarning ? .warning : .error)
             })
     }
 }

@@ -96,7 +96,8 @@ struct YAMLKeyComments {
         switch Array(section) {
         case ["upstreams"], ["identities"], ["rateLimits"], ["rateLimits", "NAME", "when"],
             ["identities", "NAME", "parameters"], ["identities", "NAME", "exchange"],
-            ["routes", "require", "claims"], ["upstreams", "NAME", "claimHeaders"],
+            ["routes", "require", "claims"], ["routes", "files", "names", "types"],
+            ["upstreams", "NAME", "claimHeaders"],
             ["upstreams", "NAME", "signIn", "static"], ["upstreams", "NAME", "refresh", "static"],
             ["upstreams", "NAME", "revoke", "static"]:
             true

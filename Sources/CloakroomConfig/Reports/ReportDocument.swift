@@ -132,7 +132,7 @@ struct RoutesDocument: ReportDocument {
 }
 
 extension Route {
-    /// The upstream that the route forwards to; `nil` for a redirect.
+    /// The upstream that the route forwards to; `nil` for other actions.
     func upstreamName(in gateway: GatewayConfiguration) -> String? {
         guard let upstream else { return nil }
         return gateway.upstreams[upstream].name
@@ -144,6 +144,7 @@ extension Route {
         case .forward(let upstream, let rewrite):
             gateway.upstreams[upstream].name + (rewrite.map { " \($0.pattern)" } ?? "")
         case .redirect(let redirect): "→ \(redirect.target)"
+        case .files(let files): "files \(files.root)"
         }
     }
 }
@@ -188,7 +189,7 @@ struct ExplanationDocument: ReportDocument {
     let valid = true
     let method: String
     let target: String
-    /// `forwarded`, `redirected`, `local` or `rejected`.
+    /// `forwarded`, `redirected`, `file`, `local` or `rejected`.
     let outcome: String
     /// The status of a rejected request: 400, 404, 405 or 414.
     var status: Int?
@@ -208,7 +209,7 @@ struct ExplanationDocument: ReportDocument {
         let (outcome, rows) = explanation.result
         switch outcome {
         case .permitted(let route):
-            self.outcome = route.upstream == nil ? "redirected" : "forwarded"
+            self.outcome = route.redirect != nil ? "redirected" : route.files != nil ? "file" : "forwarded"
             self.route = route.name
             upstream = route.upstreamName(in: explanation.configuration)
             requiresAuthorization = route.requiresAuthorization

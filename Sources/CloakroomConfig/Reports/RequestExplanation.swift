@@ -1,12 +1,16 @@
-import CloakroomCore
+package import CloakroomCore
 import CloakroomWire
 
 extension CommandReport {
     /// `explain METHOD TARGET`: shows how a request would be routed, without sending it.
-    public static func explain(_ sources: ConfigSources, method: String, target: String) -> CommandReport {
+    /// - Parameter scan: Lists a folder whose files are served; `nil` if that is not possible.
+    package static func explain(
+        _ sources: ConfigSources, method: String, target: String, scan: (FilesConfiguration) -> FileTree? = { _ in nil }
+    ) -> CommandReport {
         on(sources) { config in
-            let explanation = RequestExplanation(
+            var explanation = RequestExplanation(
                 configuration: config.configuration, method: method, target: target)
+            if case .permitted(let route) = explanation.result.outcome { explanation.tree = route.files.flatMap(scan) }
             return CommandReport(lines: explanation.lines, document: ExplanationDocument(sources, explanation))
         }
     }
@@ -17,10 +21,12 @@ struct RequestExplanation {
     let configuration: GatewayConfiguration
     let method: String
     let target: String
+    /// The files of the route; `nil` if they are not known.
+    var tree: FileTree?
 
     /// What the gateway does with the request.
     enum Outcome {
-        /// Forwarded or redirected.
+        /// Forwarded, redirected, or for a file.
         case permitted(Route)
         /// The gateway responds itself.
         case local
@@ -116,6 +122,11 @@ struct RequestExplanation {
             let location = redirect.location(path: path, query: Array(query.utf8))
             return access + [("redirects", "\(redirect.status) to \(String(decoding: location, as: UTF8.self))")]
         }
+        if let files = route.files {
+            return access + [
+                ("file", file(files, of: route, Array(path.dropFirst(route.pattern.base?.description.utf8.count ?? 0))))
+            ]
+        }
         let upstream = configuration.upstreams[route.upstream ?? 0]
         let targets = upstream.targets.map(\.description).joined(separator: ", ")
         return access + [
@@ -134,6 +145,22 @@ struct RequestExplanation {
             "\(change.kind.rawValue) \(change.name)" + (change.kind == .remove ? "" : ": \(change.value)")
         }
         return texts.isEmpty ? [] : [("fields", DiagnosticText.escaped(texts.joined(separator: ", ")))]
+    }
+
+    /// The file that a request gets, or why none.
+    /// - Parameter path: The path below the root.
+    private func file(_ files: FilesConfiguration, of route: Route, _ path: [UInt8]) -> String {
+        guard let tree else { return "of \(files.root), which was not read" }
+        if let entry = tree.entries[path] {
+            let sizes = entry.variants.map { "\($0.coding.rawValue) \($0.size) bytes" }.joined(separator: ", ")
+            let place = entry.variants[0].bytes == nil ? "on disk" : "in memory"
+            return "\(entry.variants[0].content.path) (\(entry.type); \(sizes); \(place);"
+                + " \(entry.cacheControl(isPrivate: route.usesSession)))"
+        }
+        if tree.isFolder(path) { return "308 to the path with a slash at its end" }
+        let reason = "none at \(files.root)\(String(decoding: path, as: UTF8.self)): 404"
+        guard let fallback = files.fallback, tree.fallback != nil, !files.isImmutable(path) else { return reason }
+        return "\(reason); navigations get \(fallback)"
     }
 
     /// The limits of WebSockets and event streams that the route has of its own.

@@ -187,7 +187,7 @@ struct RouteTableDiff {
         }
     }
 
-    /// Returns the route that serves a request, and upstream and path that it is sent to.
+    /// Returns the route that serves a request, and the folder, or upstream and path that it is sent to.
     private func match(
         in table: RouteTable, _ configuration: GatewayConfiguration, _ method: String, _ sample: SamplePath
     ) -> (route: Route, sent: String?)? {
@@ -197,6 +197,7 @@ struct RouteTableDiff {
         guard case .route(let index) = match else { return nil }
         let text = String(decoding: sent.isEmpty ? path : sent, as: UTF8.self)
         let route = table.routes[index]
+        if route.files != nil { return (route, route.target(in: configuration)) }
         guard let name = route.upstreamName(in: configuration) else { return (route, nil) }
         return (route, "\(name) \(text)")
     }

@@ -10,8 +10,8 @@ struct RouteSection {
     let pattern: PathPattern?
     let upstream: Int?
     let requiresAuthorization: Bool?
-    /// Whether the route redirects, validly or not. It then has no upstream.
-    let isRedirect: Bool
+    /// The action of a route that forwards nothing, validly or not: `redirect` or `files`. It then has no upstream.
+    let localAction: String?
     /// `nil` if its keys are invalid.
     private let action: RouteAction?
     /// The keys with a default. The others have placeholders.
@@ -20,13 +20,16 @@ struct RouteSection {
     init(from scope: ConfigScope, upstreams: UpstreamsSection) {
         self.scope = scope
         let redirect = scope.section("redirect")
-        isRedirect = scope.reading.isSectionSet(redirect.path) || scope.isInvalid("redirect")
+        let files = scope.section("files")
+        let isRedirect = scope.reading.isSectionSet(redirect.path) || scope.isInvalid("redirect")
+        let isFiles = scope.reading.isSectionSet(files.path) || scope.isInvalid("files")
+        localAction = isRedirect ? "redirect" : isFiles ? "files" : nil
         name = scope.required("name", as: .name)
         methods =
-            isRedirect
+            localAction != nil
             ? scope.list("methods", as: .method, default: ["GET"]) : scope.requiredList("methods", as: .method)
         pattern = scope.required("path", as: .pattern)
-        upstream = Self.upstream(scope, upstreams, isRedirect: isRedirect)
+        upstream = Self.upstream(scope, upstreams, isLocal: localAction != nil)
         // No default, so that no route is public by omission. A redirect reveals nothing but its target.
         requiresAuthorization =
             isRedirect
@@ -34,16 +37,22 @@ struct RouteSection {
             : scope.required("requiresAuthorization", as: .flag)
         let rewrite = PathRewrite.read(from: scope, path: pattern)
         let template = RedirectTemplate(from: redirect, path: pattern)
-        action = isRedirect ? template.map(RouteAction.redirect) : .forward(upstream: upstream ?? 0, rewrite)
+        var served = FilesConfiguration()
+        served.read(from: files)
+        action =
+            isRedirect
+            ? template.map(RouteAction.redirect) : isFiles ? .files(served) : .forward(upstream: upstream ?? 0, rewrite)
         var options = Route(name: "", methods: [], pattern: PathPattern(segments: []), requiresAuthorization: true)
         options.read(from: scope)
         self.options = options
         readFields(upstreams)
-        for key in isRedirect ? Self.forwardingKeys : [] where scope.isSet(key) && !scope.isInvalid(key) {
+        for key in localAction != nil ? Self.forwardingKeys : [] where scope.isSet(key) && !scope.isInvalid(key) {
             scope.report(
-                ConfigValueError("conflicts with redirect: nothing is forwarded", "remove one of the two"), at: key)
+                ConfigValueError(
+                    "conflicts with \(localAction ?? ""): nothing is forwarded", "remove one of the two"), at: key)
         }
         checkStream()
+        if isFiles { checkFiles(isRedirect) }
         if options.allowsWebSocket, let methods, !methods.contains("GET") {
             scope.report(ConfigValueError("a WebSocket begins with GET", "add GET to methods"), at: "websocket")
         }
@@ -69,9 +78,9 @@ struct RouteSection {
             scope: responses, isRequest: false, usesSession: usesSession, upstreams: upstreams
         ).changes()
         options.responsePreset = responses.optional("preset", as: .choice())
-        if isRedirect, requests.isPresent {
+        if let localAction, requests.isPresent {
             requests.report(
-                ConfigValueError("conflicts with redirect: nothing is forwarded", "remove one of the two"))
+                ConfigValueError("conflicts with \(localAction): nothing is forwarded", "remove one of the two"))
         }
         if options.grpc, responses.isPresent {
             responses.report(ConfigValueError("conflicts with grpc: fields may be trailers there", "leave it out"))
@@ -82,12 +91,12 @@ struct RouteSection {
     private func checkStream() {
         let stream = scope.sectionWithDefaults("stream")
         let conflict =
-            isRedirect
-            ? ConfigValueError("conflicts with redirect: nothing is forwarded", "remove one of the two")
+            localAction != nil
+            ? ConfigValueError("conflicts with \(localAction ?? ""): nothing is forwarded", "remove one of the two")
             : options.grpc
                 ? ConfigValueError("conflicts with grpc: a call is not limited as a stream", "write deadline")
                 : ConfigValueError("requires websocket: true", "write it, or leave this out")
-        let keys = ["message", "origins"] + (isRedirect || options.grpc ? ["lifetime", "idle"] : [])
+        let keys = ["message", "origins"] + (localAction != nil || options.grpc ? ["lifetime", "idle"] : [])
         for key in keys where stream.isSet(key) && !stream.isInvalid(key) && !options.allowsWebSocket {
             stream.report(conflict, at: key)
         }
@@ -116,9 +125,9 @@ struct RouteSection {
             "passFields", "inFlight", "deadline", "retry", "timed", "grpc",
         ]
 
-    private static func upstream(_ scope: ConfigScope, _ upstreams: UpstreamsSection, isRedirect: Bool) -> Int? {
+    private static func upstream(_ scope: ConfigScope, _ upstreams: UpstreamsSection, isLocal: Bool) -> Int? {
         let name: String?
-        if isRedirect {
+        if isLocal {
             name = scope.optional("upstream", as: .text)
         } else if upstreams.names.count == 1, let only = upstreams.names.first {
             name = scope.value("upstream", as: .text, default: only)
@@ -128,7 +137,7 @@ struct RouteSection {
         } else {
             name = scope.required("upstream", as: .text)
         }
-        guard !isRedirect, let name, !scope.isInvalid("upstream"), !upstreams.names.isEmpty else { return nil }
+        guard !isLocal, let name, !scope.isInvalid("upstream"), !upstreams.names.isEmpty else { return nil }
         do {
             return try upstreams.index(of: name)
         } catch {

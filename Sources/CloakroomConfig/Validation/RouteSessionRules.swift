@@ -9,8 +9,8 @@ struct RouteSessionRules {
     let identities: IdentitiesSection
 
     func check() {
-        // Redirects accept sessions of every source, and so those of the sign-in upstream.
-        guard let upstream = route.isRedirect ? accounts.upstream ?? 0 : route.upstream else { return }
+        // Redirects and files accept sessions of every source, and so those of the sign-in upstream.
+        guard let upstream = route.localAction != nil ? accounts.upstream ?? 0 : route.upstream else { return }
         let key: String
         if route.options.inject.contains(.bearer) {
             key = "inject"

@@ -73,8 +73,8 @@ enum RouteValidation {
 
     /// The keys that decide what a route permits.
     private static let accessKeys: Set = [
-        "addPrefix", "forwardAs", "inject", "methods", "passFields", "path", "redirect", "requestFields", "require",
-        "requiresAuthorization", "stream.origins", "stripPrefix", "upstream",
+        "addPrefix", "files", "forwardAs", "inject", "methods", "passFields", "path", "redirect", "requestFields",
+        "require", "requiresAuthorization", "stream.origins", "stripPrefix", "upstream",
     ]
 
     /// Variables that decide what a route of the file permits, or make any route public: the file does not show it, and

@@ -11,6 +11,8 @@ public struct ConfigFinding: Sendable, Equatable, CustomStringConvertible {
     public let suggestion: String
     /// Whether the configuration can still be used.
     public let isWarning: Bool
+    /// Whether it is only to be noted.
+    package var isNote = false
 
     /// Creates a finding.
     public init(key: [String], message: String, suggestion: String, isWarning: Bool = false) {

@@ -117,7 +117,8 @@ extension GatewayConfiguration {
         }
         add(responseFields.changes + responseFields.strictTransport.changes)
         let isFramed = changes.contains { FieldNameSet.folded($0.name) == "x-frame-options" && $0.kind != .remove }
-        let preset = route?.responsePreset ?? responseFields.preset
+        let isOwn = route?.files != nil
+        let preset = route?.responsePreset ?? (isOwn ? responseFields.own : responseFields.preset)
         add(preset.changes.filter { !(isFramed && $0.permitsFraming) })
         return changes
     }

@@ -65,7 +65,7 @@ extension Route {
 
     // Not inlined, because the optimizer of Swift 6.3.1 ends with an error in some functions that contain these.
 
-    /// Index of the upstream that the route forwards to; `nil` for a redirect.
+    /// Index of the upstream that the route forwards to; `nil` for other actions.
     @inline(never) public var upstream: Int? { if case .forward(let upstream, _) = action { upstream } else { nil } }
 
     /// What the route makes of the path that it forwards; `nil` for the received path.
@@ -77,6 +77,9 @@ extension Route {
     @inline(never) public var redirect: RedirectTemplate? {
         if case .redirect(let redirect) = action { redirect } else { nil }
     }
+
+    /// The files that the route responds with; `nil` for other actions.
+    @inline(never) public var files: FilesConfiguration? { if case .files(let files) = action { files } else { nil } }
 }
 
 /// The limits of the WebSockets and event streams of a route.

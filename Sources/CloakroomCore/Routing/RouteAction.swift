@@ -5,6 +5,8 @@ public enum RouteAction: Sendable, Equatable {
     case forward(upstream: Int, PathRewrite?)
     /// Responds with a redirect.
     case redirect(RedirectTemplate)
+    /// Responds with a file of a folder. The path of the file is what the wildcard of the route's pattern matches.
+    indirect case files(FilesConfiguration)
 }
 
 /// A redirect whose target is made of the path of the request (RFC 9110 §15.4).

@@ -63,16 +63,21 @@ extension Exchange {
     func respond(_ response: LocalResponse, isCall: Bool = false) {
         guard let downstream else { return }
         machine.respondedLocally()
+        writeHead(response, isCall: isCall)
+        downstream.flush()
+        machine.finish()
+        finish(errorType: telemetry.record.errorType)
+        downstream.exchangeCompleted()
+    }
+
+    /// Writes a local response, of which a part of the body may follow.
+    func writeHead(_ response: LocalResponse, isCall: Bool = false) {
         telemetry.localResponse(status: response.status, bodyLength: response.body.count)
         var response = response
         if !request.rateLines.isEmpty { response.fieldLines += request.rateLines }
         if let lines = snapshot.config.cors.responseFieldLines(request.originMatch) { response.fieldLines += lines }
         if !isCall { response.fieldLines += configuredLines(besides: response.fieldLines) }
-        downstream.writeLocalResponse(response)
-        downstream.flush()
-        machine.finish()
-        finish(errorType: telemetry.record.errorType)
-        downstream.exchangeCompleted()
+        downstream?.writeLocalResponse(response)
     }
 
     /// Aborts the response: the client must notice that it is incomplete.

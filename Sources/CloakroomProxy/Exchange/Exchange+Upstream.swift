@@ -29,6 +29,7 @@ extension Exchange {
             return respond(route.problem(.contentTooLarge), now: now)
         }
         if let problem = countInFlight(permit, route) { return respond(problem, now: now) }
+        if route.upstream < 0 { return serveFile(route, now: now) }
         if route.route.grpc, !beginCall(now: now) { return }
         pool = snapshot.pools[route.upstream].pool(for: request.upgrade)
         if route.route.grpc { replay.keepIfSmall(upTo: snapshot.requestBuffer) }
@@ -285,6 +286,7 @@ extension Exchange: UpstreamDelegate {
         // That it is behind is determined after a flush.
         if isWritable { clientCaughtUp() }
         upstream?.setPaused(!isWritable)
+        if transfer != nil { continueTransfer() }
     }
 
     func upstreamFailed(_ failure: UpstreamFailure, isStale: Bool) {

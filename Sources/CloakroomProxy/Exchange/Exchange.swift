@@ -52,6 +52,8 @@ final class Exchange: Equatable {
     var attempts = RequestAttempts()
     /// Set while the response is long-lived.
     var tunnel: Tunnel?
+    /// The file that is the response.
+    var transfer: FileTransfer?
     /// Time at which the response has to be complete, whatever the other timeouts; `nil` for none.
     var callDeadline: UInt64?
     /// Whether ``callDeadline`` is the one that the client asked for.
@@ -155,6 +157,7 @@ final class Exchange: Equatable {
         reference.adopt(context.snapshot)
         request.end()
         if tunnel != nil { tunnel = nil }
+        if transfer != nil { transfer = nil }
         if callDeadline != nil { endTimeLimit() }
         if downstream?.isResponseSent ?? true { responseSent() }
         pool = nil

@@ -189,6 +189,9 @@ struct ExchangeStateMachine: Equatable {
         return true
     }
 
+    /// A file is sent as the response. The body of the request, if any, is discarded.
+    mutating func sendFile() { state = .streamingResponse(.complete) }
+
     /// The upstream accepted the upgrade.
     /// - Returns: Whether the tunnel is established.
     mutating func switched() -> Bool {

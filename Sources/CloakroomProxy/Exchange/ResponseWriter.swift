@@ -13,6 +13,11 @@ protocol ResponseWriter: AnyObject {
     func writeInformational(_ head: borrowing ResponseHead)
     /// Writes part of the response body.
     func writeBody(_ bytes: ByteBuffer)
+    /// Whether the system can send parts of files on the connection: only HTTP/1.1 in clear text.
+    var sendsFiles: Bool { get }
+    /// Sends a part of a file, if ``sendsFiles``.
+    /// - Returns: Completed when all of it is sent; `nil` if the connection is closed.
+    func writeRegion(_ region: FileRegion) -> EventLoopFuture<Void>?
     /// Ends the response, or the gateway's side of a tunnel.
     /// - Parameter trailers: Complete field lines of the trailer section, if the client's protocol supports one.
     func writeEnd(trailers: ByteBuffer?)
@@ -71,6 +76,11 @@ struct LocalResponse {
     var fieldLines: [UInt8]
     var body: [UInt8]
     var date: [UInt8]
+    /// The number of bytes of the body that are written after the response.
+    var followingLength = 0
+
+    /// The value of `Content-Length`; `nil` for none (RFC 9110 §8.6).
+    var contentLength: Int? { status == 204 || status == 304 ? nil : body.count + followingLength }
 }
 
 extension LocalResponse {

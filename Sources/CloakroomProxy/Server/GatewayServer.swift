@@ -127,6 +127,7 @@ public final class GatewayServer: Service, Unprintable {
         async let _: Void = RateSettlement(config.telemetry.metrics.clientLimits, time, logger).run {
             self.currentConfig.rates
         }
+        async let _: Void = FileFolder.watch({ self.currentConfig.folders }, logger: logger)
         async let _: Void = UpstreamSupervisor(
             { self.currentConfig.upstreams }, loops: loops,
             reporter: UpstreamReporter(logger), isReady: areTargetsChecked, time: time

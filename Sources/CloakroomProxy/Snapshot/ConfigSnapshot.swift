@@ -17,6 +17,8 @@ public final class ConfigSnapshot: Sendable {
     public let configuration: GatewayConfiguration
     let routeTable: RouteTable
     let routes: [RouteRuntime]
+    /// The folders of routes that serve files.
+    let folders: [FileFolder]
     let upstreams: [UpstreamRuntime]
     /// All targets of all upstreams in one list; metrics and the access log use its indices.
     let targets: [UpstreamTarget]
@@ -70,9 +72,11 @@ public final class ConfigSnapshot: Sendable {
     ///   - resolver: Resolves the host names of upstreams.
     ///   - sessionClock: The clock of the session store.
     ///   - rateStorage: The table of rate limits, which outlives the configuration.
+    ///   - folders: The folders whose files are served, which outlive it too.
     ///   - upstreamTargets: Targets of each upstream of the configuration, if shared with identity requests; `nil`
     ///     creates them.
-    /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream is invalid.
+    /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream is invalid, ``FileFolderError`` if a folder
+    ///   cannot be scanned.
     public init(
         configuration: GatewayConfiguration, sessions: any SessionStore, refresher: any TokenRefreshing,
         exchanger: any TokenExchanging = NoTokenExchange(),
@@ -80,7 +84,8 @@ public final class ConfigSnapshot: Sendable {
         telemetry: GatewayTelemetry, tracer: (any Tracer)?,
         logger: Logger = Logger(label: "cloakroom") { _ in SwiftLogNoOpLogHandler() },
         resolver: HostResolver = .system, sessionClock: SessionClock = SessionClock(),
-        rateStorage: RateLimitStorage = RateLimitStorage(), upstreamTargets: [UpstreamTargets]? = nil
+        rateStorage: RateLimitStorage = RateLimitStorage(), folders: FileFolders = FileFolders(),
+        upstreamTargets: [UpstreamTargets]? = nil
     ) throws {
         self.configuration = configuration
         self.sessions = sessions
@@ -115,10 +120,13 @@ public final class ConfigSnapshot: Sendable {
         let claimHeaders = configuration.upstreams.map { ClaimHeaders($0) }
         let rates = RateLimits(configuration, storage: rateStorage, metrics: telemetry.metrics.clientLimits)
         self.rates = rates
-        routes = configuration.routes.map { route in
+        let opened = try folders.open(configuration.routes, logger: logger)
+        self.folders = opened.compactMap(\.self)
+        routes = zip(configuration.routes, opened).map { route, folder in
             let rules = SessionRules(
                 route, in: configuration, claimHeaders: route.upstream.flatMap { claimHeaders[$0] })
-            return RouteRuntime(route, configuration: configuration, rules: rules, rate: rates?.limits(of: route))
+            return RouteRuntime(
+                route, configuration: configuration, rules: rules, rate: rates?.limits(of: route), files: folder)
         }
         var targets: [UpstreamTarget] = []
         let shared =
@@ -183,8 +191,12 @@ extension ConfigSnapshot {
 /// it took 2 % of the instructions of a request.
 final class RouteRuntime: Sendable {
     let route: Route
-    /// Index of the upstream; -1 for a redirect, which is never forwarded.
+    /// Index of the upstream; -1 for redirects and files, which are never forwarded.
     let upstream: Int
+    /// The files that the route responds with.
+    let files: FileFolder?
+    /// Length of the part of the path before that of a file.
+    let filesPrefix: Int
     /// How the path changes; `nil` for most routes.
     let rewrite: PathRewrite?
     /// Part of ``rules``, copied so that most decisions read nothing else.
@@ -209,8 +221,13 @@ final class RouteRuntime: Sendable {
     /// Whether requests are counted once their session is known. They are uses of it only then.
     var limitsSessions: Bool { rate?.late.isEmpty == false }
 
-    init(_ route: Route, configuration: GatewayConfiguration, rules: SessionRules, rate: RouteRateLimits?) {
+    init(
+        _ route: Route, configuration: GatewayConfiguration, rules: SessionRules, rate: RouteRateLimits?,
+        files: FileFolder? = nil
+    ) {
         self.route = route
+        self.files = files
+        filesPrefix = route.pattern.base?.description.utf8.count ?? 0
         self.rate = rate
         upstream = route.upstream ?? -1
         rewrite = route.rewrite

@@ -112,6 +112,8 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
     case local
     /// Redirected by the configuration of a route or a listener.
     case redirected
+    /// The response is a file.
+    case file
     /// Rejected: the host is not served here.
     case misdirected
     /// No decision: no matching route, or a bad request.
@@ -128,6 +130,7 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
         case .rateLimited: "rate_limited"
         case .local: "local"
         case .redirected: "redirected"
+        case .file: "file"
         case .misdirected: "misdirected"
         case .undecided: "undecided"
         }
@@ -137,7 +140,7 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
     var isAuthDecision: Bool {
         switch self {
         case .forwarded, .public, .unauthenticated, .csrfRejected, .forbidden: true
-        case .rateLimited, .local, .redirected, .misdirected, .undecided: false
+        case .rateLimited, .local, .redirected, .file, .misdirected, .undecided: false
         }
     }
 }

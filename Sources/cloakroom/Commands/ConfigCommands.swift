@@ -1,6 +1,7 @@
 import ArgumentParser
 import CloakroomConfig
 import CloakroomCore
+import CloakroomProxy
 import Foundation
 import NIOCore
 
@@ -37,7 +38,7 @@ struct CheckConfig: AsyncParsableCommand {
         sources.isOffline = offline
         let store = probe ? try await storeFindings(sources) : []
         let report = CommandReport.checkConfig(sources, isStrict: strict) { configuration in
-            ReferencedFileChecks.findings(in: configuration) + store
+            ReferencedFileChecks.findings(in: configuration) + store + FileFindings.findings(in: configuration)
                 + UpstreamCapacityRules.findings(
                     in: configuration, loops: configuration.eventLoops ?? System.coreCount)
         }
@@ -87,7 +88,8 @@ struct Explain: ParsableCommand {
     @OptionGroup var output: OutputOptions
 
     func run() throws {
-        try CommandReport.explain(options.sources, method: method, target: target).finish(asJSON: output.json)
+        try CommandReport.explain(options.sources, method: method, target: target) { try? FileScan.run($0) }
+            .finish(asJSON: output.json)
     }
 }
 

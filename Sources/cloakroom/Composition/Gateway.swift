@@ -4,6 +4,7 @@ import CloakroomIdentity
 import CloakroomProxy
 import CloakroomTelemetry
 import Logging
+import NIOPosix
 import ServiceLifecycle
 import Synchronization
 import Tracing
@@ -27,6 +28,7 @@ final class Gateway: Sendable, Unprintable {
         let sessions: SessionStoreSetup
         let observer: AccountEventRecorder
         let clock: SessionClock
+        let folders = FileFolders()
         let telemetry: GatewayTelemetry
         let tracer: (any Tracer)?
         let logger: Logger
@@ -40,13 +42,16 @@ final class Gateway: Sendable, Unprintable {
         }
 
         func config(_ configuration: GatewayConfiguration, _ accounts: IdentityComponents, _ targets: [UpstreamTargets])
-            throws -> ConfigSnapshot
+            async throws -> ConfigSnapshot
         {
-            try ConfigSnapshot(
-                configuration: configuration, sessions: sessions.store, refresher: accounts.refresher,
-                exchanger: accounts.exchanger, accountEndpoints: accounts.accountEndpoints,
-                telemetry: telemetry, tracer: tracer, logger: logger, sessionClock: clock,
-                rateStorage: sessions.rateLimits, upstreamTargets: targets)
+            // Large folders take long to read.
+            try await NIOThreadPool.singleton.runIfActive {
+                try ConfigSnapshot(
+                    configuration: configuration, sessions: sessions.store, refresher: accounts.refresher,
+                    exchanger: accounts.exchanger, accountEndpoints: accounts.accountEndpoints,
+                    telemetry: telemetry, tracer: tracer, logger: logger, sessionClock: clock,
+                    rateStorage: sessions.rateLimits, folders: folders, upstreamTargets: targets)
+            }
         }
     }
 
@@ -89,7 +94,7 @@ final class Gateway: Sendable, Unprintable {
         self.current = current
         let config: ConfigSnapshot
         do {
-            config = try parts.config(configuration, first, targets)
+            config = try await parts.config(configuration, first, targets)
         } catch {
             await first.shutdown()
             throw error
@@ -164,7 +169,7 @@ final class Gateway: Sendable, Unprintable {
         let previous = current.accounts
         let next = try parts.accounts(configuration, targets, previous: previous)
         do {
-            try await server.apply(try parts.config(configuration, next, targets)) { previous.end() }
+            try await server.apply(try await parts.config(configuration, next, targets)) { previous.end() }
         } catch {
             await next.shutdown()
             throw error

@@ -104,7 +104,7 @@ import Testing
             let key = path.joined(separator: ".")
             // Keys of providers, and those that require one: see `IdentitiesSectionTests`.
             guard !excepted.contains(key), path.first != "identities", !key.hasPrefix("routes.0.require."),
-                !key.hasPrefix("routes.0.redirect.")
+                !key.hasPrefix("routes.0.redirect."), !key.hasPrefix("routes.0.files.")
             else {
                 continue
             }

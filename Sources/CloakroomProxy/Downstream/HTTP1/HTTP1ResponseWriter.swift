@@ -60,13 +60,14 @@ struct HTTP1ResponseWriter {
     mutating func writeLocalResponse(
         _ response: LocalResponse, isToHead: Bool, connection: HTTP1ConnectionState.ConnectionField
     ) {
+        framing = .none
         let size = response.fieldLines.count + response.body.count + Self.reserve
         outbound.bytes.writeHead(reserving: size) { writer in
             writer.append(text: "HTTP/1.1 \(response.status) \(response.title)\r\nDate: ")
             writer.append(response.date)
             writer.append("\r\n")
             writer.append(response.fieldLines)
-            if response.status != 204 { writer.append(text: "Content-Length: \(response.body.count)\r\n") }
+            if let length = response.contentLength { writer.append(text: "Content-Length: \(length)\r\n") }
             writer.append(connection)
             if !isToHead { writer.append(response.body) }
         }

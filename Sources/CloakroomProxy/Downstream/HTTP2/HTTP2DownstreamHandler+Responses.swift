@@ -32,8 +32,8 @@ extension HTTP2DownstreamHandler {
         let start = connection.beginHeaders(status: response.status)
         connection.addField("date", response.date.span)
         connection.addLines(response.fieldLines.span, cache: context.responseLines)
-        if response.status != 204 {
-            connection.addField("content-length", Array("\(response.body.count)".utf8).span)
+        if let length = response.contentLength {
+            connection.addField("content-length", Array("\(length)".utf8).span)
         }
         connection.endHeaders(start, on: slot, endsStream: endsStream)
     }

@@ -82,12 +82,15 @@ extension HTTP2Stream: ResponseWriter {
 
     func writeLocalResponse(_ response: LocalResponse) {
         guard !isClosed else { return }
-        let hasBody = !response.body.isEmpty && exchange?.request.method != .head
+        let hasBody = (response.contentLength ?? 0) > 0 && exchange?.request.method != .head
         endStreamSent = !hasBody
         connection?.writeLocalHead(response, on: slot, endsStream: endStreamSent)
         if hasBody { writeBody(ByteBuffer(bytes: response.body)) }
-        isResponseComplete = true
+        isResponseComplete = !hasBody || response.followingLength == 0
     }
+
+    var sendsFiles: Bool { false }
+    func writeRegion(_ region: FileRegion) -> EventLoopFuture<Void>? { nil }
 
     func flush() {
         guard !isClosed, let connection else { return }

@@ -18,7 +18,7 @@ public struct FileDescriptorLimit: Equatable, Sendable {
     /// Required to start.
     var minimum: Int { loops + 64 }
     /// Reserved for everything except connections of clients and pools: event loops, the admin listener, stores, identity
-    /// requests, health checks, listening sockets, files.
+    /// requests, health checks, listening sockets, and files, of which half may be sent to clients.
     var reserve: Int { max(total / 20, loops + min(256, (total - loops) / 2)) }
 
     /// Divides the other descriptors between client connections and pools. Pools get what they are configured for, up to
@@ -27,7 +27,8 @@ public struct FileDescriptorLimit: Equatable, Sendable {
         let available = max(total - reserve, 2)
         let pools = min(DescriptorBudget.poolConnections(of: configuration), available / 2)
         let connections = min(configuration.limits.connections, available - pools)
-        return DescriptorBudget(total: total, connections: connections, pools: available - connections)
+        return DescriptorBudget(
+            total: total, connections: connections, pools: available - connections, files: max(reserve / 2, 1))
     }
 
     /// Raises the soft limit to the hard limit and returns the result. Must precede the first event loop, which cannot
@@ -76,11 +77,14 @@ public struct DescriptorBudget: Equatable, Sendable {
     let connections: Int
     /// Maximum number of connections of all pools.
     let pools: Int
+    /// Maximum number of files that are sent at a time.
+    var files = 128
 
     /// Lowers the limits of a configuration that exceed the budget, those of all pools by the same ratio, and logs it.
     public func fit(_ configuration: GatewayConfiguration, logger: Logger) -> GatewayConfiguration {
         var fitted = configuration
         let wanted = Self.poolConnections(of: configuration)
+        fitted.limits.openFiles = files
         if connections < configuration.limits.connections {
             fitted.limits.connections = connections
             log(

@@ -1,0 +1,2 @@
+// The zlib library of the system.
+#include <zlib.h>

@@ -1,0 +1,144 @@
+package import NIOCore
+
+/// The files of a folder as they were at a scan. Responses are made from it, so that no path of a request reaches
+/// the file system.
+///
+/// Folder `Files/`: the list of the files that a route serves, and what a request for one of them gets.
+package final class FileTree: Sendable {
+    /// The files by their paths below the root, in the normal form of ``RequestTarget``. A folder with an index has its
+    /// path with a slash at the end.
+    package let entries: [[UInt8]: FileEntry]
+    /// What navigations without a file get.
+    package let fallback: FileEntry?
+    /// The contents by the path of their file. The next scan reads only those that have changed.
+    package let contents: [String: FileContent]
+    /// Names that are not served.
+    package let skipped: Int
+    /// A digest of the paths and identities of all files: that of an equal folder is equal.
+    package let stamp: [UInt8]
+
+    package init(
+        entries: [[UInt8]: FileEntry], fallback: FileEntry?, contents: [String: FileContent], skipped: Int,
+        stamp: [UInt8]
+    ) {
+        self.entries = entries
+        self.fallback = fallback
+        self.contents = contents
+        self.skipped = skipped
+        self.stamp = stamp
+    }
+
+    /// Whether a path without a slash at its end is that of a folder with an index.
+    package func isFolder(_ path: [UInt8]) -> Bool { entries[path + [UInt8(ascii: "/")]] != nil }
+}
+
+/// Identifies a version of a file. Times are in nanoseconds.
+package struct FileIdentity: Sendable, Hashable {
+    package var device: UInt64
+    package var inode: UInt64
+    package var size: Int
+    package var modified: Int64
+    package var changed: Int64
+
+    package init(device: UInt64, inode: UInt64, size: Int, modified: Int64, changed: Int64) {
+        (self.device, self.inode, self.size) = (device, inode, size)
+        (self.modified, self.changed) = (modified, changed)
+    }
+
+    /// Whether the contents are the same, as far as can be seen: a new name of the file, or another mode, changes only
+    /// ``changed``.
+    package func hasContent(of other: FileIdentity) -> Bool {
+        var other = other
+        other.changed = changed
+        return self == other
+    }
+}
+
+/// The content of a file as it was read.
+package final class FileContent: Sendable {
+    /// The path of the file. It contains no symbolic link.
+    package let path: String
+    package let identity: FileIdentity
+    /// A digest of the content, in hexadecimal digits.
+    package let hash: String
+    /// The content; `nil` if it is not in memory.
+    package let bytes: ByteBuffer?
+    /// The content in gzip, made by the scan; `nil` for none.
+    package let gzip: ByteBuffer?
+    /// Whether the file was changed so long before it was read that another change would have changed the identity:
+    /// the times of the system advance every few milliseconds only.
+    package let isSettled: Bool
+
+    package init(
+        path: String, identity: FileIdentity, hash: String, bytes: ByteBuffer?, gzip: ByteBuffer?, isSettled: Bool
+    ) {
+        self.path = path
+        self.identity = identity
+        self.hash = hash
+        self.bytes = bytes
+        self.gzip = gzip
+        self.isSettled = isSettled
+    }
+
+    /// Bytes in memory.
+    package var memory: Int { (bytes?.readableBytes ?? 0) + (gzip?.readableBytes ?? 0) }
+}
+
+/// A file, or the index of a folder.
+package final class FileEntry: Sendable {
+    /// A coding in which the file can be sent.
+    package struct Variant: Sendable {
+        package let coding: ContentCoding
+        package let content: FileContent
+        /// The bytes to send; `nil` if they have to be read from the file.
+        package let bytes: ByteBuffer?
+        package let size: Int
+        /// A strong entity tag (RFC 9110 §8.8.3). The same content has the same one everywhere.
+        package let tag: [UInt8]
+
+        package init(_ coding: ContentCoding, _ content: FileContent, bytes: ByteBuffer?) {
+            self.coding = coding
+            self.content = content
+            self.bytes = bytes
+            size = bytes?.readableBytes ?? content.identity.size
+            let suffix = coding == .identity ? "" : "-\(coding == .gzip ? "gz" : coding.rawValue)"
+            tag = Array("\"\(content.hash)\(suffix)\"".utf8)
+        }
+    }
+
+    /// The first one is that without a coding.
+    package let variants: [Variant]
+    package let type: String
+    package let isImmutable: Bool
+
+    /// - Parameter isImmutable: HTML is checked for changes nevertheless: it names the other files.
+    package init(_ variants: [Variant], type: String, isImmutable: Bool) {
+        self.variants = variants
+        self.type = type
+        self.isImmutable = isImmutable && !type.hasPrefix("text/html")
+    }
+
+    /// The value of `Cache-Control`.
+    /// - Parameter isPrivate: Whether the file is only for requests with a session.
+    package func cacheControl(isPrivate: Bool) -> String {
+        let scope = isPrivate ? "private" : "public"
+        return isImmutable ? "\(scope), max-age=31536000, immutable" : isPrivate ? "private, no-cache" : "no-cache"
+    }
+
+    /// Complete field lines for a variant.
+    /// - Parameters:
+    ///   - isPrivate: As above.
+    ///   - isFallback: Whether the file is sent in place of another one.
+    ///   - isModified: Whether the content follows, and not 304 (RFC 9110 §15.4.5).
+    package func fieldLines(
+        _ variant: Variant, isPrivate: Bool, isFallback: Bool, isModified: Bool = true
+    ) -> [UInt8] {
+        var lines = "Cache-Control: \(cacheControl(isPrivate: isPrivate))\r\nX-Content-Type-Options: nosniff\r\n"
+        if isModified { lines += "Content-Type: \(type)\r\nAccept-Ranges: bytes\r\n" }
+        if isModified, variant.coding != .identity { lines += "Content-Encoding: \(variant.coding.rawValue)\r\n" }
+        if variants.count > 1 { lines += "Vary: Accept-Encoding\r\n" }
+        if isPrivate { lines += "Vary: Cookie\r\n" }
+        if isFallback { lines += "Vary: \(FetchMetadata.shownVary)\r\n" }
+        return Array("\(lines)ETag: ".utf8) + variant.tag + [0x0d, 0x0a]
+    }
+}

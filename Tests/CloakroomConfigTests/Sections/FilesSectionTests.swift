@@ -1,0 +1,117 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomConfig
+
+@Suite("Routes that serve files")
+struct FilesSectionTests {
+    /// The valid configuration with a third route; the line of its keys is 26.
+    private static func fixture(_ keys: String, path: String = "/app/*") -> String {
+        ConfigFixture.good + "  - { name: app, path: \"\(path)\", requiresAuthorization: false, \(keys) }\n"
+    }
+
+    private static func files(_ keys: String) throws -> FilesConfiguration? {
+        try ConfigFixture(fixture("files: { root: /srv/app\(keys) }")).load().configuration.routes[2].files
+    }
+
+    @Test("All keys but root have defaults, and methods is GET")
+    func defaults() throws {
+        var expected = FilesConfiguration()
+        expected.root = "/srv/app"
+        #expect(try Self.files("") == expected)
+        #expect(try ConfigFixture(Self.fixture("files: { root: a }")).load().configuration.routes[2].methods == ["GET"])
+    }
+
+    @Test("Every key is read")
+    func keys() throws {
+        let files = try #require(
+            try Self.files(
+                ", index: a.html, fallback: b/c.html, immutable: [\"/x/*\"], codings: { siblings: [], gzip: false },"
+                    + " names: { types: { Foo: text/x-foo }, exclude: [.map], dotfiles: [], links: inside },"
+                    + " scan: { every: 0s, memory: 1MiB, files: 10 }"))
+        #expect(files.index == "a.html")
+        #expect(files.fallback == "b/c.html")
+        #expect(files.immutable.map(\.description) == ["/x/*"])
+        #expect(files.codings.siblings.isEmpty && !files.codings.gzip)
+        #expect(files.names.types == ["foo": "text/x-foo"])
+        #expect(files.names.exclude == [".map"])
+        #expect(files.names.dotfiles.isEmpty)
+        #expect(files.names.links == .inside)
+        #expect(files.scan.every == .zero)
+        #expect(files.scan.memory == 1_048_576)
+        #expect(files.scan.files == 10)
+    }
+
+    @Test(
+        "A wrong value is reported at its key with a remedy",
+        arguments: [
+            ("files: {}", "/app/*", "files.root: "),
+            (
+                "files: { root: a }", "/app",
+                "path: must be a path with * at its end for files, not /app (write such as /app/*)"
+            ),
+            ("files: { root: a }", "/{x}/*", "path: must be a path with * at its end for files, not /{x}/*"),
+            ("files: { root: a }, methods: [GET, POST]", "/app/*", "POST conflicts with files, which are only read"),
+            (
+                "files: { root: a }, redirect: { to: /a }", "/app/*",
+                "files: conflicts with redirect (remove one of the two)"
+            ),
+            ("files: { root: a }, upstream: api", "/app/*", "upstream: conflicts with files: nothing is forwarded"),
+            ("files: { root: a }, websocket: true", "/app/*", "websocket: conflicts with files: nothing is forwarded"),
+            (
+                "files: { root: a, fallback: ../a }", "/app/*",
+                "fallback: must be the path of a file below root, not \"../a\""
+            ),
+            ("files: { root: a, names: { exclude: [map] } }", "/app/*", "must be an ending in lower case with its dot"),
+            ("files: { root: a, names: { dotfiles: [a] } }", "/app/*", "must be a name that begins with a dot"),
+            ("files: { root: a, names: { types: { a: \"x\" } } }", "/app/*", "must be a media type, not \"x\""),
+            ("files: { root: a, codings: { siblings: [deflate] } }", "/app/*", "must be one of the allowed values"),
+            ("files: { root: a, scan: { files: 0 } }", "/app/*", "must be in the allowed range, not 0"),
+        ])
+    func wrong(keys: String, path: String, message: String) throws {
+        let errors = try ConfigFixture(Self.fixture(keys, path: path)).valueErrors()
+        #expect(errors.contains { $0.contains("routes.2.") && $0.contains(message) }, "\(errors)")
+    }
+
+    private static func lines(_ report: CommandReport) -> [String] {
+        report.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
+    }
+
+    @Test("routes shows the folder, and explain what a request gets")
+    func reports() throws {
+        let fixture = try ConfigFixture(Self.fixture("files: { root: /srv/app, fallback: index.html }"))
+        #expect(
+            Self.lines(fixture.report { CommandReport.routes($0) }).contains(
+                "app GET /app/* files /srv/app public -"))
+        let content = FileContent(
+            path: "/srv/app/a.js", identity: FileIdentity(device: 1, inode: 2, size: 5, modified: 3, changed: 4),
+            hash: "aa", bytes: nil, gzip: nil, isSettled: true)
+        let entry = FileEntry([.init(.identity, content, bytes: nil)], type: "text/javascript", isImmutable: false)
+        let tree = FileTree(
+            entries: [Array("/a.js".utf8): entry, Array("/docs/".utf8): entry], fallback: entry, contents: [:],
+            skipped: 0, stamp: [])
+        let explain = { (path: String) in
+            Self.lines(
+                fixture.report { CommandReport.explain($0, method: "GET", target: path) { _ in tree } }
+            ).last
+        }
+        #expect(
+            explain("/app/a.js") == "file: /srv/app/a.js (text/javascript; identity 5 bytes; on disk; no-cache)")
+        #expect(explain("/app/docs") == "file: 308 to the path with a slash at its end")
+        #expect(explain("/app/x") == "file: none at /srv/app/x: 404; navigations get index.html")
+    }
+
+    @Test("routes --diff reports a new public folder, and another folder of a public route")
+    func differences() throws {
+        let changes = { (old: String, new: String) throws -> CommandReport in
+            let (before, after) = (try ConfigFixture(old), try ConfigFixture(new))
+            return after.report { new in before.report { CommandReport.routes(new, comparedWith: $0) } }
+        }
+        let one = Self.fixture("files: { root: /srv/app }")
+        let added = try changes(ConfigFixture.good, one)
+        #expect(added.exitCode == 3 && added.text.contains("added public"))
+        let moved = try changes(one, Self.fixture("files: { root: /srv/other }"))
+        #expect(moved.exitCode == 3 && moved.text.contains("to files /srv/other, was files /srv/app"))
+        #expect(try changes(one, one).text == "no change\n")
+    }
+}

@@ -1,0 +1,260 @@
+import CloakroomCore
+import Foundation
+import NIOCore
+import TestSupport
+import Testing
+
+@testable import CloakroomProxy
+
+@Suite("Files as responses", .serialized)
+struct FileServingTests {
+    private static let page = "<!doctype html><title>app</title>"
+    private static let script = String(repeating: "export const a = 1;\n", count: 100)
+
+    /// A built single-page application.
+    private static func app() throws -> FolderFixture {
+        try FolderFixture([
+            "index.html": page, "assets/index-B8fJx2Qa.js": script, "docs/index.html": "docs", "data.bin": "0123456789",
+            "empty.txt": "", ".env": "SECRET=1",
+        ])
+    }
+
+    private static let navigation = ["Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document", "Accept: text/html"]
+    private static let vary = "Vary: Accept, Sec-Fetch-Mode"
+
+    private static func rows() throws -> [Scenario] {
+        let setup = try app().setup()
+        return [
+            Scenario(
+                "Files have a type, a tag and a policy for caches", on: setup,
+                .ask(
+                    Ask.get("/app/"), 200, text: page,
+                    has: [
+                        "Content-Type: text/html; charset=utf-8", "Cache-Control: no-cache", "ETag: \"…\"",
+                        "X-Content-Type-Options: nosniff", "Accept-Ranges: bytes", "Content-Length: 33",
+                        "Transfer-Encoding",
+                    ]),
+                .ask(
+                    Ask.get("/app/assets/index-B8fJx2Qa.js?v=1"), 200, text: script,
+                    has: [
+                        "Cache-Control: public, max-age=31536000, immutable", "Vary: Accept-Encoding",
+                        "Content-Type: text/javascript; charset=utf-8", "Content-Encoding",
+                    ]),
+                .ask(
+                    Ask.get("/app/assets/index-B8fJx2Qa.js", "Accept-Encoding: gzip, br"), 200,
+                    has: ["Content-Encoding: gzip", "ETag: \"…-gz\""]),
+                .ask(
+                    Ask.get("/app/data.bin"), 200, text: "0123456789", has: ["Content-Type: application/octet-stream"]),
+                .ask(Ask.get("/app/empty.txt"), 200, text: "", has: ["Content-Length: 0"]), sent: [], alsoHTTP2: true),
+            Scenario(
+                "HEAD has the length of the content and no content", on: setup,
+                .ask(Ask.ask("HEAD", "/app/data.bin"), 200, text: "", has: ["Content-Length: 10"]),
+                .ask(Ask.ask("HEAD", "/app/missing"), 404), .ask(Ask.get("/app/data.bin"), 200), alsoHTTP2: true),
+            Scenario(
+                "A range, a condition, and what cannot be satisfied", on: setup,
+                .ask(
+                    Ask.get("/app/data.bin", "Range: bytes=2-4"), 206, text: "234",
+                    has: ["Content-Range: bytes 2-4/10", "Content-Length: 3"]),
+                .ask(Ask.get("/app/data.bin", "Range: bytes=0-1,4-5"), 200, text: "0123456789", has: ["Content-Range"]),
+                .ask(
+                    Ask.get("/app/data.bin", "Range: bytes=10-"), 416, text: "",
+                    has: ["Content-Range: bytes */10", "Cache-Control: no-store"]),
+                .ask(
+                    Ask.get("/app/data.bin", "If-None-Match: *"), 304, text: "",
+                    has: ["Content-Length", "Content-Type", "ETag: \"…\"", "Cache-Control: no-cache"]),
+                .ask(Ask.get("/app/data.bin", "If-Match: \"x\""), 412), .ask(Ask.get("/app/data.bin"), 200),
+                alsoHTTP2: true),
+            Scenario(
+                "A folder with an index has a slash at its end", on: setup,
+                .ask(Ask.get("/app/docs/"), 200, text: "docs"),
+                .ask(Ask.get("/app/docs?a=b"), 308, has: ["Location: /app/docs/?a=b", "Cache-Control: no-store"]),
+                .ask(Ask.get("/app"), 404, "not_found"), .ask(Ask.get("/app/assets/"), 404), alsoHTTP2: true),
+            Scenario(
+                "Rule 94: navigations without a file get the fallback, scripts and what is immutable 404", on: setup,
+                .ask(
+                    Ask.ask("GET", "/app/orders/7", navigation), 200, text: page,
+                    has: ["Cache-Control: no-cache", vary]),
+                .ask(Ask.ask("GET", "/app/orders/7", ["Sec-Fetch-Mode: navigate", "Accept: text/html"]), 200),
+                .ask(Ask.get("/app/orders/7", "Accept: text/html,*/*;q=0.8"), 200, text: page),
+                .ask(Ask.ask("HEAD", "/app/orders/7", navigation), 200, text: "", has: ["Content-Length: 33"]),
+                .all(
+                    [
+                        Ask.get("/app/orders/7"), Ask.get("/app/orders/7", "Accept: */*"),
+                        Ask.get("/app/chunk-old.js", "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: script"),
+                        Ask.get("/app/api/x", "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty", "Accept: text/html"),
+                    ], 404, "not_found", has: ["Cache-Control: no-store", vary]),
+                .ask(
+                    Ask.ask("GET", "/app/assets/index-00000000.js", navigation), 404, "not_found",
+                    has: ["Cache-Control: no-store"]), alsoHTTP2: true),
+            Scenario(
+                "Rule 92: no spelling of a path leads to a hidden file or out of the folder", on: setup,
+                .each(
+                    ["/app/.env", "/app/INDEX.html", "/app/index.html/", "/app/docs/index.html.gz"].map {
+                        Ask.get($0)
+                    }, 404, lacks: ["SECRET", "root:"]),
+                .each(
+                    [
+                        "/app/../etc/passwd", "/app/%2e%2e/etc/passwd", "/app/..%2fetc/passwd", "/app/a%00.png",
+                        "/app//x",
+                        "/app/..\\..\\etc/passwd", "/app/%5c..%5cetc", "/app/docs/..;/.env",
+                    ].map { Ask.get($0) }, 400, lacks: ["SECRET", "root:"]), sent: []),
+            Scenario(
+                "Rule 95: files are only read", on: setup,
+                .all(
+                    [Ask.post("/app/data.bin", body: "x"), Ask.ask("DELETE", "/app/data.bin")], 405,
+                    "method_not_allowed", has: ["Allow: GET, HEAD"]), .ask(Ask.get("/app/data.bin"), 200), sent: [],
+                alsoHTTP2: true),
+            Scenario(
+                "Rule 95: an upgrade is ignored, and an unknown expectation rejected", on: setup,
+                .ask(
+                    Ask.get(
+                        "/app/data.bin", "Connection: upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
+                        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="), 200, text: "0123456789", has: ["Upgrade"]),
+                .ask(Ask.get("/app/data.bin", "Expect: x"), 417), sent: []),
+            Scenario(
+                "The body of a request is discarded", on: setup,
+                .ask(Ask.get("/app/data.bin", "Content-Length: 3") + "abc", 200, text: "0123456789"),
+                .ask(Ask.get("/app/data.bin"), 200), alsoHTTP2: true),
+            Scenario(
+                "Rule 95: a route can require a session, and then no shared cache keeps its files",
+                on: try app().setup(requiresAuthorization: true), .ask(Ask.get("/app/"), 401, "unauthorized"),
+                .ask(
+                    Ask.get("/app/", Ask.cookie), 200, text: page,
+                    has: ["Cache-Control: private, no-cache", "…Vary: Cookie"]),
+                .ask(
+                    Ask.get("/app/assets/index-B8fJx2Qa.js", Ask.cookie), 200,
+                    has: ["Cache-Control: private, max-age=31536000, immutable"]), sent: [], alsoHTTP2: true),
+        ]
+    }
+
+    @Test("Requests for files")
+    func scenarios() async throws {
+        for scenario in try Self.rows() { try await scenario.run() }
+    }
+
+    @Test("Rule 95: an extended CONNECT gets no file")
+    func extendedConnect() async throws {
+        try await Self.app().setup().runHTTP2 { _, client in
+            client.send(.headers(1, .webSocket("/app/data.bin"), ends: false))
+            let response = try await client.response(1)
+            #expect(response.status == 501)
+        }
+    }
+
+    /// A file that is on disk: its bytes are their position in it.
+    private static func large(_ count: Int = 3_000_000, _ body: (FolderFixture, GatewaySetup) async throws -> Void)
+        async throws
+    {
+        let folder = try app()
+        try folder.write(pattern(count), to: "large.bin")
+        try await body(folder, folder.setup { $0.scan.every = .zero })
+    }
+
+    private static func pattern(_ count: Int, _ first: UInt8 = 0) -> Data {
+        Data((0..<count).map { first &+ UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) })
+    }
+
+    @Test("A large file, and a range of it, arrives over HTTP/1.1 by the system and over HTTP/2 by reading")
+    func large() async throws {
+        try await Self.large { _, setup in
+            let expected = ByteBuffer(bytes: Self.pattern(3_000_000))
+            try await setup.run { _, client in
+                #expect(try await client.exchange(Ask.get("/app/large.bin")).body == expected)
+                let part = try await client.exchange(Ask.get("/app/large.bin", "Range: bytes=1000000-2500000"))
+                #expect(part.body == expected.getSlice(at: 1_000_000, length: 1_500_001))
+                #expect(try await client.exchange(Ask.get("/app/data.bin")).text == "0123456789")
+            }
+            try await setup.runHTTP2 { _, client in
+                let response = try await client.exchange(1, .get("/app/large.bin"))
+                #expect(response.body == expected)
+                #expect(response["content-length"] == "3000000")
+            }
+        }
+    }
+
+    @Test(
+        "Rule 93: a file that changes while it is sent is not completed", arguments: ["replaced", "truncated", "grown"])
+    func changed(how: String) async throws {
+        try await Self.large(40_000_000) { folder, setup in
+            try await setup.run { gateway in
+                let client = try await gateway.client(receiveBuffer: 65_536)
+                client.send(Ask.get("/app/large.bin"))
+                _ = try await client.head()
+                try await client.setReading(false)
+                let file = try FileHandle(forUpdating: URL(filePath: "\(folder.path)/large.bin"))
+                switch how {
+                case "truncated": try file.truncate(atOffset: 10_000_000)
+                case "grown":
+                    try file.seekToEnd()
+                    try file.write(contentsOf: Data([1]))
+                default:
+                    try file.seek(toOffset: 0)
+                    try file.write(contentsOf: Self.pattern(40_000_000, 1))
+                }
+                try file.close()
+                try await client.setReading(true)
+                let received = try await client.rest().readableBytes
+                #expect(received < 40_000_000, "all of \(how) was sent")
+            }
+        }
+    }
+
+    @Test("Rule 93: a file that is not the one that was scanned gets 503, and 404 after the scan")
+    func vanished() async throws {
+        try await Self.large { folder, setup in
+            try await setup.run { gateway, client in
+                let path = "\(folder.path)/large.bin"
+                try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
+                #expect(try await client.exchange(Ask.get("/app/large.bin")).status == 200, "only its mode has changed")
+                try FileManager.default.removeItem(atPath: path)
+                try folder.link("large.bin", to: "/etc/passwd")
+                let response = try await client.exchange(Ask.get("/app/large.bin"))
+                #expect(response.status == 503)
+                #expect(response["Retry-After"] == "2")
+                try await eventually("the scan") {
+                    try await client.exchange(Ask.get("/app/large.bin")).status == 404
+                }
+                #expect(try await client.exchange(Ask.get("/app/data.bin")).status == 200)
+            }
+        }
+    }
+
+    @Test("Rule 95: no more files are open than permitted, and those of clients that left are closed")
+    func openFiles() async throws {
+        try await Self.large(40_000_000) { _, setup in
+            try await setup.configuration { $0.limits.openFiles = 2 }.run { gateway in
+                var clients: [RawPeer] = []
+                for _ in 0..<2 {
+                    let client = try await gateway.client(receiveBuffer: 65_536)
+                    client.send(Ask.get("/app/large.bin"))
+                    _ = try await client.head()
+                    try await client.setReading(false)
+                    clients.append(client)
+                }
+                let other = try await gateway.client()
+                let rejected = try await other.exchange(Ask.get("/app/large.bin"))
+                #expect(rejected.status == 503)
+                #expect(rejected["Retry-After"] == "1")
+                #expect(try await other.exchange(Ask.get("/app/data.bin")).status == 200, "it is in memory")
+                for client in clients { try await client.reset() }
+                try await eventually("a closed file") {
+                    try await other.exchange(Ask.get("/app/large.bin", "Range: bytes=0-0")).status == 206
+                }
+            }
+        }
+    }
+
+    @Test("Rule 95: a client that reads nothing of a file is disconnected")
+    func slowReader() async throws {
+        try await Self.large(40_000_000) { _, setup in
+            try await setup.configuration { $0.timeouts.bodyIdle = .seconds(2) }.steppedTime().run { gateway in
+                let client = try await gateway.client(receiveBuffer: 65_536)
+                client.send(Ask.get("/app/large.bin"))
+                _ = try await client.head()
+                try await client.setReading(false)
+                try await gateway.advance(.seconds(600), inStepsOf: .seconds(1))
+                try await gateway.metric(#"cloakroom_slow_clients_total{cause="rate",direction="download"} 1"#)
+            }
+        }
+    }
+}
