@@ -31,11 +31,16 @@ struct AbuseBudget {
     static let transferCredit = 4
     /// Points for cancelled requests that are returned with a complete response: one cancelled request.
     static let responseCredit = Charge.cancelledRequest.rawValue
+    /// Points for cancelled requests that are returned in a window. Without a limit, cheap responses such as 304 would
+    /// pay for any number. Browsers need none of it: all requests of a full connection can be cancelled eight times in a
+    /// window. A proxy that serves many clients on one connection can cancel 1,250 requests.
+    static let creditLimit = limit / 2
 
     private var start: UInt64
     private var spent = 0
     private var spentOnSmallFrames = 0
     private var spentOnCancelledRequests = 0
+    private var credited = 0
 
     /// - Parameter now: Nanoseconds of a monotonic clock.
     init(now: UInt64) { start = now }
@@ -48,9 +53,11 @@ struct AbuseBudget {
         spentOnSmallFrames = max(0, spentOnSmallFrames - Self.transferCredit)
     }
 
-    /// A response was sent completely: some clients of a proxy cancel while others are served.
+    /// A response of an upstream was sent completely: some clients of a proxy cancel while others are served.
     mutating func responded() {
-        spentOnCancelledRequests = max(0, spentOnCancelledRequests - Self.responseCredit)
+        let credit = min(Self.responseCredit, spentOnCancelledRequests, Self.creditLimit - credited)
+        spentOnCancelledRequests -= credit
+        credited += credit
     }
 
     /// Charges an event.

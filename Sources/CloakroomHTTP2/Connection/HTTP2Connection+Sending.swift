@@ -130,9 +130,10 @@ extension HTTP2Connection {
     public func sendWindow(of slot: Int) -> Int { isOpen(slot) ? streams[slot].sendWindow : 0 }
 
     /// The response is sent: the stream ends, when the request has ended too.
-    public mutating func finish(_ slot: Int) {
+    /// - Parameter isForwarded: Whether it is that of an upstream. Others cost so little that they pay for nothing.
+    public mutating func finish(_ slot: Int, isForwarded: Bool = true) {
         guard isOpen(slot) else { return }
-        budget.responded()
+        if isForwarded { budget.responded() }
         guard !streams[slot].isRemoteEnded else { return close(slot, .ended) }
         // All of the body has arrived: only an empty frame with its end is missing, which some clients send separately.
         guard streams[slot].remainingLength != 0 else { return close(slot, .reset) }

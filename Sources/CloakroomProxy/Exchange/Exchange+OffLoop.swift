@@ -13,6 +13,20 @@ extension Exchange {
             on: context.eventLoop, snapshot: snapshot, span: telemetry.spanContext, work: work, resume: resume)
     }
 
+    /// Suspends the request. It is in flight from here on, because it uses the session store or a provider.
+    /// - Parameter route: Index of its route; `nil` for an account endpoint.
+    /// - Returns: `false` if it exceeds the limit of its address, and was rejected.
+    private func suspend(on route: Int? = nil) -> Bool {
+        guard countAddress() else {
+            let entry: RouteRuntime? = if let route { snapshot.config.routes[route] } else { nil }
+            respond(rejected(.address, entry, .tooManyRequests), now: context.now)
+            return false
+        }
+        machine.suspend()
+        downstream?.setDeadline(.max)
+        return true
+    }
+
     /// Starts an account request: its body is collected first.
     func beginAccountRequest(_ endpoint: AccountEndpoint, now: UInt64) {
         if let problem = prepareAccountRequest(endpoint) {
@@ -29,9 +43,7 @@ extension Exchange {
 
     /// The account request is complete: it is handled off the event loop.
     func dispatchAccountRequest() {
-        guard let endpoint = request.accountEndpoint else { return }
-        machine.suspend()
-        downstream?.setDeadline(.max)
+        guard let endpoint = request.accountEndpoint, suspend() else { return }
         let config = snapshot.config
         // Not that of the head: a client that completes prepared requests later would be at an earlier time for the
         // throttle.
@@ -62,8 +74,7 @@ extension Exchange {
 
     /// Loads the session before the request can be decided.
     func loadSession(_ ticket: SessionTicket, route: Int, now: UInt64) {
-        machine.suspend()
-        downstream?.setDeadline(.max)
+        guard suspend(on: route) else { return }
         let store = snapshot.config.sessions
         let timestamp = context.sessionTime(at: now)
         runOffLoop { () -> Result<SessionLookup, SessionStoreError> in
@@ -98,8 +109,7 @@ extension Exchange {
     /// The session's tokens were issued by another source: the session is ended, and the request is decided again
     /// without one.
     func endSession(_ ticket: SessionTicket, route: Int, now: UInt64) {
-        machine.suspend()
-        downstream?.setDeadline(.max)
+        guard suspend(on: route) else { return }
         let store = snapshot.config.sessions
         let timestamp = context.sessionTime(at: now)
         runOffLoop {
@@ -207,8 +217,7 @@ extension Exchange {
 extension Exchange {
     /// Suspends the request until the session's tokens have been refreshed.
     func refresh(_ session: Session, ticket: SessionTicket, route: Int, cause: RefreshTrigger) {
-        if cause == .expired { machine.suspend() }
-        downstream?.setDeadline(.max)
+        guard suspend(on: route) else { return }
         let refresher = snapshot.config.refresher
         let traceparent = telemetry.traceContext?.traceparentText
         let calls = IdentityCallTime()
@@ -262,8 +271,7 @@ extension Exchange {
     /// Suspends the request until there is a token for its upstream (RFC 8693).
     /// - Parameter isReplay: Whether the upstream has rejected another token.
     func exchange(_ pending: PendingExchange, ticket: SessionTicket, isReplay: Bool) {
-        machine.suspend()
-        downstream?.setDeadline(.max)
+        guard suspend(on: pending.route) else { return }
         let exchanger = snapshot.config.exchanger
         let traceparent = telemetry.traceContext?.traceparentText
         let calls = IdentityCallTime()

@@ -3,7 +3,8 @@ import CloakroomTelemetry
 import CloakroomWire
 
 /// Rate limits: those by address are decided before the session is looked up, and those by route where none is required;
-/// the others with the session. A request that one of them rejects is charged to none.
+/// the others with the session. A request that one of them rejects is charged to none, with one exception: without a
+/// session it stays charged to those by address.
 extension Exchange {
     /// Charges a request to the limits that are decided before its session is looked up.
     /// - Parameter route: The limits of the route; `nil` if it has none of its own, or none matched.
@@ -41,8 +42,10 @@ extension Exchange {
             return session.flatMap { RateKey($0, at: runtime.limit, hash: rates.storage.hash) } ?? address
         }
         if let rejection {
+            // The limits by address protect the session store, which an invented cookie has used. The bucket of a route
+            // is returned in any case, because all clients share it.
             refund(route.early, request.chargedLimits, rates, now: now) {
-                $0.limit.subject == .route ? route.key : address
+                $0.limit.subject == .route ? route.key : session == nil ? nil : address
             }
             return rejection
         }

@@ -122,7 +122,7 @@ extension Exchange: UpstreamDelegate {
         let upstreamRequest = UpstreamRequest(
             isHeadRequest: request.method == .head, upgrade: request.upgrade, responsePolicy: config.responsePolicy,
             injectedSecrets: InjectedSecrets(apiToken: entry.apiToken, authorization: credentials.authorization),
-            responseFields: route.responseFields)
+            responseFields: route.responseFields, isClientHTTP2: request.version == .http2)
         let fieldLines = route.requestFields?.lines(without: 0) { fieldValue($0, permit) }
         lease.begin(upstreamRequest, for: self) { buffer in
             UpstreamRequestEncoder(

@@ -32,6 +32,8 @@ struct InboundRequest {
     var originMatch = CORSPolicy.OriginMatch.notEvaluated
     var ticket: SessionTicket?
     var accountEndpoint: AccountEndpoint?
+    /// Whether bytes after the head cannot be interpreted, even if the response is 429.
+    var isInvalid = false
     /// Index of the route in metrics and the access log; -1 if none matched.
     var routeIndex = -1
     /// Index of the rate limit that rejected the request, or would have; -1 for none.
@@ -58,6 +60,7 @@ struct InboundRequest {
         forwardedPrefix = nil
         summary = RequestHeaderPolicy.RequestHeaderSummary()
         originMatch = .notEvaluated
+        isInvalid = false
         routeIndex = -1
         limitIndex = -1
         traceContext = nil

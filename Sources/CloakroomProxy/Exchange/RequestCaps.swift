@@ -91,10 +91,7 @@ extension Exchange {
     /// Counts the request until it ends.
     /// - Returns: The problem, if a limit is exceeded.
     func countInFlight(_ permit: UpstreamPermit, _ route: RouteRuntime) -> ProblemDocument? {
-        let perAddress = snapshot.inFlightPerAddress
-        if perAddress > 0 {
-            guard countAddress(limit: perAddress) else { return rejected(.address, route, .tooManyRequests) }
-        }
+        guard countAddress() else { return rejected(.address, route, .tooManyRequests) }
         if snapshot.inFlightPerSession > 0 {
             guard permit.beginRequest(limit: snapshot.inFlightPerSession) else {
                 return rejected(.session, route, .tooManyRequests)
@@ -108,7 +105,11 @@ extension Exchange {
         return nil
     }
 
-    private func countAddress(limit: Int) -> Bool {
+    /// Counts the request for its client address, unless it is counted.
+    /// - Returns: Whether the limit allows it.
+    func countAddress() -> Bool {
+        let limit = snapshot.inFlightPerAddress
+        guard limit > 0, !countedCaps.contains(.address), forwardedClient == nil else { return true }
         if let load = peer.load {
             guard load.beginRequest(limit: limit) else { return false }
             countedCaps.insert(.address)
@@ -123,10 +124,10 @@ extension Exchange {
         return true
     }
 
-    private func rejected(_ cap: ClientCap, _ route: RouteRuntime, _ code: ProblemCode) -> ProblemDocument {
+    func rejected(_ cap: ClientCap, _ route: RouteRuntime?, _ code: ProblemCode) -> ProblemDocument {
         snapshot.config.telemetry.metrics.clientLimits.rejected(cap)
         if code == .overloaded { telemetry.failed(.overloaded) }
-        return route.problem(code, retryAfter: 1)
+        return route?.problem(code, retryAfter: 1) ?? ProblemDocument(Problem(code, retryAfter: 1))
     }
 
     /// The request is sent again with another session object, which is counted from now on.

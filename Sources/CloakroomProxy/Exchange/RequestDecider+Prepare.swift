@@ -4,6 +4,22 @@ import NIOCore
 
 /// Checks of a request whose authorization is decided.
 extension RequestDecider {
+    /// Charges a request whose fields are not evaluated, and reads what decides on its connection.
+    /// - Parameter isInvalid: Whether the response is 400 or 501 unless a limit rejects the request.
+    static func limitEarly(
+        _ request: inout InboundRequest, isInvalid: Bool,
+        _ limit: (inout InboundRequest, RouteRuntime?) -> RequestDecision?
+    ) -> RequestDecision? {
+        // The body of a request with `Expect` may not follow.
+        if request.framing != .none, request.version != .http1_0,
+            request.head.fields.contains(where: { $0.name == .expect })
+        {
+            request.summary.expectation = .continue
+        }
+        request.isInvalid = isInvalid
+        return limit(&request, nil)
+    }
+
     /// Prepares the request for its upstream: expectation, upgrade, forwarded fields.
     /// - Returns: The problem, if the request cannot be forwarded; ``ProblemCode/badRequest`` for an invalid WebSocket
     ///   handshake.

@@ -76,23 +76,29 @@ struct RequestDecider {
     ) -> RequestDecision {
         let bytes = request.head.bytes
         let span = bytes.readableBytesUInt8Span
-        if request.method == .connect { return limit(&request, nil) ?? Self.problem(.notImplemented) }
+        if request.method == .connect {
+            return Self.limitEarly(&request, isInvalid: true, limit) ?? Self.problem(.notImplemented)
+        }
         do throws(RequestTargetError) {
             request.target = try RequestTarget.parse(
                 span.extracting(request.head.target.start..<request.head.target.end), scratch: &request.normalizedPath)
         } catch {
-            return limit(&request, nil) ?? .malformed
+            return Self.limitEarly(&request, isInvalid: true, limit) ?? .malformed
         }
-        guard Self.resolveAuthority(&request, span) else { return limit(&request, nil) ?? .malformed }
+        guard Self.resolveAuthority(&request, span) else {
+            return Self.limitEarly(&request, isInvalid: true, limit) ?? .malformed
+        }
         if !config.developmentListeners.isEmpty, !servesHost(of: request, span) {
-            return limit(&request, nil) ?? .problem(ProblemDocument(Problem(.misdirected)), .misdirected, allow: nil)
+            return Self.limitEarly(&request, isInvalid: false, limit)
+                ?? .problem(ProblemDocument(Problem(.misdirected)), .misdirected, allow: nil)
         }
         if request.target.isAsterisk {
-            return limit(&request, nil)
-                ?? (request.method == .options ? .serverOptions : Self.problem(.badRequest))
+            let isOptions = request.method == .options
+            return Self.limitEarly(&request, isInvalid: !isOptions, limit)
+                ?? (isOptions ? .serverOptions : Self.problem(.badRequest))
         }
         if !config.httpsRedirects.isEmpty, let port = config.httpsRedirects[listener] {
-            return limit(&request, nil) ?? redirect(request, span, to: port)
+            return Self.limitEarly(&request, isInvalid: false, limit) ?? redirect(request, span, to: port)
         }
         if isTrusted { Self.readTraceContext(&request, span) }
         let reading = config.cookie.read(request.head)

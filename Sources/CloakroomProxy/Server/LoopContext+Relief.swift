@@ -16,10 +16,13 @@ extension LoopContext {
     /// to end.
     func relieveResponses() {
         guard isResponseMemoryExceeded else { return }
-        let holders = registered.compactMap { $0 as? HTTP2DownstreamHandler }
-            .filter(\.exceedsResponseShare)
-            .sorted { $0.outboundBytes > $1.outboundBytes }
-        for holder in holders where isResponseMemoryExceeded { holder.endForMemory() }
+        var holders: [(bytes: Int, connection: HTTP2DownstreamHandler)] = []
+        for case let connection as HTTP2DownstreamHandler in registered {
+            let bytes = connection.waitingBytes
+            if bytes > HTTP2DownstreamHandler.responseShare { holders.append((bytes, connection)) }
+        }
+        holders.sort { $0.bytes > $1.bytes }
+        for holder in holders where isResponseMemoryExceeded { holder.connection.endForMemory() }
     }
 
     /// Time in nanoseconds without a request after which a connection can be closed for another one.

@@ -12,6 +12,8 @@ struct UpstreamRequest {
     let injectedSecrets: InjectedSecrets
     /// The fields that change in the response; `nil` for none.
     var responseFields: FieldChanges?
+    /// Whether the client uses HTTP/2.
+    var isClientHTTP2 = false
     private(set) var interimResponses = 0
 
     /// Maximum number of interim responses to a request: each costs as much as a final one.

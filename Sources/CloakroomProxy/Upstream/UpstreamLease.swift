@@ -42,6 +42,11 @@ enum UpstreamLease: Equatable {
         if case .http2(let stream) = self, stream.isDraining { stream } else { nil }
     }
 
+    /// Bytes of the response that wait until the client has taken those before.
+    var heldBytes: Int {
+        if case .http2(let stream) = self { stream.heldBytes } else { 0 }
+    }
+
     /// Whether more can be written at the moment.
     var isWritable: Bool {
         switch self {

@@ -61,6 +61,35 @@ struct AbuseBudgetTests {
         #expect(count == Self.allowed(.cancelledRequest))
     }
 
+    @Test(
+        "Rule 56, CVE-2023-44487: complete responses in between pay for 416 cancelled requests, local ones for none",
+        arguments: [true, false])
+    func mixedReset(isForwarded: Bool) {
+        let count = Self.flood { test, number in
+            let id = UInt32(4 * number + 1)
+            test.send(test.headers(id, end: true))
+            if isForwarded { test.respond(id, end: true) }
+            test.connection.finish(test.slot(id), isForwarded: isForwarded)
+            return [test.headers(id + 2, end: true), .reset(id + 2)]
+        }
+        let all = (AbuseBudget.limit + AbuseBudget.creditLimit) / AbuseBudget.Charge.cancelledRequest.rawValue
+        #expect(count == (isForwarded ? all : Self.allowed(.cancelledRequest)))
+    }
+
+    @Test("What responses pay for is limited in each window anew")
+    func credits() {
+        var budget = AbuseBudget(now: 0)
+        for window in 0..<3 as Range<UInt64> {
+            for _ in 0..<1_250 {
+                budget.charge(.cancelledRequest, at: window * AbuseBudget.window)
+                budget.responded()
+            }
+            #expect(!budget.isExceeded)
+        }
+        budget.charge(.cancelledRequest, at: 3 * AbuseBudget.window - 1)
+        #expect(budget.isExceeded)
+    }
+
     @Test("Requests above the limit of streams are charged as cancelled ones")
     func refused() {
         let test = TestConnection(streams: 1)

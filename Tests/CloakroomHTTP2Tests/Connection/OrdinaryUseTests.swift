@@ -22,10 +22,10 @@ struct OrdinaryUseTests {
         }
     }
 
-    @Test("Requests that a proxy cancels are free as long as others are served")
+    @Test("A proxy whose clients cancel every second request, 2,400 requests in a window")
     func servedRequests() {
         let test = TestConnection()
-        for number in 0..<10_000 as Range<UInt32> {
+        for number in 0..<1_200 as Range<UInt32> {
             test.send(test.headers(4 * number + 1, end: true), test.headers(4 * number + 3, end: true))
             let start = test.connection.beginHeaders(status: 200)
             test.connection.endHeaders(start, on: test.slot(4 * number + 1), endsStream: true)

@@ -90,7 +90,7 @@ struct RateLimitTests {
                     Ask.ask("OPTIONS", "/public/a", ["Max-Forwards: 0"]),
                 ], 429, "rate_limited"), sent: [], metrics: [metric("rejected", 7)]),
         Scenario(
-            "limits.rate counts requests that are never served",
+            "Rule 82: limits.rate counts requests that are never served, and their connections end",
             on: setup {
                 $0.rateLimits = [limit(burst: 1)]
                 $0.limits.rate = ["few"]
@@ -99,7 +99,9 @@ struct RateLimitTests {
                 [
                     Ask.ask("CONNECT", "gateway.test:443"), Ask.get("*"), Ask.get("//evil"),
                     "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-                ], 429, "rate_limited"), metrics: [metric("rejected", 4)]),
+                    // Whether its body follows is unknown.
+                    Ask.ask("OPTIONS", "*", ["Content-Length: 5", "Expect: 100-continue"]),
+                ], 429, "rate_limited", has: ["Connection: close"]), metrics: [metric("rejected", 5)]),
         Scenario(
             "limits.rate counts requests that a listener redirects",
             on: setup {
@@ -295,6 +297,22 @@ struct RateLimitTests {
             "Rule 82: a flood that the address limit rejects reads no session, and extends none",
             on: limited(limit(burst: 1)).with(\.sessions, FakeSessions(load: .fail)), .ask(mine, 503),
             .all([mine, mine], 429), .run { #expect($0.sessions.loads == 1) }, sent: []),
+        Scenario(
+            "Rule 82: invented cookies use up the limit by address, although a limit by account rejects them",
+            on: sessionLimited(limit(burst: 3), limit("user", by: .account, burst: 1)) {
+                $0.routes[2].rate = ["user"]
+                $0.limits.rate = ["few"]
+            }.with(\.sessions, FakeSessions(load: .response(.missing(.noSession)))),
+            .ask(Ask.get("/private/a", FakeSessions.strangeCookie), 401),
+            .all((0..<7).map { _ in Ask.get("/private/a", FakeSessions.strangeCookie) }, 429),
+            .run { #expect($0.sessions.loads == 3) }, sent: [],
+            metrics: [metric("rejected", 5), metric("rejected", 2, of: "user")]),
+        Scenario(
+            "Rule 82: requests without a session that a limit by session rejects use up no limit by route",
+            on: sessionLimited(limit("wide", by: .route, burst: 3), limit(by: .session, burst: 1)) {
+                $0.routes[2].requiresAuthorization = false
+            }, .ok(Ask.get("/private/a")), .all((0..<3).map { _ in Ask.get("/private/a") }, 429), .ok(mine),
+            .ok(ask(other)), .ask(mine, 429)),
         Scenario(
             "A session that has to be loaded is counted, and used, once it is known",
             on: limited(limit(by: .session, burst: 1)) { configuration in

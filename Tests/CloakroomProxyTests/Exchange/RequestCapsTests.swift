@@ -39,6 +39,51 @@ struct RequestCapsTests {
             }
     }
 
+    @Test(
+        "Rule 63: requests that wait for the session store or an account endpoint count, until they or their clients end",
+        arguments: ["/private/a", "/auth"])
+    func suspended(path: String) async throws {
+        let gate = Gate()
+        let cookie = FakeSessions.strangeCookie
+        try await GatewaySetup.serving
+            .with(\.sessions, FakeSessions(load: .wait(gate, .active(FakeSessions.make().1))))
+            .with(
+                \.endpoints,
+                FakeEndpoints { _ in
+                    await gate.passed()
+                    return AccountResponse(status: 200, content: .json(Array("{}".utf8)))
+                }
+            )
+            .http2 { $0.limits.inFlightPerAddress = 3 }
+            .run { gateway async throws in
+                let clients = [try await gateway.client(), try await gateway.client()]
+                for client in clients {
+                    client.send(Ask.get(path, cookie))
+                    await gate.waitForArrival()
+                }
+                let streams = try await gateway.http2()
+                let fields = HTTP2Fields.get(path, ("cookie", String(cookie.dropFirst("Cookie: ".count))))
+                streams.send(.headers(1, fields))
+                await gate.waitForArrival()
+                let other = try await gateway.client()
+                #expect(try await other.exchange(Ask.get(path, cookie)).code == "too_many_requests")
+                #expect(try await streams.exchange(3, fields).status == 429)
+                #expect(try await other.exchange(Ask.get()).status == 429)
+                // Their clients leave, in both versions.
+                try await clients[0].close()
+                await gateway.settle()
+                #expect(try await other.exchange(Ask.get()).status == 200)
+                streams.send(.reset(1), .headers(5, fields), .headers(7, fields))
+                await gate.waitForArrival()
+                await gate.waitForArrival()
+                #expect(try await other.exchange(Ask.get()).status == 429)
+                gate.open()
+                #expect(try await clients[1].response().status == 200)
+                for id: UInt32 in [5, 7] { #expect(try await streams.response(id).status == 200) }
+                for _ in 0..<5 { #expect(try await other.exchange(Ask.get(path, cookie)).status == 200) }
+            }
+    }
+
     @Test("Rule 63: behind a trusted proxy each client of a connection has a limit of its own")
     func forwarded() async throws {
         try await GatewaySetup([.request, .wait(Gate())]).configuration {

@@ -299,6 +299,15 @@ struct RewritingTests {
             "* names no path to redirect to", on: clearText, .each([Ask.get("*")], 400, has: ["Location"]),
             .each([Ask.ask("OPTIONS", "*")], 204, has: ["Location"]), sent: []),
         Scenario(
+            "Rule 78: where nothing is forwarded, a response instead of 100 (Continue) ends the connection too",
+            on: clearText,
+            .each(
+                [Ask.get("/a", "Content-Length: 5", "Expect: 100-continue")], 308, has: ["Connection: close"]),
+            .each(
+                [Ask.ask("OPTIONS", "*", ["Content-Length: 5", "Expect: 100-continue"])], 204,
+                has: ["Connection: close"]),
+            .each([Ask.get("/a", "Content-Length: 5") + "hello"], 308, has: ["Connection"]), sent: []),
+        Scenario(
             "Whether a listener redirects can change while it serves",
             on: clearText.configuration {
                 $0.listeners[0].redirectToHTTPS = nil

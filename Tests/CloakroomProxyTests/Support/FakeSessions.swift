@@ -1,5 +1,6 @@
 import CloakroomCore
 import Synchronization
+import TestSupport
 
 /// Sessions in a dictionary, with load results that a test chooses.
 final class FakeSessions: SessionStore {
@@ -7,6 +8,8 @@ final class FakeSessions: SessionStore {
     enum Load: Sendable {
         case response(SessionLookup)
         case fail
+        /// The result once the gate is open.
+        case wait(Gate, SessionLookup)
     }
 
     private struct State {
@@ -100,6 +103,9 @@ final class FakeSessions: SessionStore {
         }
         switch load {
         case .response(let lookup): return lookup
+        case .wait(let gate, let lookup):
+            await gate.passed()
+            return lookup
         case .fail: throw SessionStoreError(.unavailable)
         case nil: return .missing(.noSession)
         }

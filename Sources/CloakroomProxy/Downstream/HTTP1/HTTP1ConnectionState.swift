@@ -238,12 +238,15 @@ struct HTTP1ConnectionState {
     }
 
     /// A local response begins.
-    /// - Parameter expectsContinue: Whether the client sends its body only if it is asked to.
-    mutating func localResponseStarted(status: Int, expectsContinue: Bool) {
+    /// - Parameters:
+    ///   - expectsContinue: Whether the client sends its body only if it is asked to.
+    ///   - isInvalid: Whether the request is malformed, or for an unsupported tunnel, whatever the status is.
+    mutating func localResponseStarted(status: Int, expectsContinue: Bool, isInvalid: Bool = false) {
         switch status {
         // After a malformed or incomplete request, or one for an unsupported tunnel, further bytes cannot be
         // interpreted.
         case 400, 408, 501: keepsAlive = false
+        case _ where isInvalid: keepsAlive = false
         default:
             guard phase == .body else { return }
             guard case .length(let length) = bodyFraming, length <= Self.discardLimit, !expectsContinue else {

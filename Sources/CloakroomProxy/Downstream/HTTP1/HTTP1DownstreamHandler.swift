@@ -321,7 +321,8 @@ extension HTTP1DownstreamHandler: ResponseWriter {
     func writeLocalResponse(_ response: LocalResponse) {
         guard let exchange else { return }
         state.localResponseStarted(
-            status: response.status, expectsContinue: exchange.request.summary.expectation != .none)
+            status: response.status, expectsContinue: exchange.request.summary.expectation != .none,
+            isInvalid: exchange.request.isInvalid)
         let isToHead = exchange.request.method == .head
         writer.writeLocalResponse(response, isToHead: isToHead, connection: state.connectionField)
     }

@@ -39,8 +39,14 @@ extension HTTP2DownstreamHandler {
         context.responseBytes += count
     }
 
-    /// Whether the responses that wait exceed the share that each connection has in any case.
-    var exceedsResponseShare: Bool { outboundBytes > 2 * HTTP2Stream.outboundLimit }
+    /// Bytes of responses that each connection may hold in any case.
+    static let responseShare = 2 * HTTP2Stream.outboundLimit
+
+    /// Whether the responses that wait to be sent exceed the share of the connection.
+    var exceedsResponseShare: Bool { outboundBytes > Self.responseShare }
+
+    /// Bytes of responses that wait to be sent, and of those that wait behind them in streams of upstreams.
+    var waitingBytes: Int { streams.reduce(outboundBytes) { $0 + ($1?.exchange?.upstream?.heldBytes ?? 0) } }
 
     /// Whether a response of this size may be written at once, ahead of those that wait for a turn.
     func canSendNow(_ count: Int, on slot: Int) -> Bool {

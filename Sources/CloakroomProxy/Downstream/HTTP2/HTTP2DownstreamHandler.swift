@@ -284,7 +284,7 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     func finished(_ stream: HTTP2Stream) {
         guard self.stream(stream.slot) === stream else { return }
         streams[stream.slot] = nil
-        connection.finish(stream.slot)
+        connection.finish(stream.slot, isForwarded: !stream.isResponseLocal)
         stream.rest()
         if phase != .closed, recycledStreams.count < Self.recycledLimit {
             recycledStreams.append(stream)

@@ -48,6 +48,8 @@ final class HTTP2Stream {
     var outboundBytes = 0
     /// Whether the response is complete, except for the data in ``outbound``.
     var isResponseComplete = false
+    /// Whether the gateway itself has made the response.
+    var isResponseLocal = false
     var responseTrailers: ByteBuffer?
     /// Whether the stream's last frame has been written.
     var endStreamSent = false
@@ -95,6 +97,7 @@ final class HTTP2Stream {
         self.slot = slot
         inbound = endsStream ? .done : .open
         isResponseComplete = false
+        isResponseLocal = false
         endStreamSent = false
         isClosed = false
         heldBytes = 0

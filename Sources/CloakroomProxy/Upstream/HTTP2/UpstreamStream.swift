@@ -42,7 +42,13 @@ final class UpstreamStream: Equatable {
 
     private var isPaused = false
     /// Received bytes that wait until the client has taken those before.
-    private var held = ByteBuffer()
+    private var held = Deque<ByteBuffer>()
+    /// Number of bytes in ``held``.
+    private(set) var heldBytes = 0 {
+        didSet { if countsHeld { connection.context.responseBytes += heldBytes - oldValue } }
+    }
+    /// Whether the loop counts them with those that wait in streams of clients.
+    private var countsHeld = false
     private var heldEnd: TrailerSection??
     /// Whether data was delivered since ``readComplete()``.
     var isTouched = false
@@ -57,6 +63,8 @@ final class UpstreamStream: Equatable {
     static let outboundLimit = 16_384
     /// Number of bytes of a response that is not needed after which its stream is reset, if that is permitted.
     static let drainSize = 65_536
+    /// Number of held bytes that are delivered before they are flushed.
+    private static let resumeSize = 65_536
 
     init(_ connection: UpstreamHTTP2Connection, owesHead: Bool) {
         self.connection = connection
@@ -76,6 +84,7 @@ final class UpstreamStream: Equatable {
     /// - Parameter writeHead: Writes the request head in HTTP/1.1.
     func begin(_ request: UpstreamRequest, for delegate: any UpstreamDelegate, writeHead: (inout ByteBuffer) -> Void) {
         self.delegate = delegate
+        countsHeld = request.isClientHTTP2
         machine = UpstreamStreamStateMachine(request, limits: connection.settings.headLimits)
         var bytes = ByteBuffer()
         writeHead(&bytes)
@@ -121,7 +130,7 @@ final class UpstreamStream: Equatable {
     func setPaused(_ isPaused: Bool) {
         guard isPaused != self.isPaused else { return }
         self.isPaused = isPaused
-        if !isPaused, held.readableBytes > 0 || heldEnd != nil { connection.resumeLater(self) }
+        if !isPaused, !held.isEmpty || heldEnd != nil { connection.resumeLater(self) }
     }
 
     /// The exchange was cancelled.
@@ -226,9 +235,10 @@ final class UpstreamStream: Equatable {
 
     private func deliver(_ bytes: ByteBuffer) {
         guard bytes.readableBytes > 0 else { return }
-        if isPaused || held.readableBytes > 0 {
+        if isPaused || !held.isEmpty {
             // A copy: a slice would keep the whole buffer of the read.
-            held.writeImmutableBuffer(bytes)
+            held.appendPart(ByteBuffer(buffer: bytes))
+            heldBytes += bytes.readableBytes
         } else {
             isTouched = true
             delegate?.upstreamBody(bytes)
@@ -237,7 +247,7 @@ final class UpstreamStream: Equatable {
 
     private func deliverEnd(_ trailers: TrailerSection?) {
         guard delegate != nil else { return }
-        guard held.readableBytes == 0 else {
+        guard held.isEmpty else {
             heldEnd = .some(trailers)
             return
         }
@@ -247,19 +257,21 @@ final class UpstreamStream: Equatable {
         delegate?.upstreamEnd(trailers: trailers)
     }
 
-    /// Delivers what was held while the exchange was paused.
+    /// Delivers what was held while the exchange was paused, until it is paused again.
     func resume() {
-        guard !isPaused, delegate != nil else { return }
-        if held.readableBytes > 0 {
-            var bytes = ByteBuffer()
-            swap(&bytes, &held)
-            delegate?.upstreamBody(bytes)
-        }
-        if let end = heldEnd, held.readableBytes == 0 {
-            heldEnd = nil
-            deliverEnd(end)
-        } else {
+        while !isPaused, delegate != nil {
+            var left = Self.resumeSize
+            while !isPaused, left > 0, let part = held.popFirst() {
+                left -= part.readableBytes
+                heldBytes -= part.readableBytes
+                delegate?.upstreamBody(part)
+            }
+            if held.isEmpty, let end = heldEnd {
+                heldEnd = nil
+                return deliverEnd(end)
+            }
             delegate?.upstreamReadComplete()
+            if held.isEmpty { return }
         }
     }
 
@@ -278,7 +290,7 @@ final class UpstreamStream: Equatable {
     var credit: Int {
         guard machine?.isEnded == false, heldEnd == nil else { return 0 }
         let window = connection.settings.streamWindow
-        let credit = window - held.readableBytes - receiveWindow
+        let credit = window - heldBytes - receiveWindow
         return credit >= window / 2 ? credit : 0
     }
 
@@ -325,7 +337,8 @@ final class UpstreamStream: Equatable {
         outbound.removeAll()
         outboundBytes = 0
         trailers = nil
-        held = ByteBuffer()
+        held.removeAll()
+        heldBytes = 0
         heldEnd = nil
         machine?.end()
     }

@@ -141,6 +141,26 @@ struct HTTP2ProvokedResetTests {
         }
     }
 
+    @Test("Rule 56, CVE-2023-44487: a connection cannot pay for its resets with local responses")
+    func mixed() async throws {
+        try await GatewaySetup([.request]).steppedTime().runHTTP2 { gateway, client in
+            try await client.settle()
+            var stream: UInt32 = 1
+            while !client.isClosed, stream < 20_000 {
+                let ids = (0..<10).map { stream + 4 * $0 }
+                client.send(ids.flatMap { [.headers($0, .get()), .headers($0 + 2, .get("/nowhere"))] })
+                stream += 40
+                try await eventually("ten responses") {
+                    client.isClosed || ids.allSatisfy { client.stream($0 + 2).isOver }
+                }
+                client.send(ids.map { .reset($0) })
+            }
+            #expect(try await client.error() == .enhanceYourCalm)
+            #expect((client.goAways.last?.last ?? .max) < 4_000)
+            #expect(try await gateway.servesSoon())
+        }
+    }
+
     @Test("Rule 56: a declared body that never comes does not occupy the upstream beyond the body timeout")
     func missingBody() async throws {
         try await GatewaySetup([.head]).configuration { $0.timeouts.bodyIdle = .milliseconds(300) }.runHTTP2 {

@@ -1,6 +1,8 @@
 import CloakroomCore
 import NIOCore
+import NIOHPACK
 import NIOHTTP2
+import Synchronization
 import TestSupport
 import Testing
 
@@ -43,6 +45,53 @@ struct HTTP2WaitingResponseTests {
                     try await eventually("the head of \(id)") { again.stream(id).status == 200 }
                 }
             }
+    }
+
+    @Test("Rule 80: what waits in streams of an upstream counts, and the connection that it waits for ends")
+    func heldByUpstream() async throws {
+        // For each connection of the gateway: its window, and the DATA frames that wait for it.
+        let links = Mutex<[Int: (window: Int, frames: [(id: UInt32, ends: Bool)])]>([:])
+        let script: FrameServer.Script = { link, event in
+            links.withLock { links in
+                var state = links[link.index] ?? (window: 65_535, frames: [])
+                switch event {
+                case .headers(let id, let head, ends: true):
+                    link.send(.headers(id, HTTP2Fields([(":status", "200")]), ends: false))
+                    let count = head.first(name: ":path") == "/public/large" ? 224 : 3
+                    state.frames += (1...count).map { (id: id, ends: $0 == count) }
+                case .windowUpdate(0, let count): state.window += count
+                default: return
+                }
+                let sent = state.frames.prefix(state.window / 16_384)
+                link.send(sent.map { .data($0.id, Array(repeating: 0x62, count: 16_384), ends: $0.ends) })
+                state.window -= sent.count * 16_384
+                state.frames.removeFirst(sent.count)
+                links[link.index] = state
+            }
+        }
+        try await GatewaySetup().http2 {
+            $0.eventLoops = 1
+            $0.upstreams[0].pool.streamWindow = 4 << 20
+        }
+        .run(against: script) { gateway, server async throws in
+            let waiting = HTTP2Client.HTTP2ClientOptions(settings: [.initialWindow(0)])
+            let other = try await gateway.http2(waiting)
+            let ids = (0..<80).map { UInt32(2 * $0 + 1) }
+            other.send(ids.map { .headers($0, .get()) })
+            try await eventually("other responses") {
+                ids.allSatisfy { other.stream($0).status == 200 }
+                    && links.withLock { $0.values.allSatisfy { $0.frames.isEmpty } }
+            }
+            await gateway.settle()
+            // Less than that in streams of the client, but 147 MB in all.
+            let guilty = try await gateway.http2(waiting)
+            guilty.send(ids.prefix(40).map { .headers($0, .get("/public/large")) })
+            try await eventually("the end") { guilty.isClosed }
+            #expect(guilty.goAways.last?.code == .enhanceYourCalm)
+            #expect(!other.isClosed)
+            other.send([.windowUpdate(0, 1 << 23)] + ids.map { .windowUpdate($0, 1 << 17) })
+            for id in ids { #expect(try await other.response(id).bodyCount == 3 * 16_384) }
+        }
     }
 
     @Test("Rule 80: beyond the budget of all waiting responses the connections that hold most of them end")
