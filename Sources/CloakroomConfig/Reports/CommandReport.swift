@@ -136,10 +136,11 @@ extension CommandReport {
                 ]
             }
             rows += document.local.map { ["(local)", $0.methods.joined(separator: ","), $0.path, "-", "-", "-"] }
-            // A column of its own only for tables that have limits.
-            if document.routes.contains(where: { $0.rate != nil }) {
-                let rates = ["RATE"] + document.routes.map { $0.rate?.joined(separator: ",") ?? "-" }
-                for index in rows.indices { rows[index].append(index < rates.count ? rates[index] : "-") }
+            // Columns of their own only for tables that have such values.
+            for (title, values) in [("HOSTS", document.routes.map(\.hosts)), ("RATE", document.routes.map(\.rate))]
+            where values.contains(where: { $0 != nil }) {
+                let cells = [title] + values.map { $0?.joined(separator: ",") ?? "-" }
+                for index in rows.indices { rows[index].append(index < cells.count ? cells[index] : "-") }
             }
             return CommandReport(lines: Table.lines(rows), document: document)
         }

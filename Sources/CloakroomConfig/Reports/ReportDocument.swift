@@ -83,6 +83,8 @@ struct RoutesDocument: ReportDocument {
     struct Entry: Encodable {
         let name: String
         let methods: [String]
+        /// The hosts that the route serves; absent for every host.
+        let hosts: [String]?
         let path: String
         /// The upstream that the route forwards to; absent for a redirect.
         let upstream: String?
@@ -110,7 +112,8 @@ struct RoutesDocument: ReportDocument {
         configuration = sources.name
         routes = gateway.routes.map { route in
             Entry(
-                name: route.name, methods: route.methods, path: route.pattern.description,
+                name: route.name, methods: route.methods, hosts: route.hosts.isEmpty ? nil : route.hosts,
+                path: route.pattern.description,
                 upstream: route.upstreamName(in: gateway), target: route.target(in: gateway),
                 requiresAuthorization: route.requiresAuthorization, injects: Self.names(of: route.inject),
                 rate: route.rate.isEmpty ? nil : route.rate)
@@ -156,6 +159,8 @@ struct RouteChangesDocument: ReportDocument {
         /// `shadowed`, `redirected`, `originsWidened`, `limitLoosened`, `limitRemoved` or `fieldsRemoved`.
         let kind: String
         let methods: [String]
+        /// The hosts, or `*` for those that no route lists; absent for every host.
+        let hosts: [String]?
         let path: String
         let explanation: String
         /// See ``RouteTableDiff/Kind/isExposure``.
@@ -172,7 +177,8 @@ struct RouteChangesDocument: ReportDocument {
         comparedWith = other.name
         self.changes = changes.map { change in
             Change(
-                kind: change.kind.identifier, methods: change.methods, path: change.path,
+                kind: change.kind.identifier, methods: change.methods, hosts: change.hosts.isEmpty ? nil : change.hosts,
+                path: change.path,
                 explanation: change.explanation, isExposure: change.kind.isExposure)
         }
     }
@@ -189,9 +195,11 @@ struct ExplanationDocument: ReportDocument {
     let valid = true
     let method: String
     let target: String
+    /// The given host; absent without one.
+    let host: String?
     /// `forwarded`, `redirected`, `file`, `local` or `rejected`.
     let outcome: String
-    /// The status of a rejected request: 400, 404, 405 or 414.
+    /// The status of a rejected request: 400, 404, 405, 414 or 421.
     var status: Int?
     /// The name of the route that forwards or redirects the request.
     var route: String?
@@ -206,6 +214,7 @@ struct ExplanationDocument: ReportDocument {
         configuration = sources.name
         method = explanation.method
         target = explanation.target
+        host = explanation.host
         let (outcome, rows) = explanation.result
         switch outcome {
         case .permitted(let route):

@@ -3,13 +3,16 @@ import CloakroomWire
 
 extension CommandReport {
     /// `explain METHOD TARGET`: shows how a request would be routed, without sending it.
-    /// - Parameter scan: Lists a folder whose files are served; `nil` if that is not possible.
+    /// - Parameters:
+    ///   - host: The `Host` of the request; `nil` for the one in the target, if any.
+    ///   - scan: Lists a folder whose files are served; `nil` if that is not possible.
     package static func explain(
-        _ sources: ConfigSources, method: String, target: String, scan: (FilesConfiguration) -> FileTree? = { _ in nil }
+        _ sources: ConfigSources, method: String, target: String, host: String? = nil,
+        scan: (FilesConfiguration) -> FileTree? = { _ in nil }
     ) -> CommandReport {
         on(sources) { config in
             var explanation = RequestExplanation(
-                configuration: config.configuration, method: method, target: target)
+                configuration: config.configuration, method: method, target: target, host: host)
             if case .permitted(let route) = explanation.result.outcome { explanation.tree = route.files.flatMap(scan) }
             return CommandReport(lines: explanation.lines, document: ExplanationDocument(sources, explanation))
         }
@@ -21,6 +24,7 @@ struct RequestExplanation {
     let configuration: GatewayConfiguration
     let method: String
     let target: String
+    var host: String?
     /// The files of the route; `nil` if they are not known.
     var tree: FileTree?
 
@@ -56,6 +60,15 @@ struct RequestExplanation {
         } catch {
             return rejected(400, error.explanation)
         }
+        let table = RouteTable(configuration)
+        let given = parsed.authority.map { String(decoding: bytes[$0.start..<$0.end], as: UTF8.self) } ?? host
+        let folded = given.flatMap { HostNames.folded($0) }
+        guard given == nil || folded != nil else { return rejected(400, RequestTargetError.authority.explanation) }
+        let listeners = configuration.listeners(serving: folded, table.groups)
+        guard let group = table.groups.group(of: folded), !listeners.isEmpty else {
+            let place = table.groups.group(of: folded) == nil ? "route" : "listener"
+            return rejected(421, folded.map { "no \(place) has host \($0)" } ?? "no \(place) serves it without a host")
+        }
         guard !parsed.isAsterisk else {
             guard method == "OPTIONS" else { return rejected(400, "* is for OPTIONS only") }
             return (.local, [("response", "local response (OPTIONS *)")] + rates())
@@ -63,16 +76,19 @@ struct RequestExplanation {
         var path = parsed.isPathRewritten ? scratch : Array(bytes[parsed.path.start..<parsed.path.end])
         if path.isEmpty { path = [UInt8(ascii: "/")] }
         let query = String(decoding: bytes[parsed.query.start..<parsed.query.end], as: UTF8.self)
-        let table = RouteTable(configuration)
-        let withheld = table.withheldMatch(method: Array(method.utf8).span, path: path.span).map { match in
+        let withheld = table.withheldMatch(method: Array(method.utf8).span, path: path.span, group: group).map {
+            match in
             let reason =
                 match.stricter.map { "\($0.name) is stricter, and the path may be one of \($0.pattern)" }
                 ?? "the path leads to its parent for servers that decode it again"
             return "route \(match.route.name) does not serve it: \(reason)"
         }
         var sent: [UInt8] = []
-        switch table.match(method: Array(method.utf8).span, path: path.span, scratch: &scratch, sent: &sent) {
-        case .notFound: return rejected(404, withheld ?? reasonForNothing(at: sent.isEmpty ? path : sent, in: table))
+        switch table.match(
+            method: Array(method.utf8).span, path: path.span, group: group, scratch: &scratch, sent: &sent)
+        {
+        case .notFound:
+            return rejected(404, withheld ?? reasonForNothing(at: sent.isEmpty ? path : sent, in: table, group))
         case .methodNotAllowed(let allow):
             let reason = withheld.map { " (\($0))" } ?? ""
             return (.rejected(status: 405), [("response", "405, Allow: \(allow)\(reason)")] + rates())
@@ -81,7 +97,10 @@ struct RequestExplanation {
             return (.local, response + (endpoint == .backChannel ? [] : rates()))
         case .route(let index):
             let route = configuration.routes[index]
-            return (.permitted(route), rows(for: route, path: sent.isEmpty ? path : sent, query: query))
+            let place =
+                listeners.count < configuration.listeners.count
+                ? [("listeners", listeners.joined(separator: ", "))] : []
+            return (.permitted(route), place + rows(for: route, path: sent.isEmpty ? path : sent, query: query))
         }
     }
 
@@ -90,7 +109,7 @@ struct RequestExplanation {
     }
 
     /// The reason why no route serves a path.
-    private func reasonForNothing(at path: [UInt8], in table: RouteTable) -> String {
+    private func reasonForNothing(at path: [UInt8], in table: RouteTable, _ group: Int) -> String {
         if let call = TokenCallPaths(configuration.upstreams).call(at: path.span) {
             let place = "of upstream \(call.upstream) (\(call.kind.rawValue) \(call.path))"
             return call.kind == .user
@@ -99,7 +118,7 @@ struct RequestExplanation {
         }
         let text = "no route serves \(String(decoding: path, as: UTF8.self))"
         let below = path + [UInt8(ascii: "/")]
-        guard case .route(let index) = table.match(method: Array(method.utf8).span, path: below.span),
+        guard case .route(let index) = table.match(method: Array(method.utf8).span, path: below.span, group: group),
             let base = configuration.routes[index].pattern.base,
             base.segments.count == path.split(separator: UInt8(ascii: "/")).count
         else { return text }
@@ -111,7 +130,10 @@ struct RequestExplanation {
         let rejection = route.messages[.unauthorized] ?? ProblemCode.unauthorized.defaultDetail
         let access =
             [
-                ("route", "\(route.name) (\(route.methods.joined(separator: ",")) \(route.pattern))"),
+                (
+                    "route",
+                    "\(route.name) (\(route.methods.joined(separator: ",")) \(route.hosts.map { "\($0) " }.joined())\(route.pattern))"
+                ),
                 (
                     "authorization",
                     route.requiresAuthorization

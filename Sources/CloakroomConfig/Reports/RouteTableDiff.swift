@@ -15,7 +15,7 @@ extension CommandReport {
                 let document = RouteChangesDocument(sources, comparedWith: other, changes: changes)
                 guard !changes.isEmpty else { return CommandReport(lines: ["no change"], document: document) }
                 let rows = changes.map { change in
-                    [change.kind.rawValue, change.methods.joined(separator: ","), change.path, change.explanation]
+                    [change.kind.rawValue, change.methods.joined(separator: ","), change.place, change.explanation]
                 }
                 return CommandReport(
                     lines: Table.lines(rows), document: document,
@@ -56,8 +56,12 @@ struct RouteTableDiff {
         var methods: [String]
         let pattern: PathPattern
         let explanation: String
+        /// The hosts, or `*` for those that no route lists; empty for all.
+        var hosts: [String] = []
 
         var path: String { pattern.description }
+        /// The hosts and the path.
+        var place: String { hosts.isEmpty ? path : "\(hosts.joined(separator: ",")) \(path)" }
     }
 
     private let old: RouteTable
@@ -79,13 +83,37 @@ struct RouteTableDiff {
         }
     }
 
-    /// The changes; newly public paths first.
+    /// The changes; newly public paths first. Those of each group of hosts are compared, and equal ones are one change.
     var changes: [Change] {
+        let listed = [oldConfiguration, newConfiguration].flatMap(\.listeners).flatMap(\.hosts)
+        let names = Set(old.groups.hosts + new.groups.hosts + listed)
+        let hosts = Dictionary(grouping: names.sorted() + ["*"]) { host in
+            [oldConfiguration.group(of: host, in: old), newConfiguration.group(of: host, in: new)]
+        }
+        var changes: [Change] = []
+        for (groups, hosts) in hosts.sorted(by: { $0.value[0] < $1.value[0] }) {
+            for var change in self.changes(groups[0], groups[1]) {
+                change.hosts = hosts
+                let known = changes.firstIndex {
+                    $0.kind == change.kind && $0.path == change.path && $0.explanation == change.explanation
+                        && $0.methods == change.methods
+                }
+                if let known { changes[known].hosts += hosts } else { changes.append(change) }
+            }
+        }
+        for index in changes.indices where changes[index].hosts.count > names.count { changes[index].hosts = [] }
+        return Kind.allCases.flatMap { kind in
+            changes.filter { $0.kind == kind }.sorted { ($0.path, $0.methods[0]) < ($1.path, $1.methods[0]) }
+        }
+    }
+
+    /// The changes at the hosts of two groups; `nil` where they are not served.
+    private func changes(_ before: Int?, _ after: Int?) -> [Change] {
         var changes: [Change] = []
         let patterns = Set((old.routes + new.routes).map(\.pattern))
         let samples = SamplePath.samples(old.routes.map(\.pattern), new.routes.map(\.pattern), kept: unchanged)
         for method in methods {
-            for change in samples.flatMap({ differences(method, $0) }) {
+            for change in samples.flatMap({ differences(method, $0, before, after) }) {
                 let alike = changes.indices.filter {
                     changes[$0].kind == change.kind && changes[$0].explanation == change.explanation
                 }
@@ -101,9 +129,7 @@ struct RouteTableDiff {
                 }
             }
         }
-        return Kind.allCases.flatMap { kind in
-            changes.filter { $0.kind == kind }.sorted { ($0.path, $0.methods[0]) < ($1.path, $1.methods[0]) }
-        }
+        return changes
     }
 
     /// `GET` includes `HEAD`, so `HEAD` is compared only if a route lists it.
@@ -113,10 +139,11 @@ struct RouteTableDiff {
 
     /// What changes for the requests of a sample: their route, the tokens that its upstream gets, and the pages that
     /// may open a WebSocket. Each is reported regardless of the others.
-    private func differences(_ method: String, _ sample: SamplePath) -> [Change] {
-        let before = match(in: old, oldConfiguration, method, sample)
-        let after = match(in: new, newConfiguration, method, sample)
-        var changes = [routingChange(method, sample, before, after)].compactMap(\.self)
+    private func differences(_ method: String, _ sample: SamplePath, _ oldGroup: Int?, _ newGroup: Int?) -> [Change] {
+        let before = match(in: old, oldGroup, oldConfiguration, method, sample)
+        let after = match(in: new, newGroup, newConfiguration, method, sample)
+        let served = (newGroup.map { new.groups.members[$0] } ?? []).map { new.routes[$0] }
+        var changes = [routingChange(method, sample, before, after, among: served)].compactMap(\.self)
         guard let route = after?.route else { return changes }
         func add(_ kind: Kind, _ text: String) {
             changes.append(
@@ -153,7 +180,7 @@ struct RouteTableDiff {
 
     private func routingChange(
         _ method: String, _ sample: SamplePath, _ before: (route: Route, sent: String?)?,
-        _ after: (route: Route, sent: String?)?
+        _ after: (route: Route, sent: String?)?, among served: [Route]
     ) -> Change? {
         let made = { (kind: Kind, explanation: String) in
             Change(kind: kind, methods: [method], pattern: sample.pattern, explanation: explanation)
@@ -177,7 +204,7 @@ struct RouteTableDiff {
             if new.isPublic, before?.sent != after?.sent {
                 return made(.forwardedElsewhere, "\(names), to \(to), was \(from)")
             }
-            let isStillThere = self.new.routes.contains {
+            let isStillThere = served.contains {
                 $0.name == old.name && $0.pattern == old.pattern && $0.methods.contains(method)
             }
             guard old.name != new.name, isStillThere else {
@@ -189,11 +216,14 @@ struct RouteTableDiff {
 
     /// Returns the route that serves a request, and the folder, or upstream and path that it is sent to.
     private func match(
-        in table: RouteTable, _ configuration: GatewayConfiguration, _ method: String, _ sample: SamplePath
+        in table: RouteTable, _ group: Int?, _ configuration: GatewayConfiguration, _ method: String,
+        _ sample: SamplePath
     ) -> (route: Route, sent: String?)? {
+        guard let group else { return nil }
         let path = Array(sample.path.utf8)
         var (scratch, sent): ([UInt8], [UInt8]) = ([], [])
-        let match = table.match(method: Array(method.utf8).span, path: path.span, scratch: &scratch, sent: &sent)
+        let match = table.match(
+            method: Array(method.utf8).span, path: path.span, group: group, scratch: &scratch, sent: &sent)
         guard case .route(let index) = match else { return nil }
         let text = String(decoding: sent.isEmpty ? path : sent, as: UTF8.self)
         let route = table.routes[index]
@@ -217,6 +247,23 @@ struct RouteTableDiff {
     private static func word(_ route: Route) -> String {
         if let redirect = route.redirect { return "redirects to \(redirect.target)" }
         return route.requiresAuthorization ? "requires authorization" : "public"
+    }
+}
+
+extension GatewayConfiguration {
+    /// The group of a host or a name with a wildcard; `nil` if no listener or no route serves it.
+    fileprivate func group(of host: String, in table: RouteTable) -> Int? {
+        guard listeners.isEmpty || !self.listeners(serving: host, table.groups).isEmpty else { return nil }
+        return table.groups.group(of: host)
+    }
+
+    /// The addresses of the listeners that serve a host.
+    func listeners(serving host: String?, _ groups: RouteGroups) -> [String] {
+        let rules = HostRules(self, groups)
+        return listeners.enumerated().filter { index, listener in
+            guard listener.redirectToHTTPS == nil, let rules else { return rules == nil }
+            if case .group = rules.resolve(host, on: index) { return true } else { return false }
+        }.map(\.element.address.description)
     }
 }
 

@@ -42,8 +42,9 @@ extension GatewayConfiguration: ConfigSection {
             scope: root.sectionWithDefaults("session").sectionWithDefaults("cookie"),
             listeners: listeners)
         ListenerAddressValidation.check(listeners, admin: admin)
-        HTTPSRedirectValidation.check(listeners, accounts: accounts)
+        HTTPSRedirectValidation.check(listeners, routes, accounts: accounts)
         DevelopmentValidation.check(listeners, hasTrustedProxies: !configuration.trustedProxies.isEmpty)
+        HostValidation.check(listeners, routes)
         RouteValidation.check(
             routes, accounts: accounts, upstreams: upstreams, identities: identities, rateLimits: rateLimits.limits)
         IdentityValidation.check(

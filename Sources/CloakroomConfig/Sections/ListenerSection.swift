@@ -14,6 +14,8 @@ struct ListenerSection {
     let redirectToHTTPS: Int?
     /// Whether it serves hosts of this machine only.
     let isForDevelopment: Bool
+    /// Empty if the listener serves every host.
+    let hosts: [String]
     let proxyProtocolSources: [CIDRBlock]?
 
     init(from scope: ConfigScope) {
@@ -28,6 +30,7 @@ struct ListenerSection {
         isBehindTLSProxy = scope.value("behindTLSProxy", as: .flag, default: false)
         redirectToHTTPS = scope.optional("redirectToHTTPS", as: .integer(1...65_535))
         isForDevelopment = scope.value("development", as: .flag, default: false)
+        hosts = scope.hosts()
         if hasTLS, isBehindTLSProxy {
             scope.report(
                 ConfigValueError("conflicts with tls", "keep either tls or behindTLSProxy"),
@@ -45,6 +48,7 @@ struct ListenerSection {
             listener.redirectToHTTPS = redirectToHTTPS
             listener.isBehindTLSProxy = isBehindTLSProxy
             listener.isForDevelopment = isForDevelopment
+            listener.hosts = hosts
             return listener
         }
     }

@@ -154,6 +154,7 @@ extension Route: ConfigSection {
 
     /// The keys of a route that have a default.
     static let keys: [Key<Self>] = [
+        Key { $1.hosts = $0.hosts() },
         Key {
             let fields = $0.list("inject", as: ValueFormat<InjectedField>.choice()) ?? []
             $1.inject = fields.reduce(into: []) { $0.insert($1 == .bearer ? .bearer : .apiToken) }

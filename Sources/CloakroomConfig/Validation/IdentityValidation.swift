@@ -28,8 +28,9 @@ enum IdentityValidation {
     private static func checkUnused(
         _ accounts: AccountsSection, _ routes: [RouteSection], _ listeners: [ListenerSection]
     ) {
-        let redirects = listeners.contains { $0.redirectToHTTPS != nil }
-        for name in redirects ? ["identities"] : ["publicURL", "identities"]
+        let usesPublicURL =
+            listeners.contains { $0.redirectToHTTPS != nil } || routes.contains { !$0.options.hosts.isEmpty }
+        for name in usesPublicURL ? ["identities"] : ["publicURL", "identities"]
         where accounts.scope.isSet(name) && !accounts.scope.isInvalid(name) {
             accounts.scope.warn(
                 ConfigValueError("has no effect without identities", "leave it out, or add identities"), at: name)

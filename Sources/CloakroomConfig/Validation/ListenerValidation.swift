@@ -32,7 +32,8 @@ enum ListenerAddressValidation {
 /// Rejects listeners that would redirect to nothing. The host of a redirect is one of the configuration, because a client
 /// could choose that of its request.
 enum HTTPSRedirectValidation {
-    static func check(_ listeners: [ListenerSection], accounts: AccountsSection) {
+    static func check(_ listeners: [ListenerSection], _ routes: [RouteSection], accounts: AccountsSection) {
+        let hasHosts = listeners.contains { !$0.hosts.isEmpty } || routes.contains { !$0.options.hosts.isEmpty }
         for listener in listeners where listener.redirectToHTTPS != nil {
             let error: ConfigValueError? =
                 if listener.usesHTTPS {
@@ -40,10 +41,13 @@ enum HTTPSRedirectValidation {
                         "conflicts with \(listener.hasTLS ? "tls" : "behindTLSProxy")", "remove one of the two")
                 } else if !listeners.contains(where: \.usesHTTPS) {
                     ConfigValueError("conflicts with listeners: none has tls", "add tls to another listener")
-                } else if accounts.configuration.publicURL == nil, !accounts.scope.isInvalid("publicURL") {
+                } else if accounts.configuration.publicURL == nil, !hasHosts, !accounts.scope.isInvalid("publicURL") {
                     ConfigValueError(
-                        "requires accounts.publicURL: requests are redirected to its host only",
+                        "requires accounts.publicURL or hosts: only requests for them are redirected",
                         "write accounts.publicURL, such as https://app.example.com")
+                } else if !listener.hosts.isEmpty {
+                    ConfigValueError(
+                        "conflicts with hosts: it redirects every host that is served", "keep one of the two")
                 } else {
                     nil
                 }

@@ -6,22 +6,34 @@ enum RedirectRules {
     /// wildcard: that of others depends on the request.
     static func checkLoops(_ routes: [RouteSection], _ configuration: GatewayConfiguration) {
         let table = RouteTable(configuration)
-        let origins = ["", configuration.accounts.publicURL]
         for (index, route) in table.routes.enumerated() {
-            guard var redirect = route.redirect else { continue }
-            let target = redirect.rewrite.pattern
+            guard let first = route.redirect else { continue }
+            let target = first.rewrite.pattern
             let method = Array((route.methods.first ?? "GET").utf8)
-            var path = Array(target.description.utf8)
-            var visited: Set<Int> = []
-            var isLoop = target == route.pattern && origins.contains(redirect.origin)
-            while !isLoop, !target.isWide, origins.contains(redirect.origin),
-                case .route(let next) = table.match(method: method.span, path: path.span),
-                let further = table.routes[next].redirect, visited.insert(next).inserted
-            {
-                isLoop = next == index
-                var made: [UInt8] = []
-                further.rewrite.append(path.span, to: &made)
-                (redirect, path) = (further, made)
+            let isLoop = table.groups.members.indices.contains { start in
+                guard table.groups.members[start].contains(index) else { return false }
+                var (path, redirect, group) = (Array(target.description.utf8), first, start)
+                var visited: Set<[Int]> = []
+                while true {
+                    if !redirect.origin.isEmpty {
+                        // Another origin may be one of another server.
+                        let host = String(redirect.origin.trimmingPrefix("https://"))
+                        let isPublic = redirect.origin == configuration.accounts.publicURL
+                        guard isPublic || table.groups.hosts.contains(host) else { return false }
+                        group = table.groups.group(of: isPublic ? WebOrigin(redirect.origin)?.host : host) ?? 0
+                    }
+                    if target == route.pattern, visited.isEmpty, table.groups.members[group].contains(index) {
+                        return true
+                    }
+                    guard !target.isWide,
+                        case .route(let found) = table.match(method: method.span, path: path.span, group: group),
+                        let further = table.routes[found].redirect, visited.insert([found, group]).inserted
+                    else { return false }
+                    if found == index { return true }
+                    var made: [UInt8] = []
+                    further.rewrite.append(path.span, to: &made)
+                    (redirect, path) = (further, made)
+                }
             }
             guard isLoop else { continue }
             routes[index].scope.section("redirect").report(

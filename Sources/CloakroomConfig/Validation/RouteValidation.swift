@@ -73,8 +73,8 @@ enum RouteValidation {
 
     /// The keys that decide what a route permits.
     private static let accessKeys: Set = [
-        "addPrefix", "files", "forwardAs", "inject", "methods", "passFields", "path", "redirect", "requestFields",
-        "require", "requiresAuthorization", "stream.origins", "stripPrefix", "upstream",
+        "addPrefix", "files", "forwardAs", "hosts", "inject", "methods", "passFields", "path", "redirect",
+        "requestFields", "require", "requiresAuthorization", "stream.origins", "stripPrefix", "upstream",
     ]
 
     /// Variables that decide what a route of the file permits, or make any route public: the file does not show it, and
@@ -173,12 +173,30 @@ enum WideRouteRules {
             checkBase(
                 route, pattern,
                 among: routes.indices.filter { !isValid || !isLessStrict[$0] || routes[$0].pattern?.isWide == false }
-                    .map { routes[$0] })
+                    .map { routes[$0] }.filter { $0.options.sharesHost(with: route.options) })
             checkBearer(route, pattern)
             for (other, isLessStrict) in zip(routes, isLessStrict) where isLessStrict {
-                checkLessStrict(other, than: route, pattern, among: routes)
+                checkOtherHosts(other, than: route, pattern)
+                guard other.options.sharesHost(with: route.options) else { continue }
+                checkLessStrict(
+                    other, than: route, pattern, among: routes.filter { $0.options.sharesHost(with: route.options) })
             }
         }
+    }
+
+    /// A less strict route that serves paths of a stricter one at hosts which that does not have.
+    private static func checkOtherHosts(_ other: RouteSection, than route: RouteSection, _ pattern: PathPattern) {
+        let (hosts, others) = (route.options.hosts, other.options.hosts)
+        let isOutside = others.isEmpty || others.contains { !hosts.contains($0) }
+        guard !hosts.isEmpty, isOutside, let upstream = route.upstream, other.upstream == upstream,
+            let wide = other.pattern, SamplePath.overlap(wide.segments[...], pattern.segments[...]) != nil
+        else { return }
+        other.scope.warn(
+            ConfigValueError(
+                "\(wide) serves paths of the stricter route \(DiagnosticText.quoted(route.name ?? "")), \(pattern), at"
+                    + " \(others.isEmpty ? "other hosts" : "its hosts"), of the same upstream",
+                "add these hosts to the stricter route, or leave its hosts out"),
+            at: "path")
     }
 
     /// What a less strict route serves, or does not serve, because of a stricter one.

@@ -97,6 +97,8 @@ public struct AccountRequest: Sendable {
     public var wallTime: WallTime
     /// The client of the request, for the audit log.
     public var origin: AuditContext
+    /// The group of the request's host in ``RouteTable``.
+    public var routeGroup = 0
 
     /// Creates a request.
     public init(

@@ -10,11 +10,12 @@ public struct ListenerConfiguration: Sendable, Equatable {
     public var proxyProtocolSources: [CIDRBlock]?
     /// The port of `https` URLs that all requests are redirected to, 1...65,535; `nil` serves requests. Without TLS only.
     public var redirectToHTTPS: Int?
-    /// Whether only requests for hosts of this machine are served; see ``LocalHost``. Without TLS only.
+    /// Whether only requests for hosts of this machine are served; see ``HostNames/isLocal(_:)``. Without TLS only.
     public var isForDevelopment = false
-
     /// Whether a proxy in front terminates TLS, so that clients use https.
     public var isBehindTLSProxy = false
+    /// The hosts that the listener serves, folded; see ``HostNames``. Empty serves those that no other listener lists.
+    public var hosts: [String] = []
 
     /// Creates a listener.
     /// - Parameter http2: By default HTTP/2 is enabled if TLS is.

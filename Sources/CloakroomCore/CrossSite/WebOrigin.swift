@@ -1,4 +1,4 @@
-package import CloakroomWire
+import CloakroomWire
 
 /// A web origin: a scheme, a host and a port (RFC 6454 §4). Hosts compare case-insensitively, and an omitted port is
 /// the scheme's default.
@@ -31,13 +31,6 @@ public struct WebOrigin: Sendable, Hashable, CustomStringConvertible {
 
     func matches(_ parts: OriginView, _ bytes: Span<UInt8>) -> Bool {
         parts.isSecure == isSecure && parts.port == port && ASCII.equals(bytes, parts.host, hostBytes)
-    }
-
-    /// Whether an authority has this host, with or without a port and the final dot of an absolute name (RFC 1034 §3.1).
-    package func hasHost(of authority: ByteRange, _ bytes: Span<UInt8>) -> Bool {
-        guard var name = OriginView(isSecure: isSecure, authority: authority, bytes)?.host else { return false }
-        if name.count > 1, bytes[name.end - 1] == UInt8(ascii: ".") { name.count -= 1 }
-        return ASCII.equals(bytes, name, hostBytes)
     }
 }
 
@@ -89,7 +82,7 @@ private func isDigit(_ byte: UInt8) -> Bool {
 }
 
 extension ByteRange {
-    fileprivate func lowerCased(_ bytes: Span<UInt8>) -> [UInt8] {
+    func lowerCased(_ bytes: Span<UInt8>) -> [UInt8] {
         (start..<end).map { ASCII.lower(bytes[$0]) }
     }
 }

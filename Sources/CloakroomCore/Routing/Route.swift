@@ -4,6 +4,8 @@ public struct Route: Sendable, Equatable {
     public var name: String
     /// The methods that the route accepts, upper case. `GET` includes `HEAD` (RFC 9110 §9.1). Never empty.
     public var methods: [String]
+    /// The hosts that the route serves, folded; see ``HostNames``. Empty serves every host.
+    public var hosts: [String] = []
     /// The paths that the route matches.
     public var pattern: PathPattern
     /// What happens to a request that the route permits.

@@ -23,9 +23,13 @@ extension RouteTable {
             }
             for other in 0..<index {
                 let relation = route.pattern.relation(to: routes[other].pattern)
-                guard relation == .same || relation == .overlapping else { continue }
+                guard relation == .same || relation == .overlapping, route.sharesHost(with: routes[other]) else {
+                    continue
+                }
                 let methods = served(by: route).filter { served(by: routes[other]).contains($0) }
                 guard !methods.isEmpty else { continue }
+                // Routes without hosts belong to those of every host.
+                let hosts = route.hosts.isEmpty != routes[other].hosts.isEmpty ? ", or give both hosts" : ""
                 switch relation {
                 case .disjoint, .moreSpecific, .lessSpecific: continue
                 case .same:
@@ -33,14 +37,14 @@ extension RouteTable {
                         RouteConflict(
                             route: index, other: other,
                             message: "\(methods.joined(separator: ", ")) \(route.pattern) is already served by route"
-                                + " \"\(routes[other].name)\" (remove one of the two)"))
+                                + " \"\(routes[other].name)\" (remove one of the two\(hosts))"))
                 case .overlapping:
                     conflicts.append(
                         RouteConflict(
                             route: index, other: other,
                             message: "\(route.pattern) and \(routes[other].pattern) of route \"\(routes[other].name)\""
                                 + " match the same paths and neither is more specific"
-                                + " (make a segment of one a literal)"))
+                                + " (make a segment of one a literal\(hosts))"))
                 }
             }
         }

@@ -34,13 +34,20 @@ package struct RouteStrictness: Sendable, Equatable {
         }
         let patterns = routes.map(\.pattern.lenient)
         var result = zip(routes, kindOf).map { route, kind in
-            RouteStrictness(
-                own: bits[kind], stricter: stricter[kind],
-                isChecked: stricter[kind] != 0 && route.pattern.isWide && route.methods != ["OPTIONS"])
+            let strictBits = stricter[kind]
+            return RouteStrictness(
+                own: bits[kind], stricter: strictBits,
+                isChecked: strictBits != 0 && route.pattern.isWide && route.methods != ["OPTIONS"]
+                    && zip(routes, kindOf).contains { other, kind in
+                        bits[kind] & strictBits != 0 && other.sharesHost(with: route)
+                    })
         }
         for index in result.indices where result[index].isChecked {
             result[index].isWider = result.indices.contains { other in
-                guard result[other].isStricter(than: result[index]) else { return false }
+                guard result[other].isStricter(than: result[index]), routes[other].sharesHost(with: routes[index])
+                else {
+                    return false
+                }
                 let relation = patterns[index].relation(to: patterns[other])
                 return relation == .lessSpecific || relation == .overlapping
             }

@@ -27,6 +27,8 @@ public struct RouteTable: Sendable {
 
     /// The routes in the given order.
     public let routes: [Route]
+    /// The routes of each host.
+    package let groups: RouteGroups
 
     private struct Node {
         var parameter: Int32 = -1
@@ -62,8 +64,9 @@ public struct RouteTable: Sendable {
     private let strictness: [RouteStrictness]
     /// For each route that rewrites paths, whether one that it makes may be that of a token call and has to be compared.
     private let rewrites: [(path: PathRewrite, mayMeetTokenCall: Bool)?]
-    private var lenientRoot = 0
-    /// For each route, the index of its leaf in the lenient tree.
+    /// The nodes at which the trees of each group begin.
+    private var roots: [(exact: Int, lenient: Int)] = []
+    /// For each group and each route of it, the index of the route's leaf in the lenient tree.
     private var lenientLeaves: [Int32] = []
 
     /// Compiles the routes of a configuration and the gateway's own endpoints. If routes conflict, an unspecified one
@@ -71,58 +74,56 @@ public struct RouteTable: Sendable {
     public init(_ configuration: GatewayConfiguration) {
         let (routes, accounts) = (configuration.routes, configuration.accounts)
         self.routes = routes
+        groups = RouteGroups(configuration)
         tokenCalls = TokenCallPaths(configuration.upstreams)
         let calls = tokenCalls
         rewrites = routes.map { $0.rewrite.map { (path: $0, mayMeetTokenCall: calls.mayMeet($0.pattern)) } }
         strictness = RouteStrictness.compare(configuration)
         self.methods = MethodTable(routes.flatMap(\.methods))
-        self.edges = SegmentEdgeTable(
-            capacity: routes.reduce(8) { $0 + 2 * $1.pattern.segments.count + 1 } + accounts.prefix.utf8.count)
-        for (index, route) in routes.enumerated() {
-            for method in Self.served(by: route) {
-                set(target: Int32(index), for: method, at: route.pattern.segments)
-            }
-            let leaf = leafIndex(for: route.pattern.segments)
-            leaves[leaf].mayMeetTokenCall = tokenCalls.mayMeet(route.pattern)
-        }
-        if strictness.contains(where: \.isChecked) { addLenientTree() }
-        guard accounts.isEnabled, let prefix = try? PathPattern(accounts.prefix) else { return }
-        for (offset, endpoint) in Self.accountEndpoints.enumerated() where endpoint.isPresent(accounts) {
-            for method in endpoint.methods {
-                for path in endpoint.paths {
-                    set(target: Self.firstAccountEndpoint - Int32(offset), for: method, at: prefix.segments + path)
+        let edges = groups.members.joined().reduce(0) { $0 + 2 * routes[$1].pattern.segments.count + 1 }
+        self.edges = SegmentEdgeTable(capacity: edges + groups.members.count * (8 + accounts.prefix.utf8.count))
+        let isChecked = strictness.contains(where: \.isChecked)
+        for members in groups.members {
+            // The first tree begins at the first node.
+            if !roots.isEmpty { nodes.append(Node()) }
+            let root = nodes.count - 1
+            roots.append((root, 0))
+            for index in members {
+                let route = routes[index]
+                for method in Self.served(by: route) {
+                    set(target: Int32(index), for: method, at: route.pattern.segments, from: root)
                 }
+                let leaf = leafIndex(for: route.pattern.segments, from: root)
+                leaves[leaf].mayMeetTokenCall = tokenCalls.mayMeet(route.pattern)
             }
+            if isChecked { addLenientTree(of: members) }
+            if accounts.isEnabled { addAccountEndpoints(accounts, from: root) }
         }
-        // The prefix and all paths below it belong to the gateway: a wildcard route must not forward requests to the
-        // upstream's token calls.
-        let present = Self.accountEndpoints.filter { $0.isPresent(accounts) }
-        for path in Set(present.flatMap(\.paths)) { rejectOtherMethods(prefix.segments + path) }
-        reserve(prefix.segments)
     }
 
     /// Matches a request.
-    public func match(method: Span<UInt8>, path: Span<UInt8>) -> Match {
+    public func match(method: Span<UInt8>, path: Span<UInt8>, group: Int = 0) -> Match {
         var (scratch, sent): ([UInt8], [UInt8]) = ([], [])
-        return match(method: method, path: path, scratch: &scratch, sent: &sent)
+        return match(method: method, path: path, group: group, scratch: &scratch, sent: &sent)
     }
 
     /// Matches a request.
     /// - Parameters:
     ///   - method: The method of the request.
     ///   - path: The path in the normal form of ``RequestTarget``, without the query.
+    ///   - group: The group of the host in ``groups``; without hosts there is only the first.
     ///   - scratch: Receives the lenient form of a path that has to be read leniently.
     ///   - sent: Receives the path that is sent to the upstream, if the route rewrites; otherwise it does not change. The
     ///     result is ``Match/notFound`` if it is the path of a token call of any upstream.
     public func match(
-        method: Span<UInt8>, path: Span<UInt8>, scratch: inout [UInt8], sent: inout [UInt8]
+        method: Span<UInt8>, path: Span<UInt8>, group: Int = 0, scratch: inout [UInt8], sent: inout [UInt8]
     ) -> Match {
         guard path.count > 0, path[0] == UInt8(ascii: "/") else { return .notFound }
         var allowed: UInt64 = 0
         let method = methods.index(of: method)
-        var target = find(method, in: path, from: 1, at: 0, allowed: &allowed)
+        var target = find(method, in: path, from: 1, at: roots[group].exact, allowed: &allowed)
         // The response is that of a path or method without a route.
-        if target >= 0, strictness[Int(target)].isChecked, withheld(target, method, path, &scratch) != nil {
+        if target >= 0, strictness[Int(target)].isChecked, withheld(target, method, path, group, &scratch) != nil {
             target = Self.unassigned
         }
         switch target {
@@ -142,15 +143,17 @@ public struct RouteTable: Sendable {
 
     /// The route that matches a request without serving it, and the stricter route that prevents it; `nil` for the latter
     /// if the path leads to its parent.
-    public func withheldMatch(method: Span<UInt8>, path: Span<UInt8>) -> (route: Route, stricter: Route?)? {
+    public func withheldMatch(
+        method: Span<UInt8>, path: Span<UInt8>, group: Int = 0
+    ) -> (route: Route, stricter: Route?)? {
         var (allowed, scratch): (UInt64, [UInt8]) = (0, [])
         let method = methods.index(of: method)
-        let target = find(method, in: path, from: 1, at: 0, allowed: &allowed)
-        guard target >= 0, strictness[Int(target)].isChecked, let leaf = withheld(target, method, path, &scratch) else {
-            return nil
-        }
-        let stricter = routes.indices.first {
-            lenientLeaves[$0] == leaf && strictness[$0].isStricter(than: strictness[Int(target)])
+        let target = find(method, in: path, from: 1, at: roots[group].exact, allowed: &allowed)
+        guard target >= 0, strictness[Int(target)].isChecked,
+            let leaf = withheld(target, method, path, group, &scratch)
+        else { return nil }
+        let stricter = groups.members[group].first {
+            lenientLeaves[group * routes.count + $0] == leaf && strictness[$0].isStricter(than: strictness[Int(target)])
         }
         return (routes[Int(target)], stricter.map { routes[$0] })
     }
@@ -160,19 +163,24 @@ public struct RouteTable: Sendable {
     /// Returns the leaf of the lenient tree that prevents a match; `nil` if it has to be served, -1 if the path leads to
     /// its parent.
     @inline(never)
-    private func withheld(_ route: Int32, _ method: Int?, _ path: Span<UInt8>, _ scratch: inout [UInt8]) -> Int32? {
+    private func withheld(
+        _ route: Int32, _ method: Int?, _ path: Span<UInt8>, _ group: Int, _ scratch: inout [UInt8]
+    ) -> Int32? {
         let isPlain = LenientPath.isPlain(path)
         guard strictness[Int(route)].isWider || !isPlain else { return nil }
         for pass in 0..<(isPlain ? 1 : 2) {
             if LenientPath.write(path, into: &scratch, splitsEncoded: pass == 0) { return -1 }
             var allowed: UInt64 = 0
-            let found = find(method, in: scratch.span, from: 0, at: lenientRoot, for: route, allowed: &allowed)
+            let found = find(
+                method, in: scratch.span, from: 0, at: roots[group].lenient,
+                for: Int32(group * routes.count) + route, allowed: &allowed)
             if found < Self.unassigned { return found &- Int32.min }
         }
         return nil
     }
 
-    /// - Parameter matched: In the lenient tree, the route to find unless a stricter one precedes it; otherwise -1.
+    /// - Parameter matched: In the lenient tree, the position in ``lenientLeaves`` of the route to find unless a stricter
+    ///   one precedes it; otherwise -1.
     private func find(
         _ method: Int?, in path: Span<UInt8>, from start: Int, at node: Int, for matched: Int32 = -1,
         allowed: inout UInt64
@@ -208,7 +216,7 @@ public struct RouteTable: Sendable {
         guard leaf >= 0 else { return Self.unassigned }
         if matched >= 0 {
             guard let method, leaf != lenientLeaves[Int(matched)] else { return matched }
-            let isStricter = leaves[Int(leaf)].rules[method] & strictness[Int(matched)].stricter != 0
+            let isStricter = leaves[Int(leaf)].rules[method] & strictness[Int(matched) % routes.count].stricter != 0
             return isStricter ? Int32.min + leaf : Self.unassigned
         }
         if leaves[Int(leaf)].mayMeetTokenCall, tokenCalls.contains(path) { return Self.unassigned }
@@ -235,17 +243,42 @@ public struct RouteTable: Sendable {
         route.methods.contains("GET") && !route.methods.contains("HEAD") ? route.methods + ["HEAD"] : route.methods
     }
 
-    private mutating func set(target: Int32, for method: String, at segments: [PathPattern.Segment]) {
+    private mutating func set(
+        target: Int32, for method: String, at segments: [PathPattern.Segment], from root: Int
+    ) {
         guard let methodIndex = methods.index(of: Array(method.utf8).span) else { return }
-        let leaf = leafIndex(for: segments)
+        let leaf = leafIndex(for: segments, from: root)
         leaves[leaf].targets[methodIndex] = target
     }
 
-    private mutating func addLenientTree() {
-        lenientRoot = nodes.count
+    /// The prefix and all paths below it belong to the gateway: a wildcard route must not forward requests to the
+    /// upstream's token calls.
+    private mutating func addAccountEndpoints(_ accounts: AccountsConfiguration, from root: Int) {
+        guard let prefix = try? PathPattern(accounts.prefix) else { return }
+        let present = Self.accountEndpoints.enumerated().filter { $1.isPresent(accounts) }
+        for (offset, endpoint) in present {
+            for method in endpoint.methods {
+                for path in endpoint.paths {
+                    let target = Self.firstAccountEndpoint - Int32(offset)
+                    set(target: target, for: method, at: prefix.segments + path, from: root)
+                }
+            }
+        }
+        for path in Set(present.flatMap(\.element.paths)) { rejectOtherMethods(prefix.segments + path, from: root) }
+        reserve(prefix.segments, from: root)
+    }
+
+    /// Adds the lenient tree of the last group.
+    private mutating func addLenientTree(of members: [Int]) {
+        let (root, first) = (nodes.count, lenientLeaves.count)
+        roots[roots.count - 1].lenient = root
         nodes.append(Node())
-        lenientLeaves = routes.map { Int32(leafIndex(for: $0.pattern.lenient.segments, from: lenientRoot)) }
-        for (leaf, indices) in Dictionary(grouping: routes.indices, by: { Int(lenientLeaves[$0]) }) {
+        lenientLeaves += Array(repeating: -1, count: routes.count)
+        for index in members {
+            let leaf = leafIndex(for: routes[index].pattern.lenient.segments, from: root)
+            lenientLeaves[first + index] = Int32(leaf)
+        }
+        for (leaf, indices) in Dictionary(grouping: members, by: { Int(lenientLeaves[first + $0]) }) {
             let all = indices.reduce(0) { $0 | strictness[$1].own }
             var rules = Array(repeating: UInt64(0), count: methods.count)
             for index in indices {
@@ -257,23 +290,23 @@ public struct RouteTable: Sendable {
         }
     }
 
-    private mutating func rejectOtherMethods(_ segments: [PathPattern.Segment]) {
-        let own = leafIndex(for: segments)
+    private mutating func rejectOtherMethods(_ segments: [PathPattern.Segment], from root: Int) {
+        let own = leafIndex(for: segments, from: root)
         leaves[own].targets = leaves[own].targets.map {
             $0 <= Self.firstAccountEndpoint ? $0 : Self.methodNotAllowedCode
         }
         leaves[own].mayMeetTokenCall = false
     }
 
-    private mutating func reserve(_ segments: [PathPattern.Segment]) {
+    private mutating func reserve(_ segments: [PathPattern.Segment], from root: Int) {
         for below in [PathPattern.Segment.wildcard, .literal("")] {
-            let leaf = leafIndex(for: segments + [below])
+            let leaf = leafIndex(for: segments + [below], from: root)
             leaves[leaf].targets = Array(repeating: Self.reserved, count: methods.count)
             leaves[leaf].mayMeetTokenCall = false
         }
     }
 
-    private mutating func leafIndex(for segments: [PathPattern.Segment], from root: Int = 0) -> Int {
+    private mutating func leafIndex(for segments: [PathPattern.Segment], from root: Int) -> Int {
         var node = root
         for segment in segments {
             switch segment {
@@ -354,40 +387,5 @@ extension AccountEndpoint {
         case .login, .callback, .logout, .backChannel: accounts.hasProviders
         case .currentSession, .signOut, .listSessions, .endOtherSessions, .endSession, .page: accounts.isEnabled
         }
-    }
-}
-
-/// The methods of a route table, each with a small number.
-struct MethodTable: Sendable {
-    private static let standard = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
-    private let names: [[UInt8]]
-
-    /// Creates a table of the standard methods and the given ones.
-    init(_ given: [String]) {
-        var all = Self.standard
-        for name in given where !all.contains(name) { all.append(name) }
-        names = all.map { Array($0.utf8) }
-    }
-
-    /// The number of methods.
-    var count: Int { names.count }
-
-    /// Returns the number of a method; methods are case-sensitive (RFC 9110 §9.1). `nil` if no route uses it.
-    @inline(__always)
-    func index(of method: Span<UInt8>) -> Int? {
-        for candidate in names.indices {
-            let name = names[candidate]
-            guard name.count == method.count else { continue }
-            var index = 0
-            while index < name.count, name[index] == method[index] { index += 1 }
-            if index == name.count { return candidate }
-        }
-        return nil
-    }
-
-    /// Returns the methods whose bits are set, as a list for `Allow`.
-    func list(_ bits: UInt64) -> String {
-        names.indices.filter { $0 < 64 && bits & (1 << UInt64($0)) != 0 }
-            .map { String(decoding: names[$0], as: UTF8.self) }.joined(separator: ", ")
     }
 }

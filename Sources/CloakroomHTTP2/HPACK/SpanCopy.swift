@@ -37,7 +37,7 @@ extension Span<UInt8> {
 
     /// Whether two ranges of this span and another one have equal bytes.
     @inline(__always)
-    func equals(_ other: Span<UInt8>, at start: Int, otherStart: Int, count length: Int) -> Bool {
+    package func equals(_ other: Span<UInt8>, at start: Int, otherStart: Int, count length: Int) -> Bool {
         var index = 0
         let (left, right) = (bytes, other.bytes)
         guard start >= 0, otherStart >= 0, start + length <= self.count, otherStart + length <= other.count else {

@@ -155,9 +155,11 @@ package enum CodeExchange {
 /// host from it than the gateway. A check of the prefix would pass `//host`, `/\host` or `/%09/host`.
 package enum ReturnTarget {
     /// The normal form of a requested target.
-    /// - Parameter text: The decoded value of `returnTo`; `nil` if absent.
+    /// - Parameters:
+    ///   - text: The decoded value of `returnTo`; `nil` if absent.
+    ///   - group: The routes of the host at which the browser continues.
     /// - Returns: `nil` for a target that is not a path, is too long, is ambiguous, or that no route serves.
-    package static func normalized(_ text: String?, routes: RouteTable) -> String? {
+    package static func normalized(_ text: String?, routes: RouteTable, group: Int = 0) -> String? {
         guard let text, text.utf8.first == UInt8(ascii: "/"), text.utf8.count <= PendingLogin.maxReturnTarget else {
             return nil
         }
@@ -167,14 +169,18 @@ package enum ReturnTarget {
             !target.isAsterisk
         else { return nil }
         let path = target.isPathRewritten ? scratch : Array(bytes[target.path.start..<target.path.end])
-        guard case .route = routes.match(method: Array("GET".utf8).span, path: path.span) else { return nil }
+        guard case .route = routes.match(method: Array("GET".utf8).span, path: path.span, group: group) else {
+            return nil
+        }
         let normal = path + bytes[target.query.start..<target.query.end]
         // The path is at most as long as before: an escape is either decoded or kept.
         return String(decoding: normal, as: UTF8.self)
     }
 
     /// The first of the requested and the configured target that a route serves; otherwise `/`.
-    package static func resolve(_ text: String?, routes: RouteTable, configured: String) -> String {
-        normalized(text, routes: routes) ?? normalized(configured, routes: routes) ?? "/"
+    package static func resolve(
+        _ text: String?, routes: RouteTable, group: Int = 0, configured: String
+    ) -> String {
+        normalized(text, routes: routes, group: group) ?? normalized(configured, routes: routes, group: group) ?? "/"
     }
 }

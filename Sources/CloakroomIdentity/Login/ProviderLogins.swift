@@ -89,9 +89,10 @@ package struct ProviderLogins: Sendable {
     /// Where a browser continues that requested nothing else.
     var home: String { returnTarget(nil) }
 
-    /// Where a browser continues after a login.
+    /// Where a browser continues after a login: at the host of the callback.
     func returnTarget(_ requested: String?) -> String {
-        ReturnTarget.resolve(requested, routes: routes, configured: login.returnTo)
+        ReturnTarget.resolve(
+            requested, routes: routes, group: routes.groups.publicGroup, configured: login.returnTo)
     }
 
     /// Where the sign-out of a session continues: at its provider or, if the URL there contains the ID token, at the

@@ -52,7 +52,7 @@ package struct SignInPage: Sendable {
         let query = FormURLEncodedBody.read(request.query)
         var visit = Visit(
             returnTarget: ReturnTarget.resolve(
-                query?["returnTo"], routes: routes, configured: accounts.login.returnTo))
+                query?["returnTo"], routes: routes, group: request.routeGroup, configured: accounts.login.returnTo))
         visit.requestID = request.origin.requestID
         if let fields = FormURLEncodedBody.read(request.body.bytes) {
             visit.name = fields[JSONMemberName(accounts.name.member)] ?? ""

@@ -48,7 +48,7 @@ extension Exchange {
         // Not that of the head: a client that completes prepared requests later would be at an earlier time for the
         // throttle.
         let now = context.updateTime()
-        let accountRequest = AccountRequest(
+        var accountRequest = AccountRequest(
             endpoint: endpoint, name: request.lastSegment(after: config.accountsDepth + 1), query: request.query,
             loginCookies: endpoint.readsLoginCookies ? config.cookie.loginCookies(request.head) : [],
             fetchMetadata: request.fetchMetadata,
@@ -61,10 +61,11 @@ extension Exchange {
             traceparent: telemetry.traceContext?.traceparentText,
             now: context.sessionTime(at: now), wallTime: context.wallTime(at: now),
             origin: AuditContext(peer: clientAddress, requestID: "\(telemetry.record.requestID)"))
+        accountRequest.routeGroup = request.routeGroup
         context.returnRequestBuffer(replay.discard())
         let endpoints = config.accountEndpoints
         let calls = IdentityCallTime()
-        runOffLoop {
+        runOffLoop { [accountRequest] in
             await IdentityCallTime.$current.withValue(calls) { await endpoints.respond(accountRequest) }
         } resume: { [self] response in
             telemetry.identityCallsEnded(nanoseconds: calls.nanoseconds)

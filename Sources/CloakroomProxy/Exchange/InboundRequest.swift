@@ -27,6 +27,10 @@ struct InboundRequest {
     var lenientPath: [UInt8] = []
     /// Range of the authority in the head.
     var hostRange: ByteRange?
+    /// The group of its host in the route table; 0 if no hosts are configured.
+    var routeGroup = 0
+    /// Of the connection; see ``HostCache``.
+    var hostCache = HostCache()
     var summary = RequestHeaderPolicy.RequestHeaderSummary()
     /// How the request's origin matches the CORS policy.
     var originMatch = CORSPolicy.OriginMatch.notEvaluated
@@ -56,6 +60,7 @@ struct InboundRequest {
         method = RequestMethod(head.bytes.readableBytesUInt8Span.extracting(head.method.start..<head.method.end))
         target = .empty
         hostRange = nil
+        routeGroup = 0
         if !sentPath.isEmpty { sentPath.removeAll(keepingCapacity: true) }
         forwardedPrefix = nil
         summary = RequestHeaderPolicy.RequestHeaderSummary()

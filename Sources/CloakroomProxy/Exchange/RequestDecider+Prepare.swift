@@ -70,14 +70,3 @@ extension RequestDecider {
         return nil
     }
 }
-
-/// The host, before anything else is decided.
-extension RequestDecider {
-    /// Whether the listener serves the host of a request: one for development only those of this machine. So no page of
-    /// another site reaches it by a name that resolves to this machine.
-    func servesHost(of request: borrowing InboundRequest, _ span: Span<UInt8>) -> Bool {
-        guard config.developmentListeners[listener] else { return true }
-        guard let host = request.hostRange else { return false }
-        return LocalHost.isHost(of: host, span)
-    }
-}

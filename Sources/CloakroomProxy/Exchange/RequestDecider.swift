@@ -55,7 +55,7 @@ struct Denial {
 }
 
 /// Decides what to do with a request. Evaluates the decision types in the order of the request path: target, authority,
-/// fields, CORS, route, rate limits, cross-site rules, session, authorization.
+/// host, fields, CORS, route, rate limits, cross-site rules, session, authorization.
 struct RequestDecider {
     let config: ConfigSnapshot
     /// Whether the client's forwarding fields are trusted.
@@ -88,9 +88,8 @@ struct RequestDecider {
         guard Self.resolveAuthority(&request, span) else {
             return Self.limitEarly(&request, isInvalid: true, limit) ?? .malformed
         }
-        if !config.developmentListeners.isEmpty, !servesHost(of: request, span) {
-            return Self.limitEarly(&request, isInvalid: false, limit)
-                ?? .problem(ProblemDocument(Problem(.misdirected)), .misdirected, allow: nil)
+        if let hosts = config.hosts, let response = findHost(of: &request, span, hosts) {
+            return Self.limitEarly(&request, isInvalid: false, limit) ?? response
         }
         if request.target.isAsterisk {
             let isOptions = request.method == .options
@@ -206,18 +205,7 @@ struct RequestDecider {
         return .problem(config.routes[index].unauthorized[.noSession], .unauthenticated, allow: nil)
     }
 
-    /// Decides about a request of a listener that only redirects to https. The host is that of the configuration, because
-    /// clients choose that of the request. With 308 for other methods, programs would send their bodies in clear text
-    /// each time.
-    private func redirect(_ request: borrowing InboundRequest, _ span: Span<UInt8>, to port: Int) -> RequestDecision {
-        guard let origin = config.publicOrigin, let host = request.hostRange, origin.hasHost(of: host, span) else {
-            return .problem(ProblemDocument(Problem(.misdirected)), .misdirected, allow: nil)
-        }
-        guard request.method == .get || request.method == .head else { return Self.problem(.httpsRequired) }
-        return .redirect(origin: "https://\(origin.host)" + (port == 443 ? "" : ":\(port)"))
-    }
-
-    private static func problem(_ code: ProblemCode, allow: String? = nil) -> RequestDecision {
+    static func problem(_ code: ProblemCode, allow: String? = nil) -> RequestDecision {
         .problem(ProblemDocument(Problem(code)), .undecided, allow: allow)
     }
 
@@ -226,17 +214,19 @@ struct RequestDecider {
         if target.isPathRewritten {
             let path = request.normalizedPath
             return config.routeTable.match(
-                method: method, path: path.span, scratch: &request.lenientPath, sent: &request.sentPath)
+                method: method, path: path.span, group: request.routeGroup, scratch: &request.lenientPath,
+                sent: &request.sentPath)
         }
         let start = request.head.target.start + target.path.start
         if target.path.isEmpty {
             let root = Self.root
             return config.routeTable.match(
-                method: method, path: root.span, scratch: &request.lenientPath, sent: &request.sentPath)
+                method: method, path: root.span, group: request.routeGroup, scratch: &request.lenientPath,
+                sent: &request.sentPath)
         }
         return config.routeTable.match(
-            method: method, path: span.extracting(start..<(start + target.path.count)), scratch: &request.lenientPath,
-            sent: &request.sentPath)
+            method: method, path: span.extracting(start..<(start + target.path.count)), group: request.routeGroup,
+            scratch: &request.lenientPath, sent: &request.sentPath)
     }
 
     private static let root: [UInt8] = [UInt8(ascii: "/")]

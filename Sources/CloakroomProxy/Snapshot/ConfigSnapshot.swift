@@ -35,10 +35,8 @@ public final class ConfigSnapshot: Sendable {
     let crossSite: CrossSitePolicy
     /// The ports that listeners redirect to, by listener; empty if none redirects.
     let httpsRedirects: [Int?]
-    /// Which listeners are for development, by listener; empty if none is.
-    let developmentListeners: [Bool]
-    /// The origin of `accounts.publicURL`.
-    let publicOrigin: WebOrigin?
+    /// `nil` if every listener serves every host with the same routes.
+    let hosts: HostRules?
     let cors: CORSPolicy
     /// `nil` if nothing is limited.
     let rates: RateLimits?
@@ -109,9 +107,7 @@ public final class ConfigSnapshot: Sendable {
         crossSite = CrossSitePolicy(configuration.crossSite)
         let redirects = configuration.listeners.map(\.redirectToHTTPS)
         httpsRedirects = redirects.allSatisfy { $0 == nil } ? [] : redirects
-        let development = configuration.listeners.map(\.isForDevelopment)
-        developmentListeners = development.contains(true) ? development : []
-        publicOrigin = configuration.accounts.publicURL.flatMap(WebOrigin.init)
+        hosts = HostRules(configuration, routeTable.groups)
         cors = CORSPolicy(configuration.crossSite, injectable: injectable + claimHeaderNames)
         responseFields = FieldChanges(configuration.responseChanges(of: nil))
         ownFields = FieldChanges(configuration.responseFields.ownChanges)

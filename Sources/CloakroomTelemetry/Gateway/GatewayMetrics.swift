@@ -35,6 +35,7 @@ public struct GatewayMetrics: Sendable {
     private let refreshes: [AccountEvent.RefreshResult: CounterHandle]
     private let refreshDurations: [AccountEvent.RefreshResult: HistogramHandle]
     private let unauthorizedResponses: [UnauthorizedReason: CounterHandle]
+    private let misdirected: [MisdirectedReason: CounterHandle]
 
     /// Registers the families.
     public init(registry: PrometheusRegistry) {
@@ -60,6 +61,8 @@ public struct GatewayMetrics: Sendable {
             by: "outcome")
         unauthorizedResponses = scope.counters(
             "cloakroom_unauthorized_responses_total", help: "401 responses of the gateway, by reason.", by: "reason")
+        misdirected = scope.counters(
+            "cloakroom_misdirected_total", help: "Requests for hosts that are not served, by reason.", by: "reason")
         config = ConfigMetrics(registry: registry)
     }
 }
@@ -115,6 +118,11 @@ extension GatewayMetrics {
     /// Records a 401 of the gateway.
     public func recordUnauthorized(_ reason: UnauthorizedReason) {
         unauthorizedResponses[reason]?.increment()
+    }
+
+    /// Records a request for a host that is not served.
+    public func recordMisdirected(_ reason: MisdirectedReason) {
+        misdirected[reason]?.increment()
     }
 
     /// Records a created session.

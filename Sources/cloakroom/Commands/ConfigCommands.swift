@@ -83,12 +83,16 @@ struct Explain: ParsableCommand {
     @Argument(help: "The target, for example /videos/1?quality=hd.")
     var target: String
 
+    @Option(
+        help: "The Host of the request, for example app.example.com. The default is the host in the target, if any.")
+    var host: String?
+
     // Last, because its FILE can be left out.
     @OptionGroup var options: ConfigOptions
     @OptionGroup var output: OutputOptions
 
     func run() throws {
-        try CommandReport.explain(options.sources, method: method, target: target) { try? FileScan.run($0) }
+        try CommandReport.explain(options.sources, method: method, target: target, host: host) { try? FileScan.run($0) }
             .finish(asJSON: output.json)
     }
 }

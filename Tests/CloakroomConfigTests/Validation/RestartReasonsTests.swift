@@ -14,6 +14,8 @@ import Testing
         let running = try ConfigFixture().load().configuration
         let yaml = ConfigFixture.good.replacingOccurrences(of: "path: /videos/{id}", with: "path: /films/{id}")
             .replacingOccurrences(of: "http://127.0.0.1:9001", with: "https://127.0.0.1:9002")
+            .replacingOccurrences(of: "127.0.0.1:0\n", with: "127.0.0.1:0\n    hosts: [a.test]\n")
+            .replacingOccurrences(of: "name: video\n", with: "name: video\n    hosts: [a.test]\n")
         let next = try ConfigFixture(
             yaml + """
                 accounts: { prefix: /me, messages: { unauthorized: "No." } }
@@ -169,7 +171,7 @@ import Testing
         "address": "127.0.0.1:9999", "certificateFile": "b.pem", "keyFile": "b.pem", "caFile": "b.pem",
         "minimumVersion": "1.3", "mode": "optional",
         "http2": "false", "trustedSources": "10.0.0.0/9", "enabled": "false", "token": "0123456789abcdef",
-        "tokenScope": "everything", "buckets": "0.002,1", "allowedHosts": "admin.test",
+        "tokenScope": "everything", "buckets": "0.002,1", "allowedHosts": "admin.test", "hosts": "other.test",
         "targets": "https://three", "serverName": "three", "preserveHost": "false",
         "header": "X-Other", "value": "other", "method": "PATCH", "path": "/other", "credentials": "json",
         "accessToken": "other", "refreshToken": "other", "expiresIn": "other", "maxConnections": "7",

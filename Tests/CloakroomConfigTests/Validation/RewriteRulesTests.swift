@@ -166,8 +166,15 @@ struct RewriteRulesTests {
             listener(
                 "    redirectToHTTPS: 443\n  - address: 127.0.0.1:1\n    behindTLSProxy: true\n"
             ).and("{ secure: false }", "{}"),
-            "3:22: listeners.0.redirectToHTTPS: requires accounts.publicURL: requests are redirected to its host only"
+            "3:22: listeners.0.redirectToHTTPS: requires accounts.publicURL or hosts: only requests for them are redirected"
                 + " (write accounts.publicURL, such as https://app.example.com)"
+        ),
+        (
+            listener(
+                "    redirectToHTTPS: 443\n    hosts: [a.test]\n  - address: 127.0.0.1:1\n    behindTLSProxy: true\n"
+            ).and("{ secure: false }", "{}"),
+            "3:22: listeners.0.redirectToHTTPS: conflicts with hosts: it redirects every host that is served"
+                + " (keep one of the two)"
         ),
     ]
 

@@ -1,5 +1,4 @@
 import CloakroomCore
-import CloakroomWire
 import Testing
 
 @Suite("Web origins (RFC 6454)")
@@ -36,22 +35,5 @@ struct WebOriginTests {
         ])
     func rejected(text: String) {
         #expect(WebOrigin(text) == nil)
-    }
-
-    @Test("An authority has the host of an origin in any spelling, with any port, and nothing around it")
-    func hosts() throws {
-        func hasHost(_ origin: String, _ authority: String) throws -> Bool {
-            let bytes = Array(authority.utf8)
-            return try #require(WebOrigin(origin)).hasHost(
-                of: ByteRange(start: 0, count: bytes.count), bytes.span)
-        }
-        for authority in ["app.example.com", "APP.example.com", "app.example.com.", "app.example.com:80"] {
-            #expect(try hasHost("https://App.example.com", authority), "\(authority)")
-        }
-        for authority in ["", "evil.example", "app.example.com.evil", "xapp.example.com", ".", ":80", "80"] {
-            #expect(try !hasHost("https://app.example.com", authority), "\(authority)")
-        }
-        #expect(try hasHost("https://[::1]:8443", "[::1]:80"))
-        #expect(try hasHost("https://[::1]", "[::1]"))
     }
 }

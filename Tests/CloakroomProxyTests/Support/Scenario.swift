@@ -243,6 +243,7 @@ private final class ScenarioClient {
             return (field[0].lowercased(), String(field[1]))
         }
         fields.lines += HTTP2Fields(further.filter { $0.0 != "host" }).lines
+        if let host = further.first(where: { $0.0 == "host" })?.1 { fields.lines[2].value = Array(host.utf8) }
         let id = nextStream
         nextStream += 2
         let body = String(parts[1])

@@ -58,10 +58,13 @@ struct TLSMaterial: Sendable {
         return files.map { FileFingerprint(of: $0) }
     }
 
+    /// Selects the certificate by the host name in the ClientHello (SNI, RFC 6066 §3); among equals the first in the
+    /// configuration is used.
+    ///
     /// The callback runs once per handshake. A NIO handler in front of TLS would have to parse the ClientHello again,
     /// and would miss the server name if the ClientHello is split over several records.
     private static func sniCallback(among certificates: [ServerCertificate]) -> NIOSSLContextCallback {
-        let table = CertificateSelector(certificates.map(\.names))
+        let names = HostNames(certificates.map(\.names))
         let overrides = certificates.map { certificate in
             var override = NIOSSLContextConfigurationOverride()
             override.certificateChain = certificate.chain
@@ -70,7 +73,9 @@ struct TLSMaterial: Sendable {
         }
         return { client, promise in
             // The first certificate is the default of the context.
-            guard let index = client.serverHostname.flatMap(table.index), index > 0 else {
+            guard let host = client.serverHostname.flatMap(HostNames.folded), let index = names.value(of: host),
+                index > 0
+            else {
                 return promise.succeed(.noChanges)
             }
             promise.succeed(overrides[index])

@@ -1,0 +1,59 @@
+import CloakroomCore
+
+extension ConfigScope {
+    /// `hosts` of a listener or a route; empty for every host.
+    func hosts() -> [String] {
+        let hosts = list("hosts", as: ValueFormat<String>.host) ?? []
+        if Set(hosts).count < hosts.count {
+            report(ConfigValueError("must be a list without duplicates", "keep one of them"), at: "hosts")
+        }
+        return hosts
+    }
+}
+
+/// Validates the hosts of routes and listeners against each other.
+enum HostValidation {
+    static func check(_ listeners: [ListenerSection], _ routes: [RouteSection]) {
+        let serving = listeners.filter { $0.redirectToHTTPS == nil }
+        let strict = serving.filter { $0.configuration?.requiresClientCertificates == true }
+        for listener in serving where listener.configuration?.requiresClientCertificates == false {
+            for (index, host) in listener.hosts.enumerated() {
+                guard let other = strict.first(where: { $0.hosts.contains { HostNames.covers($0, host) } }) else {
+                    continue
+                }
+                let place = other.address.map { " on \($0)" } ?? ""
+                listener.scope.report(
+                    ConfigValueError(
+                        "\(host) conflicts with the listener\(place), which requires client certificates",
+                        "keep it in one of the two"), item: index, of: "hosts")
+            }
+        }
+        for route in routes {
+            // A listener without hosts serves those that no other lists.
+            for (index, host) in route.options.hosts.enumerated() where serving.allSatisfy({ !$0.hosts.isEmpty }) {
+                let isListed = serving.flatMap(\.hosts).contains {
+                    HostNames.covers($0, host) || HostNames.covers(host, $0)
+                }
+                guard !isListed, !serving.isEmpty else { continue }
+                route.scope.warn(
+                    ConfigValueError("\(host) is never served: no listener lists it", "add it to hosts of a listener"),
+                    item: index, of: "hosts")
+            }
+            checkRebinding(route, serving)
+        }
+    }
+
+    /// A page of another site whose host resolves to the address of a listener is of the same origin for browsers.
+    private static func checkRebinding(_ route: RouteSection, _ serving: [ListenerSection]) {
+        guard route.options.hosts.isEmpty, route.requiresAuthorization == false,
+            route.options.inject.contains(.apiToken),
+            let address = serving.first(where: {
+                !$0.hasTLS && $0.hosts.isEmpty && $0.address?.isLoopback == false
+            })?.address
+        else { return }
+        route.scope.warn(
+            ConfigValueError(
+                "pages of any site can use the API token if browsers can connect to \(address): a host of theirs may"
+                    + " resolve to it", "write hosts of the route or of the listener"), at: "inject")
+    }
+}

@@ -1,0 +1,80 @@
+/// Which hosts are served, on which listener and with which routes.
+///
+/// A host that a listener lists is served by such listeners only, and a listener with hosts serves no other. A host of a
+/// listener that requires client certificates is served by no listener that does not, whatever that lists.
+package final class HostRules: Sendable {
+    /// What a host leads to.
+    package enum Resolution: Sendable, Equatable {
+        /// The group of the route table.
+        case group(Int)
+        case misdirected(MisdirectedReason)
+    }
+
+    private let groups: RouteGroups
+    private let listeners: [ListenerConfiguration]
+    /// The hosts that listeners list, and the listeners that serve each.
+    private let names: HostNames
+    private let owners: [[Int]]
+
+    /// - Parameter groups: Those of the same configuration.
+    /// - Returns: `nil` if every listener serves every host with the same routes.
+    package init?(_ configuration: GatewayConfiguration, _ groups: RouteGroups) {
+        let listeners = configuration.listeners
+        let isUsed = listeners.contains { !$0.hosts.isEmpty || $0.redirectToHTTPS != nil || $0.isForDevelopment }
+        guard isUsed || !groups.hosts.isEmpty else { return nil }
+        (self.groups, self.listeners) = (groups, listeners)
+        let hosts = Set(listeners.flatMap(\.hosts)).sorted()
+        names = HostNames(hosts.map { [$0] })
+        owners = hosts.map { host in
+            let required = listeners.indices.filter { index in
+                listeners[index].requiresClientCertificates
+                    && listeners[index].hosts.contains { HostNames.covers($0, host) }
+            }
+            return required.isEmpty ? listeners.indices.filter { listeners[$0].hosts.contains(host) } : required
+        }
+    }
+
+    /// Resolves the host of a request.
+    /// - Parameters:
+    ///   - host: Folded; `nil` without one.
+    ///   - index: The listener that received the request.
+    package func resolve(_ host: String?, on index: Int) -> Resolution {
+        guard listeners.indices.contains(index) else { return .misdirected(.otherListener) }
+        // No page of another site reaches it by a name that resolves to this machine.
+        if listeners[index].isForDevelopment, !HostNames.isLocal(host ?? "") { return .misdirected(.development) }
+        let (listsHosts, redirects) = (!listeners[index].hosts.isEmpty, listeners[index].redirectToHTTPS != nil)
+        guard let host else {
+            return listsHosts || redirects || !groups.servesOthers ? .misdirected(.noHost) : .group(0)
+        }
+        var serving: [Int]?
+        if let known = names.value(of: host) { serving = owners[known] }
+        if redirects {
+            // The host of the request becomes that of the redirect, so it has to be one of the configuration.
+            guard serving != nil || groups.isListed(host) else { return .misdirected(.unknownHost) }
+            let isOpen = serving?.contains { listeners[$0].requiresClientCertificates } != true
+            return isOpen ? .group(0) : .misdirected(.otherListener)
+        }
+        if let serving, !serving.contains(index) { return .misdirected(.otherListener) }
+        guard serving != nil || !listsHosts, let group = groups.group(of: host) else {
+            return .misdirected(.unknownHost)
+        }
+        return .group(group)
+    }
+}
+
+extension ListenerConfiguration {
+    /// Whether every client presents a certificate. Not inlined, for the same reason as ``Route/upstream``.
+    @inline(never) package var requiresClientCertificates: Bool { tls?.clientCertificates?.mode == .required }
+}
+
+/// Why a request got 421: the label `reason`.
+public enum MisdirectedReason: String, Sendable, CaseIterable {
+    /// An HTTP/1.0 request without `Host`, where all routes or the listener have hosts.
+    case noHost = "no_host"
+    /// No route or listener has the host.
+    case unknownHost = "unknown_host"
+    /// Another listener serves the host.
+    case otherListener = "other_listener"
+    /// A listener for development serves hosts of this machine only.
+    case development
+}

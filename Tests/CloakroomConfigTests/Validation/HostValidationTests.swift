@@ -1,0 +1,157 @@
+import CloakroomCore
+import Foundation
+import Testing
+
+@testable import CloakroomConfig
+
+@Suite("Hosts of routes and listeners in the configuration")
+struct HostValidationTests {
+    /// The valid configuration with keys of the listener, of the first and of the second route.
+    private static func yaml(listener: String = "", _ first: String = "", _ second: String = "") -> String {
+        func lines(_ keys: String) -> String { keys.isEmpty ? "" : "    \(keys)\n" }
+        return ConfigFixture.good
+            .replacing("127.0.0.1:0\n", with: "127.0.0.1:0\n" + lines(listener))
+            .replacing("name: episodes\n", with: "name: episodes\n" + lines(first))
+            .replacing("name: video\n", with: "name: video\n" + lines(second))
+    }
+
+    private static func warnings(_ yaml: String) throws -> [String] {
+        let fixture = try ConfigFixture(yaml)
+        return try fixture.load().warnings.map { $0.description.replacing(fixture.path + "/", with: "") }
+    }
+
+    @Test("Hosts are folded, and addresses are hosts")
+    func folded() throws {
+        let hosts = "hosts: [Shop.Example.COM., \"*.Example.com\", 10.0.0.1, \"[::1]\", localhost, xn--bcher-kva.de]"
+        let configuration = try ConfigFixture(Self.yaml(listener: hosts, hosts)).load().configuration
+        let expected = ["shop.example.com", "*.example.com", "10.0.0.1", "[::1]", "localhost", "xn--bcher-kva.de"]
+        #expect(configuration.routes.map(\.hosts) == [expected, []])
+        #expect(configuration.listeners.map(\.hosts) == [expected])
+    }
+
+    @Test(
+        "A wrong host is one line with a remedy",
+        arguments: [
+            ("Bücher.de", "must be an A-label, not \"Bücher.de\" (write the host as browsers send it: xn--…)"),
+            ("*.*.x", "must begin with one *., not \"*.*.x\" (write *.x)"),
+            ("a.*.x", "must begin with one *., not \"a.*.x\" (write *.x)"),
+            ("*", "must begin with one *., not \"*\" (leave hosts out to serve every host)"),
+            ("x:8443", "must be without a port, not \"x:8443\" (write x)"),
+            ("[::1]:80", "must be without a port, not \"[::1]:80\" (write [::1])"),
+        ]
+            + [
+                "::1", "https://x", "x/y", "a..b", ".a", "*.", "*.10.0.0.1", "10.0.0", "10.0.0.01", "[1.2.3.4]", "a b",
+                "a~b",
+                String(repeating: "a", count: 64) + ".x", "x,y@z", "a.x..",
+            ].map { ($0, "must be a host, not \"\($0)\" (write one such as app.example.com)") })
+    func wrong(host: String, message: String) throws {
+        let fixture = try ConfigFixture(Self.yaml("hosts: [\"\(host)\"]"))
+        #expect(fixture.valueErrors() == ["cloakroom.yaml:15:13: routes.0.hosts.0: " + message])
+    }
+
+    @Test("A host twice in a list is an error, also in another spelling")
+    func duplicates() throws {
+        let errors = try ConfigFixture(Self.yaml("hosts: [a.test, A.test.]")).valueErrors()
+        #expect(
+            errors == ["cloakroom.yaml:15:12: routes.0.hosts: must be a list without duplicates (keep one of them)"])
+    }
+
+    @Test("A host of a route that no listener lists is warned about, unless a listener serves every host")
+    func neverServed() throws {
+        let told = "cloakroom.yaml:16:13: warning: routes.0.hosts: b.test is never served: no listener lists it"
+        let found = try Self.warnings(
+            Self.yaml(listener: "hosts: [a.test, \"*.c.test\"]", "hosts: [b.test, x.c.test, a.test]"))
+        #expect(
+            found.map { $0.contains("b.test is never served: no listener lists it (add it to hosts of a listener)") }
+                == [true], "\(told)")
+        #expect(try Self.warnings(Self.yaml("hosts: [b.test]")) == [])
+    }
+
+    @Test("A host of a listener that requires client certificates is in no other list")
+    func clientCertificates() throws {
+        let tls = "tls: { certificateFile: a, keyFile: b, clientCertificates: { caFile: c } }"
+        func errors(_ hosts: String, _ others: String) throws -> [String] {
+            let yaml = ConfigFixture.good.replacing(
+                "  - address: 127.0.0.1:0\n",
+                with: "  - address: 127.0.0.1:1\n    \(tls)\n    hosts: [\(hosts)]\n  - address: 127.0.0.1:2\n"
+                    + "    tls: { certificateFile: a, keyFile: b }\n    hosts: [\(others)]\n"
+            ).replacing("{ secure: false }", with: "{}")
+            return try ConfigFixture(yaml).valueErrors().filter { $0.contains("hosts") }
+        }
+        let told =
+            " conflicts with the listener on 127.0.0.1:1, which requires client certificates (keep it in one of the two)"
+        #expect(try errors("a.x.test", "b.test, a.x.test").map { $0.hasSuffix("a.x.test" + told) } == [true])
+        #expect(try errors("\"*.x.test\"", "a.x.test").map { $0.hasSuffix("a.x.test" + told) } == [true])
+        #expect(try errors("a.x.test", "\"*.x.test\"") == [])
+    }
+
+    @Test("A public route with the API token on clear text is warned about if every host reaches it")
+    func rebinding() throws {
+        let proxied = { (yaml: String) in
+            yaml.replacing("127.0.0.1:0\n", with: "0.0.0.0:8080\n    behindTLSProxy: true\n")
+                .replacing("{ secure: false }", with: "{}")
+        }
+        let told = try Self.warnings(proxied(ConfigFixture.good)).filter { $0.contains("API token") }
+        #expect(told.map { $0.contains("routes.0.inject: pages of any site can use the API token") } == [true])
+        for yaml in [Self.yaml("hosts: [a.test]"), Self.yaml(listener: "hosts: [a.test]")] {
+            #expect(try Self.warnings(proxied(yaml)).filter { $0.contains("API token") } == [])
+        }
+    }
+
+    @Test("A public route that serves paths of a protected one at other hosts is warned about")
+    func otherHosts() throws {
+        let wide = { (hosts: String) in
+            Self.yaml("", "hosts: [a.test]").replacing("path: /episodes\n", with: "path: /*\n    \(hosts)\n")
+        }
+        for hosts in ["hosts: []", "hosts: [b.test]", "hosts: [a.test, b.test]"] {
+            let found = try Self.warnings(wide(hosts)).filter { $0.contains("of the same upstream") }
+            #expect(
+                found.map { $0.contains("/* serves paths of the stricter route \"video\", /videos/{id}, at") } == [
+                    true
+                ], "\(hosts)")
+        }
+        #expect(try Self.warnings(wide("hosts: [a.test]")).filter { $0.contains("of the same upstream") } == [])
+    }
+
+    @Test("A redirect to another host is a loop only if that host redirects back")
+    func loops() throws {
+        func errors(_ hosts: String, _ url: String) throws -> [String] {
+            let yaml =
+                ConfigFixture.good + """
+                      - { name: w, path: /w/*, hosts: [\(hosts)], redirect: { to: "https://app.test/w/*" } }
+                    accounts: { publicURL: "\(url)" }
+
+                    """
+            return try ConfigFixture(yaml).valueErrors()
+        }
+        #expect(try errors("www.app.test", "https://app.test") == [])
+        #expect(try errors("www.app.test, app.test", "https://app.test").map { $0.contains("a loop") } == [true])
+        #expect(try errors("app.test", "https://x.test").map { $0.contains("a loop") } == [true])
+    }
+
+    @Test("explain, routes and routes --diff have hosts")
+    func reports() throws {
+        let fixture = try ConfigFixture(
+            Self.yaml(listener: "hosts: [a.test, \"*.b.test\"]", "hosts: [a.test]", "hosts: [\"*.b.test\"]"))
+        func explain(_ host: String?, _ target: String = "/episodes") -> String {
+            fixture.report { CommandReport.explain($0, method: "GET", target: target, host: host) }.text
+        }
+        #expect(explain("A.test:1").contains("episodes (GET a.test /episodes)"))
+        #expect(explain("x.b.test").contains("404: no route serves /episodes"))
+        #expect(explain("x.b.test", "/videos/1").contains("video (GET *.b.test /videos/{id})"))
+        #expect(explain(nil).contains("421: no route serves it without a host"))
+        #expect(explain(nil, "http://a.test/episodes").contains("episodes (GET"))
+        #expect(explain("c.test").contains("421: no route has host c.test"))
+        #expect(explain("a@b").contains("400: the target names no valid host and port"))
+        let table = fixture.report { CommandReport.routes($0) }.text.split(separator: "\n").map {
+            $0.split(separator: " ").last.map(String.init)
+        }
+        #expect(table.prefix(3) == ["HOSTS", "a.test", "*.b.test"])
+        let later = try ConfigFixture(Self.yaml("hosts: [a.test, c.test]", "hosts: [\"*.b.test\"]"))
+        let report = later.report { new in fixture.report { CommandReport.routes(new, comparedWith: $0) } }
+        let lines = report.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
+        #expect(lines == ["added public GET c.test /episodes episodes"] && report.exitCode == 3)
+        let open = try ConfigFixture().report { new in fixture.report { CommandReport.routes(new, comparedWith: $0) } }
+        #expect(open.text.contains("*,*.b.test /episodes") && open.exitCode == 3)
+    }
+}

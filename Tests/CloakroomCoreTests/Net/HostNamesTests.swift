@@ -1,0 +1,53 @@
+import TestSupport
+import Testing
+
+@testable import CloakroomCore
+
+@Suite("Tables of host names")
+struct HostNamesTests {
+    private let table = HostNames([
+        ["default.test"], ["a.test", "*.a.test"], ["www.a.test"], ["*.a.test", "b.test", "a.test"],
+        ["[::1]", "10.0.0.1"],
+    ])
+
+    private func value(_ authority: String) -> Int? { HostNames.folded(authority).flatMap(table.value) }
+
+    @Test(
+        "An exact name precedes a wildcard, and the first of equal names counts",
+        arguments: [
+            ("default.test", 0), ("a.test", 1), ("b.test", 3), ("x.a.test", 1), ("www.a.test", 2),
+            ("xn--bcher-kva.a.test", 1),
+            ("10.0.0.1", 4), ("[::1]", 4),
+        ])
+    func found(name: String, index: Int) {
+        #expect(value(name) == index)
+    }
+
+    @Test(
+        "Case, port and final dot of an authority do not matter",
+        arguments: ["WWW.A.Test", "www.a.test.", "www.a.test:8443", "www.a.test.:1", "www.a.test:", "wWw.a.test:00443"])
+    func folded(authority: String) {
+        #expect(value(authority) == 2)
+        #expect(HostNames.folded("[::1]:443") == "[::1]")
+    }
+
+    @Test(
+        "RFC 9525 §6.3: a wildcard is one label, not none and not two",
+        arguments: [
+            "x.y.a.test", ".a.test", "*.a.test", "*.b.test", "a.test..", "..a.test", "test", "", ".", "127.0.0.1",
+            "c.test",
+            "a.test.evil", "xa.test", "a.test@b.test", "a.test,b.test", "a.test:1:2", "a.test:999999", " a.test",
+            "[::2]",
+            "ä.a.test", "a.test%2e", "a%2etest", "a.test/", "::1", String(repeating: "a", count: 250) + ".a.test",
+        ])
+    func noMatch(name: String) {
+        #expect(value(name) == nil)
+    }
+
+    @Test("A name covers itself and what its wildcard matches")
+    func covers() {
+        #expect(HostNames.covers("a.test", "a.test") && HostNames.covers("*.a.test", "x.a.test"))
+        #expect(HostNames.covers("*.a.test", "*.a.test") && !HostNames.covers("x.a.test", "*.a.test"))
+        #expect(!HostNames.covers("*.test", "*.a.test") && !HostNames.covers("*.a.test", "a.test"))
+    }
+}
