@@ -1,7 +1,7 @@
 /// The value of a header field that contains a claim.
 ///
 /// Bytes other than visible ASCII, and `%`, are percent-encoded in upper case, so that every claim has exactly one value
-/// and a claim cannot end a field or a line. Numbers and Booleans are written as in JSON.
+/// and a claim cannot end a field or a line. Booleans and whole numbers below 2^53 are written as in JSON.
 package enum ClaimFieldValue {
     /// The result of writing a claim.
     package enum Result: Sendable, Equatable {
@@ -9,7 +9,8 @@ package enum ClaimFieldValue {
         case absent
         /// The value.
         case value(String)
-        /// The claim is an object, a list in a list, or a list without a configured separator: the sign-in fails.
+        /// The claim is an object, a list in a list, a list without a configured separator, or a number that is not
+        /// exact: the sign-in fails.
         case unsupported
     }
 
@@ -37,10 +38,7 @@ package enum ClaimFieldValue {
         switch value {
         case .string(let text): text
         case .bool(let flag): flag ? "true" : "false"
-        // Whole numbers up to 2^53 have no fraction and no exponent.
-        case .number(let number):
-            number.magnitude <= 9_007_199_254_740_992 && number == number.rounded()
-                ? String(Int64(number)) : "\(number)"
+        case .number(let number): JSONValue.exactText(of: number)
         case .null, .array, .object: nil
         }
     }
@@ -56,5 +54,15 @@ package enum ClaimFieldValue {
             }
         }
         return String(decoding: bytes, as: UTF8.self)
+    }
+}
+
+extension JSONValue {
+    /// A whole number below 2^53 in magnitude, in decimal digits.
+    /// - Returns: `nil` for any other: documents that state different numbers may have the same value (RFC 8259 §6), so
+    ///   that one user would be another.
+    package static func exactText(of number: Double) -> String? {
+        guard let whole = Int64(exactly: number), whole.magnitude < 1 << 53 else { return nil }
+        return String(whole)
     }
 }

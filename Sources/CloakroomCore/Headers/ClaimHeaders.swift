@@ -48,7 +48,7 @@ public final class ClaimHeaders: Sendable {
     }
 
     /// The name of a claim that a claim header of an upstream cannot contain: an object, a list without a configured
-    /// separator, or one that makes the fields too long. Such a user cannot be signed in, because an upstream that does
+    /// separator, a number that is not exact, or one that makes the fields too long. Such a user cannot be signed in, because an upstream that does
     /// not receive a claim could treat the user as another one.
     /// - Returns: `nil` if all claims can be written.
     public static func unrepresentableClaim(

@@ -35,10 +35,10 @@ extension JSONValue {
         switch self {
         case .null: "null"
         case .bool(let flag): flag ? "true" : "false"
-        // Whole numbers up to 2^53 have no fraction and no exponent.
+        // A number from 2^53 on may be that of the document or its neighbour. It becomes what equals no number and what
+        // no claim header can contain.
         case .number(let number):
-            number.magnitude <= 9_007_199_254_740_992 && number == number.rounded()
-                ? String(Int64(number)) : number.isFinite ? "\(number)" : "null"
+            JSONValue.exactText(of: number) ?? (number.magnitude < 9_007_199_254_740_992 ? "\(number)" : "{}")
         case .string(let text): JSONString.quoted(text)
         case .array(let items): "[" + items.map(\.json).joined(separator: ",") + "]"
         case .object(let members):

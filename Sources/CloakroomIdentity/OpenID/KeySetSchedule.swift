@@ -123,9 +123,13 @@ package struct KeySetSchedule: Sendable {
 
     /// Whether the current keys may be used.
     package func usability(now: UInt64) -> Usability {
-        guard let freshUntil else { return .none }
+        freshUntil.map { Self.usability(freshUntil: $0, now: now) } ?? .none
+    }
+
+    /// Whether keys whose lifetime ends at a time may be used.
+    static func usability(freshUntil: UInt64, now: UInt64) -> Usability {
         if now < freshUntil { return .fresh }
-        return now < freshUntil.addingClamped(Self.staleLifetime.wholeNanoseconds) ? .stale : .none
+        return now < freshUntil.addingClamped(staleLifetime.wholeNanoseconds) ? .stale : .none
     }
 
     // MARK: - Lifetime

@@ -7,16 +7,25 @@ import Synchronization
 /// At most one fetch is in flight. Tokens that need its result wait for it; its duration, and so theirs, is bounded by
 /// the timeout of the call.
 package actor ProviderKeys {
+    /// Checks the tokens that any client can send one after the other, so that they keep one thread busy at most.
+    actor Lane {
+        func run<Value: Sendable>(_ check: @Sendable () -> Value) -> Value { check() }
+    }
+
     /// The maximum number of calls that wait for a fetch and that any client can cause: logins, callbacks and logout
     /// tokens. Each holds a request. Further ones fail at once; refreshes, exchanges and sign-outs of users are not
     /// limited by it.
     static let maxAnonymousWaits = 1_000
+    /// The maximum number of logout tokens that wait to be checked, one after the other. Providers repeat the others.
+    static let maxAnonymousChecks = 64
 
     /// Keys that were fetched. A provider of the next configuration can continue with them.
     package struct Fetched: Sendable {
         fileprivate let keys: SignatureKeySet
         /// The end of their lifetime, in nanoseconds of the clock.
         fileprivate let freshUntil: UInt64
+        /// Counts the fetches that succeeded.
+        fileprivate let generation: Int
     }
 
     /// The response of a provider's `jwks_uri` with status 200.
@@ -51,6 +60,8 @@ package actor ProviderKeys {
     private let report: @Sendable (FetchOutcome) -> Void
     private var schedule: KeySetSchedule
     private let current: Mutex<Fetched?>
+    private let lane = Lane()
+    private let anonymousChecks = Atomic<Int>(0)
     private var flight: Task<Void, Never>?
     private(set) var anonymousWaits = 0
 
@@ -145,51 +156,82 @@ package actor ProviderKeys {
     }
 
     /// Verifies the signature of a token, after a fetch if its key is unknown and the schedule permits one.
+    ///
+    /// Only a missing key needs the actor: no sign-in waits for the tokens of others.
     /// - Parameter deadline: When the wait for a fetch ends at the latest; `nil` for the end of the fetch.
     /// - Throws: `failed` if the token is rejected. `unreachable` if there are no keys that may be used: the provider has
-    ///   been unreachable since the start or for too long, and the token may be valid.
-    package func verify(
+    ///   been unreachable since the start or for too long, and the token may be valid. Also if too many calls that any
+    ///   client can cause are in progress.
+    package nonisolated func verify(
         _ bytes: [UInt8], from source: KeySetSchedule.Source, until deadline: ContinuousClock.Instant? = nil
     ) async throws(TokenClientError) -> VerifiedToken {
+        var check = try await firstCheck(bytes, from: source)
+        // At most: wait for a fetch of another token, and then for an own one.
+        for _ in 0..<2 where check.needsOtherKeys {
+            guard let mayDiffer = await keysMissing(since: check.generation, for: source, until: deadline) else {
+                throw TokenClientError(.unreachable, in: .keys)
+            }
+            guard mayDiffer else { break }
+            check = await self.check(bytes, from: source)
+        }
+        return try check.result.get()
+    }
+
+    /// The result of checking a token with the keys of one fetch.
+    private struct Check: Sendable {
+        let result: Result<VerifiedToken, TokenClientError>
+        var needsOtherKeys = false
+        let generation: Int?
+    }
+
+    /// - Throws: `unreachable` if too many tokens of any client wait. Those that wait for a fetch afterwards are counted by
+    ///   ``anonymousWaits``.
+    private nonisolated func firstCheck(
+        _ bytes: [UInt8], from source: KeySetSchedule.Source
+    ) async throws(TokenClientError) -> Check {
+        guard source == .backChannel else { return check(bytes) }
+        defer { anonymousChecks.subtract(1, ordering: .relaxed) }
+        guard anonymousChecks.add(1, ordering: .relaxed).newValue <= Self.maxAnonymousChecks else {
+            throw TokenClientError(.unreachable, in: .keys)
+        }
+        return await check(bytes, from: source)
+    }
+
+    private nonisolated func check(_ bytes: [UInt8], from source: KeySetSchedule.Source) async -> Check {
+        source == .backChannel ? await lane.run { self.check(bytes) } : check(bytes)
+    }
+
+    private nonisolated func check(_ bytes: [UInt8]) -> Check {
+        let fetched = fetched
+        let generation = fetched?.generation
         do throws(TokenRejection) {
             // No key can verify a token that cannot be parsed: it causes no fetch.
             let token = try UnverifiedToken(parsing: bytes, algorithms: algorithms)
-            if let verified = try await verified(token, from: source, until: deadline) { return verified }
+            guard let fetched, KeySetSchedule.usability(freshUntil: fetched.freshUntil, now: now()) != .none else {
+                let failure = TokenClientError(.unreachable, in: .keys)
+                return Check(result: .failure(failure), needsOtherKeys: true, generation: generation)
+            }
+            return Check(result: .success(try fetched.keys.verify(token)), generation: generation)
         } catch {
-            throw TokenClientError(.failed(.token(error)), in: .keys)
+            let failure = TokenClientError(.failed(.token(error)), in: .keys)
+            return Check(
+                result: .failure(failure), needsOtherKeys: error.suggestsOtherKeys, generation: generation)
         }
-        throw TokenClientError(.unreachable, in: .keys)
     }
 
-    /// - Returns: `nil` if there are no keys that may be used.
-    private func verified(
-        _ token: UnverifiedToken, from source: KeySetSchedule.Source, until deadline: ContinuousClock.Instant?
-    ) async throws(TokenRejection) -> VerifiedToken? {
-        // At most: wait for a fetch of another token, and then for an own one.
-        for _ in 0..<2 {
-            var rejection: TokenRejection?
-            do throws(TokenRejection) {
-                if let verified = try verified(token) { return verified }
-            } catch {
-                guard error.suggestsOtherKeys else { throw error }
-                rejection = error
-            }
-            switch schedule.keyMissing(for: source, now: now()) {
-            case .fetch: beginFetch()
-            case .wait: break
-            case .reject:
-                if let rejection { throw rejection }
-                return nil
-            }
-            guard await waitForFetch(until: deadline, isAnonymous: source == .backChannel) else { return nil }
+    /// Waits for a fetch because a key is missing, if there was no later one already and the schedule permits it.
+    /// - Parameter generation: That of the keys without it.
+    /// - Returns: Whether there may be other keys; `nil` if the fetch is still in flight.
+    private func keysMissing(
+        since generation: Int?, for source: KeySetSchedule.Source, until deadline: ContinuousClock.Instant?
+    ) async -> Bool? {
+        guard fetched?.generation == generation else { return true }
+        switch schedule.keyMissing(for: source, now: now()) {
+        case .fetch: beginFetch()
+        case .wait: break
+        case .reject: return false
         }
-        return try verified(token)
-    }
-
-    /// - Returns: `nil` if there are no keys that may be used.
-    private func verified(_ token: UnverifiedToken) throws(TokenRejection) -> VerifiedToken? {
-        guard let fetched, usability != .none else { return nil }
-        return try fetched.keys.verify(token)
+        return await waitForFetch(until: deadline, isAnonymous: source == .backChannel) ? true : nil
     }
 
     // MARK: - Fetching
@@ -206,7 +248,11 @@ package actor ProviderKeys {
             let response = try await fetch()
             let set = try SignatureKeySet(document: response.document, algorithms: algorithms)
             schedule.fetched(lifetime: response.lifetime, now: now())
-            if let end = schedule.freshUntil { current.withLock { $0 = Fetched(keys: set, freshUntil: end) } }
+            if let end = schedule.freshUntil {
+                current.withLock { current in
+                    current = Fetched(keys: set, freshUntil: end, generation: (current?.generation ?? 0) &+ 1)
+                }
+            }
             outcome = .replaced(usable: set.count, skipped: set.skipped.count)
         } catch {
             schedule.failed(random: random(), now: now())

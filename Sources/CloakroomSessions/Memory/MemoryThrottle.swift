@@ -1,45 +1,55 @@
 import CloakroomCore
 import Synchronization
 
-/// The state of the sign-in throttle, in this process; bounded. Address states expire within minutes, so a flood of
-/// addresses does not evict the states of accounts.
+/// The state of the sign-in throttle, in this process; bounded for each scope, so that a flood of account names, which any
+/// client can invent, evicts no count of an address, and the reverse.
 final class MemoryThrottle: Sendable {
-    private let states: Mutex<BoundedExpiringTable<ThrottleKey, ThrottleState>>
+    private let tables: Mutex<[ThrottleKey.Scope: BoundedExpiringTable<ThrottleKey, ThrottleState>]>
 
+    /// - Parameter capacity: The maximum number of states of each scope.
     init(capacity: Int = 100_000) {
-        states = Mutex(BoundedExpiringTable(capacity: capacity))
+        let empty = ThrottleKey.Scope.allCases.map {
+            ($0, BoundedExpiringTable<ThrottleKey, ThrottleState>(capacity: capacity))
+        }
+        tables = Mutex(Dictionary(uniqueKeysWithValues: empty))
     }
 
-    var count: Int { states.withLock { $0.count } }
+    var count: Int { tables.withLock { $0.values.reduce(0) { $0 + $1.count } } }
 
     func states(_ keys: [ThrottleKey], now: SessionTime) -> [ThrottleState?] {
-        states.withLock { states in keys.map { states.value(of: $0, now: now) } }
+        tables.withLock { tables in keys.map { tables[$0.scope]?.value(of: $0, now: now) } }
     }
 
     func count(_ counters: [ThrottleCounter], now: SessionTime) -> ThrottleResult {
-        states.withLock { states in
-            let result = ThrottleResult(counters, counters.map { states.value(of: $0.key, now: now) }, now: now)
+        tables.withLock { tables in
+            let states = counters.map { tables[$0.key.scope]?.value(of: $0.key, now: now) }
+            let result = ThrottleResult(counters, states, now: now)
             if case .counted(let counts) = result {
-                for count in counts { states.set(count.counter.key, count.after, lifetime: count.lifetime, now: now) }
+                for count in counts {
+                    let key = count.counter.key
+                    tables[key.scope]?.set(key, count.after, lifetime: count.lifetime, now: now)
+                }
             }
             return result
         }
     }
 
     func remove(_ counts: [ThrottleCount], now: SessionTime) {
-        states.withLock { states in
+        tables.withLock { tables in
             for count in counts {
                 let key = count.counter.key
-                if let new = count.removed(from: states.value(of: key, now: now), now: now) {
-                    states.set(key, new.state, lifetime: new.lifetime, now: now)
+                if let new = count.removed(from: tables[key.scope]?.value(of: key, now: now), now: now) {
+                    tables[key.scope]?.set(key, new.state, lifetime: new.lifetime, now: now)
                 } else {
-                    states.remove(key)
+                    tables[key.scope]?.remove(key)
                 }
             }
         }
     }
 
     func sweep(now: SessionTime) {
-        states.withLock { $0.sweep(now: now) }
+        tables.withLock { tables in
+            for scope in ThrottleKey.Scope.allCases { tables[scope]?.sweep(now: now) }
+        }
     }
 }

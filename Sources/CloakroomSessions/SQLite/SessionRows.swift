@@ -2,10 +2,15 @@ import CloakroomCore
 
 /// The rows of sessions. All of these operations run in a transaction of the caller.
 extension Database {
-    private static let columns =
+    private static let columns = columns(contents: "contents")
+    /// Without the data that only the ticket opens.
+    private static let listedColumns = columns(contents: "x''")
+
+    private static func columns(contents: String) -> String {
         """
-        key, account, created_at, expires_at, last_used_at, version, client, contents, fence, lease_end, name, provider
+        key, account, created_at, expires_at, last_used_at, version, client, \(contents), fence, lease_end, name, provider
         """
+    }
 
     /// The contents of a row: the record, and the lease on it.
     struct SessionRow {
@@ -42,12 +47,12 @@ extension Database {
     }
 
     func sessions(of account: UInt64) throws -> [SessionRecord] {
-        try run("SELECT \(Self.columns) FROM session WHERE account = ?1 OR name = ?1", [account])
+        try run("SELECT \(Self.listedColumns) FROM session WHERE account = ?1 OR name = ?1", [account])
             .compactMap { SessionRow($0)?.record }
     }
 
     func sessions(ofProviderSession hash: UInt64) throws -> [SessionRecord] {
-        try run("SELECT \(Self.columns) FROM session WHERE provider = ?", [hash])
+        try run("SELECT \(Self.listedColumns) FROM session WHERE provider = ?", [hash])
             .compactMap { SessionRow($0)?.record }
     }
 

@@ -3,11 +3,23 @@ import CloakroomCore
 /// The sessions of accounts and of sessions at providers.
 extension SealedSessionStore {
     func sessions(of account: AccountName, now: SessionTime) async throws(SessionStoreError) -> [SessionSummary] {
-        try await liveRecords(of: account, now: now).map { record in
-            SessionSummary(
-                id: record.key.id, createdAt: record.createdAt, lastUsedAt: lastUse(of: record, now: now),
-                expiresAt: record.expiresAt, client: sealing.openClient(of: record) ?? SessionClientInfo())
-        }.sorted { $0.createdAt > $1.createdAt }
+        try await listing(of: account, now: now).value.get()
+    }
+
+    /// The listing that the account's requests share from now on: each reads all of its records.
+    func listing(of account: AccountName, now: SessionTime) -> AccountListings.Listing {
+        listings.listing(of: account) {
+            do throws(SessionStoreError) {
+                let found = try await self.liveRecords(of: account, now: now).map { record in
+                    SessionSummary(
+                        id: record.key.id, createdAt: record.createdAt, lastUsedAt: self.lastUse(of: record, now: now),
+                        expiresAt: record.expiresAt, client: self.sealing.openClient(of: record) ?? SessionClientInfo())
+                }
+                return .success(found.sorted { $0.createdAt > $1.createdAt })
+            } catch {
+                return .failure(error)
+            }
+        }
     }
 
     private func liveRecords(

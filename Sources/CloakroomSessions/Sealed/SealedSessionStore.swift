@@ -18,6 +18,7 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     /// The same for partitions that have accepted no end of a session that seemed idle.
     let unendable: PostOutageGracePeriod
     let withoutCutoff: KnownCutoffs
+    let listings = AccountListings()
     private let maxSessions: Int
     /// The ids of unreadable records that stay in the store, so that each is reported once.
     let unreadable = ReportedRecordSet()

@@ -93,6 +93,7 @@ protocol SessionRecordStore: ThrottleStore, MarkStore {
     /// Releases a lease if it is still the latest.
     func release(_ id: SessionID, fence: UInt64) async throws(SessionStoreError)
     /// All records whose account or name has this hash, in any order, including expired ones that are not deleted yet.
+    /// Their ``SessionRecord/contents`` are not read, and empty.
     func records(of account: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord]
     /// All records whose session at the provider has this hash, as ``records(of:now:)`` returns them.
     func records(ofProviderSession hash: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord]

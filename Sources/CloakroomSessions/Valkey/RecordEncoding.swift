@@ -48,6 +48,17 @@ enum RecordEncoding {
                 provider: number(fields["bp"], Int64.self)))
     }
 
+    /// The fields of a record for a listing: all but the data that only the ticket opens.
+    static let listed = ["k", "a", "n", "p", "c", "e", "u", "v", "o", "b", "bn", "bp"]
+
+    /// Parses a record without its contents.
+    /// - Parameter values: Of the fields ``listed``.
+    /// - Returns: `nil` if it is not a valid record.
+    static func listed(_ values: [RESPValue], id: SessionID) -> SessionRecord? {
+        guard values.count == listed.count else { return nil }
+        return record(zip(listed, values).flatMap { [.simple($0), $1] } + [.simple("d"), .simple("")], id: id)
+    }
+
     /// Parses the account and the times of a record.
     /// - Parameter values: Of the fields `a`, `c`, `e` and `u`.
     /// - Returns: `nil` if it is not a valid record.

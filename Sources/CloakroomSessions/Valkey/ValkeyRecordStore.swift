@@ -24,6 +24,9 @@ struct ValkeyRecordStore: SessionRecordStore {
     /// The maximum number of ids of an index whose records are read. An account has 10,000 sessions at most; ids of
     /// sessions that have ended by the idle timeout remain, and those of other accounts with the same typed name.
     private static let maximumListed = 100_000
+    /// The maximum size of a record in a listing, and of all: about 1 KiB and 10 MiB are usual for 10,000 sessions.
+    private static let maximumRecord = 4 * 1024
+    private static let maximumListing = 32 << 20
     /// Ids stay this much longer in the index of their account than the server keeps their records, because updates of
     /// a record's end are delayed by the duration of commands.
     private static let indexMargin = Duration.seconds(3_600)
@@ -32,6 +35,8 @@ struct ValkeyRecordStore: SessionRecordStore {
 
     /// ``maximumListed``, unless a test sets another.
     var listLimit = Self.maximumListed
+    /// ``maximumListing``, unless a test sets another.
+    var listingLimit = Self.maximumListing
     let keys: ValkeyKeys
     let link: ValkeyClient
     /// What was written recently, to repeat it after a failover.
@@ -285,18 +290,35 @@ struct ValkeyRecordStore: SessionRecordStore {
         var rest = (reply.elements ?? []).compactMap { $0.text.flatMap { SessionID($0) } }[...]
         guard rest.count <= listLimit else { throw SessionStoreError(.unavailable, reason: .protocolError) }
         var records: [SessionRecord] = []
+        var size = 0
         while !rest.isEmpty {
             let ids = rest.prefix(Self.commandsAtOnce)
             rest = rest.dropFirst(ids.count)
-            let replies = await link.send(ids.map { ValkeyCommand("HGETALL", key: keys.session($0)) })
+            let replies = await link.send(ids.map(listing))
             for (id, reply) in zip(ids, replies) {
+                if case .failure(.rejected(let error)) = reply, error.code == "WRONGTYPE" { continue }
+                let value = try Self.value(reply)
                 // The index may still contain an id whose record has another hash by now.
-                guard case .record(let record) = try Self.record(reply, id), keys.indexes(of: record).contains(index)
+                guard let values = value.elements, let record = RecordEncoding.listed(values, id: id),
+                    keys.indexes(of: record).contains(index)
                 else { continue }
+                size += value.size
+                guard size <= listingLimit else {
+                    throw SessionStoreError(.unavailable, reason: .protocolError)
+                }
                 records.append(record)
             }
         }
         return records
+    }
+
+    /// The command that reads a record for a listing: without its tokens, which a listing does not show.
+    private func listing(_ id: SessionID) -> ValkeyCommand {
+        let fields = RecordEncoding.listed.map(ValkeyCommand.Part.text)
+        let key = keys.session(id)
+        var command = ValkeyCommand("HMGET", slot: HashSlot.slot(of: key), [.text(key)] + fields)
+        command.replyLimit = Self.maximumRecord
+        return command
     }
 
     func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async {

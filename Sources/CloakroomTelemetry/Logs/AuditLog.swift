@@ -16,6 +16,10 @@ public struct AuditLog: Sendable {
     /// Limits the lines about failed logins, which any client can cause, by outcome.
     let failedLogins = Dictionary(
         uniqueKeysWithValues: AccountEvent.LoginOutcome.allCases.map { ($0, LogRateLimiter(limit: 10)) })
+    /// The same for sign-ins that cost a client nothing. The others reach the upstream, as often as the throttle permits.
+    private let cheapSignIns: [AccountEvent.SignInOutcome: LogRateLimiter] = [
+        .invalid: LogRateLimiter(limit: 10), .throttled: LogRateLimiter(limit: 10),
+    ]
     let failedExchanges = LogRateLimiter()
     private let failures = LogRateLimiter()
     /// One limiter per call: clients can cause sign-in failures, which must not suppress lines about failed token
@@ -36,8 +40,18 @@ public struct AuditLog: Sendable {
     }
 
     /// Logs a sign-in attempt. `user` is `nil` if the request contained no user name.
-    public func signIn(_ outcome: AccountEvent.SignInOutcome, user: UInt64?, origin: AuditContext) {
+    ///
+    /// At most 10 lines per 10 s and outcome are written about attempts that are invalid or throttled, with the number of
+    /// suppressed lines.
+    /// - Parameter now: The wall-clock time.
+    public func signIn(
+        _ outcome: AccountEvent.SignInOutcome, user: UInt64?, origin: AuditContext, now: WallTime
+    ) {
         var values: Logger.Metadata = ["event": "sign_in", "outcome": "\(outcome.rawValue)"]
+        if let limiter = cheapSignIns[outcome] {
+            guard let suppressed = limiter.allow(at: now) else { return }
+            values["suppressed"] = .stringConvertible(suppressed)
+        }
         if let user { values["user"] = "\(Self.hex(user))" }
         write("sign-in attempted", values, origin)
     }

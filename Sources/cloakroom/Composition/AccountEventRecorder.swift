@@ -22,7 +22,7 @@ struct AccountEventRecorder: AccountObserver {
         switch event {
         case .signIn(let outcome, let accountHash, let duration):
             metrics.recordSignIn(outcome, durationNanoseconds: duration.wholeNanoseconds)
-            audit.signIn(outcome, user: accountHash, origin: origin)
+            audit.signIn(outcome, user: accountHash, origin: origin, now: .now)
         case .signOut(let session):
             metrics.recordSignOut(.user)
             audit.signOut(session, origin: origin)

@@ -212,6 +212,20 @@ struct CodeRedemptionTests {
         }
     }
 
+    @Test("Identity rule 22: a kept number is that of the document, or none, and no field can then contain the claim")
+    func inexactNumbers() async throws {
+        try await ProviderFixture.run(change: { $0.keep = .init(claims: ["id", "ids"], bytes: 200) }) { fixture in
+            for number in ["9007199254740992", "9007199254740993", "-12345678901234567890", "1e999"] {
+                fixture.issue([("id_token", try fixture.idToken([("id", number), ("ids", "[7,0.5,\(number)]")]))])
+                let provenance = try await fixture.redeem().provenance
+                #expect(String(decoding: provenance.claims, as: UTF8.self) == #"{"id":{},"ids":[7,0.5,{}]}"#)
+                var upstream = UpstreamConfiguration(name: "api", targets: [])
+                upstream.claimHeaders = [ClaimHeader("X-ID", claim: "id")]
+                #expect(ClaimHeaders.unrepresentableClaim(of: provenance, upstreams: [upstream]) == "id")
+            }
+        }
+    }
+
     @Test("Claims that contain a token fail the login: claims are sent to clients, tokens are not")
     func claimsWithToken() async throws {
         try await ProviderFixture.run { fixture in

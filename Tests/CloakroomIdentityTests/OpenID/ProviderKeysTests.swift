@@ -1,4 +1,5 @@
 import CloakroomCore
+import Foundation
 import Synchronization
 import Testing
 
@@ -15,7 +16,11 @@ struct ProviderKeysTests {
             var now: UInt64 = 0
             var outcomes: [ProviderKeys.FetchOutcome] = []
             var isHeld = false
+            var clock = Clock.runs
         }
+
+        /// Whether the next reading of the clock blocks its thread, for 20 s at most.
+        enum Clock { case runs, blocksNext, blocks }
 
         private let state: Mutex<State>
 
@@ -31,12 +36,26 @@ struct ProviderKeysTests {
         /// Holds responses back until released.
         func hold(_ isHeld: Bool) { state.withLock { $0.isHeld = isHeld } }
 
+        var isClockBlocked: Bool { state.withLock { $0.clock == .blocks } }
+        func blockClock(_ isBlocked: Bool) { state.withLock { $0.clock = isBlocked ? .blocksNext : .runs } }
+
+        private func readClock() -> UInt64 {
+            let isBlocked = state.withLock { state in
+                defer { if state.clock == .blocksNext { state.clock = .blocks } }
+                return state.clock == .blocksNext
+            }
+            let end = ContinuousClock.now + .seconds(20)
+            while isBlocked, isClockBlocked, ContinuousClock.now < end { usleep(1_000) }
+            if isBlocked { blockClock(false) }
+            return state.withLock { $0.now }
+        }
+
         private struct Unavailable: Error {}
 
         func keys(previous: ProviderKeys? = nil) -> ProviderKeys {
             ProviderKeys(
                 algorithms: Set(SignatureAlgorithm.defaults), previous: previous?.fetched,
-                now: { self.state.withLock { $0.now } }, random: { 0 },
+                now: { self.readClock() }, random: { 0 },
                 report: { outcome in self.state.withLock { $0.outcomes.append(outcome) } },
                 fetch: {
                     // The keys are those of the time at which the fetch begins.
@@ -231,6 +250,27 @@ struct ProviderKeysTests {
         }
         #expect(provider.fetches == 1)
         #expect(await keys.anonymousWaits == 0)
+    }
+
+    @Test(
+        "Identity rule 20: logout tokens are checked one after the other, 64 wait at most, and no sign-in waits for them",
+        .enabled(if: ProcessInfo.processInfo.activeProcessorCount > 1))
+    func logoutTokensApart() async throws {
+        let token = try key.token("{}")
+        #expect(await failure(token) == nil)
+        provider.blockClock(true)
+        await withTaskGroup(of: TokenClientError.Kind?.self) { group in
+            group.addTask { await failure(token, from: .backChannel) }
+            while !provider.isClockBlocked { await Task.yield() }
+            #expect(await failure(token) == nil)
+            #expect(provider.isClockBlocked)
+            for _ in 0..<100 { group.addTask { await failure(token, from: .backChannel) } }
+            for _ in 0..<(101 - ProviderKeys.maxAnonymousChecks) { #expect(await group.next() == .unreachable) }
+            #expect(provider.isClockBlocked)
+            provider.blockClock(false)
+            for await result in group { #expect(result == nil) }
+        }
+        #expect(await failure(token, from: .backChannel) == nil)
     }
 
     @Test("A wait ends at its deadline, and the fetch continues")

@@ -13,8 +13,8 @@ struct ProviderRecordContractTests: RecordContract {
             (first.provider, second.provider) = (.max, 6)
             for record in [first, second, record(3)] { try await insert(record, store) }
             #expect(try await store.read(first.key.id, now: now) == .record(first))
-            #expect(try await store.records(ofProviderSession: .max, now: now) == [first])
-            #expect(try await store.records(ofProviderSession: 6, now: now) == [second])
+            #expect(try await store.records(ofProviderSession: .max, now: now) == [first.listed])
+            #expect(try await store.records(ofProviderSession: 6, now: now) == [second.listed])
             // Hashes of accounts and of sessions at providers are different things.
             #expect(try await store.records(ofProviderSession: 1, now: now).isEmpty)
             #expect(try await store.records(of: 6, now: now).isEmpty)
@@ -23,7 +23,7 @@ struct ProviderRecordContractTests: RecordContract {
             (moved.provider, moved.version) = (60, 2)
             #expect(try await store.replace(moved, fence: nil, now: now) == .done)
             #expect(try await store.records(ofProviderSession: .max, now: now).isEmpty)
-            #expect(try await store.records(ofProviderSession: 60, now: now) == [moved])
+            #expect(try await store.records(ofProviderSession: 60, now: now) == [moved.listed])
             let removal = try await store.remove(first.key.id, reason: .revoked, condition: nil, now: now)
             #expect(removal == .removed(moved))
             #expect(try await store.records(ofProviderSession: 60, now: now).isEmpty)

@@ -26,14 +26,14 @@ struct RecordStoreContractTests: RecordContract {
             (first.name, second.name) = (50, 6)
             for record in [first, second] { try await insert(record, store) }
             #expect(try await store.read(first.key.id, now: now) == .record(first))
-            #expect(try await store.records(of: 5, now: now) == [first])
-            #expect(try await store.records(of: 50, now: now) == [first])
-            #expect(try await store.records(of: 6, now: now) == [second])
+            #expect(try await store.records(of: 5, now: now) == [first.listed])
+            #expect(try await store.records(of: 50, now: now) == [first.listed])
+            #expect(try await store.records(of: 6, now: now) == [second.listed])
             var renamed = first
             (renamed.name, renamed.version) = (51, 2)
             #expect(try await store.replace(renamed, fence: nil, now: now) == .done)
             #expect(try await store.records(of: 50, now: now).isEmpty)
-            #expect(try await store.records(of: 51, now: now) == [renamed])
+            #expect(try await store.records(of: 51, now: now) == [renamed.listed])
             _ = try await store.remove(first.key.id, reason: .revoked, condition: nil, now: now)
             #expect(try await store.records(of: 51, now: now).isEmpty)
         }
@@ -80,7 +80,7 @@ struct RecordStoreContractTests: RecordContract {
             var other = record(1, version: 3)
             other.key = SessionKey(other.key.word0, 9, 9, 9)
             #expect(try await store.replace(other, fence: nil, now: now) == .notFound)
-            #expect(try await store.records(of: 5, now: now) == [next])
+            #expect(try await store.records(of: 5, now: now) == [next.listed])
             #expect(try await store.records(of: 1, now: now).isEmpty)
         }
     }
@@ -303,8 +303,8 @@ struct RecordStoreContractTests: RecordContract {
             try await insert(record(7, account: 0), store)
             let found = try await store.records(of: 7, now: now)
             #expect(Set(found.map(\.key)) == Set((1...5).map { record($0).key }))
-            #expect(try await store.records(of: .max, now: now) == [record(6, account: .max)])
-            #expect(try await store.records(of: 0, now: now) == [record(7, account: 0)])
+            #expect(try await store.records(of: .max, now: now) == [record(6, account: .max).listed])
+            #expect(try await store.records(of: 0, now: now) == [record(7, account: 0).listed])
             #expect(try await store.records(of: 8, now: now).isEmpty)
         }
     }

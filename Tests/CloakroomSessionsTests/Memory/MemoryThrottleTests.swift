@@ -35,7 +35,20 @@ struct MemoryThrottleTests {
         #expect(!isKnown(1, throttle, at: now + .seconds(1)))
     }
 
-    @Test("are at most 100,000 unless another capacity is set")
+    @Test("Rule 32: a flood of account names evicts no count of an address, whose state expires first")
+    func accountNames() {
+        let throttle = MemoryThrottle(capacity: 100)
+        add(1, throttle, lifetime: 10, at: now)
+        let rule = counter(0, lifetime: 3_600).rule
+        for scope in ThrottleKey.Scope.allCases where scope != .address {
+            _ = throttle.count(
+                (0..<1_000).map { ThrottleCounter(ThrottleKey(scope, hash: $0), rule) }, now: now)
+        }
+        #expect(isKnown(1, throttle, at: now + .seconds(1)))
+        #expect(throttle.count == 1 + 100 * (ThrottleKey.Scope.allCases.count - 1))
+    }
+
+    @Test("are at most 100,000 of a scope unless another capacity is set")
     func defaultCapacity() {
         let throttle = MemoryThrottle()
         _ = throttle.count((0..<100_010).map { counter($0, lifetime: 600) }, now: now)

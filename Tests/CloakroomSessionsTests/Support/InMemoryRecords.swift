@@ -18,6 +18,8 @@ final class InMemoryRecords: SessionRecordStore {
         var duringRead: (@Sendable () async -> Void)?
         /// Awaited by each read of cutoffs, after they were fetched and before they are returned.
         var duringCutoffRead: (@Sendable () async -> Void)?
+        /// Awaited by each listing, after the records were fetched and before they are returned.
+        var duringList: (@Sendable () async -> Void)?
         /// Awaited by each insertion, after the record was entered into its indexes and before it is stored.
         var duringInsert: (@Sendable () async -> Void)?
         /// Reads and writes of cutoffs throw.
@@ -217,7 +219,9 @@ final class InMemoryRecords: SessionRecordStore {
     }
 
     func records(of account: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
-        try list { $0.indexHashes.contains(account) }
+        let found = try list { $0.indexHashes.contains(account) }
+        await switches.withLock { $0.duringList }?()
+        return found
     }
 
     func records(ofProviderSession hash: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
@@ -227,7 +231,7 @@ final class InMemoryRecords: SessionRecordStore {
     private func list(_ isIncluded: (SessionRecord) -> Bool) throws(SessionStoreError) -> [SessionRecord] {
         try ask { contents in
             contents.listCount += 1
-            return contents.listed.filter(isIncluded)
+            return contents.listed.filter(isIncluded).map(\.listed)
         }
     }
 
@@ -326,5 +330,14 @@ extension SessionRecordStore {
         _ record: SessionRecord, fence: UInt64?, now: SessionTime
     ) async throws(SessionStoreError) -> RecordUpdateResult {
         try await replace(record, keepUntil: now, fence: fence, now: now)
+    }
+}
+
+extension SessionRecord {
+    /// The record as a listing returns it.
+    var listed: SessionRecord {
+        var record = self
+        record.contents = []
+        return record
     }
 }

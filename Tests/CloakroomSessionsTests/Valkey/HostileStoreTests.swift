@@ -70,6 +70,41 @@ struct HostileStoreTests {
         }
     }
 
+    private static func key(_ number: UInt64) -> String { "0000000\(number)" + String(repeating: "k", count: 24) }
+
+    /// A record of the account 7 in a listing.
+    private static func record(_ number: UInt64, client: Int) -> String {
+        let values: [String?] = [
+            key(number), "7", nil, nil, "0", "\(Int64.max)", "0", "1", String(repeating: "o", count: client), nil, nil,
+            nil,
+        ]
+        let parts = values.map { $0.map { "$\($0.utf8.count)\r\n\($0)" } ?? "_" }
+        return (["*12"] + parts).joined(separator: "\r\n")
+    }
+
+    @Test("Rule 77: a listing asks for no tokens, and ends with a record that is too large, or too many bytes of all")
+    func listings() async throws {
+        try await withStore { node, replica in
+            func list(client: Int, limit: Int? = nil) async throws -> Int {
+                let ids = (0..<10).compactMap { SessionKey(bytes: Array(Self.key($0).utf8))?.id }
+                node.reply(to: "ZRANGE", "*10\r\n" + ids.map { "$16\r\n\($0)" }.joined(separator: "\r\n"))
+                node.dropReplies(to: "HMGET")
+                for number in 0..<10 as Range<UInt64> { node.reply(to: "HMGET", Self.record(number, client: client)) }
+                var store = replica.records
+                if let limit { store.listingLimit = limit }
+                return try await store.records(of: 7, now: Self.start).count
+            }
+            #expect(try await list(client: 1_000) == 10)
+            #expect(node.count(of: "HGETALL") == 0)
+            #expect(node.commands.allSatisfy { $0[0] != "HMGET" || !$0.contains("d") })
+            let error = await #expect(throws: SessionStoreError.self) { try await list(client: 1_000, limit: 10_000) }
+            #expect(error?.reason == .protocolError)
+            let connections = node.connectionCount
+            await #expect(throws: SessionStoreError.self) { try await list(client: 5_000) }
+            try await eventually("the connection was replaced") { node.connectionCount > connections }
+        }
+    }
+
     @Test("Times at the ends of their range overflow nothing")
     func times() async throws {
         try await withStore { node, replica in

@@ -37,7 +37,7 @@ struct ValkeyProviderTests {
             try await server.ask("ZADD", .text(index), "99999999999999", .text("\(record.id)"))
             #expect(try await store.records(ofProviderSession: 9, now: Self.start).isEmpty)
             #expect(try await store.insert(record))
-            #expect(try await store.records(ofProviderSession: 9, now: Self.start) == [record])
+            #expect(try await store.records(ofProviderSession: 9, now: Self.start) == [record.listed])
             #expect(try await server.lifetime(of: index) > 0)
             _ = try await store.remove(record.id, reason: .revoked, condition: nil, now: Self.start)
             #expect(try await server.ask("ZSCORE", .text(index), .text("\(record.id)")) == .null)

@@ -136,10 +136,10 @@ struct AuditLogTests {
         let audit = AuditLog(
             logger: Logger(label: "audit") { GatewayLogHandler(label: $0, format: .json, writer: writer) })
         let origin = AuditContext(peer: "192.0.2.1", requestID: "00000000000000000000000000000abc")
-        audit.signIn(.rejected, user: 0xfeed, origin: origin)
+        audit.signIn(.rejected, user: 0xfeed, origin: origin, now: WallTime(seconds: 100))
         audit.signOut(SessionID(0x1), origin: origin)
         audit.revokeFailed(SessionID(0x2), origin: origin)
-        audit.signIn(.throttled, user: nil, origin: origin)
+        audit.signIn(.throttled, user: nil, origin: origin, now: WallTime(seconds: 100))
         audit.signOutOthers([SessionID(0x3), SessionID(0x4)], by: SessionID(0x5), tokens: .revoking, origin: origin)
         audit.revoked((0..<1_000).map { SessionID($0) }, tokens: .notRevokedSealed, origin: origin)
         audit.refreshRejected(SessionID(0x6), origin: origin)

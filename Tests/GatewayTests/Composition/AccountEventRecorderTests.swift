@@ -82,6 +82,23 @@ struct AccountEventRecorderTests {
         #expect(log.all.last?["outcome"] == "failed")
     }
 
+    @Test("Rule 51: invalid and throttled sign-ins, which cost nothing, fill no log; all others have a line each")
+    func cheapSignIns() {
+        let recorder = recorder
+        for outcome: AccountEvent.SignInOutcome in [.invalid, .throttled, .rejected, .success] {
+            for _ in 0..<1_000 {
+                recorder.accountEvent(
+                    .signIn(outcome: outcome, accountHash: nil, duration: .zero), from: Self.origin)
+            }
+        }
+        #expect(counts(#"cloakroom_sign_ins_total{outcome="invalid"} 1000"#))
+        let lines = Dictionary(grouping: log.all) { $0["outcome"] ?? "" }.mapValues(\.count)
+        #expect(lines["rejected"] == 1_000 && lines["success"] == 1_000)
+        // More if the test takes longer than 10 s.
+        for outcome in ["invalid", "throttled"] { #expect((10...100).contains(lines[outcome] ?? 0), "\(outcome)") }
+        #expect(log.all.first?["suppressed"] == "0")
+    }
+
     @Test("Exchanges are measured by the name of their upstream, and failures are logged")
     func exchanges() {
         let recorder = recorder

@@ -61,7 +61,8 @@ final class ValkeyConnectionHandler: ChannelInboundHandler {
         for (index, command) in commands.enumerated() {
             pending.append(
                 PendingCommands.Entry(
-                    batch: batch, index: index, deadline: deadline, size: command.encoded.readableBytes))
+                    batch: batch, index: index, deadline: deadline, size: command.encoded.readableBytes,
+                    replyLimit: command.replyLimit))
             context.write(wrapOutboundOut(command.encoded), promise: nil)
         }
         setTimer(noLaterThan: pending.deadline ?? deadline)
@@ -106,6 +107,11 @@ final class ValkeyConnectionHandler: ChannelInboundHandler {
             return
         }
         guard case .error(let error) = value else {
+            guard entry.replyLimit == .max || value.size <= entry.replyLimit else {
+                entry.batch?.fill(entry.index, with: .failure(.disconnected))
+                close(.protocolError)
+                return
+            }
             entry.batch?.fill(entry.index, with: .success(value))
             return
         }
@@ -186,6 +192,8 @@ struct PendingCommands {
         let deadline: NIODeadline
         /// The size of the command in bytes.
         let size: Int
+        /// The maximum size of the reply.
+        var replyLimit = Int.max
     }
 
     /// The maximum number of pending commands. More are rejected: a server that slow will not catch up.

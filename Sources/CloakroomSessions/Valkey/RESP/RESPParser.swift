@@ -235,10 +235,11 @@ struct RESPParser {
 struct RESPLimits: Sendable {
     /// The maximum length of a line or an error, in bytes.
     var line = 64 * 1024
-    /// The maximum length of a string, in bytes.
-    var blob = 16 << 20
-    /// The maximum length of all strings and lines of one value, in bytes.
-    var bytes = 64 * 1024 * 1024
+    /// The maximum length of a string, in bytes. The longest is a sealed session: its tokens, documents and claims have at
+    /// most 16 KiB each.
+    var blob = 128 * 1024
+    /// The maximum length of all strings and lines of one value, in bytes. The longest is the index of an account.
+    var bytes = 16 * 1024 * 1024
     /// The maximum number of members of one value, including nested members.
     var members = 1_000_000
     /// The maximum nesting depth of values.

@@ -36,6 +36,12 @@ extension RESPValue {
         }
     }
 
+    /// The length of all strings, and of the storage of the values themselves, in bytes.
+    var size: Int {
+        let members = elements ?? []
+        return members.reduce(MemoryLayout<RESPValue>.stride + (bytes?.readableBytes ?? 0)) { $0 + $1.size }
+    }
+
     /// The text of any string type.
     var text: String? {
         if case .simple(let text) = self { return text }

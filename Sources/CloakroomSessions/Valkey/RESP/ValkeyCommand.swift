@@ -18,6 +18,8 @@ struct ValkeyCommand: Sendable {
     let encoded: ByteBuffer
     /// The hash slot of its keys; `nil` for a command without keys, which any server may execute.
     let slot: UInt16?
+    /// The maximum ``RESPValue/size`` of the reply. The connection ends with a larger one.
+    var replyLimit = Int.max
 
     /// - Parameter slot: The hash slot of all keys among the parts.
     init(_ name: String, slot: UInt16? = nil, _ parts: [Part]) {

@@ -2,6 +2,7 @@ import NIOCore
 import TestSupport
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomSessions
 
 @Suite("The limits of the RESP parser", .timeLimit(.minutes(3)))
@@ -12,17 +13,34 @@ struct RESPLimitsTests {
         return try parser.next()
     }
 
-    @Test("Lines have 64 KiB, strings 16 MiB, a value 64 MiB, 1,000,000 members and 16 levels")
+    @Test("Lines have 64 KiB, strings 128 KiB, a value 16 MiB, 1,000,000 members and 16 levels")
     func defaults() {
         let limits = RESPLimits()
-        #expect((limits.line, limits.blob, limits.bytes) == (65_536, 16_777_216, 67_108_864))
+        #expect((limits.line, limits.blob, limits.bytes) == (65_536, 131_072, 16_777_216))
         #expect((limits.members, limits.depth) == (1_000_000, 16))
+    }
+
+    @Test("The largest session that identity calls permit is a string within the limit")
+    func largestSession() throws {
+        func text(_ count: Int) -> String { String(repeating: "a", count: count) }
+        let tokens = TokenSet(
+            authorization: Secret("Bearer \(text(16_384))"), refreshToken: Secret(text(16_384)),
+            accessTokenExpiresAt: WallTime(seconds: 1), obtainedAt: WallTime(seconds: 0))
+        // The claims of an ID token are three quarters of it.
+        let provenance = SessionProvenance(
+            identity: text(64), issuer: text(2_048), subject: text(12_288), providerSession: nil,
+            authenticatedAt: WallTime(seconds: 0), acr: nil, nonceHash: [UInt8](repeating: 0, count: 32),
+            claims: [UInt8](repeating: 0x61, count: 16_384), idToken: Secret(text(16_384)))
+        let user = UserProfile(json: [UInt8](repeating: 0x61, count: 16_384), account: provenance.account)
+        let parts = SessionParts(user: user, tokens: tokens, source: Sample.source, provenance: provenance)
+        // With the format, the id of the secret, the nonce and the tag.
+        #expect(parts.bytes.count + 33 <= RESPLimits().blob)
     }
 
     @Test("Lengths near the largest number, negative ones and those in another form are errors at once")
     func lengths() {
         for type in "$=!" {
-            for length in ["9223372036854775807", "9223372036854775806", "16777217"] {
+            for length in ["9223372036854775807", "9223372036854775806", "131073"] {
                 #expect(throws: RESPProtocolError(kind: .tooLong)) { try parse("\(type)\(length)\r\n") }
             }
         }
@@ -126,10 +144,13 @@ struct RESPLimitsTests {
 
     @Test("A string of 16 MiB in small pieces costs linear time")
     func largeString() throws {
-        let count = RESPLimits().blob
+        var limits = RESPLimits()
+        limits.blob = 16 << 20
+        let count = limits.blob
         let piece = ByteBuffer(repeating: 0x61, count: 512)
         let start = ContinuousClock.now
-        var parser = RESPParser()
+        limits.bytes = 2 * count
+        var parser = RESPParser(limits: limits)
         parser.append(ByteBuffer(string: "+OK\r\n$\(count)\r\n"))
         #expect(try parser.next() == .simple("OK"))
         for _ in 0..<(count / 512) {
