@@ -33,7 +33,7 @@ import Testing
             // Only for calls with a body.
             "members:", "static:", "client:",
             "identities:", "require:", "when:", "redirect:", "redirectToHTTPS:", "stripPrefix:", "addPrefix:",
-            "tokensFor:", "stream:", "logo:", "style:", "files:",
+            "tokensFor:", "stream:", "logo:", "style:", "files:", "domain:",
         ]
         // Keys below an excluded section are excluded too.
         var section: Int?

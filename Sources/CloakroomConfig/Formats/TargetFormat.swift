@@ -74,4 +74,21 @@ extension ValueFormat where Value == String {
         }
         return text
     }
+
+    /// The `Domain` of a cookie. Browsers reject one without a dot, and addresses (RFC 6265bis §5.7).
+    static let cookieDomain = ValueFormat("domain of at least two labels, such as `example.com`") {
+        text throws(ConfigValueError) in
+        let labels = text.lowercased().split(separator: ".", omittingEmptySubsequences: false)
+        let areLabels = labels.allSatisfy { label in
+            (1...63).contains(label.utf8.count) && label.first != "-" && label.last != "-"
+                && label.utf8.allSatisfy { $0.isLetterOrDigit || $0 == UInt8(ascii: "-") }
+        }
+        // A host whose last label is a number is an IPv4 address in browsers.
+        guard text.utf8.count <= 253, labels.count > 1, areLabels, labels.last?.first?.isLetter == true else {
+            throw ConfigValueError(
+                "must be a domain of at least two labels, not \(DiagnosticText.quoted(text))",
+                "write one such as example.com: ASCII labels, without a port or a dot at either end")
+        }
+        return labels.joined(separator: ".")
+    }
 }

@@ -40,7 +40,7 @@ extension GatewayConfiguration: ConfigSection {
         CookieValidation.check(
             configuration.session.cookie,
             scope: root.sectionWithDefaults("session").sectionWithDefaults("cookie"),
-            listeners: listeners)
+            listeners: listeners, publicURL: accounts.configuration.publicURL)
         ListenerAddressValidation.check(listeners, admin: admin)
         HTTPSRedirectValidation.check(listeners, routes, accounts: accounts)
         DevelopmentValidation.check(listeners, hasTrustedProxies: !configuration.trustedProxies.isEmpty)

@@ -70,9 +70,6 @@ extension SessionConfiguration: ConfigSection {
 }
 
 extension CookieConfiguration: ConfigSection {
-    /// The prefix of cookies that browsers bind to their host (RFC 6265bis §4.1.3).
-    static let hostPrefix = "__Host-"
-
     /// `session.cookie`.
     static let keys: [Key<Self>] = [
         Key("secure", \.isSecure, .flag, .restart),
@@ -81,6 +78,7 @@ extension CookieConfiguration: ConfigSection {
             let name = cookie.isSecure ? cookie.name : String(cookie.name.dropFirst(hostPrefix.count))
             cookie.name = scope.value("name", as: .token, default: name)
         },
+        Key(optional: "domain", \.domain, .cookieDomain, .restart),
         Key("sameSite", \.sameSite, .choice(), .restart),
         Key("persistent", \.persistence, .choice()),
     ]

@@ -81,7 +81,9 @@ enum DevelopmentValidation {
 /// Rejects configurations that would send the session cookie unencrypted, except for development on loopback, or with
 /// hosts of this machine.
 enum CookieValidation {
-    static func check(_ cookie: CookieConfiguration, scope: ConfigScope, listeners: [ListenerSection]) {
+    static func check(
+        _ cookie: CookieConfiguration, scope: ConfigScope, listeners: [ListenerSection], publicURL: String?
+    ) {
         // The check requires valid addresses.
         let addresses = listeners.compactMap(\.address)
         guard addresses.count == listeners.count, !listeners.isEmpty else { return }
@@ -100,19 +102,44 @@ enum CookieValidation {
                 becauseOf: [scope.path + ["secure"]]
                     + ["tls", "behindTLSProxy"].map { listener.scope.path + [$0] })
         }
-        if !scope.isInvalid("name"), !cookie.name.hasPrefix(CookieConfiguration.hostPrefix) {
+        checkName(cookie, scope: scope)
+        if let domain = cookie.domain { checkDomain(domain, scope: scope, publicURL: publicURL) }
+    }
+
+    private static func checkName(_ cookie: CookieConfiguration, scope: ConfigScope) {
+        let isShared = cookie.domain != nil
+        let prefixes = [CookieConfiguration.hostPrefix, CookieConfiguration.securePrefix]
+        let prefix = prefixes[isShared ? 1 : 0]
+        let causes = ["secure", "domain"].map { scope.path + [$0] }
+        if !scope.isInvalid("name"), !cookie.name.hasPrefix(prefix) {
+            let other = prefixes.first(where: cookie.name.hasPrefix) ?? ""
+            let name = prefix + cookie.name.dropFirst(other.count)
+            let demand = "a name with the prefix \(prefix), not \(DiagnosticText.quoted(cookie.name))"
             scope.report(
-                ConfigValueError(
-                    "must be a name with the prefix \(CookieConfiguration.hostPrefix), not \(DiagnosticText.quoted(cookie.name))",
-                    "write \(CookieConfiguration.hostPrefix)\(cookie.name)"), at: "name",
-                becauseOf: [scope.path + ["secure"]])
-        } else if cookie.name == CookieConfiguration.hostPrefix {
+                isShared
+                    ? ConfigValueError("requires \(demand)", "write name: \(name)")
+                    : ConfigValueError("must be \(demand)", "write \(name)"), at: isShared ? "domain" : "name",
+                becauseOf: causes)
+        } else if cookie.name == prefix {
             scope.report(
-                ConfigValueError(
-                    "must have a name after the prefix", "write \(CookieConfiguration.hostPrefix)cloakroom"),
-                at: "name",
-                becauseOf: [scope.path + ["secure"]])
+                ConfigValueError("must have a name after the prefix", "write \(prefix)cloakroom"), at: "name",
+                becauseOf: causes)
         }
+    }
+
+    /// A `Domain` has to cover the host that sets it, otherwise browsers reject the cookie.
+    private static func checkDomain(_ domain: String, scope: ConfigScope, publicURL: String?) {
+        if let publicURL, let host = WebOrigin(publicURL)?.host, host != domain, !host.hasSuffix("." + domain) {
+            scope.report(
+                ConfigValueError(
+                    "must cover the host of accounts.publicURL, \(host): browsers reject the cookie otherwise",
+                    "write a domain that this host ends with, or correct accounts.publicURL"), at: "domain")
+            return
+        }
+        scope.warn(
+            ConfigValueError(
+                "every host below \(domain) receives the session cookie, and can set another",
+                "leave it out unless all of them are trusted like this gateway"), at: "domain")
     }
 
     private static func checkDevelopment(
@@ -129,8 +156,12 @@ enum CookieValidation {
                 at: "secure")
             return
         }
+        if cookie.domain != nil {
+            scope.report(
+                ConfigValueError("conflicts with secure: false", "leave it out in development"), at: "domain")
+        }
         // Browsers reject a cookie with such a prefix that is not Secure.
-        for prefix in [CookieConfiguration.hostPrefix, "__Secure-"]
+        for prefix in [CookieConfiguration.hostPrefix, CookieConfiguration.securePrefix]
         where cookie.name.lowercased().hasPrefix(prefix.lowercased()) {
             scope.report(
                 ConfigValueError(

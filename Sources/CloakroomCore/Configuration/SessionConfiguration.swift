@@ -81,7 +81,7 @@ public struct ValkeyConfiguration: Sendable, Equatable {
     public var replicationTimeout: Duration = .milliseconds(200)
 }
 
-/// The session cookie. It is always `HttpOnly` and never has a `Domain`.
+/// The session cookie. It is always `HttpOnly`.
 public struct CookieConfiguration: Sendable, Equatable {
     /// The `SameSite` attribute.
     public enum SameSite: String, Sendable, Hashable, CaseIterable {
@@ -94,9 +94,17 @@ public struct CookieConfiguration: Sendable, Equatable {
     /// The defaults of all keys.
     public static let defaults = Self()
 
-    /// The cookie name. For the prefix `__Host-` browsers enforce `Secure`, `Path=/` and no `Domain` (RFC 6265bis
-    /// §4.1.3).
+    /// The prefix of names for which browsers enforce `Secure`, `Path=/` and no `Domain` (RFC 6265bis §4.1.3).
+    package static let hostPrefix = "__Host-"
+    /// The prefix of names for which browsers enforce `Secure` only.
+    package static let securePrefix = "__Secure-"
+
+    /// The cookie name. If the cookie is `Secure`, it begins with `__Host-`, or with `__Secure-` if there is a
+    /// ``domain``. So a cookie with `Domain` never has the name of an earlier one without.
     public var name = "__Host-cloakroom"
+    /// The domain whose hosts all receive the cookie and can set it (RFC 6265bis §4.1.2.3): at least two labels in lower
+    /// case; `nil` for this host only.
+    public var domain: String?
     /// Whether the cookie has the `Secure` attribute. Only development on loopback omits it.
     public var isSecure = true
     /// The `SameSite` attribute.

@@ -122,8 +122,11 @@ public final class SessionCookie: Sendable {
         "\(configuration.name)=\(attributes); Max-Age=0"
     }
 
+    /// Browsers delete a cookie only with the `Domain` that it was set with (RFC 6265bis §5.7).
     private var attributes: String {
-        "; Path=/; HttpOnly\(configuration.isSecure ? "; Secure" : ""); SameSite=\(configuration.sameSite.rawValue)"
+        let domain = configuration.domain.map { "; Domain=\($0)" } ?? ""
+        let secure = configuration.isSecure ? "; Secure" : ""
+        return "; Path=/\(domain); HttpOnly\(secure); SameSite=\(configuration.sameSite.rawValue)"
     }
 
     /// Names that differ only in case are other cookies (RFC 6265 §4.1.1).
@@ -155,8 +158,11 @@ public struct ReceivedCookie: Sendable, Equatable, Unprintable {
 }
 
 extension CookieConfiguration {
-    /// What the names of login cookies begin with.
-    package var loginPrefix: String { name + "-login-" }
+    /// What the names of login cookies begin with. They are for this host only, with a session cookie for several too.
+    package var loginPrefix: String {
+        let host = domain == nil ? name : Self.hostPrefix + name.dropFirst(Self.securePrefix.count)
+        return host + "-login-"
+    }
 }
 
 /// Iterates over the pairs of one `Cookie` field.

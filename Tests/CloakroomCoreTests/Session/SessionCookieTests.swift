@@ -103,6 +103,15 @@ struct SessionCookieTests {
         #expect(loopback.clearCookieValue == "sid=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0")
     }
 
+    @Test("Rule 101: with a domain, is deleted with the Domain that it is set with")
+    func domain() throws {
+        let ticket = try ticket(Self.valueB)
+        let shared = SessionCookie(CookieConfiguration(name: "__Secure-sid", domain: "example.com", sameSite: .lax))
+        let attributes = "; Path=/; Domain=example.com; HttpOnly; Secure; SameSite=Lax; Max-Age="
+        let values = [shared.setCookieValue(ticket, maxAge: .seconds(60)), shared.clearCookieValue]
+        #expect(values == ["__Secure-sid=\(Self.valueB)\(attributes)60", "__Secure-sid=\(attributes)0"])
+    }
+
     @Test("is persistent only where configured and requested, and never outlives its session")
     func persistence() throws {
         let now = SessionTime(seconds: 1_000)

@@ -23,6 +23,14 @@ struct LoginCookiesTests {
             cookies.clearCookieValue(name: name) == "\(name)=; Path=/; HttpOnly; Secure; SameSite=Lax; Max-Age=0")
     }
 
+    @Test("Rule 101: are for this host only, although the session cookie is for a domain")
+    func domain() throws {
+        let shared = LoginFixture.cookies(name: "__Secure-sid", domain: "example.com")
+        let login = LoginFixture.login(LoginFixture.secrets(1))
+        #expect(shared.setCookieValue(login) == cookies.setCookieValue(login))
+        #expect(shared.signOutName == "__Host-sid-login-out")
+    }
+
     @Test("Identity rule 2: have every field of the login, unchanged")
     func contents() throws {
         var login = LoginFixture.login(LoginFixture.secrets(1))

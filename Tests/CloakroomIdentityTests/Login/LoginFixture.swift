@@ -16,11 +16,12 @@ enum LoginFixture {
             secrets, identity: "company", issuer: issuer, returnTarget: "/episodes?page=2", startedAt: startedAt)
     }
 
-    static func cookies(pending: Int = 3, timeout: Duration = .seconds(600), name: String = "__Host-sid")
-        -> LoginCookies
-    {
+    static func cookies(
+        pending: Int = 3, timeout: Duration = .seconds(600), name: String = "__Host-sid", domain: String? = nil
+    ) -> LoginCookies {
         LoginCookies(
-            CookieConfiguration(name: name), timeout: timeout, pending: pending, sealing: KeyedSealing())
+            CookieConfiguration(name: name, domain: domain), timeout: timeout, pending: pending,
+            sealing: KeyedSealing())
     }
 
     /// The cookie that a browser sends after a `Set-Cookie` value.

@@ -119,6 +119,20 @@ struct TokenRefreshTests {
             .ask(
                 Ask.get("/private/a", expiredCookie), 401, reason: "refresh_rejected",
                 has: ["Set-Cookie: __Host-cloakroom=;…Max-Age=0…"]), sent: []),
+        row(
+            "Rule 101: a cookie with Domain is deleted with it", [Reply.ok], of: expired,
+            outcome: .ended(.refreshRejected),
+            .ask(
+                Ask.get("/private/a", expiredCookie.replacing("__Host-", with: "__Secure-")), 401,
+                reason: "refresh_rejected",
+                has: [
+                    "Set-Cookie: __Secure-cloakroom=; Path=/; Domain=example.com; HttpOnly; Secure; SameSite=Strict;"
+                        + " Max-Age=0"
+                ]), sent: []
+        ) {
+            $0.session.cookie.name = "__Secure-cloakroom"
+            $0.session.cookie.domain = "example.com"
+        },
     ]
 
     private static func failure(

@@ -128,4 +128,31 @@ struct SessionTests {
             #expect(twice.status == 200)
         }
     }
+
+    @Test("Rule 101: hosts of a domain share the cookie, over HTTP/1.1 and HTTP/2, and the start warns once")
+    func domain() async throws {
+        let set = [
+            "listeners.0.behindTLSProxy=true", "listeners.0.http2=true", "session.cookie.secure=true",
+            "session.cookie.name=__Secure-cloakroom", "session.cookie.domain=example.com",
+        ]
+        let attributes = "; Path=/; Domain=example.com; HttpOnly; Secure; SameSite=Strict"
+        try await GatewayProcess.running(set: set) { gateway, _ in
+            let (curl, auth, video) = (try Curl(), gateway.clear + "/auth", gateway.clear + "/videos/1")
+            for version in ["--http1.1", "--http2-prior-knowledge"] {
+                let signedIn = try await curl(version, "-u", "jo@example.com:secret", "-X", "POST", auth)
+                let ticket = try #require(signedIn.cookie)
+                #expect(signedIn.values(of: "Set-Cookie") == ["__Secure-cloakroom=\(ticket)\(attributes)"])
+                let own = "Cookie: __Secure-cloakroom=\(ticket)"
+                let planted = "Cookie: __Secure-cloakroom=\(String(repeating: "A", count: 43))"
+                let two = try await curl(version, "-H", own, "-H", planted, video)
+                #expect(two.problem?.reason == "no_session")
+                #expect(try await curl(version, "-H", own, video).status == 200)
+                let signedOut = try await curl(version, "-H", own, "-X", "DELETE", auth)
+                #expect(signedOut.values(of: "Set-Cookie") == ["__Secure-cloakroom=\(attributes); Max-Age=0"])
+            }
+            let isWarning = { (line: Substring) in line.contains("every host below example.com") }
+            _ = try await gateway.program.waits(for: "the warning") { $0.lines.first(where: isWarning) }
+            #expect(gateway.program.lines.count(where: isWarning) == 1)
+        }
+    }
 }
