@@ -11,6 +11,7 @@ package final class SteppedRateStore: RateLimitStore {
         var charged: UInt64 = 0
         var largest = 0
         var reply: UInt64?
+        var failing: UInt64?
     }
 
     private let state = Mutex(State())
@@ -34,6 +35,9 @@ package final class SteppedRateStore: RateLimitStore {
     /// Replies this for each key, whatever was charged.
     package func setReply(_ reply: UInt64) { state.withLock { $0.reply = reply } }
 
+    /// Lets settlements of a key fail.
+    package func setFailing(_ key: UInt64?) { state.withLock { $0.failing = key } }
+
     package func countGateways(including id: UInt64) async throws(SessionStoreError) -> Int {
         try state.withLock { state throws(SessionStoreError) in
             if state.isAway { throw SessionStoreError(.unavailable) }
@@ -42,16 +46,18 @@ package final class SteppedRateStore: RateLimitStore {
         }
     }
 
-    package func settle(_ debts: [RateDebt]) async throws(SessionStoreError) -> [UInt64] {
-        try state.withLock { state throws(SessionStoreError) in
-            guard !state.isAway else { throw SessionStoreError(.unavailable) }
+    package func settle(_ debts: [RateDebt]) async -> (ahead: [UInt64?], failure: SessionStoreError?) {
+        state.withLock { state in
             state.largest = max(state.largest, debts.count)
-            return debts.map { debt in
+            let ahead = debts.map { debt -> UInt64? in
+                guard !state.isAway, debt.key != state.failing else { return nil }
                 state.charged += debt.charge
-                let ahead = min(max(state.times[debt.key] ?? 0, state.now) - state.now + debt.charge, debt.most)
+                let left = Int64((state.times[debt.key] ?? 0) + debt.charge) - Int64(state.now)
+                let ahead = min(UInt64(max(left, Int64(debt.charge) - 100_000_000, 1_000)), debt.most)
                 state.times[debt.key] = state.now + ahead
                 return state.reply ?? ahead
             }
+            return (ahead, ahead.contains(nil) ? SessionStoreError(.unavailable) : nil)
         }
     }
 }

@@ -40,12 +40,6 @@ enum ClaimHeadersSection {
         }
     }
 
-    /// Upstreams that map field names to variables (CGI) treat hyphen, underscore and dot alike.
-    static func folded(_ name: String) -> String {
-        String(
-            decoding: name.utf8.map { Byte.isAlphanumeric($0) ? Byte.lowerCase($0) : UInt8(ascii: "-") }, as: UTF8.self)
-    }
-
     /// - Parameter seen: The names so far, by their folded form.
     private static func check(_ name: String, _ seen: inout [String: String]) throws(ConfigValueError) {
         guard (try? ValueFormat<String>.token.parse(name)) != nil, name.utf8.count <= 255 else {
@@ -53,7 +47,7 @@ enum ClaimHeadersSection {
                 "must be the name of a field, not \(DiagnosticText.quoted(name))",
                 "write letters, digits and hyphens, such as X-User")
         }
-        let folded = folded(name)
+        let folded = FieldNameSet.folded(name)
         guard !reserved.contains(folded), !reservedPrefixes.contains(where: folded.hasPrefix) else {
             throw ConfigValueError(
                 "\(name) is not supported: the field has another meaning", "write another name such as X-User")
@@ -111,12 +105,12 @@ extension Byte {
 enum ClaimHeaderRules {
     static func check(_ upstreams: UpstreamsSection, _ identities: IdentitiesSection) {
         let tokens = Dictionary(
-            upstreams.tokenHeaders.map { (ClaimHeadersSection.folded($0), $0) }, uniquingKeysWith: { first, _ in first }
+            upstreams.tokenHeaders.map { (FieldNameSet.folded($0), $0) }, uniquingKeysWith: { first, _ in first }
         )
         for (upstream, scope) in zip(upstreams.configurations, upstreams.scopes) where !upstream.claimHeaders.isEmpty {
             let section = scope.section("claimHeaders")
             for header in upstream.claimHeaders {
-                if let token = tokens[ClaimHeadersSection.folded(header.name)] {
+                if let token = tokens[FieldNameSet.folded(header.name)] {
                     section.report(
                         ConfigValueError("conflicts with \(token), the field of an API token", "write another name"),
                         at: header.name)

@@ -13,6 +13,8 @@ struct FieldChangesSection {
     let upstreams: UpstreamsSection
 
     private static let mostBytes = 8_192
+    /// What only the sender of a representation knows of it.
+    private static let validators = ["content-digest", "content-md5", "etag", "last-modified", "repr-digest"]
 
     /// Reads `set`, `add`, `default` and `remove`.
     func changes() -> [FieldChange] {
@@ -20,9 +22,9 @@ struct FieldChangesSection {
         var seen: [String: String] = [:]
         func read(_ change: FieldChange, _ report: (ConfigValueError) -> Void) {
             changes.append(change)
-            if let problem = problem(of: change, ClaimHeadersSection.folded(change.name)) {
+            if let problem = problem(of: change, FieldNameSet.folded(change.name)) {
                 report(problem)
-            } else if let other = seen.updateValue(change.name, forKey: ClaimHeadersSection.folded(change.name)) {
+            } else if let other = seen.updateValue(change.name, forKey: FieldNameSet.folded(change.name)) {
                 report(ConfigValueError("conflicts with \(other), which is the same field", "keep one of the two"))
             }
         }
@@ -51,7 +53,7 @@ struct FieldChangesSection {
                 "must be the name of a field, not \(DiagnosticText.quoted(name))", "write such as X-Tenant")
         }
         let taken = upstreams.tokenHeaders + upstreams.configurations.flatMap { $0.claimHeaders.map(\.name) }
-        if taken.contains(where: { ClaimHeadersSection.folded($0) == folded }) {
+        if taken.contains(where: { FieldNameSet.folded($0) == folded }) {
             return ConfigValueError("\(name) conflicts with an API token or a claim header", "write another name")
         }
         let directives = Set(change.value.lowercased().split { ", ".contains($0) })
@@ -62,14 +64,21 @@ struct FieldChangesSection {
         case ("cache-control", .remove) where usesSession, ("vary", .remove) where usesSession,
             ("vary", .set) where usesSession:
             return ConfigValueError("conflicts with sessions: caches could mix up users", "leave \(name) out")
+        case (_, let kind) where usesSession && kind != .remove && directsSharedCaches(folded):
+            return ConfigValueError("conflicts with sessions: caches could mix up users", "leave \(name) out")
         case ("cache-control", _) where usesSession && directives.isDisjoint(with: ["private", "no-store"]):
             return ConfigValueError("conflicts with sessions: caches could mix up users", "add private or no-store")
-        case _ where isReserved(folded):
+        case (_, let kind) where isReserved(folded) || kind != .remove && Self.validators.contains(folded):
             return ConfigValueError(
                 "\(name) is not supported: it frames or describes a message, or the gateway decides about it",
                 "leave it out")
         default: return nil
         }
+    }
+
+    /// Whether caches obey it instead of `Cache-Control` (RFC 9213, Edge Architecture Specification §2.4, nginx).
+    private func directsSharedCaches(_ folded: String) -> Bool {
+        folded.hasSuffix("-cache-control") || ["surrogate-control", "x-accel-expires"].contains(folded)
     }
 
     private func isReserved(_ folded: String) -> Bool {

@@ -43,6 +43,13 @@ extension GatewayConfiguration: ConfigSection {
             listeners: listeners, publicURL: accounts.configuration.publicURL)
         ListenerAddressValidation.check(listeners, admin: admin)
         HTTPSRedirectValidation.check(listeners, routes, accounts: accounts)
+        if configuration.responseFields.strictTransport.maxAge > .zero, !listeners.contains(where: \.usesHTTPS),
+            configuration.trustedProxies.isEmpty
+        {
+            root.sectionWithDefaults("responseFields").sectionWithDefaults("hsts").warn(
+                ConfigValueError("has no effect without https", "add tls or behindTLSProxy to a listener"), at: "maxAge"
+            )
+        }
         DevelopmentValidation.check(listeners, hasTrustedProxies: !configuration.trustedProxies.isEmpty)
         HostValidation.check(listeners, routes)
         RouteValidation.check(

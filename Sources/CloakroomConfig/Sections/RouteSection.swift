@@ -78,6 +78,11 @@ struct RouteSection {
             scope: responses, isRequest: false, usesSession: usesSession, upstreams: upstreams
         ).changes()
         options.responsePreset = responses.optional("preset", as: .choice())
+        if !usesSession, let field = options.requestFields.first(where: { $0.value.contains("{user.id}") }) {
+            requests.section("set").warn(
+                ConfigValueError("{user.id} has no value: no session is looked up", "leave the field out"),
+                at: field.name)
+        }
         if let localAction, requests.isPresent {
             requests.report(
                 ConfigValueError("conflicts with \(localAction): nothing is forwarded", "remove one of the two"))

@@ -97,11 +97,11 @@ enum RouteValidation {
 
     /// Fields that the gateway sets must not be passed from clients.
     private static func checkPassed(_ route: RouteSection, upstreams: UpstreamsSection) {
-        let tokens = Set(upstreams.tokenHeaders.map(ClaimHeadersSection.folded))
+        let tokens = Set(upstreams.tokenHeaders.map(FieldNameSet.folded))
         let claims = Set(
-            upstreams.configurations.flatMap { $0.claimHeaders.map { ClaimHeadersSection.folded($0.name) } })
+            upstreams.configurations.flatMap { $0.claimHeaders.map { FieldNameSet.folded($0.name) } })
         for name in route.options.passFields {
-            let folded = ClaimHeadersSection.folded(name)
+            let folded = FieldNameSet.folded(name)
             guard tokens.contains(folded) || claims.contains(folded) else { continue }
             let other = tokens.contains(folded) ? "the field of an API token" : "a claim header"
             route.scope.report(ConfigValueError("\(name) conflicts with \(other)", "leave it out"), at: "passFields")

@@ -106,6 +106,12 @@ extension GatewayConfiguration {
         routes.flatMap(\.requestFields).filter { $0.kind == .set }.map(\.name)
     }
 
+    /// The names of all fields that are set or removed in a message, and so must not come back in its trailers.
+    package var changedFieldNames: [String] {
+        (responseFields.changes + routes.flatMap { $0.requestFields + $0.responseFields }).filter(\.kind.replaces)
+            .map(\.name)
+    }
+
     /// The changes in the responses of a route, or to requests that no route serves. None for gRPC calls: the head of a
     /// response may be all of it, and its fields are trailers then.
     package func responseChanges(of route: Route?) -> [FieldChange] {

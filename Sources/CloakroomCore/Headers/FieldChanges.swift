@@ -9,7 +9,6 @@ public final class FieldChanges: Sendable {
     /// What a placeholder stands for.
     package enum Value: Sendable {
         case requestID, clientAddress, userID
-        case text([UInt8])
         /// The segment of the path after a number of slashes; 0 for none.
         case segment(after: Int)
     }
@@ -40,7 +39,9 @@ public final class FieldChanges: Sendable {
     /// The lengths of the names, and the low five bits of their first bytes. Most fields have others. The masks of
     /// ``names`` are an inline array, which is copied for each element that is read from a class.
     private let (lengths, starts): (UInt64, UInt32)
-    /// By the position of a name in ``names``: the bits of the defaults that a received field replaces.
+    /// By the position of a name in ``names``: the name in lower case, and the bits of the defaults that a received field
+    /// replaces.
+    private let exact: [[UInt8]]
     private let replaced: [UInt64]
     /// The bits of the names whose received fields are stripped.
     private let strips: UInt64
@@ -66,6 +67,10 @@ public final class FieldChanges: Sendable {
         let framing = "X-Frame-Options"
         let names = FieldNameSet(changes.map(\.name) + [framing])
         var replaced = [UInt64](repeating: 0, count: changes.count + 1)
+        var exact = [[UInt8]](repeating: [], count: changes.count + 1)
+        for name in changes.map(\.name) + [framing] {
+            exact[names.index(of: name) ?? 0] = name.utf8.map { ASCII.lower($0) }
+        }
         var strips: UInt64 = 0
         var lines: [Line] = []
         for change in changes {
@@ -77,11 +82,13 @@ public final class FieldChanges: Sendable {
             }
             guard change.kind != .remove else { continue }
             let parts = (Self.split("\(change.name): \(change.value)\r\n") ?? []).map { text in
-                (literal: Array(text.literal.utf8), value: text.name.map { Self.value($0, route) })
+                let name = text.name == "route" ? route?.name ?? "" : ""
+                return (literal: Array((text.literal + name).utf8), value: Self.value(text.name, route))
             }
             lines.append(Line(kind: change.kind, bit: bit, parts: parts))
         }
-        (self.names, self.replaced, self.strips, self.lines) = (names, replaced, strips, lines)
+        (self.names, self.exact, self.replaced) = (names, exact, replaced)
+        (self.strips, self.lines) = (strips, lines)
         removes = changes.contains { $0.kind == .remove }
         let folded = changes.map { FieldNameSet.folded($0.name) } + [FieldNameSet.folded(framing)]
         lengths = folded.reduce(0) { $0 | 1 << UInt64(min($1.utf8.count, 63)) }
@@ -104,46 +111,34 @@ public final class FieldChanges: Sendable {
         return parts + [(text[end...], nil)]
     }
 
-    private static func value(_ name: Substring, _ route: Route?) -> Value {
-        switch name {
+    /// - Returns: `nil` for none, and for the name of the route, which is part of the literal.
+    private static func value(_ name: Substring?, _ route: Route?) -> Value? {
+        guard let name, name != "route" else { return nil }
+        return switch name {
         case "request_id": .requestID
         case "client_address": .clientAddress
         case "user.id": .userID
-        case "route": .text(Array((route?.name ?? "").utf8))
         default: .segment(after: 1 + (route?.pattern.segments.firstIndex(of: .parameter(String(name))) ?? -1))
         }
     }
 
     /// Marks the fields to strip, in any spelling.
-    /// - Returns: The bits of the defaults that the message has already.
+    /// - Returns: The bits of the defaults that the message has already. Browsers ignore other spellings.
     package func apply(to fields: inout [FieldSlice], _ bytes: Span<UInt8>) -> UInt64 {
         var present: UInt64 = 0
-        var index = 0
-        while let position = findName(from: &index, in: fields.span, bytes) {
-            if strips >> UInt64(position) & 1 != 0 {
-                fields[index].isStripped = true
-            } else {
-                present |= replaced[position]
-            }
-            index += 1
-        }
-        return present
-    }
-
-    /// Moves an index to the next field that is to be forwarded and whose name is in ``names``.
-    /// - Returns: The position of the name.
-    private func findName(from index: inout Int, in fields: Span<FieldSlice>, _ bytes: Span<UInt8>) -> Int? {
-        while index < fields.count {
+        for index in fields.indices {
             let field = fields[index]
-            if lengths &>> UInt64(min(field.nameCount, 63)) & 1 != 0,
+            guard lengths &>> UInt64(min(field.nameCount, 63)) & 1 != 0,
                 starts &>> UInt32(bytes[Int(field.nameStart)] & 0x1f) & 1 != 0, !field.isStripped,
                 let position = names.index(bytes, field.nameRange)
-            {
-                return position
+            else { continue }
+            if strips >> UInt64(position) & 1 != 0 {
+                fields[index].isStripped = true
+            } else if ASCII.equals(bytes, field.nameRange, exact[position]) {
+                present |= replaced[position]
             }
-            index += 1
         }
-        return nil
+        return present
     }
 
     /// The lines that a message gets.

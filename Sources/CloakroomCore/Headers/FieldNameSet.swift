@@ -4,7 +4,7 @@ import CloakroomWire
 ///
 /// Upstreams that map names to variables treat `X_API_TOKEN`, `X.Api.Token` and `x-api-token` as equal. This set does
 /// the same: case is folded, and every character that is not a letter or digit counts as a hyphen.
-struct FieldNameSet: Sendable {
+package struct FieldNameSet: Sendable {
     private let names: [[UInt8]]
     private let prefixes: [[UInt8]]
     /// Indexed by the low five bits of a name's first byte: bit n is set if the set contains a name of n bytes with
@@ -60,7 +60,7 @@ struct FieldNameSet: Sendable {
     }
 
     /// The spelling to which all equal names are folded.
-    static func folded(_ name: String) -> String { String(decoding: name.utf8.map(fold), as: UTF8.self) }
+    package static func folded(_ name: String) -> String { String(decoding: name.utf8.map(fold), as: UTF8.self) }
 
     // Static, because a call with `self` copied the whole set for each field of a head: 470 instructions a request.
 

@@ -101,6 +101,10 @@ public final class ResponseHeaderPolicy: Sendable {
             default: continue
             }
         }
+        // Nor is it present.
+        if let fields, head.status >= 200, !summary.removed.isEmpty {
+            summary.presentFields = fields.apply(to: &head.fields, bytes)
+        }
         return summary
     }
 

@@ -13,10 +13,10 @@ public final class TrailerPolicy: Sendable {
     /// Creates the policy.
     /// - Parameters:
     ///   - injectable: The names of all fields with secrets that any route may inject, besides `Authorization`.
-    ///   - claimHeaders: The names of all fields with claims.
-    public init(injectable: [String], claimHeaders: [String] = []) {
+    ///   - others: The names of all other fields that are set, or removed, by the configuration.
+    public init(injectable: [String], others: [String] = []) {
         dropped = FieldNameSet(
-            Self.names + SpoofableFields.names + injectable + claimHeaders,
+            Self.names + SpoofableFields.names + injectable + others,
             prefixes: Self.prefixes + SpoofableFields.prefixes)
         injected = FieldNameSet(injectable + ["Authorization"])
     }

@@ -28,6 +28,9 @@ public final class RateLimitStorage: Sendable {
     private let nextReport = Atomic<UInt64>(0)
     /// The time after which the other gateways are unknown: 2 s after the last settlement.
     private let settledUntil = Atomic<UInt64>(0)
+    /// A key whose settlement failed, with the least charge. It is tried with each settlement until it succeeds: otherwise
+    /// those of other keys would hide that a part of the store fails.
+    private let failed = Mutex<RateDebt?>(nil)
 
     /// Creates a storage without a table.
     /// - Parameter hash: The same for all gateways at the store.
@@ -67,15 +70,17 @@ public final class RateLimitStorage: Sendable {
             gateways.store(min(UInt64(max(count, 1)), Self.maxGateways), ordering: .relaxed)
             nextReport.store(now() + Self.second, ordering: .relaxed)
         }
-        if !largest.isEmpty {
-            let count = gateways.load(ordering: .relaxed)
-            let debts = largest.map { $0.limit.debt(of: $0.key, $0.count, gateways: count) }
-            let begin = now()
-            let ahead = try await store.settle(debts)
-            for (item, (debt, ahead)) in zip(largest, zip(debts, ahead)) {
-                table.raise(item.key, item.limit.pace, to: begin + min(ahead, debt.most))
-            }
+        let count = gateways.load(ordering: .relaxed)
+        var debts = largest.map { $0.limit.debt(of: $0.key, $0.count, gateways: count) }
+        if let probe = failed.withLock({ $0 }) { debts.append(probe) }
+        let begin = now()
+        let (ahead, failure) = debts.isEmpty ? ([], nil) : await store.settle(debts)
+        for (item, (debt, ahead)) in zip(largest, zip(debts, ahead)) {
+            if let ahead { table.raise(item.key, item.limit.pace, to: begin + min(ahead, debt.most)) }
         }
+        let unknown = zip(debts, ahead).first { $0.1 == nil }
+        failed.withLock { $0 = unknown.map { RateDebt(key: $0.0.key, charge: 1, most: $0.0.most) } }
+        if let failure { throw failure }
         settledUntil.store(now() + 2 * Self.second, ordering: .relaxed)
         return true
     }

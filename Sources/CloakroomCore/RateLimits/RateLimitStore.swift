@@ -5,9 +5,9 @@ public protocol RateLimitStore: Sendable {
     /// - Returns: The number of gateways that have reported in the last 5 s.
     func countGateways(including id: UInt64) async throws(SessionStoreError) -> Int
     /// Adds requests to what their keys have used, by the clock of the store.
-    /// - Returns: The nanoseconds up to which the requests of each key are paid for, by all gateways.
-    /// - Throws: If any part of the store has failed. The others may have added theirs.
-    func settle(_ debts: [RateDebt]) async throws(SessionStoreError) -> [UInt64]
+    /// - Returns: The nanoseconds up to which the requests of each key are paid for, by all gateways; `nil` and a failure
+    ///   for those of a part of the store that has failed, which may have added them.
+    func settle(_ debts: [RateDebt]) async -> (ahead: [UInt64?], failure: SessionStoreError?)
 }
 
 /// The requests of a key that a gateway has permitted since its last settlement.

@@ -61,20 +61,13 @@ public final class RateLimitTable: Sendable {
             return Charge(used: pace.cost, isEviction: old > now)
         }
 
-        func refund(_ key: UInt64, at first: Int, _ pace: RatePace) {
+        /// Changes the time of a key, if it is in a slot.
+        /// - Parameter next: Returns `nil` to leave it.
+        func change(_ key: UInt64, at first: Int, _ next: (UInt64) -> UInt64?) {
             while let place = place(of: key, at: first) {
                 let time = words[place].load(ordering: .relaxed)
-                guard time >= pace.cost else { return }
-                let next = time - pace.cost
+                guard let next = next(time) else { return }
                 if words[place].compareExchange(expected: time, desired: next, ordering: .relaxed).exchanged { return }
-            }
-        }
-
-        func raise(_ key: UInt64, at first: Int, to time: UInt64) {
-            while let place = place(of: key, at: first) {
-                let old = words[place].load(ordering: .relaxed)
-                guard old < time else { return }
-                if words[place].compareExchange(expected: old, desired: time, ordering: .relaxed).exchanged { return }
             }
         }
 
@@ -127,27 +120,30 @@ public final class RateLimitTable: Sendable {
     ///   - key: See ``RateKey``.
     ///   - now: Nanoseconds of a monotonic clock, the same for all calls.
     public func charge(_ key: UInt64, _ pace: RatePace, now: UInt64) -> Charge {
-        let (key, set) = (Self.stored(key, pace), set(of: key))
-        return references[set / Block.sets]._withUnsafeGuaranteedRef {
-            $0.charge(key, at: set % Block.sets * 2 * Self.slots, pace, now: now)
-        }
+        withBlock(of: key, pace) { $0.charge($1, at: $2, pace, now: now) }
     }
 
     /// Takes a charge back. Without effect if the key was replaced. If the request would have been paid for since, the
     /// key may send one more.
     public func refund(_ key: UInt64, _ pace: RatePace) {
-        let (key, set) = (Self.stored(key, pace), set(of: key))
-        references[set / Block.sets]._withUnsafeGuaranteedRef {
-            $0.refund(key, at: set % Block.sets * 2 * Self.slots, pace)
-        }
+        withBlock(of: key, pace) { $0.change($1, at: $2) { $0 >= pace.cost ? $0 - pace.cost : nil } }
     }
 
     /// Makes the time up to which the requests of a key are paid for at least this one. Without effect if the key was
     /// replaced.
     func raise(_ key: UInt64, _ pace: RatePace, to time: UInt64) {
-        let (key, set) = (Self.stored(key, pace), set(of: key))
-        references[set / Block.sets]._withUnsafeGuaranteedRef {
-            $0.raise(key, at: set % Block.sets * 2 * Self.slots, to: time)
+        withBlock(of: key, pace) { $0.change($1, at: $2) { $0 < time ? time : nil } }
+    }
+
+    /// - Parameter body: Gets the block of a key, the key as it is stored, and the first word of its set.
+    @inline(__always)
+    private func withBlock<Result>(
+        of key: UInt64, _ pace: RatePace, _ body: (Block, UInt64, Int) -> Result
+    ) -> Result {
+        let set = set(of: key)
+        return references[set / Block.sets]._withUnsafeGuaranteedRef {
+            // Never 0, which is no key.
+            body($0, (key | 64) & ~63 | pace.shift, set % Block.sets * 2 * Self.slots)
         }
     }
 
@@ -164,9 +160,6 @@ public final class RateLimitTable: Sendable {
         }
         return count * step
     }
-
-    /// Never 0, which is no key.
-    private static func stored(_ key: UInt64, _ pace: RatePace) -> UInt64 { (key | 64) & ~63 | pace.shift }
 
     /// The set of a key, which is random: its high bits decide.
     private func set(of key: UInt64) -> Int {

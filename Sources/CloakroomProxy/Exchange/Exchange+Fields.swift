@@ -5,9 +5,9 @@ import NIOCore
 
 /// Fields that the configuration changes in requests and responses.
 extension Exchange {
-    /// Whether the client uses https. A proxy in front may terminate TLS.
+    /// Whether the client uses https. A proxy in front may terminate TLS. The fields may not have been marked yet.
     var isClientSecure: Bool {
-        request.summary.trustsForwardedProto
+        peer.isTrusted && request.head.fields.contains { $0.name == .xForwardedProto }
             ? CrossSitePolicy.isForwardedSecure(request.head) == true : peer.isSecure
     }
 
@@ -22,15 +22,18 @@ extension Exchange {
             }
             let bytes = request.head.bytes
             return bytes.getBytes(at: bytes.readerIndex + range.start, length: range.count)
-        case .text(let text): return text
         case .clientAddress: return Array(clientAddress.utf8)
         case .userID:
             guard let id = permit?.session?.user.account.userID, case .value(let text) = ClaimFieldValue.of(.string(id))
             else { return nil }
             return Array(text.utf8)
         case .segment(let slashes):
-            let segments = request.normalPath.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
-            return segments.indices.contains(slashes) ? Array(segments[slashes]) : nil
+            var rest = request.normalPath[...]
+            for _ in 0..<slashes {
+                guard let slash = rest.firstIndex(of: UInt8(ascii: "/")) else { return nil }
+                rest = rest[(slash + 1)...]
+            }
+            return Array(rest.prefix { $0 != UInt8(ascii: "/") })
         }
     }
 

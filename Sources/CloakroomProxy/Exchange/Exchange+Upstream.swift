@@ -186,7 +186,7 @@ extension Exchange: UpstreamDelegate {
                     fieldValue($0, nil)
                 })
         }
-        if snapshot.config.rates != nil { additions.fieldLines = (additions.fieldLines ?? []) + request.rateLines }
+        if !request.rateLines.isEmpty { additions.append(request.rateLines) }
         if route?.rewrite != nil, let changed = changeReferences(of: head, adding: &additions.fieldLines) {
             downstream.writeHead(changed, framing: framing, additions: additions)
         } else {

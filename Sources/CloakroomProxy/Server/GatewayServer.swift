@@ -124,9 +124,9 @@ public final class GatewayServer: Service, Unprintable {
             await loops.drainTLS()
         }
         async let _: Void = HeapTrimmer.watch(limit)
-        async let _: Void = RateSettlement(config.telemetry.metrics.clientLimits, time, logger).run {
-            self.currentConfig.rates
-        }
+        async let _: Void = RateSettlement(
+            metrics: config.telemetry.metrics.clientLimits, time: time, logger: logger
+        ).run { self.currentConfig.rates }
         async let _: Void = FileFolder.watch({ self.currentConfig.folders }, logger: logger)
         async let _: Void = UpstreamSupervisor(
             { self.currentConfig.upstreams }, loops: loops,

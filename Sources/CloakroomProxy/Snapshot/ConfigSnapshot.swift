@@ -103,7 +103,8 @@ public final class ConfigSnapshot: Sendable {
         let injectable = configuration.upstreams.compactMap { $0.apiToken?.header }
         let claimHeaderNames = configuration.claimHeaderNames + configuration.requestFieldNames
         requestPolicy = RequestHeaderPolicy(injectable: injectable + claimHeaderNames, cookie: cookie)
-        trailerPolicy = TrailerPolicy(injectable: injectable, claimHeaders: claimHeaderNames)
+        trailerPolicy = TrailerPolicy(
+            injectable: injectable, others: configuration.claimHeaderNames + configuration.changedFieldNames)
         crossSite = CrossSitePolicy(configuration.crossSite)
         let redirects = configuration.listeners.map(\.redirectToHTTPS)
         httpsRedirects = redirects.allSatisfy { $0 == nil } ? [] : redirects

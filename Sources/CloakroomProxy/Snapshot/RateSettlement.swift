@@ -9,10 +9,6 @@ struct RateSettlement: Sendable {
     let logger: Logger
     private let lines = LogRateLimiter(interval: .seconds(60))
 
-    init(_ metrics: ClientLimitMetrics, _ time: LoopTime, _ logger: Logger) {
-        (self.metrics, self.time, self.logger) = (metrics, time, logger)
-    }
-
     /// Settles until the task is cancelled.
     /// - Parameter rates: The limits of the current configuration.
     func run(_ rates: () -> RateLimits?) async {

@@ -65,10 +65,59 @@ struct FieldChangesSectionTests {
             ("requestFields", "X-Request-Id", "responseFields"), ("requestFields", "X-User", "responseFields"),
             ("requestFields", "If-Match", "responseFields"), ("responseFields", "User-Agent", "requestFields"),
             ("requestFields", "Content-Security-Policy", "responseFields"),
+            ("requestFields", "Content-Disposition", "responseFields"),
+            ("requestFields", "Content-Language", "responseFields"),
         ])
     func sides(_ rejected: String, _ name: String, _ accepted: String) throws {
         #expect(try ConfigFixture(Self.yaml("\(rejected): { set: { \(name): a } }")).valueErrors().count == 1)
         #expect(try ConfigFixture(Self.yaml("\(accepted): { set: { \(name): a } }")).valueErrors().isEmpty)
+    }
+
+    @Test(
+        "Rule 90: with sessions, no field that caches obey instead of Cache-Control is sent, but it may be removed",
+        arguments: [
+            "CDN-Cache-Control", "Cloudflare_CDN-Cache-Control", "Surrogate-Control", "X-Accel-Expires",
+        ])
+    func sharedCaches(_ name: String) throws {
+        for kind in ["set", "add", "default"] {
+            let found = try ConfigFixture(Self.yaml("responseFields: { \(kind): { \(name): a } }")).valueErrors()
+            #expect(found.count == 1 && found[0].contains("mix up users (leave \(name) out)"), "\(found)")
+        }
+        #expect(try ConfigFixture(Self.yaml("responseFields: { remove: [\(name)] }")).valueErrors().isEmpty)
+        let open = ConfigFixture.good.replacing(
+            "    path: /episodes\n", with: "    path: /episodes\n    responseFields: { set: { \(name): a } }\n")
+        #expect(try ConfigFixture(open).valueErrors().isEmpty)
+    }
+
+    @Test(
+        "Fields of a representation are not set, but may be removed",
+        arguments: ["ETag", "last_modified", "Repr-Digest"])
+    func validators(_ name: String) throws {
+        for kind in ["set", "add", "default"] {
+            let found = try ConfigFixture(Self.yaml("responseFields: { \(kind): { \(name): a } }")).valueErrors()
+            #expect(found.count == 1 && found[0].hasSuffix(Self.reserved), "\(found)")
+        }
+        #expect(try ConfigFixture(Self.yaml("responseFields: { remove: [\(name)] }")).valueErrors().isEmpty)
+        #expect(try ConfigFixture(Self.yaml("responseFields: { set: { Clear-Site-Data: a } }")).valueErrors().isEmpty)
+    }
+
+    @Test("What has no effect is a warning")
+    func warnings() throws {
+        let open = ConfigFixture.good.replacing(
+            "    path: /episodes\n",
+            with: "    path: /episodes\n    requestFields: { set: { X-A: a, X-User-Number: \"a-{user.id}\" } }\n")
+        var found = try ConfigFixture(open).load().warnings.map(\.description)
+        #expect(found.count { $0.contains("X-User-Number: {user.id} has no value") } == 1, "\(found)")
+        found = try ConfigFixture(Self.yaml("requestFields: { set: { X-A: \"{user.id}\" } }", Self.every)).load()
+            .warnings.map(\.description)
+        #expect(!found.contains { $0.contains("{user.id}") }, "\(found)")
+        #expect(found.count { $0.contains("responseFields.hsts.maxAge: has no effect without https") } == 1, "\(found)")
+        let secure = ConfigFixture.good.replacing("  cookie: { secure: false }\n", with: "")
+            .replacing("127.0.0.1:0\n", with: "127.0.0.1:0\n    behindTLSProxy: true\n")
+        for text in [secure, ConfigFixture.good + "trustedProxies: [10.0.0.0/8]\n"] {
+            found = try ConfigFixture(text + Self.every).load().warnings.map(\.description)
+            #expect(!found.contains { $0.contains("hsts") }, "\(found)")
+        }
     }
 
     @Test("The number of names and of bytes is limited", arguments: [many, long])

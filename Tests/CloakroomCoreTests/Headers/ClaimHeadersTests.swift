@@ -108,7 +108,7 @@ struct ClaimHeadersTests {
 
     @Test("Identity rule 22: a client's copy dies in trailers, and no page may send it")
     func trailersAndPages() throws {
-        let trailers = TrailerPolicy(injectable: [], claimHeaders: ["X-User", "X-Groups"])
+        let trailers = TrailerPolicy(injectable: [], others: ["X-User", "X-Groups"])
         let section = try TrailerSection(
             lines: ByteBuffer(string: Self.spellings.map { "\($0): admin\r\n" }.joined() + "X-Sum: 1\r\n"))
         #expect(String(buffer: trailers.filter(section)) == "X-Sum: 1\r\n")

@@ -52,6 +52,7 @@ struct FieldChangesUnitTests {
         let changes = [FieldChange(.default, "X-A", "1"), FieldChange(.default, "X-B", "{request_id}")]
         #expect(try lines(changes) == "X-A: 1\r\nX-B: id\r\n")
         #expect(try lines(changes, receiving: "x-a: 2\r\nX-Ab: 1\r\nX: 1\r\n") == "X-B: id\r\n")
+        #expect(try lines(changes, receiving: "X_A: 2\r\n") == "X-A: 1\r\nX-B: id\r\n")
         #expect(try lines(changes, status: 304) == "")
     }
 

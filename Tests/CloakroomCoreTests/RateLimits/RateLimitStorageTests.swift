@@ -124,6 +124,27 @@ struct RateLimitStorageTests {
         #expect((57...63).contains(after), "\(after) instead of 60")
     }
 
+    @Test(
+        "A client within a limit with a burst of one request is not rejected", arguments: [1, 10, 100],
+        [60, 90] as [UInt64])
+    func withinLimit(rate: Int, percent: UInt64) async throws {
+        let store = SteppedRateStore()
+        let gateway = Gateway(store, Self.limit(rate, .second, burst: 1))
+        let step = Self.second * 100 / (UInt64(rate) * percent)
+        var (settled, permitted) = (Self.second, 0)
+        for number in 1...1_000 as ClosedRange<UInt64> {
+            let now = Self.second + number * step
+            // A settlement begins 100 ms after the one before has ended, which takes 2 ms.
+            while settled + Self.second * 51 / 500 <= now {
+                settled += Self.second * 51 / 500
+                store.advance(Self.second * 51 / 500)
+                try await gateway.settle(now: settled)
+            }
+            permitted += gateway.permitted(1, now: now)
+        }
+        #expect(permitted >= 980, "\(permitted) of 1000")
+    }
+
     @Test("What the store did not confirm is never charged again")
     func forgotten() async throws {
         let store = SteppedRateStore()
@@ -136,6 +157,48 @@ struct RateLimitStorageTests {
         #expect(try await gateway.settle(now: Self.second))
         #expect(store.keys.isEmpty)
         #expect(gateway.permitted(20, now: Self.second) == 15)
+    }
+
+    @Test(
+        "Rule 102: while a key cannot be settled, each gateway permits its part, although other keys are settled",
+        arguments: [false, true])
+    func partialFailure(hasOthers: Bool) async throws {
+        let fleet = Fleet(2, Self.limit(60, burst: 2), seed: 1)
+        let other: UInt64 = 99 << 40
+        var now = Self.second
+        func run(_ seconds: Int) async throws -> Int {
+            var permitted = 0
+            for step in 0..<seconds * 10 {
+                for gateway in fleet.gateways {
+                    if step % 2 == 0 { permitted += gateway.permitted(1, now: now) }
+                    if hasOthers { _ = gateway.permitted(1, of: other, now: now) }
+                    _ = try? await gateway.settle(now: now)
+                }
+                now += Self.second / 10
+                fleet.store.advance(Self.second / 10)
+            }
+            return permitted
+        }
+        _ = try await run(10)
+        fleet.store.setFailing(Self.key | 64)
+        _ = try await run(4)
+        let during = try await run(60)
+        #expect((56...64).contains(during), "\(during) instead of 60")
+        fleet.store.setFailing(nil)
+        _ = try await run(10)
+        let after = try await run(60)
+        #expect((56...64).contains(after), "\(after) instead of 60")
+    }
+
+    @Test("What a store that fails in part has replied delays its keys")
+    func partialReply() async throws {
+        let fleet = Fleet(2, Self.limit(), seed: 1)
+        for gateway in fleet.gateways { #expect(gateway.permitted(20, now: Self.second) == 20) }
+        #expect(fleet.gateways[1].permitted(1, of: 99 << 40, now: Self.second) == 1)
+        fleet.store.setFailing(99 << 40 | 64)
+        try await fleet.gateways[0].settle(now: Self.second)
+        await #expect(throws: SessionStoreError.self) { try await fleet.gateways[1].settle(now: Self.second) }
+        #expect(fleet.gateways[1].permitted(1, now: 3 * Self.second) == 0)
     }
 
     @Test("A request that another limit rejects is not settled, nor are limits that are not shared")

@@ -45,8 +45,8 @@ struct SharedRateLimitTests {
             throw SessionStoreError(.unavailable)
         }
 
-        func settle(_ debts: [RateDebt]) async throws(SessionStoreError) -> [UInt64] {
-            throw SessionStoreError(.unavailable)
+        func settle(_ debts: [RateDebt]) async -> (ahead: [UInt64?], failure: SessionStoreError?) {
+            (debts.map { _ in nil }, SessionStoreError(.unavailable))
         }
     }
 

@@ -75,7 +75,11 @@ struct FieldChangesTests {
             "A field with too long values is not sent", on: setup(requests: names),
             .ok(Ask.get("/orders/\(String(repeating: "a", count: 509))/a")),
             .ok(Ask.get("/orders/\(String(repeating: "a", count: 510))/a")),
-            sent: [.init(has: ["X-Order: orders/a…"]), .init(has: ["X-Order", "X-Client: 127.0.0.1"])]),
+            .ok(Ask.get("/orders/1" + String(repeating: "/a", count: 3_000))),
+            sent: [
+                .init(has: ["X-Order: orders/a…"]), .init(has: ["X-Order", "X-Client: 127.0.0.1"]),
+                .init(has: ["X-Order: orders/1?1"]),
+            ]),
         Scenario(
             "A trusted proxy reports the client and the id",
             on: setup(requests: names).configuration(trusting),
@@ -201,6 +205,16 @@ struct FieldChangesTests {
             "Rule 91: a trusted proxy reports the scheme", on: setup().configuration(strict).configuration(trusting),
             .ok(Ask.get("/public/a", "X-Forwarded-Proto: https"), has: ["Strict-Transport-Security: max-age=60"]),
             .ok(Ask.get("/public/a", "X-Forwarded-Proto: http"), has: ["Strict-Transport-Security"])),
+        Scenario(
+            "Rule 91: it does so also for a request that is rejected before its fields are evaluated",
+            on: setup().configuration(strict).configuration(trusting).configuration {
+                $0.listeners[0].isBehindTLSProxy = true
+            },
+            .ask("GET / HTTP/1.1\r\nX-Forwarded-Proto: http\r\n\r\n", 400, has: ["Strict-Transport-Security"]),
+            .ask(
+                "GET / HTTP/1.1\r\nX-Forwarded-Proto: https\r\n\r\n", 400,
+                has: ["Strict-Transport-Security: max-age=60"]),
+            .ask("GET / HTTP/1.1\r\n\r\n", 400, has: ["Strict-Transport-Security: max-age=60"]), sent: []),
         Scenario(
             "Rule 91: the gateway's own endpoints have the security fields of pages, without an opener policy",
             on: setup().configuration { $0.responseFields.preset = .page },

@@ -325,6 +325,34 @@ struct FieldRuleTests {
             #expect(outcome.response["x-kept"] == ["yes"])
             #expect(outcome.response.trailers.map(\.0) == ["x-sum"])
         },
+        FieldRule("Rules 52 and 89: what is set or removed does not come back in trailers") {
+            $0.path = "/public/a"
+            $0.body = "hello"
+            $0.requestTrailers = [("Referer-Id", "forged"), ("X_Tenant", "forged"), ("X-Sum", "1")]
+            $0.trailers = [("X_Debug", "forged"), ("X-Node", "forged"), ("X-Kept", "1"), ("X-Sum", "1")]
+            $0.adjust = {
+                $0.routes[2].requestFields = [
+                    FieldChange(.set, "X-Tenant", "acme"), FieldChange(.remove, "Referer-Id"),
+                ]
+                $0.routes[1].responseFields = [FieldChange(.set, "X-Node", "1")]
+                $0.responseFields.changes = [FieldChange(.remove, "X-Debug"), FieldChange(.default, "X-Kept", "2")]
+            }
+        } check: { outcome in
+            #expect(outcome.request?.trailers.map(\.0) == ["x-sum"])
+            #expect(outcome.response.trailers.map(\.0) == ["x-kept", "x-sum"])
+        },
+        FieldRule("Rules 44 and 90: a policy that does not arrive, or that browsers ignore, does not replace a preset")
+        {
+            $0.response = [
+                ("Content-Security-Policy", "default-src \(Canary.apiToken)"), ("Content_Security_Policy", "other"),
+                ("X_Frame_Options", "DENY"), ("Referrer-Policy", "origin"),
+            ]
+            $0.adjust = { $0.responseFields.preset = .page }
+        } check: { outcome in
+            #expect(outcome.response["content-security-policy"] == ["frame-ancestors 'self'"])
+            #expect(outcome.response["content_security_policy"] == ["other"])
+            #expect(outcome.response["referrer-policy"] == ["origin"])
+        },
         FieldRule("rule 45: Clear-Site-Data") {
             $0.response = [
                 ("Clear-Site-Data", "\"cookies\""), ("Clear-Site-Data", "\"*\""), ("Clear-Site-Data", "\"cache\""),

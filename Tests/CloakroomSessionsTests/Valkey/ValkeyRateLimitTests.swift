@@ -15,8 +15,8 @@ struct ValkeyRateLimitTests {
     }
 
     /// Seconds, rounded to thousands.
-    private static func settle(_ replica: Replica, _ debts: RateDebt...) async throws -> [UInt64] {
-        try await replica.records.settle(debts).map { ($0 / second + 500) / 1_000 * 1_000 }
+    private static func settle(_ replica: Replica, _ debts: RateDebt...) async throws -> [UInt64?] {
+        await replica.records.settle(debts).ahead.map { ahead in ahead.map { ($0 / second + 500) / 1_000 * 1_000 } }
     }
 
     @Test("Requests of all gateways are added, up to what a key may be ahead, and the key expires", arguments: programs)
@@ -34,6 +34,10 @@ struct ValkeyRateLimitTests {
             // The requests so far are paid for: as if there were no key.
             try await server.ask("HSET", .text(key), "t", "5")
             #expect(try await Self.settle(a, Self.debt(2_000)) == [2_000])
+            // A key that was at rest has sent its requests since the settlement before.
+            #expect(await a.records.settle([Self.debt(1, of: 9 << 40)]).ahead == [900_000_000])
+            let small = RateDebt(key: 10 << 40, charge: 90_000_000, most: 1 << 50)
+            #expect(await a.records.settle([small]).ahead == [1_000])
             // The clock of a server that took over is behind.
             try await server.ask("HSET", .text(key), "t", "4000000000000000")
             #expect(try await Self.settle(a, Self.debt(2_000, most: 9_000)) == [9_000])
@@ -47,12 +51,25 @@ struct ValkeyRateLimitTests {
                 Self.debt(number * 1_000, of: number &* 0x9e37_79b9_7f4a_7c15, most: 9_000_000)
             }
             let expected = debts.map { $0.charge / Self.second }
-            let first = try await a.records.settle(debts)
-            #expect(first.map { $0 / Self.second } == expected)
-            let second = try await b.records.settle(debts.reversed())
+            let first = await a.records.settle(debts).ahead.compactMap(\.self)
+            #expect(first.map { ($0 + 100_000_000) / Self.second } == expected)
+            let second = await b.records.settle(debts.reversed()).ahead.compactMap(\.self)
+            #expect(second.count == debts.count)
             #expect(zip(second.reversed(), debts).allSatisfy { $0 > $1.charge * 19 / 10 && $0 <= 2 * $1.charge })
             let lines = try await server.ask("INFO", "stats").text?.split(whereSeparator: \.isNewline) ?? []
             #expect(lines.contains("tracking_total_keys:0"))
+        }
+    }
+
+    @Test("If one key fails, those of the other slots are settled")
+    func partialFailure() async throws {
+        try await withReplicas { a, _, server in
+            let slots = UInt64(0)..<16
+            let debts = slots.map { Self.debt(3_000, of: $0 << 32 | 1) }
+            try await server.ask("SET", .text(a.records.keys.rate(debts[5].key)), "no hash")
+            let (ahead, failure) = await a.records.settle(debts)
+            #expect(failure != nil)
+            #expect(slots.filter { ahead[Int($0)] == nil } == [5])
         }
     }
 
