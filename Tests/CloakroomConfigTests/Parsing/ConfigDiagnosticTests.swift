@@ -120,8 +120,8 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
         DiagnosticCase(
             "session:", "<<: { a: b }\nsession:", "10:1: <<: merge keys are not supported (write the keys out)"),
         DiagnosticCase(
-            "cookie: { secure: false }", "cookie: { secure: false, domain: a }",
-            "12:28: session.cookie.domain: unknown key (write one of: name, persistent, sameSite, secure)"),
+            "cookie: { secure: false }", "cookie: { secure: false, path: a }",
+            "12:28: session.cookie.path: unknown key (write one of: domain, name, persistent, sameSite, secure)"),
         DiagnosticCase(
             "signIn: { path: /auth }", "signIn: /auth",
             "7:5: upstreams.api.signIn: must be a section of keys, not one value (write its keys below it, indented)"),

@@ -80,8 +80,10 @@ struct HostValidationTests {
         }
         let told =
             " conflicts with the listener on 127.0.0.1:1, which requires client certificates (keep it in one of the two)"
-        #expect(try errors("a.x.test", "b.test, a.x.test").map { $0.hasSuffix("a.x.test" + told) } == [true])
-        #expect(try errors("\"*.x.test\"", "a.x.test").map { $0.hasSuffix("a.x.test" + told) } == [true])
+        let repeated = try errors("a.x.test", "b.test, a.x.test")
+        #expect(repeated.count == 1 && repeated[0].hasSuffix("a.x.test" + told), "\(repeated)")
+        let covered = try errors("\"*.x.test\"", "a.x.test")
+        #expect(covered.count == 1 && covered[0].hasSuffix("a.x.test" + told), "\(covered)")
         #expect(try errors("a.x.test", "\"*.x.test\"") == [])
     }
 
@@ -89,7 +91,7 @@ struct HostValidationTests {
     func rebinding() throws {
         let proxied = { (yaml: String) in
             yaml.replacing("127.0.0.1:0\n", with: "0.0.0.0:8080\n    behindTLSProxy: true\n")
-                .replacing("{ secure: false }", with: "{}")
+                .replacing("{ secure: false }", with: "{}").replacing("value: demo", with: "value: 4f1c09d2a7")
         }
         let told = try Self.warnings(proxied(ConfigFixture.good)).filter { $0.contains("API token") }
         #expect(told.map { $0.contains("routes.0.inject: pages of any site can use the API token") } == [true])
