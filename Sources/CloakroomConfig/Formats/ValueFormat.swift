@@ -73,9 +73,8 @@ extension ValueFormat where Value == Bool {
 
 extension ValueFormat where Value: RawRepresentable<String> & CaseIterable & Sendable {
     /// One of several words, case-insensitive.
-    static func choice() -> Self {
-        let choices = Array(Value.allCases)
-        return ValueFormat(
+    static func choice(of choices: [Value] = Array(Value.allCases)) -> Self {
+        ValueFormat(
             choices.map { "`\($0.rawValue)`" }.joined(separator: ", "),
             parse: { text throws(ConfigValueError) in
                 guard let value = choices.first(where: { $0.rawValue.lowercased() == text.lowercased() }) else {

@@ -155,8 +155,8 @@ extension Route {
 /// `routes --diff`.
 struct RouteChangesDocument: ReportDocument {
     struct Change: Encodable {
-        /// `becamePublic`, `addedPublic`, `forwardedElsewhere`, `sendsTokens`, `becameProtected`, `added`, `removed`,
-        /// `shadowed`, `redirected`, `originsWidened`, `limitLoosened`, `limitRemoved` or `fieldsRemoved`.
+        /// `becamePublic`, `addedPublic`, `forwardedElsewhere`, `sendsTokens`, `servesMore`, `becameProtected`, `added`,
+        /// `removed`, `shadowed`, `redirected`, `originsWidened`, `limitLoosened`, `limitRemoved` or `fieldsRemoved`.
         let kind: String
         let methods: [String]
         /// The hosts, or `*` for those that no route lists; absent for every host.

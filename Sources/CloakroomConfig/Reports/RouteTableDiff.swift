@@ -33,6 +33,7 @@ struct RouteTableDiff {
         case addedPublic = "added public"
         case forwardedElsewhere = "forwarded elsewhere"
         case sendsTokens = "sends tokens"
+        case servesMore = "serves more"
         case becameProtected = "became protected"
         case added
         case removed
@@ -45,7 +46,9 @@ struct RouteTableDiff {
 
         /// Whether requests without a session reach something of an upstream, or a redirect, that they did not reach before,
         /// or an upstream gets tokens that it did not get before.
-        var isExposure: Bool { [.becamePublic, .addedPublic, .forwardedElsewhere, .sendsTokens].contains(self) }
+        var isExposure: Bool {
+            [.becamePublic, .addedPublic, .forwardedElsewhere, .sendsTokens, .servesMore].contains(self)
+        }
 
         /// The name in JSON, which is the name of the case.
         var identifier: String { "\(self)" }
@@ -157,6 +160,9 @@ struct RouteTableDiff {
         let missing = Self.sentFields(before?.route, oldConfiguration).subtracting(
             Self.sentFields(route, newConfiguration))
         if !missing.isEmpty { add(.fieldsRemoved, missing.sorted().joined(separator: ", ")) }
+        if route.isPublic, let before = before?.route.files, let more = Self.addedFiles(from: before, to: route.files) {
+            add(.servesMore, more)
+        }
         if method == "GET", let previous = before?.route, let origins = Self.addedOrigins(from: previous, to: route) {
             add(.originsWidened, "to \(origins)")
         }
@@ -168,6 +174,16 @@ struct RouteTableDiff {
         guard let route else { return [] }
         let changes = route.requestFields + configuration.responseChanges(of: route)
         return Set(changes.filter { $0.kind != .remove }.map(\.name))
+    }
+
+    /// The files that a folder's route serves now and did not before; `nil` for none.
+    private static func addedFiles(from before: FilesConfiguration, to after: FilesConfiguration?) -> String? {
+        guard let names = after?.names else { return nil }
+        var added = Set(names.dotfiles).subtracting(before.names.dotfiles).union(
+            Set(before.names.exclude).subtracting(names.exclude)
+        ).sorted()
+        if names.links == .inside, before.names.links == .none { added.append("links") }
+        return added.isEmpty ? nil : added.joined(separator: ", ")
     }
 
     /// The origins whose pages may open a WebSocket now and could not before; `nil` for none.

@@ -14,16 +14,11 @@ extension FilesConfiguration: ConfigSection {
 }
 
 extension FilesConfiguration.Codings: ConfigSection {
-    private enum Sibling: String, CaseIterable {
-        case br, zstd, gzip
-    }
-
     /// `files.codings` of a route.
     static let keys: [Key<Self>] = [
         Key {
-            let siblings = $0.list(
-                "siblings", as: ValueFormat<Sibling>.choice(), default: [.br, .zstd, .gzip], allowsEmpty: true)
-            $1.siblings = siblings.compactMap { ContentCoding(rawValue: $0.rawValue) }
+            $1.siblings = $0.list(
+                "siblings", as: .choice(of: [.br, .zstd, .gzip]), default: $1.siblings, allowsEmpty: true)
         },
         Key("gzip", \.gzip, .flag),
     ]

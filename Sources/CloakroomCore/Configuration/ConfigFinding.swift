@@ -4,7 +4,7 @@ import NIOCore
 /// that belongs to another certificate, an address in use. The configuration supplies the line of the value.
 public struct ConfigFinding: Sendable, Equatable, CustomStringConvertible {
     /// The key of the value: names of sections, and indices of list items.
-    public let key: [String]
+    public package(set) var key: [String]
     /// The problem. Contains no secret.
     public let message: String
     /// How to fix the problem.

@@ -41,7 +41,8 @@ public struct LimitsConfiguration: Sendable, Equatable {
     public var rateKeys = 65_536
     /// When responses report rate limits.
     public var rateFields: RateFields = .rejected
-    /// The maximum number of files that are sent from disk at a time, by the limit of descriptors; beyond it 503.
+    /// The maximum number of files that are sent from disk at a time, by the limit of descriptors; beyond it, or a
+    /// quarter of it for one client address, 503.
     public var openFiles = 128
 }
 

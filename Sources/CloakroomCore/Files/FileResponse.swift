@@ -100,8 +100,9 @@ private enum PartRange {
 
 /// The weights of content codings in `Accept-Encoding` (RFC 9110 §12.5.3), in thousandths.
 private struct CodingWeights {
-    /// `nil` for a coding that is not listed.
-    private var identity, br, zstd, gzip, others: Int?
+    private static let names = (ContentCoding.allCases.map(\.rawValue) + ["*"]).map { Array($0.utf8) }
+    /// The weights of ``names``; `nil` for one that is not listed.
+    private var weights = [Int?](repeating: nil, count: names.count)
     /// How many more members are read. Browsers list four.
     private var left = 16
 
@@ -113,11 +114,7 @@ private struct CodingWeights {
             let name = FieldScan.trimmed(bytes, member.start..<end)
             let range = ByteRange(start: name.lowerBound, count: name.count)
             let weight = end < member.end ? Self.weight(bytes, FieldScan.trimmed(bytes, (end + 1)..<member.end)) : 1_000
-            if ASCII.equals(bytes, range, "gzip") { gzip = weight }
-            if ASCII.equals(bytes, range, "br") { br = weight }
-            if ASCII.equals(bytes, range, "zstd") { zstd = weight }
-            if ASCII.equals(bytes, range, "identity") { identity = weight }
-            if ASCII.equals(bytes, range, "*") { others = weight }
+            for index in weights.indices where ASCII.equals(bytes, range, Self.names[index]) { weights[index] = weight }
         }
     }
 
@@ -136,12 +133,9 @@ private struct CodingWeights {
 
     /// Any coding that is listed precedes no coding, which is always acceptable unless it is listed with 0.
     private func weight(of coding: ContentCoding) -> Int {
-        switch coding {
-        case .identity: identity ?? (others == 0 ? 0 : 1)
-        case .br: br ?? others ?? 0
-        case .zstd: zstd ?? others ?? 0
-        case .gzip: gzip ?? others ?? 0
-        }
+        let others = weights[Self.names.count - 1]
+        if let index = ContentCoding.allCases.firstIndex(of: coding), let weight = weights[index] { return weight }
+        return coding == .identity ? (others == 0 ? 0 : 1) : others ?? 0
     }
 
     func prefers(_ one: FileEntry.Variant, to other: FileEntry.Variant) -> Bool {

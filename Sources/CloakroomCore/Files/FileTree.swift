@@ -4,29 +4,21 @@ package import NIOCore
 /// the file system.
 ///
 /// Folder `Files/`: the list of the files that a route serves, and what a request for one of them gets.
-package final class FileTree: Sendable {
+package struct FileTree: Sendable {
     /// The files by their paths below the root, in the normal form of ``RequestTarget``. A folder with an index has its
     /// path with a slash at the end.
-    package let entries: [[UInt8]: FileEntry]
+    package var entries: [[UInt8]: FileEntry] = [:]
     /// What navigations without a file get.
-    package let fallback: FileEntry?
-    /// The contents by the path of their file. The next scan reads only those that have changed.
-    package let contents: [String: FileContent]
+    package var fallback: FileEntry?
+    /// The contents by the bytes of the path of their file: texts are equal if their characters are, and names of files
+    /// are not. The next scan reads only those that have changed.
+    package var contents: [[UInt8]: FileContent] = [:]
     /// Names that are not served.
-    package let skipped: Int
-    /// A digest of the paths and identities of all files: that of an equal folder is equal.
-    package let stamp: [UInt8]
+    package var skipped = 0
+    /// The identities of all files by their paths below the root: those of an equal folder are equal.
+    package var stamp: [[UInt8]: FileIdentity] = [:]
 
-    package init(
-        entries: [[UInt8]: FileEntry], fallback: FileEntry?, contents: [String: FileContent], skipped: Int,
-        stamp: [UInt8]
-    ) {
-        self.entries = entries
-        self.fallback = fallback
-        self.contents = contents
-        self.skipped = skipped
-        self.stamp = stamp
-    }
+    package init() {}
 
     /// Whether a path without a slash at its end is that of a folder with an index.
     package func isFolder(_ path: [UInt8]) -> Bool { entries[path + [UInt8(ascii: "/")]] != nil }
@@ -59,7 +51,7 @@ package final class FileContent: Sendable {
     /// The path of the file. It contains no symbolic link.
     package let path: String
     package let identity: FileIdentity
-    /// A digest of the content, in hexadecimal digits.
+    /// A digest of the content, or of the identity of a large file, in hexadecimal digits.
     package let hash: String
     /// The content; `nil` if it is not in memory.
     package let bytes: ByteBuffer?
@@ -72,12 +64,8 @@ package final class FileContent: Sendable {
     package init(
         path: String, identity: FileIdentity, hash: String, bytes: ByteBuffer?, gzip: ByteBuffer?, isSettled: Bool
     ) {
-        self.path = path
-        self.identity = identity
-        self.hash = hash
-        self.bytes = bytes
-        self.gzip = gzip
-        self.isSettled = isSettled
+        (self.path, self.identity, self.hash) = (path, identity, hash)
+        (self.bytes, self.gzip, self.isSettled) = (bytes, gzip, isSettled)
     }
 
     /// Bytes in memory.

@@ -40,14 +40,16 @@ package enum FileTypes {
     /// The type of a file.
     /// - Parameter configured: Types by ending, which precede.
     package static func type(of name: String, configured: [String: String]) -> String {
-        guard let dot = name.lastIndex(of: ".") else { return unknown }
-        let ending = name[name.index(after: dot)...].lowercased()
+        guard let dot = name.utf8.lastIndex(of: UInt8(ascii: ".")) else { return unknown }
+        let ending = name[name.utf8.index(after: dot)...].lowercased()
         return configured[ending] ?? types[ending] ?? unknown
     }
 
     /// Whether files of a type become smaller by compression.
     package static func isText(_ type: String) -> Bool {
+        // Files of the type openxmlformats are archives.
         type.hasPrefix("text/")
-            || ["json", "xml", "javascript", "wasm", "yaml", "manifest"].contains { type.contains($0) }
+            || !type.contains("openxmlformats")
+                && ["json", "xml", "javascript", "wasm", "yaml", "manifest"].contains { type.contains($0) }
     }
 }

@@ -253,9 +253,9 @@ public enum Authority {
         return true
     }
 
-    /// Whether a host name may contain the character (RFC 3986 §2.3).
+    /// Whether a host name may contain the character (RFC 3986 §2.3), and a path as it is.
     @inline(__always)
-    private static func isUnreserved(_ byte: UInt8) -> Bool {
+    package static func isUnreserved(_ byte: UInt8) -> Bool {
         // Bit n of a mask is set if byte n (or 64 + n) is allowed: letters, digits and -._~
         let low: UInt64 = 0x03ff_6000_0000_0000
         let high: UInt64 = 0x47ff_fffe_87ff_fffe

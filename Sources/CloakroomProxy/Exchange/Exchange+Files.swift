@@ -9,31 +9,17 @@ final class FileTransfer {
     /// `nil` if the bytes are in memory.
     let file: OpenFile?
     let bytes: ByteBuffer
-    /// The folder that is scanned if the file has changed.
-    let folder: FileFolder
-    /// Position of the next byte.
-    var next: Int
-    let end: Int
-    /// Whether the file is being opened or read, or the system sends a part of it.
-    var isBusy = false
-    /// Whether bytes are being written: the connection may become writable meanwhile.
-    var isWriting = false
-    /// While the system sends a part: checks that the file is as long as it was, because sending would never end otherwise.
-    var check: RepeatedTask?
+    /// The bytes to send.
+    var rest: Range<Int>
+    /// Whether a piece is being read or written: the connection may become writable meanwhile.
+    var isBusy = true
 
-    /// The number of bytes that are read, or taken from memory, at once.
-    static let pieceSize = 131_072
-    /// The number of bytes that the system sends at once.
-    static let regionSize = 1_048_576
-    /// The last bytes, which are always read: the client gets them only if the file has not changed until then.
-    static let tailSize = 16_384
+    /// What is read, or taken from memory, at once.
+    var piece: Range<Int> { rest.prefix(65_536) }
+    var pieceInMemory: ByteBuffer? { bytes.getSlice(at: bytes.readerIndex + rest.lowerBound, length: piece.count) }
 
-    init(_ file: OpenFile?, bytes: ByteBuffer = ByteBuffer(), _ range: Range<Int>, of folder: FileFolder) {
-        self.file = file
-        self.bytes = bytes
-        self.folder = folder
-        next = range.lowerBound
-        end = range.upperBound
+    init(_ file: OpenFile?, _ bytes: ByteBuffer, _ range: Range<Int>) {
+        (self.file, self.bytes, rest) = (file, bytes, range)
     }
 }
 
@@ -45,7 +31,7 @@ extension Exchange {
         telemetry.decided(.file)
         let tree = folder.tree
         let path = Array(request.normalPath.dropFirst(route.filesPrefix))
-        if let entry = tree.entries[path] { return send(entry, of: folder, route, now: now) }
+        if let entry = tree.entries[path] { return send(entry, route, now: now) }
         if tree.isFolder(path) {
             let location = request.normalPath + [UInt8(ascii: "/")] + request.queryWithMark
             return redirect(308, to: location, isStored: false, now: now)
@@ -54,158 +40,113 @@ extension Exchange {
             return respond(route.problem(.notFound), now: now)
         }
         // A script that gets a page in place of a missing module or a result fails in ways that are hard to explain.
-        if request.fetchMetadata.isShown { return send(fallback, isFallback: true, of: folder, route, now: now) }
+        if request.fetchMetadata.isShown { return send(fallback, isFallback: true, route, now: now) }
         respond(
             route.problem(.notFound), moreFieldLines: Array("Vary: \(FetchMetadata.shownVary)\r\n".utf8), now: now)
     }
 
-    private func send(
-        _ entry: FileEntry, isFallback: Bool = false, of folder: FileFolder, _ route: RouteRuntime, now: UInt64
-    ) {
+    private func send(_ entry: FileEntry, isFallback: Bool = false, _ route: RouteRuntime, now: UInt64) {
+        let noStore = "Cache-Control: no-store\r\n"
         let lines = { (variant: FileEntry.Variant, isModified: Bool) in
             entry.fieldLines(
                 variant, isPrivate: route.access.usesSession, isFallback: isFallback, isModified: isModified)
         }
         switch FileResponse.decide(entry, request.head, isGET: request.method == .get) {
-        case .full(let variant):
-            begin(200, lines(variant, true), variant, 0..<variant.size, of: folder, route, now: now)
+        case .full(let variant): begin(200, lines(variant, true), variant, 0..<variant.size, route)
         case .part(let variant, let range):
             let field = "Content-Range: bytes \(range.lowerBound)-\(range.upperBound - 1)/\(variant.size)\r\n"
-            begin(206, lines(variant, true) + Array(field.utf8), variant, range, of: folder, route, now: now)
+            begin(206, lines(variant, true) + Array(field.utf8), variant, range, route)
         case .notModified(let variant): respond(status: 304, fieldLines: lines(variant, false), body: [], now: now)
-        case .preconditionFailed:
-            respond(status: 412, fieldLines: Array("Cache-Control: no-store\r\n".utf8), body: [], now: now)
+        case .preconditionFailed: respond(status: 412, fieldLines: Array(noStore.utf8), body: [], now: now)
         case .unsatisfiable(let size):
-            let fields = "Content-Range: bytes */\(size)\r\nCache-Control: no-store\r\n"
+            let fields = "Content-Range: bytes */\(size)\r\n\(noStore)"
             respond(status: 416, fieldLines: Array(fields.utf8), body: [], now: now)
         }
     }
 
     /// Sends the head and the bytes of a file; only the head if there are none to send.
     private func begin(
-        _ status: Int, _ lines: [UInt8], _ variant: FileEntry.Variant, _ range: Range<Int>, of folder: FileFolder,
-        _ route: RouteRuntime, now: UInt64
+        _ status: Int, _ lines: [UInt8], _ variant: FileEntry.Variant, _ range: Range<Int>, _ route: RouteRuntime
     ) {
         let head = LocalResponse(
             status: status, title: Problem.title(of: status), fieldLines: lines, body: [], date: context.date,
             followingLength: range.count)
         if request.method == .head || range.isEmpty { return respond(head) }
-        if let bytes = variant.bytes {
-            let transfer = FileTransfer(nil, bytes: bytes, range, of: folder)
-            machine.sendFile()
-            return start(transfer, head)
+        if let bytes = variant.bytes { return start(FileTransfer(nil, bytes, range), head) }
+        let limit = snapshot.config.configuration.limits.openFiles
+        guard let file = OpenFile(variant.content, limit: limit, load: peer.load) else {
+            return fileUnavailable(retryAfter: 1)
         }
-        guard let file = OpenFile(variant.content, limit: snapshot.config.configuration.limits.openFiles) else {
-            telemetry.failed(.overloaded)
-            return respond(route.problem(.overloaded, retryAfter: 1), now: now)
-        }
-        let transfer = FileTransfer(file, range, of: folder)
+        let transfer = FileTransfer(file, ByteBuffer(), range)
         self.transfer = transfer
         machine.suspend()
-        offLoop({ file.open() }, for: transfer) { exchange, isOpen in
-            guard exchange.machine.resume() == .proceed else { return }
-            // Another one, or none any more: a scan will find out. A new mode of the file is only to be noted.
-            if !file.isScanned { folder.requestScan() }
-            guard isOpen == true else {
-                exchange.telemetry.failed(.overloaded)
-                return exchange.respond(route.problem(.overloaded, retryAfter: 2), now: exchange.context.now)
-            }
-            exchange.machine.sendFile()
-            exchange.start(transfer, head)
+        downstream?.setDeadline(context.now.addingClamped(route.responseHeadTimeout))
+        read(file, transfer) { [self] bytes in
+            guard machine.resume() == .proceed else { return }
+            if let bytes { return start(transfer, head, bytes) }
+            // Another file, or none any more: a scan will find out.
+            route.files?.requestScan()
+            fileUnavailable(retryAfter: 2)
         }
     }
 
-    private func start(_ transfer: FileTransfer, _ head: LocalResponse) {
+    /// Too many files are open, or this one is not the one that was scanned, or the disk does not respond.
+    func fileUnavailable(retryAfter: Int) {
+        transfer = nil
+        telemetry.failed(.overloaded)
+        guard let route else { return abortResponse(.overloaded) }
+        respond(route.problem(.overloaded, retryAfter: retryAfter), now: context.now)
+    }
+
+    /// - Parameter bytes: The first piece; `nil` if it is in memory.
+    private func start(_ transfer: FileTransfer, _ head: LocalResponse, _ bytes: ByteBuffer? = nil) {
         self.transfer = transfer
+        machine.sendFile()
         writeHead(head)
+        deliver(bytes ?? transfer.pieceInMemory, transfer)
         continueTransfer()
-        // The connection cannot take more yet: the client is waited for.
-        if self.transfer === transfer, !transfer.isBusy { upstreamReadComplete() }
     }
 
     /// Sends as much of the file as the client takes.
+    ///
+    /// Pieces are read, and not sent by the system (sendfile): that would send pages which change after the last check,
+    /// wait for the disk on the event loop, and not show how much a slow client takes.
     func continueTransfer() {
-        while let transfer, !transfer.isBusy, !transfer.isWriting, machine.isRelaying, let downstream,
-            downstream.isWritable
-        {
-            let left = transfer.end - transfer.next
-            let count = min(left, FileTransfer.pieceSize)
-            guard let file = transfer.file else {
-                deliver(
-                    transfer.bytes.getSlice(at: transfer.bytes.readerIndex + transfer.next, length: count), transfer)
-                continue
-            }
+        while let transfer, !transfer.isBusy, machine.isRelaying, let downstream, downstream.isWritable {
             transfer.isBusy = true
-            if left > 2 * FileTransfer.pieceSize, downstream.sendsFiles {
-                sendRegion(of: file, min(left - FileTransfer.tailSize, FileTransfer.regionSize), transfer)
+            guard let file = transfer.file else {
+                deliver(transfer.pieceInMemory, transfer)
                 continue
             }
-            let offset = transfer.next
-            offLoop({ file.read(at: offset, count: count) }, for: transfer) { exchange, bytes in
-                exchange.deliver(bytes ?? nil, transfer)
-                exchange.continueTransfer()
+            clientCaughtUp()
+            downstream.setDeadline(responseDeadline())
+            read(file, transfer) { [self] bytes in
+                deliver(bytes, transfer)
+                continueTransfer()
             }
         }
     }
 
-    /// - Parameter bytes: `nil` if the file has changed.
+    /// - Parameter bytes: `nil` if the file has changed: the client must notice.
     private func deliver(_ bytes: ByteBuffer?, _ transfer: FileTransfer) {
-        guard let bytes else { return fileChanged(transfer) }
-        transfer.next += bytes.readableBytes
-        transfer.isWriting = true
+        guard let bytes else {
+            route?.files?.requestScan()
+            return abortResponse(.internalError)
+        }
+        transfer.rest = transfer.rest.dropFirst(bytes.readableBytes)
         upstreamBody(bytes)
-        if transfer.next < transfer.end { upstreamReadComplete() } else { upstreamEnd(trailers: nil) }
-        transfer.isWriting = false
-    }
-
-    /// Lets the system send a part of the file, without copies.
-    private func sendRegion(of file: OpenFile, _ count: Int, _ transfer: FileTransfer) {
-        guard file.isUnchanged, let region = file.region(at: transfer.next, count: count), let downstream else {
-            return fileChanged(transfer)
-        }
-        transfer.next += count
-        telemetry.sentBody(count)
-        let bound = NIOLoopBound((self, transfer), eventLoop: context.eventLoop)
-        transfer.check = context.eventLoop.scheduleRepeatedTask(
-            initialDelay: .milliseconds(500), delay: .milliseconds(500)
-        ) { _ in
-            let (exchange, transfer) = bound.value
-            if exchange.transfer === transfer, !file.isUnchanged { exchange.fileChanged(transfer) }
-        }
-        transfer.isWriting = true
-        downstream.writeRegion(region)?.assumeIsolated().whenComplete { [self] result in
-            guard ends(transfer) else { return }
-            guard case .success = result, file.isUnchanged else { return fileChanged(transfer) }
-            continueTransfer()
-        }
-        upstreamReadComplete()
-        transfer.isWriting = false
-    }
-
-    /// The file has changed while it was sent: the client must notice.
-    private func fileChanged(_ transfer: FileTransfer) {
-        transfer.folder.requestScan()
-        abortResponse(.internalError)
-    }
-
-    /// Runs blocking work.
-    private func offLoop<Result: Sendable>(
-        _ work: @escaping @Sendable () -> Result, for transfer: FileTransfer,
-        _ resume: @escaping (Exchange, Result?) -> Void
-    ) {
-        NIOThreadPool.singleton.runIfActive(eventLoop: context.eventLoop, work).assumeIsolated().whenComplete {
-            [self] result in
-            if ends(transfer) { resume(self, try? result.get()) }
-        }
-    }
-
-    /// A part of the file was read or sent.
-    /// - Returns: Whether the file is still being sent.
-    private func ends(_ transfer: FileTransfer) -> Bool {
+        if transfer.rest.isEmpty { upstreamEnd(trailers: nil) } else { upstreamReadComplete() }
         transfer.isBusy = false
-        transfer.check?.cancel()
-        guard self.transfer === transfer else { return false }
-        context.updateTime()
-        return true
+    }
+
+    /// Reads the next piece. The disk may hang: the deadline of the response ends the request then.
+    private func read(_ file: OpenFile, _ transfer: FileTransfer, _ resume: @escaping (ByteBuffer?) -> Void) {
+        let piece = transfer.piece
+        NIOThreadPool.singleton.runIfActive(eventLoop: context.eventLoop) { file.read(piece) }.assumeIsolated()
+            .whenComplete { [self] result in
+                guard self.transfer === transfer else { return }
+                context.updateTime()
+                resume((try? result.get()) ?? nil)
+            }
     }
 }

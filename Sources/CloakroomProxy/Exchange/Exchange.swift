@@ -336,6 +336,7 @@ final class Exchange: Equatable {
 
     /// The last deadline set has passed.
     func deadlineExpired(now: UInt64) {
+        if transfer != nil, machine.state == .suspended { return fileUnavailable(retryAfter: 2) }
         if let callDeadline, callDeadline <= now { return callExpired(now: now) }
         downstream?.setDeadline(.max)
         if let action = tunnel?.deadlineExpired(now: now), execute(action, now: now) { return }

@@ -7,6 +7,8 @@ final class ClientLoad: Sendable {
     private let inFlight = Atomic<Int>(0)
     private let connections = Atomic<Int>(0)
     private let draining = Atomic<Int>(0)
+    /// The number of files that are sent to the client, or opened for it.
+    let openFiles = Atomic<Int>(0)
     private let whenDrained: @Sendable () -> Void
 
     /// - Parameter whenDrained: Called when ``isDraining`` becomes `false`, on any thread.

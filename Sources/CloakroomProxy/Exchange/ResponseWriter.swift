@@ -13,11 +13,6 @@ protocol ResponseWriter: AnyObject {
     func writeInformational(_ head: borrowing ResponseHead)
     /// Writes part of the response body.
     func writeBody(_ bytes: ByteBuffer)
-    /// Whether the system can send parts of files on the connection: only HTTP/1.1 in clear text.
-    var sendsFiles: Bool { get }
-    /// Sends a part of a file, if ``sendsFiles``.
-    /// - Returns: Completed when all of it is sent; `nil` if the connection is closed.
-    func writeRegion(_ region: FileRegion) -> EventLoopFuture<Void>?
     /// Ends the response, or the gateway's side of a tunnel.
     /// - Parameter trailers: Complete field lines of the trailer section, if the client's protocol supports one.
     func writeEnd(trailers: ByteBuffer?)

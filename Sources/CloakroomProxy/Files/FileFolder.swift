@@ -1,147 +1,124 @@
-public import CloakroomCore
+import CloakroomCore
 import Logging
 import NIOCore
 import NIOPosix
+import ServiceLifecycle
 import Synchronization
 
 /// A folder whose files a route serves, and the tree that responses are made from.
-final class FileFolder: Sendable {
+public final class FileFolder: Sendable {
     private struct State {
         var tree: FileTree
         /// What the last scan found, if it differs from the tree.
         var candidate: FileTree?
-        var isScanDue = false
-        var nextScan = ContinuousClock.now
+        /// Scans since the last one whose tree was published.
+        var unpublished = 0
+        /// `nil` for none, unless one is requested.
+        var nextScan: ContinuousClock.Instant? = .now
     }
 
     let configuration: FilesConfiguration
     private let state: Mutex<State>
     private let lines = LogRateLimiter(interval: .seconds(60))
+    /// A folder that changes with every scan is published nevertheless after this number of them.
+    private static let maxUnpublished = 5
 
     /// Scans a folder.
-    /// - Parameter previous: The folder with the same root, whose contents need not be read again.
-    init(_ configuration: FilesConfiguration, previous: FileFolder?) throws(FileScanError) {
+    init(_ configuration: FilesConfiguration) throws(FileScanError) {
         self.configuration = configuration
-        state = Mutex(State(tree: try FileScan.run(configuration, previous: previous?.contents(for: configuration))))
+        state = Mutex(State(tree: try FileScan.run(configuration)))
+        _ = takeTurn()
     }
 
     /// The files as of the last scan.
     var tree: FileTree { state.withLock { $0.tree } }
 
     /// A file differed from the tree: scans as soon as possible.
-    func requestScan() { state.withLock { $0.isScanDue = true } }
-
-    /// The last contents, without a list of files that another configuration would not have.
-    private func contents(for other: FilesConfiguration) -> FileTree? {
-        guard other.root == configuration.root, other.codings == configuration.codings,
-            other.names == configuration.names
-        else { return nil }
-        return FileTree(entries: [:], fallback: nil, contents: tree.contents, skipped: 0, stamp: [])
-    }
+    func requestScan() { state.withLock { $0.nextScan = .now } }
 
     /// Scans the folder. A tree is published when two scans have found the same, so that a copy in any order is one change.
-    /// Until then, and after a scan that failed, the previous one remains.
+    /// Until then, and after a scan that failed, the previous one remains. Blocks; not called by two threads at a time.
     /// - Parameter isComplete: Whether one scan is enough, because an operator asked for it.
     func scan(isComplete: Bool, logger: Logger) {
-        let (tree, candidate) = state.withLock { ($0.tree, $0.candidate) }
+        let (tree, candidate, count) = state.withLock { ($0.tree, $0.candidate, $0.unpublished + 1) }
         do throws(FileScanError) {
             let found = try FileScan.run(configuration, previous: candidate ?? tree)
             let isChanged = found.stamp != tree.stamp
-            let isPublished = !isChanged || isComplete || found.stamp == candidate?.stamp
+            let isStable = !isChanged || isComplete || found.stamp == candidate?.stamp
+            let isPublished = isStable || count == Self.maxUnpublished
             state.withLock { state in
                 if isPublished { state.tree = found }
-                state.candidate = isPublished ? nil : found
+                (state.candidate, state.unpublished) = isPublished ? (nil, 0) : (found, count)
             }
-            guard isChanged, isPublished, lines.allow(at: NIODeadline.now().uptimeNanoseconds) != nil else { return }
-            logger.notice(
-                "files changed",
-                metadata: [
-                    "event": "files_changed", "folder": "\(configuration.root)", "files": "\(found.contents.count)",
-                    "skipped": "\(found.skipped)",
-                ])
+            guard isChanged, isPublished else { return }
+            let details: Logger.Metadata = ["files": "\(found.contents.count)", "skipped": "\(found.skipped)"]
+            if isStable { return log(.notice, "files changed", "files_changed", details) }
+            log(.warning, "files change with every scan", "files_unstable", details)
         } catch {
+            guard error != .stopped else { return }
+            log(.error, "folder not scanned, previous files kept", "files_scan_failed", ["reason": "\(error)"])
+        }
+
+        func log(_ level: Logger.Level, _ message: Logger.Message, _ event: String, _ details: Logger.Metadata) {
             guard lines.allow(at: NIODeadline.now().uptimeNanoseconds) != nil else { return }
-            logger.error(
-                "folder not scanned, previous files kept",
-                metadata: [
-                    "event": "files_scan_failed", "folder": "\(configuration.root)", "reason": "\(error)",
-                ])
+            let place: Logger.Metadata = ["event": "\(event)", "folder": "\(configuration.root)"]
+            logger.log(level: level, message, metadata: place.merging(details) { $1 })
         }
     }
 
     /// Whether it is time for a scan.
     private func takeTurn() -> Bool {
         state.withLock { state in
-            let isDue = configuration.scan.every > .zero && state.nextScan <= .now
-            guard isDue || state.isScanDue else { return false }
-            state.isScanDue = false
-            state.nextScan = .now + configuration.scan.every
+            guard let next = state.nextScan, next <= .now else { return false }
+            state.nextScan = configuration.scan.every > .zero ? .now + configuration.scan.every : nil
             return true
         }
     }
-
-    /// Scans take long, and others wait for the threads of the process.
-    private static let thread: NIOThreadPool = {
-        let pool = NIOThreadPool(numberOfThreads: 1)
-        pool.start()
-        return pool
-    }()
 
     /// Scans folders until cancelled.
     static func watch(_ folders: () -> [FileFolder], logger: Logger) async {
         // `sleep` throws only on cancellation.
         while (try? await Task.sleep(for: .milliseconds(500))) != nil {
             for folder in folders() where folder.takeTurn() {
-                try? await thread.runIfActive { folder.scan(isComplete: false, logger: logger) }
+                try? await onScanThread { folder.scan(isComplete: false, logger: logger) }
             }
         }
     }
-}
 
-/// The folders of a configuration. They outlive it: the next one scans those that it has too, and reads only changes.
-public final class FileFolders: Sendable {
-    private let folders = Mutex<[FileFolder]>([])
+    private static let thread: NIOThreadPool = {
+        let pool = NIOThreadPool(numberOfThreads: 1)
+        pool.start()
+        return pool
+    }()
 
-    /// Creates a set without folders.
-    public init() {}
+    /// Runs work that scans folders, one at a time: a scan that ended late would restore an old tree. Scans take long, and
+    /// others wait for the other threads of the process. Cancellation, or a graceful shutdown, ends the scans.
+    package static func onScanThread<R: Sendable>(_ work: @escaping @Sendable () throws -> R) async throws -> R {
+        let stop = UpstreamSupervisor.ReadinessFlag()
+        return try await withTaskCancellationOrGracefulShutdownHandler {
+            try await thread.runIfActive { try FileScan.$stop.withValue(stop) { try work() } }
+        } onCancelOrGracefulShutdown: {
+            stop.set()
+        }
+    }
 
     /// Scans the folders of the routes.
+    /// - Parameter previous: Those of the previous configuration: of a folder with the same one, only changes are read.
     /// - Returns: The folder of each route.
-    /// - Throws: ``FileFolderError`` for a folder that cannot be scanned.
-    func open(_ routes: [Route], logger: Logger) throws(FileFolderError) -> [FileFolder?] {
-        let previous = folders.withLock { $0 }
-        var opened: [FileFolder?] = []
-        for (index, route) in routes.enumerated() {
-            guard let files = route.files else {
-                opened.append(nil)
-                continue
-            }
-            if let same = (previous + opened.compactMap(\.self)).first(where: { $0.configuration == files }) {
+    static func open(
+        _ routes: [Route], _ previous: [FileFolder], _ logger: Logger
+    ) throws(FileScanError) -> [FileFolder?] {
+        try routes.enumerated().map { index, route throws(FileScanError) -> FileFolder? in
+            guard let files = route.files else { return nil }
+            if let same = previous.first(where: { $0.configuration == files }) {
                 same.scan(isComplete: true, logger: logger)
-                opened.append(same)
-                continue
+                return same
             }
             do throws(FileScanError) {
-                opened.append(try FileFolder(files, previous: previous.first { $0.configuration.root == files.root }))
+                return try FileFolder(files)
             } catch {
-                throw FileFolderError(error, route: index)
+                throw error.at(["routes", "\(index)", "files"])
             }
         }
-        let all = opened.compactMap(\.self)
-        folders.withLock { $0 = all }
-        return opened
-    }
-}
-
-/// A folder of a route cannot be scanned.
-public struct FileFolderError: ConfigFindingError, CustomStringConvertible {
-    /// The key and the reason.
-    public let finding: ConfigFinding?
-    /// The key, the reason and a suggestion.
-    public var description: String { finding?.description ?? "" }
-
-    init(_ error: FileScanError, route: Int) {
-        finding = ConfigFinding(
-            key: ["routes", "\(route)", "files", "root"], message: error.description, suggestion: error.suggestion)
     }
 }

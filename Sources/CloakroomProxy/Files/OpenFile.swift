@@ -41,66 +41,43 @@ final class OpenFile: Sendable {
     private static let count = Atomic<Int>(0)
 
     private let content: FileContent
-    private let opened = Mutex<(handle: NIOFileHandle, identity: FileIdentity)?>(nil)
+    private let load: ClientLoad?
+    private let opened = Mutex<(descriptor: CInt, identity: FileIdentity)?>(nil)
 
-    /// - Parameter limit: The maximum number of open files of the process.
+    /// - Parameters:
+    ///   - limit: The maximum number of open files of the process. One client address has a quarter of it.
+    ///   - load: Of the client's address; `nil` behind trusted proxies.
     /// - Returns: `nil` if as many are open.
-    init?(_ content: FileContent, limit: Int) {
-        self.content = content
-        guard Self.count.wrappingAdd(1, ordering: .relaxed).newValue <= limit else { return nil }
+    init?(_ content: FileContent, limit: Int, load: ClientLoad?) {
+        (self.content, self.load) = (content, load)
+        let all = Self.count.wrappingAdd(1, ordering: .relaxed).newValue
+        let own = load?.openFiles.wrappingAdd(1, ordering: .relaxed).newValue ?? 0
+        guard all <= limit, own <= max(1, limit / 4) else { return nil }
     }
 
     deinit {
-        opened.withLock { try? $0?.handle.close() }
+        opened.withLock { if let opened = $0 { close(opened.descriptor) } }
         Self.count.wrappingSubtract(1, ordering: .relaxed)
+        load?.openFiles.wrappingSubtract(1, ordering: .relaxed)
     }
 
-    /// Opens the file. Blocks.
-    /// - Returns: Whether it is the one that was scanned. Its mode and the number of its names may differ.
-    func open() -> Bool {
-        guard let (descriptor, identity) = FileIdentity.openFile(content.path) else { return false }
-        let handle = NIOFileHandle(_deprecatedTakingOwnershipOfDescriptor: descriptor)
-        opened.withLock { $0 = (handle, identity) }
-        return identity.hasContent(of: content.identity)
-    }
-
-    /// Whether nothing has changed since the file was opened.
-    var isUnchanged: Bool { withDescriptor { FileIdentity(descriptor: $0) == $1 } ?? false }
-
-    /// Whether the file is still the one that was scanned, in every respect.
-    var isScanned: Bool { withDescriptor { $1 == content.identity } ?? false }
-
-    /// Reads a part. Blocks.
-    /// - Returns: `nil` if the file has changed since it was opened.
-    func read(at offset: Int, count: Int) -> ByteBuffer? {
-        withDescriptor { descriptor, identity in
-            var buffer = ByteBuffer()
-            while buffer.readableBytes < count {
-                let done = buffer.readableBytes
-                let read = buffer.writeWithUnsafeMutableBytes(minimumWritableBytes: count - done) { room in
-                    max(pread(descriptor, room.baseAddress, count - done, off_t(offset + done)), 0)
-                }
-                guard read > 0 else { return nil }
-            }
-            return FileIdentity(descriptor: descriptor) == identity ? buffer : nil
-        } ?? nil
-    }
-
-    /// A part that the system sends, and the next one that it reads meanwhile.
-    func region(at offset: Int, count: Int) -> FileRegion? {
-        opened.withLock { opened in
-            guard let handle = opened?.handle else { return nil }
-            let next = offset + count
-            _ = try? handle.withUnsafeFileDescriptor {
-                posix_fadvise($0, off_t(next), off_t(count), CInt(POSIX_FADV_WILLNEED))
-            }
-            return FileRegion(fileHandle: handle, readerIndex: offset, endIndex: next)
+    /// Reads a part, and opens the file before the first one. Blocks.
+    /// - Returns: `nil` if it is not the file that was scanned, whose mode and number of names may differ, or has changed
+    ///   since it was opened.
+    func read(_ range: Range<Int>) -> ByteBuffer? {
+        let file = opened.withLock { opened in
+            if opened == nil { opened = FileIdentity.openFile(content.path) }
+            return opened
         }
-    }
-
-    private func withDescriptor<Result>(_ body: (CInt, FileIdentity) -> Result) -> Result? {
-        let opened = self.opened.withLock { $0 }
-        guard let opened else { return nil }
-        return try? opened.handle.withUnsafeFileDescriptor { body($0, opened.identity) }
+        guard let (descriptor, identity) = file, identity.hasContent(of: content.identity) else { return nil }
+        var buffer = ByteBuffer()
+        while buffer.readableBytes < range.count {
+            let rest = range.dropFirst(buffer.readableBytes)
+            let read = buffer.writeWithUnsafeMutableBytes(minimumWritableBytes: rest.count) { room in
+                max(pread(descriptor, room.baseAddress, rest.count, off_t(rest.lowerBound)), 0)
+            }
+            guard read > 0 else { return nil }
+        }
+        return FileIdentity(descriptor: descriptor) == identity ? buffer : nil
     }
 }

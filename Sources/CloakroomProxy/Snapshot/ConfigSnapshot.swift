@@ -70,10 +70,10 @@ public final class ConfigSnapshot: Sendable {
     ///   - resolver: Resolves the host names of upstreams.
     ///   - sessionClock: The clock of the session store.
     ///   - rateStorage: The table of rate limits, which outlives the configuration.
-    ///   - folders: The folders whose files are served, which outlive it too.
+    ///   - folders: The folders of the previous configuration, which outlive it too.
     ///   - upstreamTargets: Targets of each upstream of the configuration, if shared with identity requests; `nil`
     ///     creates them.
-    /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream is invalid, ``FileFolderError`` if a folder
+    /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream is invalid, ``FileScanError`` if a folder
     ///   cannot be scanned.
     public init(
         configuration: GatewayConfiguration, sessions: any SessionStore, refresher: any TokenRefreshing,
@@ -82,7 +82,7 @@ public final class ConfigSnapshot: Sendable {
         telemetry: GatewayTelemetry, tracer: (any Tracer)?,
         logger: Logger = Logger(label: "cloakroom") { _ in SwiftLogNoOpLogHandler() },
         resolver: HostResolver = .system, sessionClock: SessionClock = SessionClock(),
-        rateStorage: RateLimitStorage = RateLimitStorage(), folders: FileFolders = FileFolders(),
+        rateStorage: RateLimitStorage = RateLimitStorage(), folders: [FileFolder] = [],
         upstreamTargets: [UpstreamTargets]? = nil
     ) throws {
         self.configuration = configuration
@@ -117,7 +117,7 @@ public final class ConfigSnapshot: Sendable {
         let claimHeaders = configuration.upstreams.map { ClaimHeaders($0) }
         let rates = RateLimits(configuration, storage: rateStorage, metrics: telemetry.metrics.clientLimits)
         self.rates = rates
-        let opened = try folders.open(configuration.routes, logger: logger)
+        let opened = try FileFolder.open(configuration.routes, folders, logger)
         self.folders = opened.compactMap(\.self)
         routes = zip(configuration.routes, opened).map { route, folder in
             let rules = SessionRules(

@@ -14,7 +14,7 @@ enum FileFindings {
         do throws(FileScanError) {
             tree = try FileScan.run(files)
         } catch {
-            return [ConfigFinding(key: section + ["root"], message: error.description, suggestion: error.suggestion)]
+            return [error.at(section).finding].compactMap(\.self)
         }
         var findings: [ConfigFinding] = []
         func add(_ key: [String], _ message: String, _ suggestion: String, isNote: Bool = false) {

@@ -4,7 +4,6 @@ import CloakroomIdentity
 import CloakroomProxy
 import CloakroomTelemetry
 import Logging
-import NIOPosix
 import ServiceLifecycle
 import Synchronization
 import Tracing
@@ -28,7 +27,6 @@ final class Gateway: Sendable, Unprintable {
         let sessions: SessionStoreSetup
         let observer: AccountEventRecorder
         let clock: SessionClock
-        let folders = FileFolders()
         let telemetry: GatewayTelemetry
         let tracer: (any Tracer)?
         let logger: Logger
@@ -41,11 +39,11 @@ final class Gateway: Sendable, Unprintable {
                 tracer: tracer, previous: previous)
         }
 
-        func config(_ configuration: GatewayConfiguration, _ accounts: IdentityComponents, _ targets: [UpstreamTargets])
-            async throws -> ConfigSnapshot
-        {
-            // Large folders take long to read.
-            try await NIOThreadPool.singleton.runIfActive {
+        func config(
+            _ configuration: GatewayConfiguration, _ accounts: IdentityComponents, _ targets: [UpstreamTargets],
+            _ folders: [FileFolder] = []
+        ) async throws -> ConfigSnapshot {
+            try await FileFolder.onScanThread {
                 try ConfigSnapshot(
                     configuration: configuration, sessions: sessions.store, refresher: accounts.refresher,
                     exchanger: accounts.exchanger, accountEndpoints: accounts.accountEndpoints,
@@ -169,7 +167,8 @@ final class Gateway: Sendable, Unprintable {
         let previous = current.accounts
         let next = try parts.accounts(configuration, targets, previous: previous)
         do {
-            try await server.apply(try await parts.config(configuration, next, targets)) { previous.end() }
+            let config = try await parts.config(configuration, next, targets, server.folders)
+            try await server.apply(config) { previous.end() }
         } catch {
             await next.shutdown()
             throw error

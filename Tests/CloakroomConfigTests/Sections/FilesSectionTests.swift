@@ -87,10 +87,10 @@ struct FilesSectionTests {
             path: "/srv/app/a.js", identity: FileIdentity(device: 1, inode: 2, size: 5, modified: 3, changed: 4),
             hash: "aa", bytes: nil, gzip: nil, isSettled: true)
         let entry = FileEntry([.init(.identity, content, bytes: nil)], type: "text/javascript", isImmutable: false)
-        let tree = FileTree(
-            entries: [Array("/a.js".utf8): entry, Array("/docs/".utf8): entry], fallback: entry, contents: [:],
-            skipped: 0, stamp: [])
-        let explain = { (path: String) in
+        var tree = FileTree()
+        tree.entries = [Array("/a.js".utf8): entry, Array("/docs/".utf8): entry]
+        tree.fallback = entry
+        let explain = { [tree] (path: String) in
             Self.lines(
                 fixture.report { CommandReport.explain($0, method: "GET", target: path) { _ in tree } }
             ).last
@@ -101,7 +101,7 @@ struct FilesSectionTests {
         #expect(explain("/app/x") == "file: none at /srv/app/x: 404; navigations get index.html")
     }
 
-    @Test("routes --diff reports a new public folder, and another folder of a public route")
+    @Test("routes --diff reports a new public folder, and another folder or more files of a public route")
     func differences() throws {
         let changes = { (old: String, new: String) throws -> CommandReport in
             let (before, after) = (try ConfigFixture(old), try ConfigFixture(new))
@@ -113,5 +113,10 @@ struct FilesSectionTests {
         let moved = try changes(one, Self.fixture("files: { root: /srv/other }"))
         #expect(moved.exitCode == 3 && moved.text.contains("to files /srv/other, was files /srv/app"))
         #expect(try changes(one, one).text == "no change\n")
+        let less = Self.fixture("files: { root: /srv/app, names: { exclude: [.map], dotfiles: [] } }")
+        let more = Self.fixture("files: { root: /srv/app, names: { links: inside } }")
+        let widened = try changes(less, more)
+        #expect(widened.exitCode == 3 && widened.text.contains("app, .map, .well-known, links"), "\(widened.text)")
+        #expect(try changes(more, less).text == "no change\n")
     }
 }

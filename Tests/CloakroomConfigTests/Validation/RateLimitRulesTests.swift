@@ -87,19 +87,16 @@ struct RateLimitRulesTests {
 
     @Test("A limit is shared over the store valkey only; one that is not shared any more is looser")
     func shared() throws {
-        let store = """
-            session:
-              store: valkey
-              secrets: [0123456789abcdef0123456789abcdef]
-              valkey: { addresses: ["one:1"] }
-
-            """
-        let yaml = Self.good.replacing("    requests", with: "    shared: true\n    requests") + store
+        let good = Self.good.replacing(
+            "session:\n",
+            with: "session:\n  store: valkey\n  secrets: [0123456789abcdef0123456789abcdef]\n"
+                + "  valkey: { addresses: [\"one:1\"] }\n")
+        let yaml = good.replacing("    requests", with: "    shared: true\n    requests")
         let fixture = try ConfigFixture(yaml)
         #expect(try fixture.load().configuration.rateLimits.map(\.isShared) == [true])
         let text = fixture.report { .explain($0, method: "GET", target: "/videos/1") }.text
         #expect(text.contains("perUser: 600/m by account, burst 60, shared by all gateways; beyond it"), "\(text)")
-        let single = try ConfigFixture(Self.good + store)
+        let single = try ConfigFixture(good)
         let loosened = single.report { new in fixture.report { CommandReport.routes(new, comparedWith: $0) } }
         #expect(loosened.text.hasPrefix("limit loosened"), "\(loosened.text)")
         let tightened = fixture.report { new in single.report { CommandReport.routes(new, comparedWith: $0) } }

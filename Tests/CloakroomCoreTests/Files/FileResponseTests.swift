@@ -163,6 +163,13 @@ struct FileResponseTests {
         #expect(FileTypes.type(of: name, configured: ["own": "text/x-own"]) == expected)
     }
 
+    @Test("Text is compressed, and archives of XML are not")
+    func text() {
+        let isText = { (name: String) in FileTypes.isText(FileTypes.type(of: name, configured: [:])) }
+        #expect(["a.css", "a.json", "a.svg", "a.wasm"].allSatisfy(isText))
+        #expect(!["a.docx", "a.xlsx", "a.png", "a"].contains(where: isText))
+    }
+
     @Test("Immutable paths are patterns below the root")
     func immutablePaths() throws {
         var files = FilesConfiguration()

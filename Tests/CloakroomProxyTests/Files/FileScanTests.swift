@@ -156,21 +156,16 @@ struct FileScanTests {
     @Test("An unchanged folder is not read again, and a changed file alone is")
     func unchanged() throws {
         let folder = try FolderFixture(["a.txt": "a", "b.txt": "b"])
-        let settled = { (tree: FileTree) in
-            FileTree(
-                entries: tree.entries, fallback: tree.fallback,
-                contents: tree.contents.mapValues {
-                    FileContent(
-                        path: $0.path, identity: $0.identity, hash: $0.hash, bytes: $0.bytes, gzip: $0.gzip,
-                        isSettled: true)
-                }, skipped: 0, stamp: tree.stamp)
+        var first = try folder.scan()
+        first.contents = first.contents.mapValues {
+            FileContent(
+                path: $0.path, identity: $0.identity, hash: $0.hash, bytes: $0.bytes, gzip: $0.gzip, isSettled: true)
         }
-        let first = settled(try folder.scan())
-        #expect(try FileScan.run(folder.configuration(), previous: first) === first)
+        let same = try FileScan.run(folder.configuration(), previous: first)
+        #expect(same["/a.txt"] === first["/a.txt"])
         try folder.write("c", to: "b.txt")
         let second = try FileScan.run(folder.configuration(), previous: first)
-        let a = "\(folder.path)/a.txt"
-        #expect(second !== first)
+        let a = Array("\(folder.path)/a.txt".utf8)
         #expect(second.contents[a] === first.contents[a])
         #expect(second["/b.txt"]?.variants[0].bytes == ByteBuffer(string: "c"))
     }
@@ -182,5 +177,63 @@ struct FileScanTests {
         let second = try FileScan.run(folder.configuration(), previous: first)
         #expect(first.contents.values.first !== second.contents.values.first)
         #expect(first.stamp == second.stamp)
+    }
+
+    @Test("Rule 95: a file of a terabyte is not read, and its tag changes with it", .timeLimit(.minutes(1)))
+    func sparse() throws {
+        let folder = try FolderFixture(["small.bin": "a"])
+        let tag = { try folder.scan()["/large.bin"]?.variants[0].tag }
+        func write(_ size: UInt64) throws {
+            try folder.write("a", to: "large.bin")
+            let file = try FileHandle(forWritingTo: URL(filePath: "\(folder.path)/large.bin"))
+            try file.truncate(atOffset: size)
+            try file.close()
+        }
+        try write(1 << 40)
+        let first = try #require(try tag())
+        #expect(try tag() == first)
+        try write(1 << 40)
+        #expect(try tag() != first)
+    }
+
+    @Test("Rule 95: a stop ends a scan")
+    func stopped() throws {
+        let folder = try FolderFixture(["a.txt": "a"])
+        let stop = UpstreamSupervisor.ReadinessFlag()
+        try FileScan.$stop.withValue(stop) {
+            let paths = try folder.scan().paths
+            #expect(paths == ["/a.txt"])
+            stop.set()
+            #expect(throws: FileScanError.stopped) { try folder.scan() }
+        }
+    }
+
+    @Test("Rule 92: names are compared by bytes: no character combines with a dot, and equal texts are two files")
+    func bytes() throws {
+        let folder = try FolderFixture(["secret\u{600}.map": "a", ".\u{301}env": "b", "caf\u{e9}.txt": "c"])
+        try folder.write("d", to: "cafe\u{301}.txt")
+        let tree = try folder.scan { $0.names.exclude = [".map"] }
+        #expect(tree.paths == ["/caf%C3%A9.txt", "/cafe%CC%81.txt"])
+        #expect(tree["/caf%C3%A9.txt"]?.variants[0].bytes == ByteBuffer(string: "c"))
+        #expect(tree["/cafe%CC%81.txt"]?.variants[0].bytes == ByteBuffer(string: "d"))
+    }
+
+    @Test("A folder that changes with every scan is served as the fifth one found it, with a warning")
+    func unstable() throws {
+        let fixture = try FolderFixture(["a.txt": "0"])
+        let log = RecordedLog()
+        let folder = try FileFolder(fixture.configuration())
+        let served = { folder.tree["/a.txt"]?.variants[0].bytes.map { String(buffer: $0) } }
+        for scan in 1...10 {
+            try fixture.write("\(scan)", to: "a.txt")
+            folder.scan(isComplete: false, logger: log.logger)
+            #expect(served() == (scan < 5 ? "0" : scan < 10 ? "5" : "10"))
+        }
+        #expect(log.lines("event", "files_unstable").count == 1)
+        try fixture.write("11", to: "a.txt")
+        folder.scan(isComplete: false, logger: log.logger)
+        #expect(served() == "10")
+        folder.scan(isComplete: false, logger: log.logger)
+        #expect(served() == "11", "two scans have found the same")
     }
 }

@@ -1,6 +1,7 @@
 import CloakroomCore
 import Foundation
 import NIOCore
+import NIOPosix
 import TestSupport
 import Testing
 
@@ -154,7 +155,7 @@ struct FileServingTests {
         Data((0..<count).map { first &+ UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) })
     }
 
-    @Test("A large file, and a range of it, arrives over HTTP/1.1 by the system and over HTTP/2 by reading")
+    @Test("A large file, and a range of it, arrives over HTTP/1.1 and HTTP/2")
     func large() async throws {
         try await Self.large { _, setup in
             let expected = ByteBuffer(bytes: Self.pattern(3_000_000))
@@ -219,10 +220,16 @@ struct FileServingTests {
         }
     }
 
-    @Test("Rule 95: no more files are open than permitted, and those of clients that left are closed")
-    func openFiles() async throws {
+    @Test(
+        "Rule 95: no more files are open than permitted, in all and for one client address, and those of clients that left are closed",
+        arguments: [(2, ["127.0.0.0/8"]), (8, [])])
+    func openFiles(limit: Int, trusted: [String]) async throws {
         try await Self.large(40_000_000) { _, setup in
-            try await setup.configuration { $0.limits.openFiles = 2 }.run { gateway in
+            let limited = setup.configuration {
+                $0.limits.openFiles = limit
+                $0.trustedProxies = trusted.compactMap { CIDRBlock($0) }
+            }
+            try await limited.run { gateway in
                 var clients: [RawPeer] = []
                 for _ in 0..<2 {
                     let client = try await gateway.client(receiveBuffer: 65_536)
@@ -244,10 +251,28 @@ struct FileServingTests {
         }
     }
 
+    @Test("Rule 95: a disk that does not respond ends the request with 503")
+    func hungDisk() async throws {
+        try await Self.large { _, setup in
+            try await setup.steppedTime().run { gateway in
+                let client = try await gateway.client()
+                // More work than the pool has threads.
+                let gate = DispatchSemaphore(value: 0)
+                for _ in 0..<256 { NIOThreadPool.singleton.submit { _ in gate.wait() } }
+                defer { for _ in 0..<256 { gate.signal() } }
+                client.send(Ask.get("/app/large.bin"))
+                try await gateway.advance(.seconds(40), inStepsOf: .seconds(1))
+                let response = try await client.response()
+                #expect(response.status == 503)
+                #expect(response["Retry-After"] == "2")
+            }
+        }
+    }
+
     @Test("Rule 95: a client that reads nothing of a file is disconnected")
     func slowReader() async throws {
         try await Self.large(40_000_000) { _, setup in
-            try await setup.configuration { $0.timeouts.bodyIdle = .seconds(2) }.steppedTime().run { gateway in
+            try await setup.configuration { $0.timeouts.bodyIdle = .seconds(30) }.steppedTime().run { gateway in
                 let client = try await gateway.client(receiveBuffer: 65_536)
                 client.send(Ask.get("/app/large.bin"))
                 _ = try await client.head()

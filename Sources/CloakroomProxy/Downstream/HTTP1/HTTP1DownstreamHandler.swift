@@ -297,13 +297,6 @@ extension HTTP1DownstreamHandler: ResponseWriter {
         writer.endPart()
     }
 
-    var sendsFiles: Bool { !client.isTLS }
-
-    func writeRegion(_ region: FileRegion) -> EventLoopFuture<Void>? {
-        if let pending = writer.take() { handlerContext?.write(NIOAny(pending), promise: nil) }
-        return handlerContext?.write(NIOAny(IOData.fileRegion(region)))
-    }
-
     func writeEnd(trailers: ByteBuffer?) {
         guard state.phase == .tunnel else { return writer.writeEnd(trailers: trailers) }
         // The write side is closed after the pending data is sent.

@@ -90,9 +90,6 @@ extension HTTP2Stream: ResponseWriter {
         isResponseComplete = !hasBody || response.followingLength == 0
     }
 
-    var sendsFiles: Bool { false }
-    func writeRegion(_ region: FileRegion) -> EventLoopFuture<Void>? { nil }
-
     func flush() {
         guard !isClosed, let connection else { return }
         connection.flushLater()
