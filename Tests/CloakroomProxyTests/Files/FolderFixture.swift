@@ -50,7 +50,10 @@ struct FolderFixture: Sendable {
             $0.immutable = [PathPattern(segments: [.literal("assets"), .wildcard])]
             change(&$0)
         }
+        // The folder exists as long as the setup.
+        let directory = directory
         return GatewaySetup.serving.configuration {
+            _ = directory
             var route = Route(
                 name: "app", methods: ["GET"], pattern: PathPattern(segments: [.literal("app"), .wildcard]),
                 requiresAuthorization: requiresAuthorization)

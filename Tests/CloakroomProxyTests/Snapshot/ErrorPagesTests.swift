@@ -83,7 +83,7 @@ struct ErrorPagesTests {
                 text: "…<a class=\"choice\" href=\"/session/page\">Sign in</a>…", lacks: ["aaaaaaaa"]), sent: [],
             alsoHTTP2: true),
         Scenario(
-            "Without a sign-in there is no link", on: setup { $0.accounts = AccountsConfiguration(prefix: "/session") },
+            "Without a sign-in there is no link", on: setup { $0.accounts.upstream = nil },
             .ask(get("/private/a"), 401, has: common, lacks: ["href"]), sent: []),
         Scenario(
             "A rate limit has its wait in the page and in the field",

@@ -30,7 +30,8 @@ struct FileDescriptorLimitTests {
         #expect(limit.reserve == reserve)
         #expect(
             limit.budget(for: configuration(configured, [wanted]))
-                == DescriptorBudget(total: total, connections: connections, pools: pools))
+                == DescriptorBudget(
+                    total: total, connections: connections, pools: pools, files: reserve / 2))
     }
 
     @Test("Connections and all pools together fit the descriptors, and a slow upstream leaves the others their share")
@@ -58,7 +59,9 @@ struct FileDescriptorLimitTests {
         let log = RecordedLog()
         let wanted = configuration(20_000, [1_024, 1_024])
         let budget = FileDescriptorLimit(total: 65_536, cores: 2).budget(for: wanted)
-        #expect(budget.fit(wanted, logger: log.logger) == wanted)
+        var fitted = wanted
+        fitted.limits.openFiles = 1_638
+        #expect(budget.fit(wanted, logger: log.logger) == fitted)
         #expect(log.texts.isEmpty)
     }
 
