@@ -115,12 +115,8 @@ enum SecretFile {
     }
 
     private static func contents(_ path: String) throws(ConfigValueError) -> String {
-        let bytes = try ConfigRelativePath.contents(of: path)
-        guard bytes.count <= maximumBytes else {
-            throw ConfigValueError(
-                "must be a file of at most 64 KiB: \(DiagnosticText.quoted(path))",
-                "name a file that holds the secret only")
-        }
+        let bytes = try ConfigRelativePath.contents(
+            of: path, limit: maximumBytes, remedy: "name a file that holds the secret only")
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw ConfigValueError(
                 "must be a file in UTF-8: \(DiagnosticText.quoted(path))", "name a file that holds the secret only")
@@ -143,7 +139,12 @@ enum ConfigRelativePath {
     }
 
     /// Reads a whole file.
-    static func contents(of path: String) throws(ConfigValueError) -> [UInt8] {
+    /// - Parameters:
+    ///   - limit: In bytes.
+    ///   - remedy: What to do with a larger file.
+    static func contents(
+        of path: String, limit: Int = 16_777_216, remedy: String = "name a smaller file"
+    ) throws(ConfigValueError) -> [UInt8] {
         var isDirectory = false
         guard FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory) else {
             throw ConfigValueError(
@@ -152,10 +153,14 @@ enum ConfigRelativePath {
         guard !isDirectory else {
             throw ConfigValueError("must be a file, not a folder: \(DiagnosticText.quoted(path))", "name a file")
         }
-        guard let contents = RegularFile.contents(of: path) else {
+        guard let contents = RegularFile.contents(of: path, limit: limit) else {
             throw ConfigValueError(
                 "must be a readable file: \(DiagnosticText.quoted(path))",
                 "grant read permission to the gateway's user; a pipe or device is not read")
+        }
+        guard contents.count <= limit else {
+            throw ConfigValueError(
+                "must be a file of at most \(limit / 1_024) KiB: \(DiagnosticText.quoted(path))", remedy)
         }
         return contents
     }

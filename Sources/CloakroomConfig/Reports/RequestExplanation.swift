@@ -4,7 +4,8 @@ import CloakroomWire
 extension CommandReport {
     /// `explain METHOD TARGET`: shows how a request would be routed, without sending it.
     /// - Parameters:
-    ///   - host: The `Host` of the request; `nil` for the one in the target, if any.
+    ///   - host: The `Host` of the request; `nil` for the one in the target, if any, or `localhost` if all listeners are
+    ///     for development.
     ///   - scan: Lists a folder whose files are served; `nil` if that is not possible.
     package static func explain(
         _ sources: ConfigSources, method: String, target: String, host: String? = nil,
@@ -61,7 +62,9 @@ struct RequestExplanation {
             return rejected(400, error.explanation)
         }
         let table = RouteTable(configuration)
-        let given = parsed.authority.map { String(decoding: bytes[$0.start..<$0.end], as: UTF8.self) } ?? host
+        let isLocal = !configuration.listeners.isEmpty && configuration.listeners.allSatisfy(\.isForDevelopment)
+        let named = parsed.authority.map { String(decoding: bytes[$0.start..<$0.end], as: UTF8.self) } ?? host
+        let given = named ?? (isLocal ? "localhost" : nil)
         let folded = given.flatMap { HostNames.folded($0) }
         guard given == nil || folded != nil else { return rejected(400, RequestTargetError.authority.explanation) }
         let listeners = configuration.listeners(serving: folded, table.groups)
@@ -99,7 +102,7 @@ struct RequestExplanation {
             let route = configuration.routes[index]
             let place =
                 listeners.count < configuration.listeners.count
-                ? [("listeners", listeners.joined(separator: ", "))] : []
+                ? [("listeners", listeners.map(\.address.description).joined(separator: ", "))] : []
             return (.permitted(route), place + rows(for: route, path: sent.isEmpty ? path : sent, query: query))
         }
     }

@@ -88,14 +88,15 @@ struct RouteTableDiff {
 
     /// The changes; newly public paths first. Those of each group of hosts are compared, and equal ones are one change.
     var changes: [Change] {
-        let listed = [oldConfiguration, newConfiguration].flatMap(\.listeners).flatMap(\.hosts)
-        let names = Set(old.groups.hosts + new.groups.hosts + listed)
+        let listeners = [oldConfiguration, newConfiguration].flatMap(\.listeners)
+        let local = listeners.contains(where: \.isForDevelopment) ? ["localhost"] : []
+        let names = Set(old.groups.hosts + new.groups.hosts + listeners.flatMap(\.hosts) + local)
         let hosts = Dictionary(grouping: names.sorted() + ["*"]) { host in
-            [oldConfiguration.group(of: host, in: old), newConfiguration.group(of: host, in: new)]
+            [oldConfiguration.service(of: host, in: old), newConfiguration.service(of: host, in: new)]
         }
         var changes: [Change] = []
-        for (groups, hosts) in hosts.sorted(by: { $0.value[0] < $1.value[0] }) {
-            for var change in self.changes(groups[0], groups[1]) {
+        for (services, hosts) in hosts.sorted(by: { $0.value[0] < $1.value[0] }) {
+            for var change in self.changes(services[0], services[1]) {
                 change.hosts = hosts
                 let known = changes.firstIndex {
                     $0.kind == change.kind && $0.path == change.path && $0.explanation == change.explanation
@@ -110,8 +111,15 @@ struct RouteTableDiff {
         }
     }
 
-    /// The changes at the hosts of two groups; `nil` where they are not served.
-    private func changes(_ before: Int?, _ after: Int?) -> [Change] {
+    /// How a host is served.
+    fileprivate struct Service: Hashable {
+        let group: Int
+        /// Whether a listener serves it that requires no client certificates.
+        let isOpen: Bool
+    }
+
+    /// The changes at hosts that are served in these ways; `nil` where they are not served.
+    private func changes(_ before: Service?, _ after: Service?) -> [Change] {
         var changes: [Change] = []
         let patterns = Set((old.routes + new.routes).map(\.pattern))
         let samples = SamplePath.samples(old.routes.map(\.pattern), new.routes.map(\.pattern), kept: unchanged)
@@ -142,15 +150,19 @@ struct RouteTableDiff {
 
     /// What changes for the requests of a sample: their route, the tokens that its upstream gets, and the pages that
     /// may open a WebSocket. Each is reported regardless of the others.
-    private func differences(_ method: String, _ sample: SamplePath, _ oldGroup: Int?, _ newGroup: Int?) -> [Change] {
-        let before = match(in: old, oldGroup, oldConfiguration, method, sample)
-        let after = match(in: new, newGroup, newConfiguration, method, sample)
-        let served = (newGroup.map { new.groups.members[$0] } ?? []).map { new.routes[$0] }
+    private func differences(_ method: String, _ sample: SamplePath, _ from: Service?, _ to: Service?) -> [Change] {
+        let before = match(in: old, from?.group, oldConfiguration, method, sample)
+        let after = match(in: new, to?.group, newConfiguration, method, sample)
+        let served = (to.map { new.groups.members[$0.group] } ?? []).map { new.routes[$0] }
         var changes = [routingChange(method, sample, before, after, among: served)].compactMap(\.self)
         guard let route = after?.route else { return changes }
         func add(_ kind: Kind, _ text: String) {
             changes.append(
                 Change(kind: kind, methods: [method], pattern: sample.pattern, explanation: "\(route.name), \(text)"))
+        }
+        let lostCertificates = from?.isOpen == false && to?.isOpen == true
+        if lostCertificates, route.isPublic, before != nil, !changes.contains(where: \.kind.isExposure) {
+            add(.becamePublic, "no longer with client certificates only")
         }
         if route.inject.contains(.bearer), let grant = route.upstream.flatMap(newConfiguration.tokenGrant),
             !oldConfiguration.upstreams.indices.contains(where: { oldConfiguration.tokenGrant(to: $0) == grant })
@@ -267,19 +279,19 @@ struct RouteTableDiff {
 }
 
 extension GatewayConfiguration {
-    /// The group of a host or a name with a wildcard; `nil` if no listener or no route serves it.
-    fileprivate func group(of host: String, in table: RouteTable) -> Int? {
-        guard listeners.isEmpty || !self.listeners(serving: host, table.groups).isEmpty else { return nil }
-        return table.groups.group(of: host)
+    /// How a host or a name with a wildcard is served; `nil` if no listener or no route serves it.
+    fileprivate func service(of host: String, in table: RouteTable) -> RouteTableDiff.Service? {
+        let serving = self.listeners(serving: host, table.groups)
+        guard listeners.isEmpty || !serving.isEmpty, let group = table.groups.group(of: host) else { return nil }
+        return RouteTableDiff.Service(group: group, isOpen: !serving.allSatisfy(\.requiresClientCertificates))
     }
 
-    /// The addresses of the listeners that serve a host.
-    func listeners(serving host: String?, _ groups: RouteGroups) -> [String] {
-        let rules = HostRules(self, groups)
-        return listeners.enumerated().filter { index, listener in
-            guard listener.redirectToHTTPS == nil, let rules else { return rules == nil }
+    /// The listeners that serve a host.
+    func listeners(serving host: String?, _ groups: RouteGroups) -> [ListenerConfiguration] {
+        guard let rules = HostRules(self, groups) else { return listeners }
+        return listeners.enumerated().filter { index, _ in
             if case .group = rules.resolve(host, on: index) { return true } else { return false }
-        }.map(\.element.address.description)
+        }.map(\.element)
     }
 }
 

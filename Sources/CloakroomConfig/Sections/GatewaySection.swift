@@ -51,7 +51,7 @@ extension GatewayConfiguration: ConfigSection {
             )
         }
         DevelopmentValidation.check(listeners, hasTrustedProxies: !configuration.trustedProxies.isEmpty)
-        HostValidation.check(listeners, routes)
+        HostValidation.check(listeners, routes, accounts: accounts, cookie: configuration.session.cookie)
         RouteValidation.check(
             routes, accounts: accounts, upstreams: upstreams, identities: identities, rateLimits: rateLimits.limits)
         IdentityValidation.check(

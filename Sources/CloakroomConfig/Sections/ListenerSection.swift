@@ -1,7 +1,6 @@
 import CloakroomCore
 
 /// An item of `listeners`.
-///
 struct ListenerSection {
     let scope: ConfigScope
     let address: HostAndPort?

@@ -77,13 +77,9 @@ extension ConfigScope {
             "path of \(content)",
             parse: { text throws(ConfigValueError) in
                 let path = ConfigRelativePath.resolve(try ValueFormat<String>.text.parse(text), in: directory)
-                let bytes = isOffline ? [] : try ConfigRelativePath.contents(of: path)
-                guard bytes.count <= limit else {
-                    throw ConfigValueError(
-                        "must be a file of at most \(limit / 1_024) KiB: \(DiagnosticText.quoted(path))",
-                        "make it smaller: every page contains it")
-                }
-                return try make(path, bytes)
+                guard !isOffline else { return try make(path, []) }
+                let remedy = "make it smaller: every page contains it"
+                return try make(path, ConfigRelativePath.contents(of: path, limit: limit, remedy: remedy))
             }, render: render)
     }
 }

@@ -13,7 +13,10 @@ extension ConfigScope {
 
 /// Validates the hosts of routes and listeners against each other.
 enum HostValidation {
-    static func check(_ listeners: [ListenerSection], _ routes: [RouteSection]) {
+    static func check(
+        _ listeners: [ListenerSection], _ routes: [RouteSection], accounts: AccountsSection,
+        cookie: CookieConfiguration
+    ) {
         let serving = listeners.filter { $0.redirectToHTTPS == nil }
         let strict = serving.filter { $0.configuration?.requiresClientCertificates == true }
         for listener in serving where listener.configuration?.requiresClientCertificates == false {
@@ -28,16 +31,26 @@ enum HostValidation {
                         "keep it in one of the two"), item: index, of: "hosts")
             }
         }
+        // A listener without hosts serves those that no other lists.
+        let listed = serving.flatMap(\.hosts)
+        let listsAll = !serving.isEmpty && serving.allSatisfy { !$0.hosts.isEmpty }
+        func unlisted(_ host: String) -> ConfigValueError? {
+            let isListed = listed.contains { HostNames.covers($0, host) || HostNames.covers(host, $0) }
+            guard listsAll, !isListed else { return nil }
+            return ConfigValueError("\(host) is never served: no listener lists it", "add it to hosts of a listener")
+        }
+        let signIn = accounts.configuration
+        if signIn.isEnabled, let warning = signIn.publicHost.flatMap(unlisted) {
+            accounts.scope.warn(warning, at: "publicURL")
+        }
         for route in routes {
-            // A listener without hosts serves those that no other lists.
-            for (index, host) in route.options.hosts.enumerated() where serving.allSatisfy({ !$0.hosts.isEmpty }) {
-                let isListed = serving.flatMap(\.hosts).contains {
-                    HostNames.covers($0, host) || HostNames.covers(host, $0)
-                }
-                guard !isListed, !serving.isEmpty else { continue }
+            for (index, host) in route.options.hosts.enumerated() {
+                if let warning = unlisted(host) { route.scope.warn(warning, item: index, of: "hosts") }
+                guard route.usesSession, !cookie.covers(host) else { continue }
                 route.scope.warn(
-                    ConfigValueError("\(host) is never served: no listener lists it", "add it to hosts of a listener"),
-                    item: index, of: "hosts")
+                    ConfigValueError(
+                        "session.cookie.domain does not cover \(host): browsers reject the session cookie there",
+                        "remove it, or write a domain that it ends with"), item: index, of: "hosts")
             }
             checkRebinding(route, serving)
         }
@@ -48,7 +61,7 @@ enum HostValidation {
         guard route.options.hosts.isEmpty, route.requiresAuthorization == false,
             route.options.inject.contains(.apiToken),
             let address = serving.first(where: {
-                !$0.hasTLS && $0.hosts.isEmpty && $0.address?.isLoopback == false
+                !$0.hasTLS && !$0.isForDevelopment && $0.hosts.isEmpty && $0.address?.isLoopback == false
             })?.address
         else { return }
         route.scope.warn(

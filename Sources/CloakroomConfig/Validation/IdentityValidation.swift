@@ -67,6 +67,7 @@ enum IdentityValidation {
 
     private static func check(_ route: RouteSection, _ identities: IdentitiesSection, _ accounts: AccountsSection) {
         checkLogin(route)
+        checkLoginHosts(route, accounts.configuration)
         if route.requiresAuthorization == false {
             if let key = requirement(of: route) {
                 route.scope.sectionWithDefaults("require").report(
@@ -89,6 +90,19 @@ enum IdentityValidation {
             route.scope.report(
                 ConfigValueError("login is for navigations, which are GET", "add GET to methods, or write reject"),
                 at: "onMissingSession")
+        }
+    }
+
+    /// The login cookie belongs to the host where the login begins, also with `session.cookie.domain`.
+    private static func checkLoginHosts(_ route: RouteSection, _ accounts: AccountsConfiguration) {
+        guard route.options.onMissingSession == .login, accounts.upstream == nil, let end = accounts.publicHost
+        else { return }
+        for (index, host) in route.options.hosts.enumerated() where host != end {
+            route.scope.warn(
+                ConfigValueError(
+                    "logins that begin at \(host) fail: they end at \(end), the host of accounts.publicURL, which does"
+                        + " not get the login cookie", "write onMissingSession: reject, and sign in at \(end)"),
+                item: index, of: "hosts")
         }
     }
 

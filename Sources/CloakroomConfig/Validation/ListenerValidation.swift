@@ -103,7 +103,7 @@ enum CookieValidation {
                     + ["tls", "behindTLSProxy"].map { listener.scope.path + [$0] })
         }
         checkName(cookie, scope: scope)
-        if let domain = cookie.domain { checkDomain(domain, scope: scope, publicURL: publicURL) }
+        checkDomain(cookie, scope: scope, publicURL: publicURL)
     }
 
     private static func checkName(_ cookie: CookieConfiguration, scope: ConfigScope) {
@@ -128,8 +128,9 @@ enum CookieValidation {
     }
 
     /// A `Domain` has to cover the host that sets it, otherwise browsers reject the cookie.
-    private static func checkDomain(_ domain: String, scope: ConfigScope, publicURL: String?) {
-        if let publicURL, let host = WebOrigin(publicURL)?.host, host != domain, !host.hasSuffix("." + domain) {
+    private static func checkDomain(_ cookie: CookieConfiguration, scope: ConfigScope, publicURL: String?) {
+        guard let domain = cookie.domain else { return }
+        if let publicURL, let host = WebOrigin(publicURL)?.host, !cookie.covers(host) {
             scope.report(
                 ConfigValueError(
                     "must cover the host of accounts.publicURL, \(host): browsers reject the cookie otherwise",
@@ -168,6 +169,14 @@ enum CookieValidation {
                     "prefix \(prefix) conflicts with secure: false", "leave the prefix out while secure is false"),
                 at: "name")
         }
+    }
+}
+
+extension CookieConfiguration {
+    /// Whether a response of a host can set the cookie.
+    func covers(_ host: String) -> Bool {
+        guard let domain else { return true }
+        return host == domain || host.hasSuffix("." + domain)
     }
 }
 

@@ -17,10 +17,10 @@ enum RedirectRules {
                 while true {
                     if !redirect.origin.isEmpty {
                         // Another origin may be one of another server.
-                        let host = String(redirect.origin.trimmingPrefix("https://"))
-                        let isPublic = redirect.origin == configuration.accounts.publicURL
-                        guard isPublic || table.groups.hosts.contains(host) else { return false }
-                        group = table.groups.group(of: isPublic ? WebOrigin(redirect.origin)?.host : host) ?? 0
+                        guard let host = WebOrigin(redirect.origin)?.host, table.groups.isListed(host) else {
+                            return false
+                        }
+                        group = table.groups.group(of: host) ?? 0
                     }
                     if target == route.pattern, visited.isEmpty, table.groups.members[group].contains(index) {
                         return true

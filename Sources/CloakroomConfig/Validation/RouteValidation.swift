@@ -248,9 +248,9 @@ enum WideRouteRules {
         let told = ConfigValueError(
             "\(pattern) contains \(list), which the route does not forward: 404",
             isUser ? "a route that names the path of a user call can serve it" : "")
-        // Clients may request their user, or a page of another upstream at such a path.
+        // Clients may request their user, or a page of another upstream at such a path. A file seldom has it.
         let own = route.upstream.map { upstreams.names[$0] }
-        if isUser || hidden.contains(where: { $0.upstream != own }) {
+        if isUser || own != nil && hidden.contains(where: { $0.upstream != own }) {
             route.scope.warn(told, at: key)
         } else {
             route.scope.inform(told, at: key)

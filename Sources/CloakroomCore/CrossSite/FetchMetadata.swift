@@ -1,4 +1,5 @@
-import CloakroomWire
+package import CloakroomWire
+import NIOCore
 
 /// The fields by which a navigation is distinguished from a request of a script, and one of the user from one of
 /// another site (Fetch Metadata Request Headers, the fields `Sec-Fetch-Mode`, `Sec-Fetch-Dest`, `Sec-Fetch-Site` and
@@ -10,30 +11,59 @@ public struct FetchMetadata: Sendable, Equatable {
     /// The fields that ``isNavigation`` depends on: the value for `Vary` (RFC 9110 §12.5.5).
     public static let vary = "Sec-Fetch-Mode, Sec-Fetch-Dest, Sec-Purpose, Accept"
 
-    /// Whether the method is `GET`.
-    public var isGET: Bool
-    /// The value of `Sec-Fetch-Mode`; `nil` if absent.
-    public var mode: String?
-    /// The value of `Sec-Fetch-Dest`; `nil` if absent.
-    public var destination: String?
-    /// The value of `Sec-Fetch-Site`; `nil` if absent.
-    public var site: String?
-    /// The value of `Sec-Purpose`, or of the older `Purpose`; `nil` if absent.
-    public var purpose: String?
-    /// The value of `Accept`; `nil` if absent.
-    public var accept: String?
+    /// A field of which one value is of interest. If it is repeated, it has none of the values that are compared.
+    private enum Value {
+        case absent, expected, other
 
-    /// Creates the metadata of a request.
+        mutating func add(_ isExpected: Bool) { self = self == .absent && isExpected ? .expected : .other }
+    }
+
+    private let isGET: Bool
+    private var (mode, destination, site) = (Value.absent, Value.absent, Value.absent)
+    private var (isPrefetch, acceptsHTML) = (false, false)
+
+    /// Reads the metadata of a request. The cost is that of one pass over its fields.
+    package init(_ head: borrowing RequestHead, isGET: Bool) {
+        self.isGET = isGET
+        let bytes = head.bytes.readableBytesUInt8Span
+        for field in head.fields { read(field.nameRange, field.valueRange, bytes) }
+    }
+
+    /// Creates the metadata of a request with the given values of `Sec-Fetch-Mode`, `Sec-Fetch-Dest`, `Sec-Fetch-Site`,
+    /// `Sec-Purpose` and `Accept`; `nil` if a field is absent.
     public init(
         isGET: Bool, mode: String? = nil, destination: String? = nil, site: String? = nil, purpose: String? = nil,
         accept: String? = nil
     ) {
         self.isGET = isGET
-        self.mode = mode
-        self.destination = destination
-        self.site = site
-        self.purpose = purpose
-        self.accept = accept
+        let fields = [
+            ("sec-fetch-mode", mode), ("sec-fetch-dest", destination), ("sec-fetch-site", site),
+            ("sec-purpose", purpose), ("accept", accept),
+        ]
+        for case (let name, let value?) in fields {
+            let (bytes, count) = (Array((name + value).utf8), name.utf8.count)
+            read(ByteRange(0..<count), ByteRange(count..<bytes.count), bytes.span)
+        }
+    }
+
+    private mutating func read(_ name: ByteRange, _ value: ByteRange, _ bytes: Span<UInt8>) {
+        if ASCII.equals(bytes, name, "sec-fetch-mode") {
+            mode.add(ASCII.equalsCaseSensitive(bytes, value, "navigate"))
+        } else if ASCII.equals(bytes, name, "sec-fetch-dest") {
+            destination.add(ASCII.equalsCaseSensitive(bytes, value, "document"))
+        } else if ASCII.equals(bytes, name, "sec-fetch-site") {
+            site.add(
+                ASCII.equalsCaseSensitive(bytes, value, "same-origin")
+                    || ASCII.equalsCaseSensitive(bytes, value, "none"))
+        } else if ASCII.equals(bytes, name, "accept") {
+            acceptsHTML = acceptsHTML || Self.namesHTML(value, bytes)
+        } else if ASCII.equals(bytes, name, "sec-purpose") || ASCII.equals(bytes, name, "purpose") {
+            // `prefetch` and `prefetch;prerender` (a structured field, RFC 9651 §3.1.2).
+            let isWord: (ByteRange, Span<UInt8>) -> Bool = {
+                ASCII.equals($1, $0, "prefetch") || ASCII.equals($1, $0, "prerender")
+            }
+            isPrefetch = isPrefetch || Self.hasPart(value, bytes, where: isWord)
+        }
     }
 
     /// Whether the request loads a document into a tab, so that a redirect to a provider is visible to the user.
@@ -42,9 +72,9 @@ public struct FetchMetadata: Sendable, Equatable {
     /// sends only one of `Sec-Fetch-Mode` and `Sec-Fetch-Dest` does not exist; such a request is no navigation.
     /// Without both, `Accept` has to name `text/html`.
     public var isNavigation: Bool {
-        guard isGET, !Self.isPrefetch(purpose) else { return false }
-        if mode == nil, destination == nil { return Self.namesHTML(accept) }
-        return mode == "navigate" && destination == "document"
+        guard isGET, !isPrefetch else { return false }
+        if mode == .absent, destination == .absent { return acceptsHTML }
+        return mode == .expected && destination == .expected
     }
 
     /// The fields that ``isShown`` depends on: the value for `Vary`.
@@ -52,35 +82,42 @@ public struct FetchMetadata: Sendable, Equatable {
 
     /// Whether the user sees the response to the request, whatever its method: it is a navigation and not a request of a
     /// script, which would have to understand a page.
-    public var isShown: Bool { (mode ?? "navigate") == "navigate" && Self.namesHTML(accept) }
+    public var isShown: Bool { mode != .other && acceptsHTML }
 
     /// Whether no page of another origin caused the request: it is of a page of the gateway, or of the user, for
     /// example from the address bar. Another site can choose all parameters of a link to the gateway, but not this
     /// field.
     ///
     /// A redirect keeps the site that it began at. Browsers without the field cannot be distinguished.
-    public var isOwn: Bool { site == nil || site == "same-origin" || site == "none" }
+    public var isOwn: Bool { site != .other }
 
-    /// `prefetch` and `prefetch;prerender` (a structured field, RFC 9651 §3.1.2).
-    private static func isPrefetch(_ purpose: String?) -> Bool {
-        guard let purpose else { return false }
-        return purpose.utf8.split(separator: UInt8(ascii: ";")).contains { part in
-            let word = part.filter { !Byte.isBlank($0) }.map(Byte.lowerCase)
-            return word.elementsEqual("prefetch".utf8) || word.elementsEqual("prerender".utf8)
+    /// `*/*` does not count: scripts send it by default. A weight of 0 rejects the type (RFC 9110 §12.4.2). At most 1,024
+    /// bytes of a value are read; browsers send fewer than 200.
+    private static func namesHTML(_ value: ByteRange, _ bytes: Span<UInt8>) -> Bool {
+        var types = ListTokenIterator(ByteRange(start: value.start, count: min(value.count, 1_024)))
+        while let range = types.next(bytes) {
+            let end = FieldScan.first(UInt8(ascii: ";"), in: bytes, from: range.start, to: range.end)
+            let type = ByteRange(FieldScan.trimmed(bytes, range.start..<end))
+            guard ASCII.equals(bytes, type, "text/html") else { continue }
+            let isRejected = hasPart(ByteRange(end..<range.end), bytes) { part, bytes in
+                ASCII.hasPrefix(bytes, part, "q=0")
+                    && (part.start + 3..<part.end).allSatisfy { bytes[$0] == 0x30 || bytes[$0] == 0x2e }
+            }
+            if !isRejected { return true }
         }
+        return false
     }
 
-    /// `*/*` does not count: scripts send it by default. A weight of 0 rejects the type (RFC 9110 §12.4.2).
-    private static func namesHTML(_ accept: String?) -> Bool {
-        guard let accept else { return false }
-        return accept.utf8.split(separator: UInt8(ascii: ",")).contains { range in
-            let parts = range.split(separator: UInt8(ascii: ";")).map { part in
-                part.filter { !Byte.isBlank($0) }.map(Byte.lowerCase)
-            }
-            guard let type = parts.first, type.elementsEqual("text/html".utf8) else { return false }
-            return !parts.dropFirst().contains { part in
-                part.starts(with: "q=0".utf8) && part.dropFirst(3).allSatisfy { $0 == 0x30 || $0 == 0x2e }
-            }
+    /// Whether one of the parts between semicolons satisfies a condition.
+    private static func hasPart(
+        _ value: ByteRange, _ bytes: Span<UInt8>, where isMatch: (ByteRange, Span<UInt8>) -> Bool
+    ) -> Bool {
+        var start = value.start
+        while start < value.end {
+            let end = FieldScan.first(UInt8(ascii: ";"), in: bytes, from: start, to: value.end)
+            if isMatch(ByteRange(FieldScan.trimmed(bytes, start..<end)), bytes) { return true }
+            start = end + 1
         }
+        return false
     }
 }

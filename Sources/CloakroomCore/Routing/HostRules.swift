@@ -7,6 +7,8 @@ package final class HostRules: Sendable {
     package enum Resolution: Sendable, Equatable {
         /// The group of the route table.
         case group(Int)
+        /// The port that the listener redirects to.
+        case redirect(Int)
         case misdirected(MisdirectedReason)
     }
 
@@ -42,17 +44,17 @@ package final class HostRules: Sendable {
         guard listeners.indices.contains(index) else { return .misdirected(.otherListener) }
         // No page of another site reaches it by a name that resolves to this machine.
         if listeners[index].isForDevelopment, !HostNames.isLocal(host ?? "") { return .misdirected(.development) }
-        let (listsHosts, redirects) = (!listeners[index].hosts.isEmpty, listeners[index].redirectToHTTPS != nil)
+        let (listsHosts, port) = (!listeners[index].hosts.isEmpty, listeners[index].redirectToHTTPS)
         guard let host else {
-            return listsHosts || redirects || !groups.servesOthers ? .misdirected(.noHost) : .group(0)
+            return listsHosts || port != nil || !groups.servesOthers ? .misdirected(.noHost) : .group(0)
         }
         var serving: [Int]?
         if let known = names.value(of: host) { serving = owners[known] }
-        if redirects {
+        if let port {
             // The host of the request becomes that of the redirect, so it has to be one of the configuration.
             guard serving != nil || groups.isListed(host) else { return .misdirected(.unknownHost) }
             let isOpen = serving?.contains { listeners[$0].requiresClientCertificates } != true
-            return isOpen ? .group(0) : .misdirected(.otherListener)
+            return isOpen ? .redirect(port) : .misdirected(.otherListener)
         }
         if let serving, !serving.contains(index) { return .misdirected(.otherListener) }
         guard serving != nil || !listsHosts, let group = groups.group(of: host) else {

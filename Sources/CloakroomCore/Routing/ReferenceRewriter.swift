@@ -239,5 +239,5 @@ package struct ReferenceRewriter {
 }
 
 extension ByteRange {
-    fileprivate init(_ range: Range<Int>) { self.init(start: range.lowerBound, count: range.count) }
+    init(_ range: Range<Int>) { self.init(start: range.lowerBound, count: range.count) }
 }

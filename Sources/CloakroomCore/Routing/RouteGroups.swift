@@ -22,11 +22,7 @@ package struct RouteGroups: Sendable {
         hosts = own.keys.sorted()
         servesOthers = !general.isEmpty || own.isEmpty
         names = HostNames([[]] + groups.map(\.value))
-        if let url = configuration.accounts.publicURL, let origin = WebOrigin(url) {
-            publicHost = HostNames.folded(origin.host)
-        } else {
-            publicHost = nil
-        }
+        publicHost = configuration.accounts.publicHost
     }
 
     /// The group of a host; `nil` if it is not served. The host of `accounts.publicURL` always is, for the gateway's own
@@ -42,6 +38,14 @@ package struct RouteGroups: Sendable {
 
     /// Whether a route or `accounts.publicURL` names a host.
     package func isListed(_ host: String) -> Bool { host == publicHost || names.value(of: host) != nil }
+}
+
+extension AccountsConfiguration {
+    /// The host of ``publicURL``, folded.
+    package var publicHost: String? {
+        guard let publicURL, let origin = WebOrigin(publicURL) else { return nil }
+        return HostNames.folded(origin.host)
+    }
 }
 
 extension Route {

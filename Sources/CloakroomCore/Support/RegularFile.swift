@@ -7,11 +7,12 @@
 /// Reads files of the configuration. Opening a FIFO would wait for a writer, and a device may never end.
 package enum RegularFile {
     /// The contents of a file; `nil` if it cannot be read or has no size, such as a FIFO. Devices without an end are empty.
-    package static func contents(of path: String) -> [UInt8]? {
+    /// - Parameter limit: In bytes. Of a larger file, one byte more than this is read and returned.
+    package static func contents(of path: String, limit: Int = 16_777_216) -> [UInt8]? {
         let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }
         defer { close(descriptor) }
-        let size = lseek(descriptor, 0, SEEK_END)
+        let size = min(Int(lseek(descriptor, 0, SEEK_END)), limit + 1)
         guard size >= 0, lseek(descriptor, 0, SEEK_SET) == 0 else { return nil }
         var contents: [UInt8] = []
         var part = [UInt8](repeating: 0, count: min(size, 65_536))

@@ -87,7 +87,8 @@ struct ClientAssertionSigner: Sendable, Unprintable {
 
     /// The block of the private key: openssl writes the parameters of a curve before it.
     private static func privateKey(in file: String) -> String? {
-        guard let data = RegularFile.contents(of: file), data.count <= maxFileSize else { return nil }
+        guard let data = RegularFile.contents(of: file, limit: maxFileSize), data.count <= maxFileSize
+        else { return nil }
         let lines = String(decoding: data, as: UTF8.self).split(whereSeparator: \.isNewline)
         guard let first = lines.firstIndex(where: { $0.hasPrefix("-----BEGIN ") && $0.contains("PRIVATE KEY-----") }),
             let last = lines[first...].firstIndex(where: { $0.hasPrefix("-----END ") })

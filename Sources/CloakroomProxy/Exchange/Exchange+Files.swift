@@ -41,8 +41,9 @@ extension Exchange {
         }
         // A script that gets a page in place of a missing module or a result fails in ways that are hard to explain.
         if request.fetchMetadata.isShown { return send(fallback, isFallback: true, route, now: now) }
-        respond(
-            route.problem(.notFound), moreFieldLines: Array("Vary: \(FetchMetadata.shownVary)\r\n".utf8), now: now)
+        // With error pages, the problem has the field already.
+        let vary = snapshot.config.errorPages == nil ? Array("Vary: \(FetchMetadata.shownVary)\r\n".utf8) : []
+        respond(route.problem(.notFound), moreFieldLines: vary, now: now)
     }
 
     private func send(_ entry: FileEntry, isFallback: Bool = false, _ route: RouteRuntime, now: UInt64) {

@@ -19,11 +19,11 @@ extension Exchange {
                 LocalResponse(
                     document, requestID: requestID, allow: allow, moreFieldLines: moreFieldLines, date: context.date))
         }
-        let page = request.isShown ? pages.page(document.problem, requestID: requestID, of: request) : nil
+        let page = request.fetchMetadata.isShown ? pages.page(document.problem, requestID: requestID, of: request) : nil
         respond(
             LocalResponse(
                 document, requestID: requestID, allow: allow, moreFieldLines: moreFieldLines, date: context.date,
-                contentLines: page == nil ? ErrorPages.documentLines : pages.fieldLines, page: page))
+                contentLines: page?.fieldLines ?? ErrorPages.documentLines, page: page?.bytes))
     }
 
     /// Responds to a request that its session, or its absence, does not permit.

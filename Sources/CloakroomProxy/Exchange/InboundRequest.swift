@@ -186,44 +186,7 @@ struct InboundRequest {
     }
 
     /// The fields by which a navigation is recognized.
-    var fetchMetadata: FetchMetadata {
-        FetchMetadata(
-            isGET: method == .get, mode: text(of: "sec-fetch-mode"), destination: text(of: "sec-fetch-dest"),
-            site: text { $0.name == .secFetchSite }, purpose: text(of: "sec-purpose") ?? text(of: "purpose"),
-            accept: text(of: "accept"))
-    }
-
-    /// Whether the user sees the response, so that it may be a page. What scripts accept decides that at once.
-    var isShown: Bool {
-        let bytes = head.bytes.readableBytesUInt8Span
-        let name = Self.acceptName
-        for field in head.fields where field.isNamed(name, in: bytes) {
-            let range = field.valueRange
-            guard !HTMLType.occurs(in: bytes.extracting(range.start..<range.end)) else { return fetchMetadata.isShown }
-        }
-        return false
-    }
-
-    private static let acceptName = Array("accept".utf8)
-
-    /// The values of a field without a ``KnownField``.
-    /// - Parameter name: In lower case.
-    private func text(of name: String) -> String? {
-        let name = Array(name.utf8)
-        return text { $0.isNamed(name, in: head.bytes.readableBytesUInt8Span) }
-    }
-
-    /// The values of a field, joined by commas (RFC 9110 §5.3); `nil` if it is absent. So a repeated field equals none
-    /// of the single values that are compared.
-    private func text(where isField: (FieldSlice) -> Bool) -> String? {
-        var values: [String] = []
-        for field in head.fields where isField(field) {
-            let range = field.valueRange
-            let value = head.bytes.getBytes(at: head.bytes.readerIndex + range.start, length: range.count) ?? []
-            values.append(String(decoding: value, as: UTF8.self))
-        }
-        return values.isEmpty ? nil : values.joined(separator: ", ")
-    }
+    var fetchMetadata: FetchMetadata { FetchMetadata(head, isGET: method == .get) }
 
     /// Value of a field that occurs once; `nil` if it is absent or repeated.
     func value(of name: KnownField) -> [UInt8]? {

@@ -7,7 +7,7 @@ import CloakroomWire
 extension RequestDecider {
     /// Finds the routes of the request's host, before anything else is decided: the origin of a request is compared with
     /// that host.
-    /// - Returns: The response, if the host is not served here. Clients that use a connection for several hosts repeat
+    /// - Returns: The response, if the host is not served here, or redirected. Clients that use a connection for several hosts repeat
     ///   the request on another one (RFC 9110 §15.5.20).
     @inline(never)
     func findHost(of request: inout InboundRequest, _ span: Span<UInt8>, _ hosts: HostRules) -> RequestDecision? {
@@ -16,6 +16,8 @@ extension RequestDecider {
         case .group(let group):
             request.routeGroup = group
             return nil
+        case .redirect(let port):
+            return request.target.isAsterisk ? nil : redirect(request, span, to: port)
         case .misdirected(let reason):
             config.telemetry.metrics.recordMisdirected(reason)
             return .problem(ProblemDocument(Problem(.misdirected)), .misdirected, allow: nil)
@@ -24,7 +26,7 @@ extension RequestDecider {
 
     /// Decides about a request of a listener that only redirects to https, to a host of the configuration. With 308 for
     /// other methods, programs would send their bodies in clear text each time.
-    func redirect(_ request: borrowing InboundRequest, _ span: Span<UInt8>, to port: Int) -> RequestDecision {
+    private func redirect(_ request: borrowing InboundRequest, _ span: Span<UInt8>, to port: Int) -> RequestDecision {
         guard request.method == .get || request.method == .head else { return Self.problem(.httpsRequired) }
         guard let range = request.hostRange, let host = HostNames.folded(span.extracting(range.start..<range.end))
         else { return .malformed }

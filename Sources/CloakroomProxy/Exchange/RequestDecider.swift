@@ -96,9 +96,6 @@ struct RequestDecider {
             return Self.limitEarly(&request, isInvalid: !isOptions, limit)
                 ?? (isOptions ? .serverOptions : Self.problem(.badRequest))
         }
-        if !config.httpsRedirects.isEmpty, let port = config.httpsRedirects[listener] {
-            return Self.limitEarly(&request, isInvalid: false, limit) ?? redirect(request, span, to: port)
-        }
         if isTrusted { Self.readTraceContext(&request, span) }
         let reading = config.cookie.read(request.head)
         request.ticket = if case .ticket(let ticket) = reading { ticket } else { nil }

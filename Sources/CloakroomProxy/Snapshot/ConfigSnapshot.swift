@@ -33,8 +33,6 @@ public final class ConfigSnapshot: Sendable {
     /// Of the gateway's own endpoints.
     let ownFields: FieldChanges?
     let crossSite: CrossSitePolicy
-    /// The ports that listeners redirect to, by listener; empty if none redirects.
-    let httpsRedirects: [Int?]
     /// `nil` if every listener serves every host with the same routes.
     let hosts: HostRules?
     let cors: CORSPolicy
@@ -106,8 +104,6 @@ public final class ConfigSnapshot: Sendable {
         trailerPolicy = TrailerPolicy(
             injectable: injectable, others: configuration.claimHeaderNames + configuration.changedFieldNames)
         crossSite = CrossSitePolicy(configuration.crossSite)
-        let redirects = configuration.listeners.map(\.redirectToHTTPS)
-        httpsRedirects = redirects.allSatisfy { $0 == nil } ? [] : redirects
         hosts = HostRules(configuration, routeTable.groups)
         cors = CORSPolicy(configuration.crossSite, injectable: injectable + claimHeaderNames)
         responseFields = FieldChanges(configuration.responseChanges(of: nil))

@@ -11,33 +11,38 @@ final class ErrorPages: Sendable {
     /// The field lines of a document in the place of which others get a page.
     static let documentLines = LocalResponse.documentLines + Array("Vary: \(FetchMetadata.shownVary)\r\n".utf8)
 
-    /// The field lines of a page.
-    let fieldLines: [UInt8]
+    /// The field lines of a page, apart from its policy. Addresses may contain secrets.
+    private static let pageLines = Array(
+        """
+        Content-Type: text/html; charset=utf-8\r
+        Cache-Control: no-store\r
+        Vary: \(FetchMetadata.shownVary)\r
+        Referrer-Policy: no-referrer\r
+        X-Content-Type-Options: nosniff\r
+
+        """.utf8)
+
     private let theme: PageTheme
+    /// Without logo and own style, up to 110 KB: of rejections that a client can cause at any rate.
+    private let smallTheme: PageTheme
     /// `nil` if users cannot sign in.
     private let links: LoginLinks?
     private let routes: [Route]
 
     init(_ configuration: GatewayConfiguration, links: LoginLinks) {
         theme = PageTheme(configuration.pages)
-        // Addresses may contain secrets.
-        fieldLines = Array(
-            """
-            Content-Type: text/html; charset=utf-8\r
-            Cache-Control: no-store\r
-            Vary: \(FetchMetadata.shownVary)\r
-            Content-Security-Policy: \(theme.policy(.none))\r
-            Referrer-Policy: no-referrer\r
-            X-Content-Type-Options: nosniff\r
-
-            """.utf8)
+        var pages = configuration.pages
+        (pages.logo, pages.style) = (nil, nil)
+        smallTheme = PageTheme(pages)
         self.links = configuration.accounts.isEnabled ? links : nil
         routes = configuration.routes
     }
 
-    /// The page for a problem: HTML in UTF-8.
+    /// The page for a problem, HTML in UTF-8, and its field lines.
     @inline(never)
-    func page(_ problem: Problem, requestID: ID128, of request: borrowing InboundRequest) -> [UInt8] {
+    func page(
+        _ problem: Problem, requestID: ID128, of request: borrowing InboundRequest
+    ) -> (bytes: [UInt8], fieldLines: [UInt8]) {
         let title = PageDocument.escaped(problem.title)
         var main = "<h1>\(title)</h1><p>\(PageDocument.escaped(problem.detail))</p>"
         if let seconds = problem.retryAfter { main += "<p>\(PageDocument.wait(seconds))</p>" }
@@ -47,7 +52,9 @@ final class ErrorPages: Sendable {
         } else if Self.mayPass(problem.status), request.method == .get || request.method == .head {
             main += "<p><a class=\"choice\" href=\"\">Try again</a></p>"
         }
-        return PageDocument(title: problem.title, main: main, theme: theme).bytes
+        let theme = problem.status == 421 || problem.status == 429 ? smallTheme : theme
+        let policy = Array("Content-Security-Policy: \(theme.policy(.none))\r\n".utf8)
+        return (PageDocument(title: problem.title, main: main, theme: theme).bytes, Self.pageLines + policy)
     }
 
     /// The browser returns only to what it can request again.
@@ -64,28 +71,5 @@ final class ErrorPages: Sendable {
         case 408, 429, 500, 502, 503, 504: true
         default: false
         }
-    }
-}
-
-/// The media type `text/html` in the value of `Accept`.
-enum HTMLType {
-    private static let name = Array("text/html".utf8)
-
-    /// Whether the name occurs, in any case. Compared at its end first: of other values few bytes are read.
-    static func occurs(in value: Span<UInt8>) -> Bool {
-        let name = Self.name
-        var end = name.count
-        while end <= value.count {
-            let last = Byte.lowerCase(value[end - 1])
-            var isEqual = last == name[name.count - 1]
-            var offset = 0
-            while isEqual, offset < name.count {
-                isEqual = Byte.lowerCase(value[end - name.count + offset]) == name[offset]
-                offset += 1
-            }
-            if isEqual { return true }
-            end += name.contains(last) ? 1 : name.count
-        }
-        return false
     }
 }

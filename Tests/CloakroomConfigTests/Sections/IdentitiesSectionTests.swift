@@ -202,6 +202,19 @@ struct IdentitiesSectionTests {
         #expect(try errors("episodes").map { $0.contains("has no effect with requiresAuthorization: false") } == [true])
     }
 
+    @Test("A route that sends to a login from another host than that of the public URL is warned about")
+    func loginHosts() throws {
+        func warnings(_ hosts: String, _ signIn: String = "") throws -> [String] {
+            let yaml = Self.good.replacing("  - name: page\n", with: "  - name: page\n    hosts: \(hosts)\n")
+                .replacing(":9000\"]\n", with: ":9000\"]\n\(signIn)")
+            return try ConfigFixture(yaml).load().warnings.map(\.description).filter { $0.contains("login cookie") }
+        }
+        let found = try warnings("[localhost, a.test]")
+        #expect(found.map { $0.contains("hosts.1: logins that begin at a.test") } == [true])
+        #expect(try warnings("[localhost]") == [] && warnings("[]") == [])
+        #expect(try warnings("[a.test]", "    signIn: { path: /auth }\n") == [])
+    }
+
     @Test("http as public URL conflicts with a cookie that is Secure")
     func publicURLAndCookie() throws {
         let yaml = Self.good.replacing("cookie: { secure: false }", with: "maxSessions: 10")

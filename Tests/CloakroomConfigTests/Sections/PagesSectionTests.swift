@@ -1,5 +1,6 @@
 import CloakroomConfig
 import CloakroomCore
+import Foundation
 import Testing
 
 @Suite("Pages and listeners for development")
@@ -57,6 +58,18 @@ struct PagesSectionTests {
             #expect(errors.count == 1)
             #expect(errors.first?.contains(": pages.\(row.error)") == true, "\(errors)")
         }
+    }
+
+    @Test("A file that is larger than all memory is an error like another, because it is not read")
+    func largeFile() throws {
+        let fixture = try Self.fixture("logo: a.svg, style: a.css")
+        for name in ["a.svg", "a.css"] {
+            let file = try #require(FileHandle(forWritingAtPath: fixture.path + "/" + name))
+            try file.truncate(atOffset: 1 << 40)
+            try file.close()
+        }
+        let errors = fixture.valueErrors()
+        #expect(errors.map { $0.contains("must be a file of at most ") } == [true, true], "\(errors)")
     }
 
     @Test("Rule 100: a listener for development may use clear text without Secure on any address, and nothing else")

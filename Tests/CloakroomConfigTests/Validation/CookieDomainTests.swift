@@ -6,9 +6,10 @@ import Testing
 @Suite("session.cookie.domain")
 struct CookieDomainTests {
     /// A configuration whose cookie may be `Secure`.
-    private func fixture(_ cookie: String, publicURL: String? = nil) throws -> ConfigFixture {
+    private func fixture(_ cookie: String, publicURL: String? = nil, hosts: String = "[]") throws -> ConfigFixture {
         let yaml = ConfigFixture.good.replacing("127.0.0.1:0\n", with: "127.0.0.1:0\n    behindTLSProxy: true\n")
             .replacing("{ secure: false }", with: "{ \(cookie) }")
+            .replacing("  - name: video\n", with: "  - name: video\n    hosts: \(hosts)\n")
         return try ConfigFixture(yaml + (publicURL.map { "accounts: { publicURL: \"\($0)\" }\n" } ?? ""))
     }
 
@@ -50,6 +51,14 @@ struct CookieDomainTests {
         }
         let development = try ConfigFixture.valueErrors(replacing: "secure: false", by: "secure: false, domain: a.com")
         #expect(development.count == 1 && development[0].contains("domain: conflicts with secure: false"))
+    }
+
+    @Test("is warned about where it does not cover a host of a route with sessions")
+    func hosts() throws {
+        let hosts = "[\"*.example.com\", example.com, a.org]"
+        let fixture = try fixture("name: __Secure-s, domain: example.com", hosts: hosts)
+        let warnings = try fixture.load().warnings.map(\.description).filter { $0.contains("does not cover") }
+        #expect(warnings.map { $0.contains("hosts.2: session.cookie.domain does not cover a.org") } == [true])
     }
 
     @Test("changes with a restart")

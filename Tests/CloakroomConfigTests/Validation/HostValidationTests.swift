@@ -67,6 +67,17 @@ struct HostValidationTests {
         #expect(try Self.warnings(Self.yaml("hosts: [b.test]")) == [])
     }
 
+    @Test("A public URL whose host no listener lists is warned about")
+    func publicURL() throws {
+        func warnings(_ listener: String) throws -> [String] {
+            try Self.warnings(
+                Self.yaml(listener: listener, "hosts: [a.test]") + "accounts: { publicURL: \"https://app.a.test\" }\n"
+            ).filter { $0.contains("app.a.test is never served") }
+        }
+        #expect(try warnings("hosts: [a.test]").map { $0.contains("accounts.publicURL: ") } == [true])
+        #expect(try warnings("hosts: [a.test, \"*.a.test\"]") == [] && warnings("http2: false") == [])
+    }
+
     @Test("A host of a listener that requires client certificates is in no other list")
     func clientCertificates() throws {
         let tls = "tls: { certificateFile: a, keyFile: b, clientCertificates: { caFile: c } }"
@@ -98,6 +109,9 @@ struct HostValidationTests {
         for yaml in [Self.yaml("hosts: [a.test]"), Self.yaml(listener: "hosts: [a.test]")] {
             #expect(try Self.warnings(proxied(yaml)).filter { $0.contains("API token") } == [])
         }
+        let local = Self.yaml(listener: "development: true").replacing("127.0.0.1:0\n", with: "0.0.0.0:8080\n")
+            .replacing("{ value: demo }", with: "{ value: Zk3vQ8wL1xN6tR9yB4mC7dF2 }")
+        #expect(try Self.warnings(local).filter { $0.contains("pages of any site") } == [])
     }
 
     @Test("A public route that serves paths of a protected one at other hosts is warned about")
@@ -117,10 +131,10 @@ struct HostValidationTests {
 
     @Test("A redirect to another host is a loop only if that host redirects back")
     func loops() throws {
-        func errors(_ hosts: String, _ url: String) throws -> [String] {
+        func errors(_ hosts: String, _ url: String, to target: String = "app.test") throws -> [String] {
             let yaml =
                 ConfigFixture.good + """
-                      - { name: w, path: /w/*, hosts: [\(hosts)], redirect: { to: "https://app.test/w/*" } }
+                      - { name: w, path: /w/*, hosts: [\(hosts)], redirect: { to: "https://\(target)/w/*" } }
                     accounts: { publicURL: "\(url)" }
 
                     """
@@ -128,7 +142,11 @@ struct HostValidationTests {
         }
         #expect(try errors("www.app.test", "https://app.test") == [])
         #expect(try errors("www.app.test, app.test", "https://app.test").map { $0.contains("a loop") } == [true])
-        #expect(try errors("app.test", "https://x.test").map { $0.contains("a loop") } == [true])
+        let wildcard = "\"*.app.test\""
+        for (hosts, target) in [("app.test", "app.test"), ("app.test", "app.test:8443"), (wildcard, "x.app.test")] {
+            #expect(try errors(hosts, "https://x.test", to: target).map { $0.contains("a loop") } == [true])
+        }
+        #expect(try errors(wildcard, "https://x.test") == [])
     }
 
     @Test("explain, routes and routes --diff have hosts")
@@ -155,5 +173,47 @@ struct HostValidationTests {
         #expect(lines == ["added public GET c.test /episodes episodes"] && report.exitCode == 3)
         let open = try ConfigFixture().report { new in fixture.report { CommandReport.routes(new, comparedWith: $0) } }
         #expect(open.text.contains("*,*.b.test /episodes") && open.exitCode == 3)
+    }
+
+    @Test("Where all listeners are for development, explain and routes --diff are about localhost")
+    func development() throws {
+        let old = Self.yaml(listener: "development: true")
+        let isPublic = old.replacing("requiresAuthorization: true", with: "requiresAuthorization: false")
+            .replacing("inject: [apiToken, bearer]", with: "inject: [apiToken]")
+        let (before, after) = (try ConfigFixture(old), try ConfigFixture(isPublic))
+        let report = after.report { new in before.report { CommandReport.routes(new, comparedWith: $0) } }
+        let lines = report.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
+        #expect(lines == ["became public GET localhost /videos/{id} video"] && report.exitCode == 3)
+        func explain(_ host: String?) -> String {
+            before.report { CommandReport.explain($0, method: "GET", target: "/episodes", host: host) }.text
+        }
+        #expect(explain(nil).contains("episodes (GET"))
+        #expect(explain("a.test").contains("421: no listener has host a.test"))
+    }
+
+    @Test("A public route of a host that no longer requires client certificates became public")
+    func lostCertificates() throws {
+        func fixture(_ mode: String, _ others: String = "") throws -> ConfigFixture {
+            let tls = "{ certificateFile: a, keyFile: b, clientCertificates: { caFile: c, mode: \(mode) } }"
+            let hosts = "    hosts: [a.test]\n"
+            return try ConfigFixture(
+                ConfigFixture.good.replacing(
+                    "  - address: 127.0.0.1:0\n",
+                    with: "  - address: 127.0.0.1:1\n    tls: \(tls)\n\(hosts)  - address: 127.0.0.1:2\n"
+                        + "    tls: { certificateFile: a, keyFile: b }\n\(others)"
+                ).replacing("{ secure: false }", with: "{}"))
+        }
+        func report(_ old: ConfigFixture, _ new: ConfigFixture) -> (lines: [String], exitCode: Int32) {
+            let report = new.report { new in old.report { CommandReport.routes(new, comparedWith: $0) } }
+            let lines = report.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
+            return (lines, report.exitCode)
+        }
+        let (strict, open) = (try fixture("required"), try fixture("optional"))
+        let lost = report(strict, open)
+        #expect(
+            lost.lines == ["became public GET a.test /episodes episodes, no longer with client certificates only"])
+        #expect(lost.exitCode == 3)
+        #expect(report(open, strict).lines == ["no change"])
+        #expect(report(strict, strict).lines == ["no change"])
     }
 }

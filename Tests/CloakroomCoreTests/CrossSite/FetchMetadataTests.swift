@@ -26,9 +26,20 @@ struct FetchMetadataTests {
             (FetchMetadata(isGET: true, mode: "cors", accept: html), false),
             (FetchMetadata(isGET: true, mode: "navigate, cors", accept: html), false),
             (FetchMetadata(isGET: true, accept: "*/*"), false), (FetchMetadata(isGET: true), false),
+            (FetchMetadata(isGET: true, accept: "text/html;level=1;q=0.0 , text/html ; q=0.01"), true),
+            (FetchMetadata(isGET: true, accept: "text/html;level=1 ; q=0.0, xtext/html, text/htmlx"), false),
         ])
     func shown(request: FetchMetadata, isShown: Bool) {
         #expect(request.isShown == isShown)
+    }
+
+    @Test("Only the first 1,024 bytes of Accept are read", arguments: [",", ";", "a,", "a;", "text/html;q=0,"])
+    func bound(unit: String) {
+        let filler = String(repeating: unit, count: 2_000)
+        let start = filler.prefix((1_024 - 10) / unit.count * unit.count).dropLast() + ","
+        #expect(FetchMetadata(isGET: true, accept: start + "text/html").isShown)
+        #expect(FetchMetadata(isGET: true, accept: start + "text/html," + filler).isShown)
+        #expect(!FetchMetadata(isGET: true, accept: filler + ",text/html").isShown)
     }
 
     @Test(

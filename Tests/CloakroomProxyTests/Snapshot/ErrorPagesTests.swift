@@ -45,7 +45,8 @@ struct ErrorPagesTests {
         Scenario(
             "Without fetch metadata, Accept decides", on: setup(),
             .ask(Ask.get("/nothing", html), 404, has: common),
-            .ask(Ask.get("/nothing", "Accept: TEXT/HTML"), 404, has: common), alsoHTTP2: true),
+            .ask(Ask.get("/nothing", "Accept: TEXT/HTML"), 404, has: common),
+            .ask(Ask.get("/nothing", "Accept: */*", "Accept: text/html"), 404, has: common), alsoHTTP2: true),
         Scenario(
             "Scripts, programs and images get the problem document, which varies by the same fields", on: setup(),
             .all(
@@ -54,6 +55,7 @@ struct ErrorPagesTests {
                     Ask.get("/nothing", html, "Sec-Fetch-Mode: cors"), Ask.get("/nothing", "Accept: text/htm"),
                     Ask.get("/nothing", html, "Sec-Fetch-Mode: no-cors"), Ask.get("/nothing", "Accept: text/htmlx"),
                     Ask.get("/nothing", navigate, "Accept: text/html;q=0"),
+                    Ask.get("/nothing", html, navigate, navigate),
                     Ask.get("/nothing", "Accept: application/json, text/plain, image/webp, text/xhtml, */*"),
                 ], 404, "not_found", has: asJSON + ["Vary: Accept, Sec-Fetch-Mode", "Cache-Control: no-store"]),
             alsoHTTP2: true),
@@ -86,19 +88,21 @@ struct ErrorPagesTests {
             "Without a sign-in there is no link", on: setup { $0.accounts.upstream = nil },
             .ask(get("/private/a"), 401, has: common, lacks: ["href"]), sent: []),
         Scenario(
-            "A rate limit has its wait in the page and in the field",
+            "A rate limit has its wait in the page and in the field, and neither logo nor style of the site",
             on: setup { configuration in
+                configuration.pages.style = .init(file: "", text: "a{color:red}", digest: "AAA=")
+                configuration.pages.logo = .init(file: "", url: "data:image/png;base64,AAAA")
                 var limit = RateLimit(name: "few")
                 limit.requests = RequestRate(1, per: .hour)
                 limit.givenBurst = 1
                 configuration.rateLimits = [limit]
                 configuration.limits.rate = ["few"]
-            }, .ask(get("/public/a"), 200),
+            }, .ask(get("/nothing"), 404, text: "…a{color:red}…<img src=…"),
             .ask(
                 get("/public/a"), 429,
                 text: "…<h1>Too Many Requests</h1>…<p>Try again in 60 minutes.</p>…<a class=\"choice\" href=\"\">"
                     + "Try again</a>…",
-                has: common + ["Retry-After: …", "RateLimit: \"few\";…"])),
+                has: common + ["Retry-After: …", "RateLimit: \"few\";…"], lacks: ["<img", "color:red"])),
         Scenario(
             "Rule 99: a page shows nothing of the request",
             on: setup(),
