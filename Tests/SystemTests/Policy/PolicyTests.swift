@@ -129,7 +129,7 @@ struct PolicyTests {
     func changedFields() async throws {
         let set = [
             "routes.0.requestFields.set.X-Tenant=acme", "responseFields.preset=api", "responseFields.hsts.maxAge=30d",
-            "listeners.0.behindTLSProxy=true",
+            "listeners.0.behindTLSProxy=true", "session.cookie.secure=true",
         ]
         try await GatewayProcess.running(set: set) { gateway, mock in
             let client = gateway.client
