@@ -82,6 +82,7 @@ def about(gateways, options, cores):
 def run_scenario(scenario, gateways, setting, rounds, report):
     """Takes all samples of a scenario."""
     gateways = [each for each in gateways if each.name == "cloakroom" or not scenario.only_product]
+    gateways = [each for each in gateways if each.name not in scenario.excluded]
     try:
         scenario.prepare(gateways, setting)
     except Failure as failure:

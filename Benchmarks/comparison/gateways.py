@@ -38,3 +38,13 @@ def more_routes(count):
         "    inject: [apiToken, bearer]\n"
         for number in range(count)
     )
+
+
+def file_route(folder):
+    """A route for the product's configuration that serves a folder."""
+    return (
+        "  - name: files\n"
+        "    path: /files/*\n"
+        "    requiresAuthorization: false\n"
+        f"    files: {{ root: {folder} }}\n"
+    )

@@ -5,7 +5,7 @@ import dataclasses
 import time
 
 from comparison import loads
-from comparison.gateways import REFERENCES, more_routes
+from comparison.gateways import REFERENCES, file_route, more_routes
 from comparison.idle import IdleConnections
 from harness.command import Failure
 from harness.environment import LARGE_BODY
@@ -61,6 +61,8 @@ class Scenario:
 
     figure = "cpu"
     unit = "µs CPU/request"
+    # Baselines that cannot do it.
+    excluded = ()
     columns = (
         Column("user", "user"), Column("requests/s", "rate", 0), Column("unexpected", "unexpected", 0),
         Column("RSS MiB", "resident", 0, 1 / MIB),
@@ -263,6 +265,61 @@ class Bulk(Scenario):
             }
 
 
+class Files(Scenario):
+    """A file of the gateway's folder, without a session. HAProxy serves no files."""
+
+    SIZES = {"small.html": 650, "large.js": 100 * 1_024, "bulk.bin": 250_000_000}
+    excluded = ("haproxy", "envoy")
+
+    def __init__(self, name, protocol, file):
+        super().__init__(name, protocol, f"a file of {self.SIZES[file]:,} bytes", path=f"/files/{file}")
+
+    def headers(self, gateway):
+        return {}
+
+    def prepare(self, gateways, setting):
+        folder = setting.environment.folder / "files"
+        folder.mkdir(exist_ok=True)
+        for file, size in self.SIZES.items():
+            if not (folder / file).exists():
+                with (folder / file).open("wb") as stream:
+                    stream.truncate(size)
+
+    def adapt(self, gateway, setting):
+        return gateway.variant(self.name, MORE_ROUTES=file_route(setting.environment.folder / "files"))
+
+
+class LargeFiles(Files):
+    """Large files: CPU time per GB (10⁹ bytes). Four connections with one file each."""
+
+    FILES = 4
+    unit = "s CPU/GB"
+    columns = (
+        Column("MB/s", "megabytes", 0), Column("unexpected", "unexpected", 0), Column("RSS MiB", "resident", 0, 1 / MIB),
+    )  # fmt: skip
+
+    def load(self, gateway, seconds, setting):
+        client = dataclasses.replace(self.protocol, connections=self.FILES, streams=1)
+        windows = ["--window-bits=22", "--connection-window-bits=24"]
+        url = gateway.url(self.protocol.scheme, self.path)
+        return loads.h2load(
+            client, [url], {}, setting.load_core, self.status, requests=self.FILES, options=windows)  # fmt: skip
+
+    def expect(self, gateway):
+        """The first load is the warm-up, which fails for another status."""
+
+    def sample(self, gateway, process, setting):
+        total = precise_cpu_seconds(process.pid)
+        load = self.load(gateway, None, setting)
+        gigabytes = self.FILES * self.SIZES["bulk.bin"] / 1e9
+        return {
+            "cpu": (precise_cpu_seconds(process.pid) - total) / gigabytes,
+            "megabytes": gigabytes * 1_000 / load.seconds,
+            "unexpected": load.unexpected + self.FILES - load.requests,
+            "resident": tree_resident_bytes(process.pid),
+        }
+
+
 class Latency(Scenario):
     """Requests at a constant rate, open loop: half of what the gateway can serve, and the same rate for all.
 
@@ -324,6 +381,9 @@ def _all():
             f"large-{protocol}", protocol, f"responses of {len(LARGE_BODY) // 1_024} KiB", path="/videos/large")  # fmt: skip
         yield "bulk", Bulk(f"download-{protocol}", protocol, is_upload=False)
         yield "bulk", Bulk(f"upload-{protocol}", protocol, is_upload=True)
+        yield "files", Files(f"files-small-{protocol}", protocol, "small.html")
+        yield "files", Files(f"files-large-{protocol}", protocol, "large.js")
+        yield "files", LargeFiles(f"files-bulk-{protocol}", protocol, "bulk.bin")
         yield "loops", Loops(f"loops-{protocol}", protocol, "two event loops")
         yield "latency", Latency(f"latency-{protocol}", protocol, "latency at half of saturation")
     for protocol in ("h1", "h1tls"):
