@@ -78,6 +78,13 @@ struct HostValidationTests {
         #expect(try warnings("hosts: [a.test, \"*.a.test\"]") == [] && warnings("http2: false") == [])
     }
 
+    /// Writes the files of the listeners' certificates.
+    private static func withFiles(_ fixture: ConfigFixture) throws -> ConfigFixture {
+        for name in ["a", "c"] { try fixture.write("-----BEGIN CERTIFICATE-----\n", to: name) }
+        try fixture.write("-----BEGIN PRIVATE KEY-----\n", to: "b")
+        return fixture
+    }
+
     @Test("A host of a listener that requires client certificates is in no other list")
     func clientCertificates() throws {
         let tls = "tls: { certificateFile: a, keyFile: b, clientCertificates: { caFile: c } }"
@@ -87,7 +94,7 @@ struct HostValidationTests {
                 with: "  - address: 127.0.0.1:1\n    \(tls)\n    hosts: [\(hosts)]\n  - address: 127.0.0.1:2\n"
                     + "    tls: { certificateFile: a, keyFile: b }\n    hosts: [\(others)]\n"
             ).replacing("{ secure: false }", with: "{}")
-            return try ConfigFixture(yaml).valueErrors().filter { $0.contains("hosts") }
+            return try Self.withFiles(ConfigFixture(yaml)).valueErrors().filter { $0.contains("hosts") }
         }
         let told =
             " conflicts with the listener on 127.0.0.1:1, which requires client certificates (keep it in one of the two)"
@@ -196,12 +203,12 @@ struct HostValidationTests {
         func fixture(_ mode: String, _ others: String = "") throws -> ConfigFixture {
             let tls = "{ certificateFile: a, keyFile: b, clientCertificates: { caFile: c, mode: \(mode) } }"
             let hosts = "    hosts: [a.test]\n"
-            return try ConfigFixture(
-                ConfigFixture.good.replacing(
-                    "  - address: 127.0.0.1:0\n",
-                    with: "  - address: 127.0.0.1:1\n    tls: \(tls)\n\(hosts)  - address: 127.0.0.1:2\n"
-                        + "    tls: { certificateFile: a, keyFile: b }\n\(others)"
-                ).replacing("{ secure: false }", with: "{}"))
+            let yaml = ConfigFixture.good.replacing(
+                "  - address: 127.0.0.1:0\n",
+                with: "  - address: 127.0.0.1:1\n    tls: \(tls)\n\(hosts)  - address: 127.0.0.1:2\n"
+                    + "    tls: { certificateFile: a, keyFile: b }\n\(others)"
+            ).replacing("{ secure: false }", with: "{}")
+            return try Self.withFiles(ConfigFixture(yaml))
         }
         func report(_ old: ConfigFixture, _ new: ConfigFixture) -> (lines: [String], exitCode: Int32) {
             let report = new.report { new in old.report { CommandReport.routes(new, comparedWith: $0) } }
