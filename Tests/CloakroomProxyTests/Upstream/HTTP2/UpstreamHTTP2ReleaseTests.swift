@@ -69,7 +69,7 @@ struct UpstreamHTTP2ReleaseTests {
             try channel.writeInbound(ByteBuffer(bytes: frames.flatMap(\.bytes)))
             channel.embeddedEventLoop.run()
         }
-        try receive([.settings([])])
+        try receive([.settings([]), .settingsAck])
         let client = SlowClient()
         let stream = try #require(connection.lease(isTimed: false))
         client.stream = stream
@@ -80,13 +80,14 @@ struct UpstreamHTTP2ReleaseTests {
         stream.finishRequest()
         channel.embeddedEventLoop.run()
         try receive([.headers(1, HTTP2Fields([(":status", "200")]), ends: false)])
-        try receive((0..<6).map { _ in .data(1, Array(repeating: 1, count: 16_000)) })
-        #expect(context.responseBytes == 96_000)
+        try receive((0..<3).map { _ in .data(1, Array(repeating: 1, count: 16_000)) })
+        #expect(stream.hasHead && stream.isServing)
+        #expect(context.responseBytes == 48_000)
         client.room = 20_000
         stream.setPaused(false)
         channel.embeddedEventLoop.run()
-        #expect(context.responseBytes == 64_000)
-        #expect(stream.heldBytes == 64_000)
+        #expect(context.responseBytes == 16_000)
+        #expect(stream.heldBytes == 16_000)
         switch end {
         case "delivered":
             client.room = .max
