@@ -94,7 +94,7 @@ public final class FileFolder: Sendable {
     /// Runs work that scans folders, one at a time: a scan that ended late would restore an old tree. Scans take long, and
     /// others wait for the other threads of the process. Cancellation, or a graceful shutdown, ends the scans.
     package static func onScanThread<R: Sendable>(_ work: @escaping @Sendable () throws -> R) async throws -> R {
-        let stop = UpstreamSupervisor.ReadinessFlag()
+        let stop = FlagSetOnce()
         return try await withTaskCancellationOrGracefulShutdownHandler {
             try await thread.runIfActive { try FileScan.$stop.withValue(stop) { try work() } }
         } onCancelOrGracefulShutdown: {

@@ -18,7 +18,7 @@ package struct FileScan {
     private typealias Found = (name: String, path: [UInt8], file: String, identity: FileIdentity)
 
     /// Set to end the scans of a thread soon.
-    @TaskLocal static var stop: UpstreamSupervisor.ReadinessFlag?
+    @TaskLocal static var stop: FlagSetOnce?
 
     private let configuration: FilesConfiguration
     private let previous: FileTree?

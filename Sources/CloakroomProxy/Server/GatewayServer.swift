@@ -29,7 +29,7 @@ public final class GatewayServer: Service, Unprintable {
     private let onListening: @Sendable ([BoundListener]) async -> Void
     private let phase = Mutex(Phase.starting)
     private let running = Mutex<Running?>(nil)
-    private let areTargetsChecked = UpstreamSupervisor.ReadinessFlag()
+    private let areTargetsChecked = FlagSetOnce()
 
     private enum Phase {
         case starting, listening, draining, stopped

@@ -199,7 +199,7 @@ struct FileScanTests {
     @Test("Rule 95: a stop ends a scan")
     func stopped() throws {
         let folder = try FolderFixture(["a.txt": "a"])
-        let stop = UpstreamSupervisor.ReadinessFlag()
+        let stop = FlagSetOnce()
         try FileScan.$stop.withValue(stop) {
             let paths = try folder.scan().paths
             #expect(paths == ["/a.txt"])

@@ -1,7 +1,6 @@
 import CloakroomCore
 import Logging
 import NIOCore
-import Synchronization
 
 /// Supervises the targets of all upstreams: once a second it resolves host names, calls the tick of each board and
 /// reports what changed; and it starts health checks when they are due. One per process.
@@ -22,19 +21,11 @@ actor UpstreamSupervisor {
     private var checked: [String: HealthCheckConfiguration] = [:]
     /// Those whose targets have not all been checked since their checks began.
     private var firstRounds: Set<String> = []
-    private let isReady: ReadinessFlag
+    /// Set when the first round of health checks is complete. Read by the readiness check.
+    private let isReady: FlagSetOnce
     private let time: LoopTime
     /// Targets whose names are being resolved.
     private var resolving: Set<ObjectIdentifier> = []
-
-    /// Whether the first round of health checks is complete. Read by the readiness check.
-    final class ReadinessFlag: Sendable {
-        private let flag = Atomic<Bool>(false)
-
-        var isSet: Bool { flag.load(ordering: .acquiring) }
-
-        func set() { flag.store(true, ordering: .releasing) }
-    }
 
     private static let interval: UInt64 = 1_000_000_000
     /// Minimum time between two steps, in nanoseconds.
@@ -42,7 +33,7 @@ actor UpstreamSupervisor {
 
     init(
         _ upstreams: @escaping @Sendable () -> [UpstreamRuntime], loops: LoopContextGroup, reporter: UpstreamReporter,
-        isReady: ReadinessFlag, time: LoopTime
+        isReady: FlagSetOnce, time: LoopTime
     ) {
         self.upstreams = upstreams
         self.loops = loops

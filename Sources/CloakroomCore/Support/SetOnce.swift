@@ -30,3 +30,14 @@ struct ReferenceSetOnce<Object: AnyObject & Sendable>: ~Copyable, Sendable {
         UnsafeRawPointer(bitPattern: address).map(Unmanaged.fromOpaque)
     }
 }
+
+/// A flag that is set at most once and then stays set, such as a stop.
+package final class FlagSetOnce: Sendable {
+    private let flag = Atomic<Bool>(false)
+
+    package init() {}
+
+    package var isSet: Bool { flag.load(ordering: .acquiring) }
+
+    package func set() { flag.store(true, ordering: .releasing) }
+}
