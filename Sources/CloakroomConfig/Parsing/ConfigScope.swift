@@ -244,6 +244,15 @@ struct ConfigScope {
         }
     }
 
+    /// Reports that a list contains something twice.
+    /// - Returns: Whether it does.
+    @discardableResult
+    func reportRepetition(in list: [some Hashable], at key: String) -> Bool {
+        guard Set(list).count < list.count else { return false }
+        report(ConfigValueError("must be a list without duplicates", "keep one of them"), at: key)
+        return true
+    }
+
     /// Whether a key is set in any layer.
     func isSet(_ name: String) -> Bool {
         reading.origin(path + [name]) != .defaultValue

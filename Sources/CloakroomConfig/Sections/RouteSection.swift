@@ -59,9 +59,7 @@ struct RouteSection {
         for (index, method) in (methods ?? []).enumerated() {
             if let warning = MethodRules.warning(about: method) { scope.warn(warning, item: index, of: "methods") }
         }
-        if let methods, Set(methods).count < methods.count {
-            scope.report(ConfigValueError("must be a list without duplicates", "keep one of them"), at: "methods")
-        }
+        scope.reportRepetition(in: methods ?? [], at: "methods")
     }
 
     /// Whether sessions decide about its responses.

@@ -99,8 +99,8 @@ extension ValkeyConfiguration: ConfigSection {
             scope.report(
                 ConfigValueError("must be at most 16 addresses, not \(addresses.count)", "keep 16 or fewer"),
                 at: "addresses")
-        } else if Set(addresses).count < addresses.count {
-            scope.report(ConfigValueError("must be a list without duplicates", "keep one of them"), at: "addresses")
+        } else if scope.reportRepetition(in: addresses, at: "addresses") {
+            return
         } else if addresses.count > 1, topology == .auto || topology == .single, sentinelPrimary == nil,
             !scope.isInvalid("sentinelPrimary"), !scope.isInvalid("topology")
         {

@@ -4,9 +4,7 @@ extension ConfigScope {
     /// `hosts` of a listener or a route; empty for every host.
     func hosts() -> [String] {
         let hosts = list("hosts", as: ValueFormat<String>.host) ?? []
-        if Set(hosts).count < hosts.count {
-            report(ConfigValueError("must be a list without duplicates", "keep one of them"), at: "hosts")
-        }
+        reportRepetition(in: hosts, at: "hosts")
         return hosts
     }
 }

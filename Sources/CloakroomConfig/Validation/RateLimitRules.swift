@@ -85,9 +85,7 @@ struct RateLimitRules {
             scope.report(
                 ConfigValueError("must be at most \(Self.most) limits, not \(names.count)", "remove some"), at: "rate")
         }
-        if Set(names).count < names.count {
-            scope.report(ConfigValueError("must be a list without duplicates", "keep one of them"), at: "rate")
-        }
+        scope.reportRepetition(in: names, at: "rate")
         return names.enumerated().compactMap { index, name in
             if let limit = limits.limits.first(where: { $0.name == name }) { return limit }
             scope.report(
