@@ -143,7 +143,7 @@ enum ConfigRelativePath {
     ///   - limit: In bytes.
     ///   - remedy: What to do with a larger file.
     static func contents(
-        of path: String, limit: Int = 16_777_216, remedy: String = "name a smaller file"
+        of path: String, limit: Int = RegularFile.limit, remedy: String = "name a smaller file"
     ) throws(ConfigValueError) -> [UInt8] {
         var isDirectory = false
         guard FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory) else {

@@ -6,9 +6,12 @@
 
 /// Reads files of the configuration. Opening a FIFO would wait for a writer, and a device may never end.
 package enum RegularFile {
+    /// The size in bytes of files that are read in whole, unless another one is given.
+    package static let limit = 16_777_216
+
     /// The contents of a file; `nil` if it cannot be read or has no size, such as a FIFO. Devices without an end are empty.
     /// - Parameter limit: In bytes. Of a larger file, one byte more than this is read and returned.
-    package static func contents(of path: String, limit: Int = 16_777_216) -> [UInt8]? {
+    package static func contents(of path: String, limit: Int = limit) -> [UInt8]? {
         let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }
         defer { close(descriptor) }
