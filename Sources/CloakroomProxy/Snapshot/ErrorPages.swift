@@ -11,7 +11,7 @@ final class ErrorPages: Sendable {
     /// The field lines of a document in the place of which others get a page.
     static let documentLines = LocalResponse.documentLines + Array("Vary: \(FetchMetadata.shownVary)\r\n".utf8)
 
-    /// The field lines of a page, apart from its policy. Addresses may contain secrets.
+    /// The field lines of all pages. Addresses may contain secrets.
     private static let pageLines = Array(
         """
         Content-Type: text/html; charset=utf-8\r
@@ -22,20 +22,26 @@ final class ErrorPages: Sendable {
 
         """.utf8)
 
-    private let theme: PageTheme
+    /// A theme, and the field lines of its pages with their policy.
+    private let look: (theme: PageTheme, lines: [UInt8])
     /// Without logo and own style, up to 110 KB: of rejections that a client can cause at any rate.
-    private let smallTheme: PageTheme
+    private let smallLook: (theme: PageTheme, lines: [UInt8])
     /// `nil` if users cannot sign in.
     private let links: LoginLinks?
     private let routes: [Route]
 
     init(_ configuration: GatewayConfiguration, links: LoginLinks) {
-        theme = PageTheme(configuration.pages)
+        look = Self.look(configuration.pages)
         var pages = configuration.pages
         (pages.logo, pages.style) = (nil, nil)
-        smallTheme = PageTheme(pages)
+        smallLook = Self.look(pages)
         self.links = configuration.accounts.isEnabled ? links : nil
         routes = configuration.routes
+    }
+
+    private static func look(_ pages: PagesConfiguration) -> (theme: PageTheme, lines: [UInt8]) {
+        let theme = PageTheme(pages)
+        return (theme, pageLines + Array("Content-Security-Policy: \(theme.policy(.none))\r\n".utf8))
     }
 
     /// The page for a problem, HTML in UTF-8, and its field lines.
@@ -52,9 +58,8 @@ final class ErrorPages: Sendable {
         } else if Self.mayPass(problem.status), request.method == .get || request.method == .head {
             main += "<p><a class=\"choice\" href=\"\">Try again</a></p>"
         }
-        let theme = problem.status == 421 || problem.status == 429 ? smallTheme : theme
-        let policy = Array("Content-Security-Policy: \(theme.policy(.none))\r\n".utf8)
-        return (PageDocument(title: problem.title, main: main, theme: theme).bytes, Self.pageLines + policy)
+        let look = problem.status == 421 || problem.status == 429 ? smallLook : look
+        return (PageDocument(title: problem.title, main: main, theme: look.theme).bytes, look.lines)
     }
 
     /// The browser returns only to what it can request again.
