@@ -58,6 +58,20 @@ public struct HeadWriter: ~Copyable {
         append(text.utf8.span.bytes)
     }
 
+    /// Appends the magnitude of a number in decimal, without a string: one with interpolations takes 1,000 instructions.
+    public mutating func append(decimal value: Int) {
+        // Digits are produced from the right; 20 of them hold any 64-bit number.
+        withUnsafeTemporaryAllocation(byteCount: 20, alignment: 1) { digits in
+            var (rest, first) = (value.magnitude, digits.count)
+            repeat {
+                first -= 1
+                digits[first] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
+                rest /= 10
+            } while rest > 0
+            append(UnsafeRawBufferPointer(rebasing: digits[first...]))
+        }
+    }
+
     /// Appends sixteen lower-case hexadecimal digits.
     @inlinable @inline(__always)
     public mutating func appendHex(_ value: UInt64) {

@@ -34,6 +34,17 @@ struct HeadWriterTests {
         #expect(String(buffer: other) == "before ")
     }
 
+    @Test("Numbers are written in decimal", arguments: [0, 9, 10, 200, 65_536, 1_000_000_007, Int.max])
+    func decimal(value: Int) {
+        var buffer = ByteBuffer()
+        buffer.writeHead(reserving: 1) { writer in
+            writer.append("<")
+            writer.append(decimal: value)
+            writer.append(">")
+        }
+        #expect(String(buffer: buffer) == "<\(value)>")
+    }
+
     @Test("Nothing is written for no parts")
     func nothing() {
         var buffer = ByteBuffer()

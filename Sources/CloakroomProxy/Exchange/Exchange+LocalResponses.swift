@@ -76,7 +76,9 @@ extension Exchange {
         var response = response
         if !request.rateLines.isEmpty { response.fieldLines += request.rateLines }
         if let lines = snapshot.config.cors.responseFieldLines(request.originMatch) { response.fieldLines += lines }
-        if !isCall { response.fieldLines += configuredLines(besides: response.fieldLines) }
+        // Adding nothing would copy the lines.
+        let configured = isCall ? [] : configuredLines(besides: response.fieldLines)
+        if !configured.isEmpty { response.fieldLines += configured }
         downstream?.writeLocalResponse(response)
     }
 

@@ -63,11 +63,19 @@ struct HTTP1ResponseWriter {
         framing = .none
         let size = response.fieldLines.count + response.body.count + Self.reserve
         outbound.bytes.writeHead(reserving: size) { writer in
-            writer.append(text: "HTTP/1.1 \(response.status) \(response.title)\r\nDate: ")
+            writer.append("HTTP/1.1 ")
+            writer.append(decimal: response.status)
+            writer.append(" ")
+            writer.append(text: response.title)
+            writer.append("\r\nDate: ")
             writer.append(response.date)
             writer.append("\r\n")
             writer.append(response.fieldLines)
-            if let length = response.contentLength { writer.append(text: "Content-Length: \(length)\r\n") }
+            if let length = response.contentLength {
+                writer.append("Content-Length: ")
+                writer.append(decimal: length)
+                writer.append("\r\n")
+            }
             writer.append(connection)
             if !isToHead { writer.append(response.body) }
         }

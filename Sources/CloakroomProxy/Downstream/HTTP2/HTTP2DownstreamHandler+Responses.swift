@@ -33,7 +33,7 @@ extension HTTP2DownstreamHandler {
         connection.addField("date", response.date.span)
         connection.addLines(response.fieldLines.span, cache: context.responseLines)
         if let length = response.contentLength {
-            connection.addField("content-length", Array("\(length)".utf8).span)
+            connection.addField("content-length", Array(String(length).utf8).span)
         }
         connection.endHeaders(start, on: slot, endsStream: endsStream)
     }
