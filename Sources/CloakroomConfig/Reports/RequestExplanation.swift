@@ -176,7 +176,7 @@ struct RequestExplanation {
     /// - Parameter path: The path below the root.
     private func file(_ files: FilesConfiguration, of route: Route, _ path: [UInt8]) -> String {
         guard let tree else { return "of \(files.root), which was not read" }
-        if let entry = tree.entries[path] {
+        if let entry = tree[path] {
             let sizes = entry.variants.map { "\($0.coding.rawValue) \($0.size) bytes" }.joined(separator: ", ")
             let place = entry.variants[0].bytes == nil ? "on disk" : "in memory"
             return "\(entry.variants[0].content.path) (\(entry.type); \(sizes); \(place);"

@@ -19,37 +19,30 @@ package enum FileResponse {
     /// differ between servers, and are equal for different contents where a build sets them to a constant.
     package static func decide(_ entry: FileEntry, _ head: borrowing RequestHead, isGET: Bool) -> FileResponse {
         let bytes = head.bytes.readableBytesUInt8Span
-        var weights = CodingWeights()
-        for field in values("accept-encoding", head.fields, bytes) { weights.read(field, bytes) }
+        let fields = FileFields(head.fields, bytes, hasCodings: entry.variants.count > 1)
         let plain = entry.variants[0]
         var variant = plain
-        for other in entry.variants.dropFirst() where weights.prefers(other, to: variant) { variant = other }
+        if let weights = fields.weights {
+            for other in entry.variants.dropFirst() where weights.prefers(other, to: variant) { variant = other }
+        }
         // Several ranges, and repeated fields, get all of the file (RFC 9110 §14.2).
-        let ranges = isGET ? values("range", head.fields, bytes) : []
-        var part = ranges.count == 1 ? PartRange(ranges[0], bytes, size: plain.size) : nil
-        if part != nil {
-            let tags = values("if-range", head.fields, bytes)
-            if tags.count > 1 || tags.contains(where: { !isTag($0, bytes, plain.tag, isWeak: false) }) { part = nil }
+        var part: PartRange?
+        if isGET, case .value(let range) = fields.range { part = PartRange(range, bytes, size: plain.size) }
+        switch fields.ifRange {
+        case .absent: break
+        case .value(let tag) where isTag(tag, bytes, plain.tag, isWeak: false): break
+        case .value, .multiple: part = nil
         }
         if part != nil { variant = plain }
-        let required = values("if-match", head.fields, bytes)
-        guard required.isEmpty || lists(required, bytes, variant.tag, isWeak: false) else { return .preconditionFailed }
-        if lists(values("if-none-match", head.fields, bytes), bytes, variant.tag, isWeak: true) {
-            return .notModified(variant)
+        guard fields.ifMatch.isEmpty || lists(fields.ifMatch, bytes, variant.tag, isWeak: false) else {
+            return .preconditionFailed
         }
+        if lists(fields.ifNoneMatch, bytes, variant.tag, isWeak: true) { return .notModified(variant) }
         switch part {
         case .bytes(let range): return .part(plain, range)
         case .unsatisfiable: return .unsatisfiable(plain.size)
         case nil: return .full(variant)
         }
-    }
-
-    /// The values of a field.
-    /// - Parameter name: In lower case.
-    private static func values(_ name: StaticString, _ fields: [FieldSlice], _ bytes: Span<UInt8>) -> [ByteRange] {
-        var values: [ByteRange] = []
-        for field in fields where ASCII.equals(bytes, field.nameRange, name) { values.append(field.valueRange) }
-        return values
     }
 
     /// Whether lists of entity tags have one (RFC 9110 §13.1.1, §13.1.2). Tags with commas are of other servers.
@@ -70,6 +63,32 @@ package enum FileResponse {
         return isWeak && text.count == tag.count + 2 && bytes[text.start] == UInt8(ascii: "W")
             && bytes[text.start + 1] == UInt8(ascii: "/")
             && ASCII.equals(bytes, ByteRange(start: text.start + 2, count: tag.count), tag)
+    }
+}
+
+/// The fields of a request that decide what it gets of a file, from one pass over all of them.
+private struct FileFields {
+    /// `nil` without `Accept-Encoding`, and for a file without codings.
+    var weights: CodingWeights?
+    var range = SingletonField.absent
+    var ifRange = SingletonField.absent
+    var ifMatch: [ByteRange] = []
+    var ifNoneMatch: [ByteRange] = []
+
+    init(_ fields: [FieldSlice], _ bytes: Span<UInt8>, hasCodings: Bool) {
+        for field in fields {
+            let (name, value) = (field.nameRange, field.valueRange)
+            switch name.count {
+            case 5 where ASCII.equals(bytes, name, "range"): range.add(value)
+            case 8 where ASCII.equals(bytes, name, "if-range"): ifRange.add(value)
+            case 8 where ASCII.equals(bytes, name, "if-match"): ifMatch.append(value)
+            case 13 where ASCII.equals(bytes, name, "if-none-match"): ifNoneMatch.append(value)
+            case 15 where hasCodings && ASCII.equals(bytes, name, "accept-encoding"):
+                if weights == nil { weights = CodingWeights() }
+                weights?.read(value, bytes)
+            default: break
+            }
+        }
     }
 }
 

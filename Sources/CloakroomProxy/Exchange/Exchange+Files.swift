@@ -14,8 +14,9 @@ final class FileTransfer {
     /// Whether a piece is being read or written: the connection may become writable meanwhile.
     var isBusy = true
 
-    /// What is read, or taken from memory, at once.
-    var piece: Range<Int> { rest.prefix(65_536) }
+    /// The maximum number of bytes that are read, or taken from memory, at once.
+    static let maxPiece = 65_536
+    var piece: Range<Int> { rest.prefix(Self.maxPiece) }
     var pieceInMemory: ByteBuffer? { bytes.getSlice(at: bytes.readerIndex + rest.lowerBound, length: piece.count) }
 
     init(_ file: OpenFile?, _ bytes: ByteBuffer, _ range: Range<Int>) {
@@ -29,9 +30,9 @@ extension Exchange {
     func serveFile(_ route: RouteRuntime, now: UInt64) {
         guard let folder = route.files else { return respond(route.problem(.notFound), now: now) }
         telemetry.decided(.file)
-        let tree = folder.tree
-        let path = Array(request.normalPath.dropFirst(route.filesPrefix))
-        if let entry = tree.entries[path] { return send(entry, route, now: now) }
+        let file = request.normalPath(from: route.filesPrefix)
+        if let entry = folder.entry(at: file) { return send(entry, route, now: now) }
+        let (tree, path) = (folder.tree, Array(buffer: file))
         if tree.isFolder(path) {
             let location = request.normalPath + [UInt8(ascii: "/")] + request.queryWithMark
             return redirect(308, to: location, isStored: false, now: now)
@@ -73,7 +74,16 @@ extension Exchange {
             status: status, title: Problem.title(of: status), fieldLines: lines, body: [], date: context.date,
             followingLength: range.count)
         if request.method == .head || range.isEmpty { return respond(head) }
-        if let bytes = variant.bytes { return start(FileTransfer(nil, bytes, range), head) }
+        if let bytes = variant.bytes {
+            guard range.count <= FileTransfer.maxPiece,
+                let piece = bytes.getSlice(at: bytes.readerIndex + range.lowerBound, length: range.count)
+            else { return start(FileTransfer(nil, bytes, range), head) }
+            // Most files: their only piece ends the response.
+            machine.sendFile()
+            writeHead(head)
+            upstreamBody(piece)
+            return upstreamEnd(trailers: nil)
+        }
         let limit = snapshot.config.configuration.limits.openFiles
         guard let file = OpenFile(variant.content, limit: limit, load: peer.load) else {
             return fileUnavailable(retryAfter: 1)

@@ -159,6 +159,13 @@ struct InboundRequest {
         return target.path.isEmpty ? [UInt8(ascii: "/")] : bytes(of: target.path)
     }
 
+    /// The path in its normal form, without its first bytes: a slice of the head, unless they differ.
+    func normalPath(from start: Int) -> ByteBuffer {
+        if target.isPathRewritten || target.path.isEmpty { return ByteBuffer(bytes: normalPath.dropFirst(start)) }
+        let path = head.bytes.readerIndex + head.target.start + target.path.start
+        return head.bytes.getSlice(at: path + start, length: target.path.count - start) ?? ByteBuffer()
+    }
+
     /// The authority; `nil` without one.
     var host: [UInt8]? {
         hostRange.flatMap { head.bytes.getBytes(at: head.bytes.readerIndex + $0.start, length: $0.count) }

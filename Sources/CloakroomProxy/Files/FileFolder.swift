@@ -33,6 +33,9 @@ public final class FileFolder: Sendable {
     /// The files as of the last scan.
     var tree: FileTree { state.withLock { $0.tree } }
 
+    /// The file at a path below the root. The tree, whose tables would have to be retained, is not copied.
+    func entry(at path: ByteBuffer) -> FileEntry? { state.withLock { $0.tree.entries[path] } }
+
     /// A file differed from the tree: scans as soon as possible.
     func requestScan() { state.withLock { $0.nextScan = .now } }
 

@@ -140,7 +140,7 @@ package struct FileScan {
         tree.stamp = Dictionary(found.map { ($0.path, $0.identity) }) { $1 }
         // A file that could not be read is tried again when it can be opened.
         if let previous, previous.stamp == tree.stamp, previous.contents.values.allSatisfy(\.isSettled),
-            !found.contains(where: { previous.entries[$0.path] == nil && access($0.file, R_OK) == 0 })
+            !found.contains(where: { previous[$0.path] == nil && access($0.file, R_OK) == 0 })
         {
             return previous
         }
@@ -157,22 +157,22 @@ package struct FileScan {
         }
         for file in found {
             guard let content = served[file.path] else { continue }
-            var variants = [FileEntry.Variant(.identity, content, bytes: content.bytes)]
+            var variants: [FileEntry.Source] = [(.identity, content, content.bytes)]
             for coding in configuration.codings.siblings {
                 guard let sibling = served[file.path + Array(coding.ending.utf8)] else { continue }
-                variants.append(FileEntry.Variant(coding, sibling, bytes: sibling.bytes))
+                variants.append((coding, sibling, sibling.bytes))
             }
             if let gzip = content.gzip, !variants.contains(where: { $0.coding == .gzip }) {
-                variants.append(FileEntry.Variant(.gzip, content, bytes: gzip))
+                variants.append((.gzip, content, gzip))
             }
             let entry = FileEntry(
                 variants, type: FileTypes.type(of: file.name, configured: configuration.names.types),
                 isImmutable: configuration.isImmutable(file.path))
-            tree.entries[file.path] = entry
+            tree[file.path] = entry
             guard file.name.utf8.elementsEqual(configuration.index.utf8) else { continue }
-            tree.entries[Array(file.path[...(file.path.lastIndex(of: UInt8(ascii: "/")) ?? 0)])] = entry
+            tree[Array(file.path[...(file.path.lastIndex(of: UInt8(ascii: "/")) ?? 0)])] = entry
         }
-        tree.fallback = configuration.fallback.flatMap { tree.entries[Array("/\($0)".utf8)] }
+        tree.fallback = configuration.fallback.flatMap { tree[Array("/\($0)".utf8)] }
         return tree
     }
 

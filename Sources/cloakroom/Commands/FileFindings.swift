@@ -23,10 +23,10 @@ enum FileFindings {
             finding.isNote = isNote
             findings.append(finding)
         }
-        let paths = tree.entries.keys.map { String(decoding: $0, as: UTF8.self) }.sorted()
+        let paths = tree.paths
         if let fallback = files.fallback, tree.fallback == nil {
             add(["fallback"], "\(fallback) is missing", "create it in \(files.root)")
-        } else if tree.entries[[UInt8(ascii: "/")]] == nil {
+        } else if tree[[UInt8(ascii: "/")]] == nil {
             add(["root"], "has no \(files.index)", "write its name to index", isNote: true)
         }
         for path in paths where secretEndings.contains(where: path.lowercased().hasSuffix) {

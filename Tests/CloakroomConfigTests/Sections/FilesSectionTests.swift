@@ -86,9 +86,9 @@ struct FilesSectionTests {
         let content = FileContent(
             path: "/srv/app/a.js", identity: FileIdentity(device: 1, inode: 2, size: 5, modified: 3, changed: 4),
             hash: "aa", bytes: nil, gzip: nil, isSettled: true)
-        let entry = FileEntry([.init(.identity, content, bytes: nil)], type: "text/javascript", isImmutable: false)
+        let entry = FileEntry([(.identity, content, nil)], type: "text/javascript", isImmutable: false)
         var tree = FileTree()
-        tree.entries = [Array("/a.js".utf8): entry, Array("/docs/".utf8): entry]
+        for path in ["/a.js", "/docs/"] { tree[Array(path.utf8)] = entry }
         tree.fallback = entry
         let explain = { [tree] (path: String) in
             Self.lines(

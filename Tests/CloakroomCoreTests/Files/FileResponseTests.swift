@@ -17,10 +17,8 @@ struct FileResponseTests {
     /// A file of 1,000 bytes, and its codings.
     private static let entry = FileEntry(
         [
-            FileEntry.Variant(.identity, content(1_000, hash: "aa"), bytes: nil),
-            FileEntry.Variant(.br, content(200, hash: "bb"), bytes: nil),
-            FileEntry.Variant(.zstd, content(250, hash: "cc"), bytes: nil),
-            FileEntry.Variant(.gzip, content(300, hash: "dd"), bytes: nil),
+            (.identity, content(1_000, hash: "aa"), nil), (.br, content(200, hash: "bb"), nil),
+            (.zstd, content(250, hash: "cc"), nil), (.gzip, content(300, hash: "dd"), nil),
         ], type: "text/css", isImmutable: false)
 
     /// The response in one word.
@@ -89,11 +87,11 @@ struct FileResponseTests {
     @Test("A range is ignored for HEAD, for an empty file, and if there are two")
     func noRange() throws {
         let empty = FileEntry(
-            [FileEntry.Variant(.identity, Self.content(0, hash: "aa"), bytes: nil)], type: "text/css",
-            isImmutable: false)
+            [(.identity, Self.content(0, hash: "aa"), nil)], type: "text/css", isImmutable: false)
         #expect(try Self.decide(["Range: bytes=0-1"], isGET: false) == "identity")
         #expect(try Self.decide(["Range: bytes=0-1"], of: empty) == "identity")
         #expect(try Self.decide(["Range: bytes=0-1", "Range: bytes=0-1"]) == "identity")
+        #expect(try Self.decide(["Range: bytes=0-1", "If-Range: \"aa\"", "If-Range: \"aa\""]) == "identity")
     }
 
     @Test(
@@ -131,9 +129,9 @@ struct FileResponseTests {
         let gzip = Self.entry.variants[3]
         #expect(
             String(decoding: Self.entry.fieldLines(gzip, isPrivate: true, isFallback: true), as: UTF8.self)
-                == "Cache-Control: private, no-cache\r\nX-Content-Type-Options: nosniff\r\nContent-Type: text/css\r\n"
-                + "Accept-Ranges: bytes\r\nContent-Encoding: gzip\r\nVary: Accept-Encoding\r\nVary: Cookie\r\n"
-                + "Vary: \(FetchMetadata.shownVary)\r\nETag: \"dd-gz\"\r\n")
+                == "Cache-Control: private, no-cache\r\nVary: Cookie\r\nContent-Type: text/css\r\n"
+                + "Accept-Ranges: bytes\r\nContent-Encoding: gzip\r\nX-Content-Type-Options: nosniff\r\n"
+                + "Vary: Accept-Encoding\r\nETag: \"dd-gz\"\r\nVary: \(FetchMetadata.shownVary)\r\n")
         let lines = Self.entry.fieldLines(gzip, isPrivate: false, isFallback: false, isModified: false)
         #expect(
             String(decoding: lines, as: UTF8.self)
@@ -141,13 +139,24 @@ struct FileResponseTests {
         )
     }
 
+    @Test("A file without codings does not vary by Accept-Encoding, and a plain variant has no coding")
+    func plainFieldLines() {
+        let only = FileEntry([(.identity, Self.content(1, hash: "aa"), nil)], type: "image/png", isImmutable: true)
+        #expect(
+            String(decoding: only.fieldLines(only.variants[0], isPrivate: false, isFallback: false), as: UTF8.self)
+                == "Cache-Control: public, max-age=31536000, immutable\r\nContent-Type: image/png\r\n"
+                + "Accept-Ranges: bytes\r\nX-Content-Type-Options: nosniff\r\nETag: \"aa\"\r\n")
+        let lines = Self.entry.fieldLines(Self.entry.variants[0], isPrivate: false, isFallback: false)
+        #expect(!String(decoding: lines, as: UTF8.self).contains("Content-Encoding"))
+    }
+
     @Test("Immutable files are kept for a year, but never HTML")
     func immutable() {
-        let variants = [Self.entry.variants[0]]
-        let script = FileEntry(variants, type: "text/javascript", isImmutable: true)
+        let sources: [FileEntry.Source] = [(.identity, Self.content(1, hash: "aa"), nil)]
+        let script = FileEntry(sources, type: "text/javascript", isImmutable: true)
         #expect(script.cacheControl(isPrivate: false) == "public, max-age=31536000, immutable")
         #expect(script.cacheControl(isPrivate: true) == "private, max-age=31536000, immutable")
-        let page = FileEntry(variants, type: "text/html; charset=utf-8", isImmutable: true)
+        let page = FileEntry(sources, type: "text/html; charset=utf-8", isImmutable: true)
         #expect(page.cacheControl(isPrivate: false) == "no-cache")
     }
 

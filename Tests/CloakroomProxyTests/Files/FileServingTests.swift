@@ -46,7 +46,13 @@ struct FileServingTests {
                     has: ["Content-Encoding: gzip", "ETag: \"…-gz\""]),
                 .ask(
                     Ask.get("/app/data.bin"), 200, text: "0123456789", has: ["Content-Type: application/octet-stream"]),
-                .ask(Ask.get("/app/empty.txt"), 200, text: "", has: ["Content-Length: 0"]), sent: [], alsoHTTP2: true),
+                .ask(Ask.get("/app/empty.txt"), 200, text: "", has: ["Content-Length: 0"]),
+                .ask(Ask.get("/app/d%61ta.bin"), 200, text: "0123456789"), sent: [], alsoHTTP2: true),
+            Scenario(
+                "A path is that of the target, also of one with a host", on: setup,
+                .ask(Ask.get("http://gateway.test/app/data.bin?a=b"), 200, text: "0123456789"),
+                .ask(Ask.get("http://gateway.test/app/"), 200, text: page),
+                .ask(Ask.get("http://gateway.test/app/dat"), 404), sent: []),
             Scenario(
                 "HEAD has the length of the content and no content", on: setup,
                 .ask(Ask.ask("HEAD", "/app/data.bin"), 200, text: "", has: ["Content-Length: 10"]),
@@ -169,6 +175,29 @@ struct FileServingTests {
                 let response = try await client.exchange(1, .get("/app/large.bin"))
                 #expect(response.body == expected)
                 #expect(response["content-length"] == "3000000")
+            }
+        }
+    }
+
+    @Test("A file in memory arrives whole, whether it is sent at once or in pieces")
+    func inMemory() async throws {
+        let sizes = [1, 16_000, 20_000, 65_536, 65_537, 262_144]
+        let folder = try FolderFixture()
+        for size in sizes { try folder.write(Self.pattern(size), to: "\(size).bin") }
+        let setup = folder.setup()
+        try await setup.run { _, client in
+            for size in sizes {
+                let expected = ByteBuffer(bytes: Self.pattern(size))
+                #expect(try await client.exchange(Ask.get("/app/\(size).bin")).body == expected)
+                let end = try await client.exchange(Ask.get("/app/\(size).bin", "Range: bytes=-10"))
+                #expect(end.body == expected.getSlice(at: max(size - 10, 0), length: min(size, 10)))
+            }
+        }
+        try await setup.runHTTP2 { _, client in
+            for (index, size) in sizes.enumerated() {
+                let response = try await client.exchange(UInt32(1 + 2 * index), .get("/app/\(size).bin"))
+                #expect(response.body == ByteBuffer(bytes: Self.pattern(size)))
+                #expect(response["content-length"] == "\(size)")
             }
         }
     }

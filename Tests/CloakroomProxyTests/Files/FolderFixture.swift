@@ -64,8 +64,5 @@ struct FolderFixture: Sendable {
 }
 
 extension FileTree {
-    /// The paths of all files, in order.
-    var paths: [String] { entries.keys.map { String(decoding: $0, as: UTF8.self) }.sorted() }
-
-    subscript(path: String) -> FileEntry? { entries[Array(path.utf8)] }
+    subscript(path: String) -> FileEntry? { self[Array(path.utf8)] }
 }
