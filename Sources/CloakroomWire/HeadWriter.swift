@@ -58,7 +58,8 @@ public struct HeadWriter: ~Copyable {
         append(text.utf8.span.bytes)
     }
 
-    /// Appends the magnitude of a number in decimal, without a string: one with interpolations takes 1,000 instructions.
+    /// Appends the magnitude of a number in decimal, without a string: two with interpolations took most of the 4,200
+    /// instructions of a local response's head.
     public mutating func append(decimal value: Int) {
         // Digits are produced from the right; 20 of them hold any 64-bit number.
         withUnsafeTemporaryAllocation(byteCount: 20, alignment: 1) { digits in

@@ -142,7 +142,8 @@ package final class FileEntry: Sendable {
     }
     private static let fallbackLine = Array("Vary: \(FetchMetadata.shownVary)\r\n".utf8)
 
-    /// Complete field lines for a variant. Most were made by the scan: as text, they took a tenth of a request.
+    /// Complete field lines for a variant. Most were made by the scan: as text, they took 6,700 of the 43,000
+    /// instructions of a request.
     /// - Parameters:
     ///   - isPrivate: As above.
     ///   - isFallback: Whether the file is sent in place of another one.
