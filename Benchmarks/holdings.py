@@ -10,7 +10,8 @@
 Each strategy has a gateway of its own with its default limits, and HAProxy with the same limits and upstream. A strategy
 passes if the gateway holds at most twice as much per byte as HAProxy, needs at most twice as much CPU time per byte, and
 serves a client that behaves well. Where HAProxy has no such function, the bounds are fixed; they are in
-strategies/identity.py. A strategy that misses a bound is carried out twice more, without others, and must pass both times.
+strategies/identity.py. A strategy that misses a bound is carried out three times more, without others. The means of these
+runs decide, because one run of a second differs from the next by a third.
 Exits with 1 if a strategy fails. Standard library only.
 """
 
@@ -19,6 +20,7 @@ import concurrent.futures
 import dataclasses
 import multiprocessing
 import pathlib
+import statistics
 import sys
 
 from harness.command import Failure, exit_on_signals, run_command
@@ -42,8 +44,9 @@ P99 = 0.5
 """Seconds; of the client that behaves well."""
 SHORT, LONG = (1.0, 1), (10.0, 10)
 """Seconds of a strategy, and the factor of its bytes."""
-REPEATS = 2
-"""Further measurements of a strategy that misses a bound."""
+REPEATS = 3
+"""Further measurements of a strategy that misses a bound. Their means decide."""
+MEASURED = "sent", "anonymous", "resident", "kept", "cpu", "p99", "requests"
 
 PIPELINED = "HTTP/1.1: input waits in the storage of its reads, each up to 64 KiB; HAProxy has 16 KiB"
 READS = "a read is up to 64 KiB, and a connection keeps its buffer for the next one; HAProxy has buffers of 16 KiB"
@@ -132,13 +135,13 @@ def misses(strategy, ours, theirs, slack):
     memory, cpu = bounds(strategy, ours, theirs, slack)
     found = []
     if ours.opened < strategy.connections or not ours.sent:
-        found.append(f"was not carried out: {ours.opened} connections, {ours.sent} bytes")
+        found.append(f"was not carried out: {ours.opened} connections, {ours.sent:.0f} bytes")
     if ours.anonymous > memory:
-        found.append(f"holds {ours.anonymous:,.0f} bytes for {ours.sent:,}, at most {memory:,.0f}")
+        found.append(f"holds {ours.anonymous:,.0f} bytes for {ours.sent:,.0f}, at most {memory:,.0f}")
     if ours.cpu > cpu:
-        found.append(f"needs {ours.cpu * 1e3:.0f} ms of CPU for {ours.sent:,} bytes, at most {cpu * 1e3:.0f} ms")
+        found.append(f"needs {ours.cpu * 1e3:.0f} ms of CPU for {ours.sent:,.0f} bytes, at most {cpu * 1e3:.0f} ms")
     if ours.failures:
-        found.append(f"{len(ours.failures)} of {ours.requests} requests of another client failed: {ours.failures[0]}")
+        found.append(f"{len(ours.failures)} of {ours.requests:.0f} requests of another client failed: {ours.failures[0]}")
     if ours.p99 > P99 * slack:
         found.append(f"p99 of another client is {ours.p99 * 1e3:.0f} ms, at most {P99 * slack * 1e3:.0f} ms")
     return found
@@ -152,11 +155,19 @@ def columns(cost):
     return f"{memory} | {cost.kept / 1_024:,.0f} | {cost.cpu * 1e9 / cost.sent:,.0f} |"
 
 
-def report(strategy, tasks, controls, options, is_last):
+def mean(costs):
+    """One cost for several runs: means, but each failure and the fewest connections count."""
+    means = {name: statistics.fmean(getattr(cost, name) for cost in costs) for name in MEASURED}
+    means["opened"] = min(cost.opened for cost in costs)
+    return dataclasses.replace(costs[0], **means, failures=[failure for cost in costs for failure in cost.failures])
+
+
+def report(strategy, runs, controls, options, is_last):
     """Prints the line of a strategy. Returns whether it passed."""
     missed = "FAIL" if is_last else "again"
     try:
-        ours, theirs = (net(tasks[name], controls[name]) if name in tasks else None for name in controls)
+        ours, theirs = (
+            mean([net(tasks[name], controls[name]) for tasks in runs]) if name in runs[0] else None for name in controls)
     except Failure as failure:
         # The gateway has ended, or does not start.
         print(f"| {strategy.name} |" + " – |" * 10 + f" {missed} |")
@@ -194,6 +205,15 @@ def net(task, control):
     return dataclasses.replace(cost, cpu=max(0, cost.cpu - cpu_per_request(control) * cost.requests))
 
 
+def repeat(start_pair, strategy):
+    """Further runs, of which each begins when the one before has ended."""
+    runs = [start_pair(strategy)]
+    while len(runs) < REPEATS:
+        concurrent.futures.wait(runs[-1].values())
+        runs.append(start_pair(strategy))
+    return runs
+
+
 def run(options):
     """Carries out all strategies, several at the same time, and prints their lines in order."""
     context = multiprocessing.get_context("fork")
@@ -213,12 +233,9 @@ def run(options):
         controls = {name: [start(CONTROL, name) for _ in range(CONTROLS)] for name in ("cloakroom", "haproxy")}
         tasks = [(strategy, start_pair(strategy)) for strategy in options.strategies]
         controls = {name: min((each.result() for each in runs), key=cpu_per_request) for name, runs in controls.items()}
-        missed = [strategy for strategy, pair in tasks if not report(strategy, pair, controls, options, False)]
+        missed = [strategy for strategy, pair in tasks if not report(strategy, [pair], controls, options, False)]
         # These one after the other, each with only HAProxy running.
-        failed = sum(
-            not all(report(strategy, start_pair(strategy), controls, options, True) for _ in range(REPEATS))
-            for strategy in missed
-        )
+        failed = sum(not report(strategy, repeat(start_pair, strategy), controls, options, True) for strategy in missed)
     finally:
         executor.shutdown(cancel_futures=True)
     print(f"{len(tasks) - failed} passed, {failed} failed")
