@@ -18,6 +18,9 @@ public final class PathRewrite: Sendable, Equatable {
     /// The leading segments that differ between received paths and those that are made, without a slash at the end;
     /// empty for none. `nil` if a segment at another place differs.
     package let prefixes: (received: [UInt8], made: [UInt8])?
+    /// What was removed from the beginning of received paths, which an application has to put before its own to make
+    /// them reachable: `/a` for `/a/*` that becomes `/*`. Empty if nothing was removed, or something else added.
+    package let removedPrefix: [UInt8]
     private let path: PathPattern
     private let parts: [Part]
 
@@ -47,7 +50,7 @@ public final class PathRewrite: Sendable, Equatable {
             parts += [.literal(literal), .segment(after: index + 1, isRest: segment == .wildcard)]
             literal = []
         }
-        self.parts = parts + [.literal(literal)]
+        self.parts = literal.isEmpty ? parts : parts + [.literal(literal)]
         self.path = path
         self.pattern = pattern
         self.keepsCookiePaths = keepsCookiePaths
@@ -58,6 +61,7 @@ public final class PathRewrite: Sendable, Equatable {
         }
         let areLiteral = received.allSatisfy(\.isLiteral) && made.allSatisfy(\.isLiteral)
         prefixes = areLiteral ? (received: Self.text(received), made: Self.text(made)) : nil
+        removedPrefix = areLiteral && Self.text(made).isEmpty ? Self.text(received) : []
     }
 
     /// The text of segments, without a slash at the end.
@@ -70,29 +74,28 @@ public final class PathRewrite: Sendable, Equatable {
         left.path == right.path && left.pattern == right.pattern && left.keepsCookiePaths == right.keepsCookiePaths
     }
 
-    /// What was removed from the beginning of received paths, which an application has to put before its own to make
-    /// them reachable: `/a` for `/a/*` that becomes `/*`. Empty if nothing was removed, or something else added.
-    package var removedPrefix: [UInt8] { prefixes.map { $0.made.isEmpty ? $0.received : [] } ?? [] }
-
     /// Appends the path that is made of a received one.
     /// - Parameter path: A path that the pattern of received paths matches, in the normal form of ``RequestTarget``.
     public func append(_ path: Span<UInt8>, to result: inout [UInt8]) {
         for part in parts {
             switch part {
             case .literal(let bytes): result += bytes
-            case .segment(var slashes, let isRest):
-                for index in path.indices {
-                    let isSlash = path[index] == UInt8(ascii: "/")
-                    if slashes > 0 {
-                        if isSlash { slashes -= 1 }
-                    } else if isSlash, !isRest {
-                        break
-                    } else {
-                        result.append(path[index])
-                    }
-                }
+            case .segment(let slashes, let isRest):
+                let segment = Self.segment(after: slashes, of: path)
+                let end = isRest ? path.count : segment.upperBound
+                path.extracting(segment.lowerBound..<end).withUnsafeBufferPointer { result += $0 }
             }
         }
+    }
+
+    /// The segment of a path after a number of slashes; empty without one.
+    package static func segment(after slashes: Int, of path: Span<UInt8>) -> Range<Int> {
+        var (start, slashes) = (0, slashes)
+        while slashes > 0, start < path.count {
+            if path[start] == UInt8(ascii: "/") { slashes -= 1 }
+            start += 1
+        }
+        return start..<FieldScan.first(UInt8(ascii: "/"), in: path, from: start, to: path.count)
     }
 }
 

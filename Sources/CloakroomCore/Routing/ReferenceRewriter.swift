@@ -38,6 +38,23 @@ package struct ReferenceRewriter {
         case reference, refresh, links, cookie
     }
 
+    /// Whether a response has fields that may have references. Most have none, and need no copy of their head.
+    package static func mayChange(_ head: borrowing ResponseHead) -> Bool {
+        let bytes = head.bytes.readableBytesUInt8Span
+        return head.fields.contains { !$0.isStripped && kind(of: $0.nameRange, bytes) != nil }
+    }
+
+    private static func kind(of name: ByteRange, _ bytes: Span<UInt8>) -> Kind? {
+        switch name.count {
+        case 4 where ASCII.equals(bytes, name, "link"): .links
+        case 7 where ASCII.equals(bytes, name, "refresh"): .refresh
+        case 8 where ASCII.equals(bytes, name, "location"): .reference
+        case 10 where ASCII.equals(bytes, name, "set-cookie"): .cookie
+        case 16 where ASCII.equals(bytes, name, "content-location"): .reference
+        default: nil
+        }
+    }
+
     /// Marks the fields that may have references as stripped. All of them are in ``lines`` then, changed or not, so
     /// that fields of the same name keep their order.
     /// - Parameter host: The authority that the request was sent with; not evaluated without such a field.
@@ -47,15 +64,7 @@ package struct ReferenceRewriter {
         source = buffer.readableBytesView
         for index in head.fields.indices where !head.fields[index].isStripped {
             let (name, value) = (head.fields[index].nameRange, head.fields[index].valueRange)
-            let kind: Kind
-            switch name.count {
-            case 4 where ASCII.equals(bytes, name, "link"): kind = .links
-            case 7 where ASCII.equals(bytes, name, "refresh"): kind = .refresh
-            case 8 where ASCII.equals(bytes, name, "location"): kind = .reference
-            case 10 where ASCII.equals(bytes, name, "set-cookie"): kind = .cookie
-            case 16 where ASCII.equals(bytes, name, "content-location"): kind = .reference
-            default: continue
-            }
+            guard let kind = Self.kind(of: name, bytes) else { continue }
             head.fields[index].isStripped = true
             if origins == nil { origins = origins(of: host()) }
             copy(name.start..<name.end)

@@ -129,7 +129,7 @@ public struct RouteTable: Sendable {
         switch target {
         case 0...:
             if let rewrite = rewrites[Int(target)] {
-                sent.removeAll(keepingCapacity: true)
+                if !sent.isEmpty { sent.removeAll(keepingCapacity: true) }
                 rewrite.path.append(path, to: &sent)
                 if rewrite.mayMeetTokenCall, tokenCalls.contains(sent.span) { return .notFound }
             }

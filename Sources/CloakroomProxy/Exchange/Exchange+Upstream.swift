@@ -207,10 +207,12 @@ extension Exchange: UpstreamDelegate {
         }
     }
 
-    /// Returns a head without the fields that have references; their replacements are added to the lines. `nil` if the
-    /// route does not rewrite.
+    /// Returns a head without the fields that have references; their replacements are added to the lines. `nil` if there
+    /// are none, or the route does not rewrite.
     func changeReferences(of head: borrowing ResponseHead, adding lines: inout [UInt8]?) -> ResponseHead? {
-        guard let rewrite = route?.rewrite, let upstream, let pool else { return nil }
+        guard let rewrite = route?.rewrite, ReferenceRewriter.mayChange(head), let upstream, let pool else {
+            return nil
+        }
         var head = copy head
         let isPreserved = pool.upstream.configuration.preserveHost && request.hostRange != nil
         // The scheme of the client, whose host it is, and not that of a trusted proxy.
