@@ -10,8 +10,8 @@ public import NIOCore
 public struct HeadWriter: ~Copyable {
     @usableFromInline let start: UnsafeMutableRawPointer
     @usableFromInline let capacity: Int
-    /// The number of bytes of all parts; more than ``capacity`` if some were not written.
-    @usableFromInline var count = 0
+    /// The number of bytes of all parts; more than ``capacity`` if some were not written. Set back, it takes parts back.
+    @usableFromInline package var count = 0
 
     @inlinable
     init(_ room: UnsafeMutableRawBufferPointer, start: UnsafeMutableRawPointer) {

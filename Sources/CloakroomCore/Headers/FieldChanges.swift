@@ -1,4 +1,5 @@
 package import CloakroomWire
+import NIOCore
 
 /// The fields that change in the requests or the responses of a route.
 ///
@@ -13,12 +14,14 @@ public final class FieldChanges: Sendable {
         case segment(after: Int)
     }
 
+    /// Writes what a placeholder stands for: visible ASCII.
+    package typealias Writing = (Value, inout HeadWriter) -> Void
+
     private struct Line: Sendable {
-        let kind: FieldChange.Kind
-        /// The bit of its name.
-        let bit: UInt64
-        /// Each literal with the value that follows it.
-        let parts: [(literal: [UInt8], value: Value?)]
+        /// The bit of its name, and those of messages that do not get it.
+        let omitted: UInt64
+        /// The indices of its parts.
+        let parts: Range<Int>
     }
 
     /// The lines for messages that lack the same fields.
@@ -48,15 +51,16 @@ public final class FieldChanges: Sendable {
     /// Whether fields are removed that nothing replaces.
     package let removes: Bool
     private let lines: [Line]
+    /// The position of each literal in ``literals``, with the value that follows it.
+    private let parts: [(literal: Range<Int>, value: Value?)]
+    private let literals: [UInt8]
     /// Whether no line has a placeholder.
     private let isConstant: Bool
-    /// All lines without TLS and with it.
-    private let (clear, secure): ([UInt8], [UInt8])
     private let variants = ReferenceSetOnce<Variant>()
     /// The maximum number of variants that are kept.
     private static let maxVariants = 8
     /// The bits of a variant's key that no name has.
-    private static let (secureBit, notModifiedBit): (UInt64, UInt64) = (1 << 63, 1 << 62)
+    private static let (clearBit, notModifiedBit): (UInt64, UInt64) = (1 << 63, 1 << 62)
 
     /// - Parameters:
     ///   - changes: At most one for each name.
@@ -72,7 +76,8 @@ public final class FieldChanges: Sendable {
             exact[names.index(of: name) ?? 0] = name.utf8.map { ASCII.lower($0) }
         }
         var strips: UInt64 = 0
-        var lines: [Line] = []
+        var (lines, literals): ([Line], [UInt8]) = ([], [])
+        var parts: [(literal: Range<Int>, value: Value?)] = []
         for change in changes {
             let bit: UInt64 = 1 << UInt64(names.index(of: change.name) ?? 0)
             if change.kind.replaces { strips |= bit }
@@ -81,21 +86,23 @@ public final class FieldChanges: Sendable {
                 replaced[names.index(of: name) ?? 0] |= bit
             }
             guard change.kind != .remove else { continue }
-            let parts = (Self.split("\(change.name): \(change.value)\r\n") ?? []).map { text in
-                let name = text.name == "route" ? route?.name ?? "" : ""
-                return (literal: Array((text.literal + name).utf8), value: Self.value(text.name, route))
+            let start = parts.count
+            for text in Self.split("\(change.name): \(change.value)\r\n") ?? [] {
+                let begin = literals.count
+                literals += (text.literal + (text.name == "route" ? route?.name ?? "" : "")).utf8
+                parts.append((begin..<literals.count, Self.value(text.name, route)))
             }
-            lines.append(Line(kind: change.kind, bit: bit, parts: parts))
+            var omitted = bit | (change.kind.replaces ? 0 : Self.notModifiedBit)
+            if change.kind == .setOverTLS { omitted |= Self.clearBit }
+            lines.append(Line(omitted: omitted, parts: start..<parts.count))
         }
         (self.names, self.exact, self.replaced) = (names, exact, replaced)
-        (self.strips, self.lines) = (strips, lines)
+        (self.strips, self.lines, self.parts, self.literals) = (strips, lines, parts, literals)
         removes = changes.contains { $0.kind == .remove }
         let folded = changes.map { FieldNameSet.folded($0.name) } + [FieldNameSet.folded(framing)]
         lengths = folded.reduce(0) { $0 | 1 << UInt64(min($1.utf8.count, 63)) }
         starts = folded.flatMap { FieldNameSet.starts(of: Array($0.utf8)) }.reduce(0) { $0 | 1 << UInt32($1) }
-        isConstant = lines.allSatisfy { $0.parts.allSatisfy { $0.value == nil } }
-        clear = Self.made(lines, 0) { _ in nil }
-        secure = Self.made(lines, Self.secureBit) { _ in nil }
+        isConstant = parts.allSatisfy { $0.value == nil }
     }
 
     /// Splits a text into literals and the names of placeholders that follow them. Other braces are literal, as in JSON.
@@ -149,26 +156,19 @@ public final class FieldChanges: Sendable {
     ///   - present: The bits of lines to omit.
     ///   - status: The status of a forwarded response; otherwise 0.
     ///   - isSecure: Whether the client uses https.
-    ///   - value: Visible ASCII. A line without a value, or with too long ones, is omitted.
-    package func lines(
-        without present: UInt64, status: Int = 0, isSecure: Bool = false, _ value: (Value) -> [UInt8]?
-    ) -> [UInt8] {
-        if isConstant, present == 0, status != 304 { return isSecure ? secure : clear }
-        return variant(present | (isSecure ? Self.secureBit : 0) | (status == 304 ? Self.notModifiedBit : 0), value)
-    }
-
-    @inline(never)
-    private func variant(_ key: UInt64, _ value: (Value) -> [UInt8]?) -> [UInt8] {
-        guard isConstant else { return Self.made(lines, key, value) }
-        var variant = variants.load() ?? variants.storeIfNil(Variant(key, Self.made(lines, key, value)))
+    ///   - value: A line without a value, or with too long ones, is omitted.
+    package func lines(without present: UInt64, status: Int = 0, isSecure: Bool = false, _ value: Writing) -> [UInt8] {
+        let key = present | (isSecure ? 0 : Self.clearBit) | (status == 304 ? Self.notModifiedBit : 0)
+        guard isConstant else { return made(key, value) }
+        var variant = variants.load() ?? variants.storeIfNil(Variant(key, made(key, value)))
         for _ in 1..<Self.maxVariants where variant.key != key {
-            variant = variant.next.load() ?? variant.next.storeIfNil(Variant(key, Self.made(lines, key, value)))
+            variant = variant.next.load() ?? variant.next.storeIfNil(Variant(key, made(key, value)))
         }
-        return variant.key == key ? variant.lines : Self.made(lines, key, value)
+        return variant.key == key ? variant.lines : made(key, value)
     }
 
     /// The lines that a local response gets: those of names that it does not have.
-    package func lines(besides own: [UInt8], isSecure: Bool, _ value: (Value) -> [UInt8]?) -> [UInt8] {
+    package func lines(besides own: [UInt8], isSecure: Bool, _ value: Writing) -> [UInt8] {
         let bytes = own.span
         var (present, start): (UInt64, Int) = (0, 0)
         while start < bytes.count {
@@ -182,21 +182,32 @@ public final class FieldChanges: Sendable {
         return lines(without: present, isSecure: isSecure, value)
     }
 
-    private static func made(_ lines: [Line], _ key: UInt64, _ value: (Value) -> [UInt8]?) -> [UInt8] {
-        var result: [UInt8] = []
-        for line in lines where key & line.bit == 0 && (key & notModifiedBit == 0 || line.kind.replaces) {
-            guard line.kind != .setOverTLS || key & secureBit != 0 else { continue }
-            let start = result.count
-            var left = maxLength
-            for part in line.parts {
-                result += part.literal
-                guard let wanted = part.value else { continue }
-                let bytes = value(wanted) ?? []
-                left -= bytes.isEmpty ? maxLength + 1 : bytes.count
-                if left >= 0 { result += bytes }
+    private func made(_ key: UInt64, _ value: Writing) -> [UInt8] {
+        var buffer = ByteBuffer()
+        buffer.writeHead(reserving: length) { write(key, to: &$0, value) }
+        return Array(buffer.readableBytesView)
+    }
+
+    /// The expected length of all lines in bytes.
+    package var length: Int { literals.count + 32 * parts.count }
+
+    /// Appends the lines of a message.
+    /// - Parameters:
+    ///   - key: The bits of lines to omit; 0 for a request.
+    ///   - value: As above.
+    package func write(_ key: UInt64 = 0, to writer: inout HeadWriter, _ value: Writing) {
+        let literals = literals
+        for line in lines where key & line.omitted == 0 {
+            let start = writer.count
+            var left = Self.maxLength
+            for index in line.parts where left >= 0 {
+                writer.append(literals.span.bytes.extracting(parts[index].literal))
+                guard let wanted = parts[index].value else { continue }
+                let count = writer.count
+                value(wanted, &writer)
+                left -= writer.count == count ? Self.maxLength + 1 : writer.count - count
             }
-            if left < 0 { result.removeSubrange(start...) }
+            if left < 0 { writer.count = start }
         }
-        return result
     }
 }

@@ -123,11 +123,10 @@ extension Exchange: UpstreamDelegate {
             isHeadRequest: request.method == .head, upgrade: request.upgrade, responsePolicy: config.responsePolicy,
             injectedSecrets: InjectedSecrets(apiToken: entry.apiToken, authorization: credentials.authorization),
             responseFields: route.responseFields, isClientHTTP2: request.version == .http2)
-        let fieldLines = route.requestFields?.lines(without: 0) { fieldValue($0, permit) }
         lease.begin(upstreamRequest, for: self) { buffer in
             UpstreamRequestEncoder(
                 upstream: entry, targetIndex: lease.targetIndex, credentials: credentials,
-                cookie: config.cookie, context: context, fieldLines: fieldLines
+                permit: permit, config: config, context: context
             ).write(
                 &request, of: route, from: peer, requestID: telemetry.record.requestID,
                 traceContext: telemetry.traceContext,
@@ -183,7 +182,7 @@ extension Exchange: UpstreamDelegate {
         if let fields = route?.responseFields {
             additions.append(
                 fields.lines(without: summary.presentFields, status: head.status, isSecure: isClientSecure) {
-                    fieldValue($0, nil)
+                    write($0, into: &$1)
                 })
         }
         if !request.rateLines.isEmpty { additions.append(request.rateLines) }

@@ -192,6 +192,11 @@ struct InboundRequest {
         return String(decoding: last, as: UTF8.self)
     }
 
+    /// Writes the id of the request. That of a trusted peer is kept, so its logs match those of the upstream.
+    func writeID(_ own: ID128, into writer: inout HeadWriter) {
+        if let id = summary.requestID { writer.append(head.bytes.readableBytesSpan, id) } else { writer.append(own) }
+    }
+
     /// The fields by which a navigation is recognized.
     var fetchMetadata: FetchMetadata { FetchMetadata(head, isGET: method == .get) }
 

@@ -11,10 +11,9 @@ struct UpstreamRequestEncoder {
     /// Index of the target among those of the upstream.
     let targetIndex: Int
     let credentials: UpstreamPermit.Credentials
-    let cookie: SessionCookie
+    let permit: UpstreamPermit
+    let config: ConfigSnapshot
     let context: LoopContext
-    /// Complete lines of the fields that the route sets; `nil` for none.
-    let fieldLines: [UInt8]?
 
     /// Writes the head at the end of the buffer.
     /// - Parameters:
@@ -30,7 +29,7 @@ struct UpstreamRequestEncoder {
         let size =
             request.head.bytes.readableBytes + peer.commonFieldLines.count + upstream.apiTokenLine.count
             + (credentials.authorization?.bytes.count ?? 0) + (credentials.claimLines?.count ?? 0)
-            + (fieldLines?.count ?? 0) + Self.reserve
+            + (route.requestFields?.length ?? 0) + Self.reserve
         buffer.writeHead(reserving: size, from: &request) { writer, request in
             write(request, of: route, from: peer, requestID: requestID, traceContext: traceContext, into: &writer)
         }
@@ -49,8 +48,33 @@ struct UpstreamRequestEncoder {
             writer.append(prefix)
             writer.append("\r\n")
         }
-        writeTrace(of: request, bytes, requestID: requestID, traceContext: traceContext, into: &writer)
+        writeTrace(of: request, requestID: requestID, traceContext: traceContext, into: &writer)
+        if let fields = route.requestFields {
+            fields.write(to: &writer) { write($0, of: request, from: peer, requestID: requestID, into: &$1) }
+        }
         writeOwnFields(of: request, into: &writer)
+    }
+
+    /// Writes what a placeholder in a field of the route stands for; nothing without such a value. Bytes of clients and
+    /// users are percent-encoded: those of the path by its normal form, the others as claims are.
+    private func write(
+        _ value: FieldChanges.Value, of request: borrowing InboundRequest, from peer: Peer, requestID: ID128,
+        into writer: inout HeadWriter
+    ) {
+        switch value {
+        case .requestID: request.writeID(requestID, into: &writer)
+        case .clientAddress:
+            guard peer.isTrusted else { return writer.append(text: peer.address) }
+            let trusted = config.configuration.trustedProxies
+            writer.append(text: ClientAddress.resolve(request.head, peer: peer.address, trusted: trusted))
+        case .userID:
+            if let id = permit.session?.user.account.userID, case .value(let text) = ClaimFieldValue.of(.string(id)) {
+                writer.append(text: text)
+            }
+        case .segment(let slashes):
+            let path = request.normalPath
+            writer.append(path.span.bytes.extracting(PathRewrite.segment(after: slashes, of: path.span)))
+        }
     }
 
     /// Space for the names of the gateway's fields, the trace and the host, which is written three times.
@@ -81,7 +105,6 @@ struct UpstreamRequestEncoder {
             writer.append("\r\n")
         }
         if let lines = credentials.claimLines { writer.append(lines) }
-        if let fieldLines { writer.append(fieldLines) }
         writeUpgrade(request.upgrade, into: &writer)
         if request.summary.acceptsTrailers, request.upgrade == .none {
             // `TE` is a hop-by-hop field and is regenerated for the upstream hop (RFC 9110 §10.1.4).
@@ -116,7 +139,7 @@ struct UpstreamRequestEncoder {
         let bytes = head.bytes.readableBytesUInt8Span
         var hasWritten = false
         for field in head.fields where field.name == .cookie {
-            hasWritten = cookie.writeOtherCookies(
+            hasWritten = config.cookie.writeOtherCookies(
                 of: field, from: bytes, into: &writer, hasWritten: hasWritten)
         }
         if hasWritten { writer.append("\r\n") }
@@ -166,16 +189,11 @@ struct UpstreamRequestEncoder {
     }
 
     private func writeTrace(
-        of request: borrowing InboundRequest, _ bytes: RawSpan, requestID: ID128, traceContext: TraceContext?,
+        of request: borrowing InboundRequest, requestID: ID128, traceContext: TraceContext?,
         into writer: inout HeadWriter
     ) {
         writer.append("X-Request-Id: ")
-        if let id = request.summary.requestID {
-            // A trusted peer's request id is kept, so its logs match those of the upstream.
-            writer.append(bytes, id)
-        } else {
-            writer.append(requestID)
-        }
+        request.writeID(requestID, into: &writer)
         writer.append("\r\n")
         if let traceContext { writer.append(traceContext) }
         request.traceFields.writeTracestate(of: request.head, into: &writer)
@@ -183,7 +201,7 @@ struct UpstreamRequestEncoder {
 }
 
 extension HeadWriter {
-    fileprivate mutating func append(_ id: ID128) {
+    mutating func append(_ id: ID128) {
         appendHex(id.high)
         appendHex(id.low)
     }

@@ -13,7 +13,7 @@ struct FieldChangesUnitTests {
         var head = try Self.head(fields)
         let bytes = head.bytes
         let present = compiled.apply(to: &head.fields, bytes.readableBytesUInt8Span)
-        let lines = compiled.lines(without: present, status: status, isSecure: isSecure) { _ in Array("id".utf8) }
+        let lines = compiled.lines(without: present, status: status, isSecure: isSecure) { $1.append("id") }
         return String(decoding: lines, as: UTF8.self)
     }
 
@@ -77,7 +77,7 @@ struct FieldChangesUnitTests {
                 FieldChange(.remove, "Server"),
             ]))
         let own = Array("Retry-After: 1\r\nVary: Cookie\r\nServer: s\r\n".utf8)
-        let added = changes.lines(besides: own, isSecure: false) { _ in nil }
+        let added = changes.lines(besides: own, isSecure: false) { _, _ in }
         #expect(String(decoding: added, as: UTF8.self) == "X-A: 1\r\n")
     }
 
