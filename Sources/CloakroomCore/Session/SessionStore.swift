@@ -17,6 +17,8 @@ public protocol SessionLookupTable: AnyObject, Sendable {
     /// Looks up a session, for callers with repeated lookups of the same ticket.
     /// - Parameter key: The ticket's key from an earlier lookup; `nil` at first, then set for the next lookup.
     func lookup(_ ticket: SessionTicket, key: inout SessionKey?, now: SessionTime, slides: Bool) -> SessionLookup
+    /// Whether a lookup that counts as a use of an active session records it: not if that was done a short time ago.
+    func isUseDue(of session: Session, now: SessionTime) -> Bool
     /// Counts the changes and ends of single sessions, of those on other replicas too, when lookups show them. While it
     /// stays the same, a session that was active ends by its timeouts only, or with an outage of the store. Never
     /// suspends.

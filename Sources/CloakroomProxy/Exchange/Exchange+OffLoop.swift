@@ -103,7 +103,7 @@ extension Exchange {
             telemetry.failed(.storeUnavailable)
             return respond(entry.problem(.storeUnavailable, retryAfter: 1), now: now)
         }
-        if !isCounted { decision = limitSession(decision, now: now) }
+        if !isCounted, let rejection = limitSession(decision, now: now) { decision = rejection }
         execute(decision, now: now)
     }
 

@@ -7,22 +7,22 @@ import CloakroomWire
 /// session it stays charged to those by address.
 extension Exchange {
     /// Charges a request to the limits that are decided before its session is looked up.
-    /// - Parameter route: The limits of the route; `nil` if it has none of its own, or none matched.
+    /// - Parameter route: `nil` if none matched.
     /// - Returns: The response, if one of them rejects it.
     @inline(never)
-    func limitRate(_ request: inout InboundRequest, on route: RouteRateLimits?, now: UInt64) -> RequestDecision? {
+    func limitRate(_ request: inout InboundRequest, on route: RouteRuntime?, now: UInt64) -> RequestDecision? {
         guard let rates = snapshot.config.rates else { return nil }
-        let limits = route?.early ?? rates.everyRequest
+        let limits = route?.rate?.early ?? rates.everyRequest
         guard !limits.isEmpty else { return nil }
-        let address = addressKey(of: request, rates)
-        return charge(limits, rates, &request, now: now) { $0.limit.subject == .route ? route?.key : address }
+        let address = addressKey(of: &request, rates)
+        return charge(limits, rates, &request, now: now) { $0.isOfRoute ? route?.rate?.key : address }
     }
 
     /// Charges a request to the limits of its route that are decided with the session, once it is known, and then
     /// records the use of the session: a rejected request is none. Only if the route has such limits.
-    /// - Returns: The decision, or the response if a limit rejects the request.
+    /// - Returns: The response, if one of them rejects it.
     @inline(never)
-    func limitSession(_ decision: RequestDecision, now: UInt64) -> RequestDecision {
+    func limitSession(_ decision: RequestDecision, now: UInt64) -> RequestDecision? {
         let session: Session?
         switch decision {
         case .forward(let permit): session = permit.session
@@ -30,27 +30,31 @@ extension Exchange {
         case .exchange(let pending, _): session = pending.session
         // Without a session, or with one that does not permit the request.
         case .denied, .problem(_, .unauthenticated, _): session = nil
-        default: return decision
+        default: return nil
         }
         guard let rates = snapshot.config.rates, let route = snapshot.config.routes[request.routeIndex].rate else {
-            return decision
+            return nil
         }
-        let address = addressKey(of: request, rates)
+        let address = addressKey(of: &request, rates)
         let rejection = charge(route.late, rates, &request, now: now) { runtime in
-            guard runtime.limit.counts(session) else { return nil }
-            if runtime.limit.subject == .route { return session == nil ? nil : route.key }
-            return session.flatMap { RateKey($0, at: runtime.limit, hash: rates.storage.hash) } ?? address
+            guard !runtime.isConditional || runtime.limit.counts(session) else { return nil }
+            guard let session else { return runtime.isOfRoute ? nil : address }
+            if runtime.isOfRoute { return route.key }
+            if runtime.isOfAccount { return ticketKeys.accountKey(of: session, at: runtime, rates) }
+            return RateKey(session, at: runtime.limit, hash: rates.storage.hash) ?? address
         }
         if let rejection {
             // The limits by address protect the session store, which an invented cookie has used. The bucket of a route
             // is returned in any case, because all clients share it.
             refund(route.early, request.chargedLimits, rates, now: now) {
-                $0.limit.subject == .route ? route.key : session == nil ? nil : address
+                $0.isOfRoute ? route.key : session == nil ? nil : address
             }
             return rejection
         }
+        let time = context.sessionTime(at: now)
+        if let session, !snapshot.config.sessions.isUseDue(of: session, now: time) { return nil }
         if let ticket = request.ticket { _ = lookUp(ticket, now: now, slides: true) }
-        return decision
+        return nil
     }
 
     /// Charges a request to limits, and stores what the log and the response contain of them.
@@ -104,7 +108,8 @@ extension Exchange {
     }
 
     /// The client as what a limit counts by: behind trusted proxies the one that they report.
-    private func addressKey(of request: borrowing InboundRequest, _ rates: RateLimits) -> RateKey {
+    /// - Parameter request: Not changed; `inout`, because a borrowed property of a class is copied.
+    private func addressKey(of request: inout InboundRequest, _ rates: RateLimits) -> RateKey {
         if peer.isTrusted,
             let client = ClientAddress.key(request.head, trusted: snapshot.config.configuration.trustedProxies)
         {

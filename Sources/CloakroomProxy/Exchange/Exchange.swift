@@ -42,7 +42,7 @@ final class Exchange: Equatable {
     var countedCaps: CountedCaps = []
     /// The client behind a trusted proxy that the request is counted for.
     var forwardedClient: ClientAddressKey?
-    private var ticketKeys = TicketKeyCache()
+    var ticketKeys = TicketKeyCache()
     var upstream: UpstreamLease?
     /// The stream of the last attempt, if it is still occupied although its response is not needed.
     var drainingStream: UpstreamStream?
@@ -120,11 +120,11 @@ final class Exchange: Equatable {
         var decision = decider.decide(
             &request, session: { lookUp($0, now: now, slides: slides) },
             limit: { request, route in
-                let rejection = limitRate(&request, on: route?.rate, now: now)
+                let rejection = limitRate(&request, on: route, now: now)
                 slides = rejection != nil || route?.limitsSessions != true
                 return rejection
             }, now: context.wallTime(at: now))
-        if !slides { decision = limitSession(decision, now: now) }
+        if !slides, let rejection = limitSession(decision, now: now) { decision = rejection }
         let config = snapshot.config
         if telemetry.routed(
             to: request.routeIndex, context: config.telemetry.childContext(of: request.traceContext))

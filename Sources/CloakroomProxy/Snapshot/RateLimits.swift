@@ -52,6 +52,8 @@ struct RouteRateLimits: Sendable {
 /// A rate limit with the numbers and texts that requests need.
 final class RateLimitRuntime: Sendable {
     let limit: RateLimit
+    /// Parts of ``limit``, which has references: whether it counts by route or by account, and has conditions.
+    let (isOfRoute, isOfAccount, isConditional): (Bool, Bool, Bool)
     /// Index in ``GatewayConfiguration/rateLimits``.
     let index: Int
     let allowed: CounterHandle
@@ -67,6 +69,8 @@ final class RateLimitRuntime: Sendable {
 
     init(_ limit: RateLimit, index: Int, _ storage: RateLimitStorage, _ metrics: ClientLimitMetrics) {
         self.limit = limit
+        (isOfRoute, isOfAccount) = (limit.subject == .route, limit.subject == .account)
+        isConditional = !limit.when.isEmpty
         self.index = index
         allowed = metrics.rate(.allowed, limit.name)
         rejected = metrics.rate(.rejected, limit.name)

@@ -94,6 +94,11 @@ public final class MemorySessionStore: SessionStore {
         return .active(session)
     }
 
+    /// Whether the last use that was recorded is long enough ago.
+    public func isUseDue(of session: Session, now: SessionTime) -> Bool {
+        timeouts.isTouchDue(lastUsedAt: session.lastUsedAt, now: now)
+    }
+
     /// The same as a lookup that does not extend the idle timeout: memory is the only copy.
     public func load(_ ticket: SessionTicket, now: SessionTime) async throws(SessionStoreError) -> SessionLookup {
         lookup(ticket, now: now, slides: false)

@@ -72,6 +72,10 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         return .notCached
     }
 
+    func isUseDue(of session: Session, now: SessionTime) -> Bool {
+        timeouts.isTouchDue(lastUsedAt: session.lastUsedAt, now: now)
+    }
+
     /// Records a use, to be written by ``run()``.
     func touch(_ session: Session, at now: SessionTime) {
         guard session.touch(at: now, granularity: timeouts.touchGranularity) else { return }

@@ -71,6 +71,8 @@ final class ScriptedStore: SessionStore {
         if case .active(let session) = lookup(ticket, now: now, slides: false) { session } else { nil }
     }
 
+    func isUseDue(of session: Session, now: SessionTime) -> Bool { true }
+
     func lookup(_ ticket: SessionTicket, now: SessionTime, slides: Bool) -> SessionLookup {
         state.withLock { state in
             guard !state.isRemote else { return .notCached }

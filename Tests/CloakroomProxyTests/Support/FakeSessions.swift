@@ -88,6 +88,8 @@ final class FakeSessions: SessionStore {
         "Cookie: __Host-cloakroom=\(make().0.cookieValue)"
     }
 
+    func isUseDue(of session: Session, now: SessionTime) -> Bool { true }
+
     func lookup(_ ticket: SessionTicket, now: SessionTime, slides: Bool) -> SessionLookup {
         state.withLock { state in
             if slides { state.uses += 1 }
