@@ -84,6 +84,16 @@ public struct FetchMetadata: Sendable, Equatable {
     /// script, which would have to understand a page.
     public var isShown: Bool { mode != .other && acceptsHTML }
 
+    /// ``isShown`` of a request. For others than navigations it usually ends at `Accept`.
+    /// - Parameter head: Not changed; `inout`, because a borrowed property of a class is copied.
+    package static func isShown(_ head: inout RequestHead) -> Bool {
+        let bytes = head.bytes.readableBytesUInt8Span
+        return head.fields.contains {
+            $0.nameCount == 6 && $0.valueCount >= 9 && ASCII.equals(bytes, $0.nameRange, "accept")
+                && namesHTML($0.valueRange, bytes)
+        } && FetchMetadata(head, isGET: false).isShown
+    }
+
     /// Whether no page of another origin caused the request: it is of a page of the gateway, or of the user, for
     /// example from the address bar. Another site can choose all parameters of a link to the gateway, but not this
     /// field.

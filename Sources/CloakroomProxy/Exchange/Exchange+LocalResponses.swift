@@ -19,7 +19,8 @@ extension Exchange {
                 LocalResponse(
                     document, requestID: requestID, allow: allow, moreFieldLines: moreFieldLines, date: context.date))
         }
-        let page = request.fetchMetadata.isShown ? pages.page(document.problem, requestID: requestID, of: request) : nil
+        let isShown = FetchMetadata.isShown(&request.head)
+        let page = isShown ? pages.page(document.problem, requestID: requestID, of: request) : nil
         respond(
             LocalResponse(
                 document, requestID: requestID, allow: allow, moreFieldLines: moreFieldLines, date: context.date,
