@@ -84,8 +84,7 @@ public struct FetchMetadata: Sendable, Equatable {
     /// script, which would have to understand a page.
     public var isShown: Bool { mode != .other && acceptsHTML }
 
-    /// ``isShown`` of a request. For others than navigations it usually ends at `Accept`.
-    /// - Parameter head: Not changed; `inout`, because a borrowed property of a class is copied.
+    /// ``isShown`` of a head, which is `inout` because a property of a class would be copied. Usually ends at `Accept`.
     package static func isShown(_ head: inout RequestHead) -> Bool {
         let bytes = head.bytes.readableBytesUInt8Span
         return head.fields.contains {

@@ -191,10 +191,7 @@ public final class FieldChanges: Sendable {
     /// The expected length of all lines in bytes.
     package var length: Int { literals.count + 32 * parts.count }
 
-    /// Appends the lines of a message.
-    /// - Parameters:
-    ///   - key: The bits of lines to omit; 0 for a request.
-    ///   - value: As above.
+    /// Appends the lines of a message. The bits of the key are those of lines to omit; 0 for a request.
     package func write(_ key: UInt64 = 0, to writer: inout HeadWriter, _ value: Writing) {
         let literals = literals
         for line in lines where key & line.omitted == 0 {

@@ -107,8 +107,7 @@ extension Exchange {
         }
     }
 
-    /// The client as what a limit counts by: behind trusted proxies the one that they report.
-    /// - Parameter request: Not changed; `inout`, because a borrowed property of a class is copied.
+    /// The client as what a limit counts by: behind trusted proxies the one that they report. `inout` avoids a copy.
     private func addressKey(of request: inout InboundRequest, _ rates: RateLimits) -> RateKey {
         if peer.isTrusted,
             let client = ClientAddress.key(request.head, trusted: snapshot.config.configuration.trustedProxies)
