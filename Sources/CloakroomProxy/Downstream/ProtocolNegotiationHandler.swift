@@ -58,7 +58,7 @@ final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelH
         deadline = start &+ (client.isTLS ? timeouts.header : timeouts.keepAlive)
         context.add(self)
         // It was accepted just before draining began.
-        if context.isDraining { closeNow() }
+        if context.isDraining { drain() }
     }
 
     func userInboundEventTriggered(context handlerContext: ChannelHandlerContext, event: Any) {
@@ -144,8 +144,11 @@ final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelH
 
     var usesTLS: Bool { client.isTLS }
 
-    /// No request has been received yet.
-    func drain() { closeNow() }
+    /// No request has been received yet, but the client may have sent one.
+    func drain() {
+        deadline = min(deadline, client.context.lastRequestsEnd)
+        if deadline <= client.context.now { closeNow() }
+    }
 
     func closeNow() { handlerContext?.close(promise: nil) }
 

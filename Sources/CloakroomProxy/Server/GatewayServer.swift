@@ -148,7 +148,9 @@ public final class GatewayServer: Service, Unprintable {
         await ListenerHandover.close(sockets, limit: limit)
         let isCancelled = Task.isCancelled
         // Even on early shutdown, connections without an exchange are closed in order, without aborting a response.
-        let isClean = await loops.drain(within: isCancelled ? Self.earlyDrain : config.configuration.timeouts.drain)
+        let isClean = await loops.drain(
+            within: isCancelled ? Self.earlyDrain : config.configuration.timeouts.drain,
+            grace: isCancelled ? .zero : Self.grace)
         if !isClean {
             logger.warning(
                 isCancelled
@@ -161,6 +163,10 @@ public final class GatewayServer: Service, Unprintable {
             throw ListenerError(description: "a listening socket was closed by the system (restart the gateway)")
         }
     }
+
+    /// For how long connections are kept that wait for a request when draining begins. A client may have sent one that has
+    /// not arrived; its response has `Connection: close`. Longer than the pause of a client with a request after another.
+    private static let grace = Duration.seconds(1)
 
     /// Drain timeout of an early shutdown, after the failure of another service.
     private static let earlyDrain = Duration.milliseconds(50)

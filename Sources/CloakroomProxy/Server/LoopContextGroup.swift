@@ -96,13 +96,14 @@ final class LoopContextGroup: Sendable {
     }
 
     /// Drains all client connections.
+    /// - Parameter grace: For how long a connection that waits for a request may send one more.
     /// - Returns: Whether all were closed within the limit.
-    func drain(within limit: Duration) async -> Bool {
+    func drain(within limit: Duration, grace: Duration) async -> Bool {
         let empty = eventLoops.map { eventLoop in
             let promise = eventLoop.makePromise(of: Void.self)
             eventLoop.execute {
                 guard let context = self.context(of: eventLoop) else { return promise.succeed() }
-                context.drain { promise.succeed() }
+                context.drain(grace: grace.wholeNanoseconds) { promise.succeed() }
             }
             return promise
         }

@@ -31,17 +31,28 @@ struct DrainTests {
         }
     }
 
-    @Test("An idle connection is closed, whether it has sent a request before or not")
+    @Test("For 1 s a connection that waits for a request is served one more, whether it has sent one before or not")
     func idle() async throws {
-        try await GatewaySetup.serving.run { gateway in
-            let used = try await gateway.client()
-            #expect(try await used.exchange(Ask.get()).text == "ok")
-            let unused = try await gateway.client()
-            // Connections are accepted in order: a later one proves that this one is registered.
-            #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+        try await GatewaySetup.serving.steppedTime().run { gateway in
+            let used = try await [gateway.client(), gateway.client()]
+            for client in used { #expect(try await client.exchange(Ask.get()).text == "ok") }
+            let unused = try await [gateway.client(), gateway.client()]
+            // Connections are accepted in order: a later one proves that these are registered.
+            let probe = try await gateway.client()
+            #expect(try await probe.exchange(Ask.get()).text == "ok")
             await gateway.beginDrain()
-            try await used.closed()
-            try await unused.closed()
+            try await eventually("the drain") { try await probe.exchange(Ask.get())["Connection"] == "close" }
+            for client in [used[0], unused[0]] {
+                let response = try await client.exchange(Ask.get())
+                #expect(response.text == "ok")
+                #expect(response["Connection"] == "close")
+                try await client.closed()
+            }
+            try await gateway.advance(.milliseconds(900))
+            #expect(!used[1].hasInputEnded && !unused[1].hasInputEnded)
+            try await gateway.advance(.milliseconds(200))
+            try await used[1].closed()
+            try await unused[1].closed()
             try await gateway.stopped()
             try await eventually("the upstream connections to close") {
                 gateway.upstream.connections.allSatisfy(\.isClosed)

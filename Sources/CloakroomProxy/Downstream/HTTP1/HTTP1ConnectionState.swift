@@ -82,7 +82,7 @@ struct HTTP1ConnectionState {
     private var keepsAlive = true
     /// Whether the connection closes after the next response, regardless of `Connection` fields. The head of the next
     /// request may be partly received.
-    private var closesAfterResponse = false
+    private(set) var closesAfterResponse = false
     /// In a tunnel: whether the client's end of input has yet to be reported.
     private var isInputClosed = false
     /// In a tunnel: whether the client has ended its input.

@@ -68,6 +68,8 @@ extension HTTP1DownstreamHandler {
         } else if state.phase == .head, now < idleEnd {
             if !state.isReceivingHead { releaseMemory() }
             deadline = idleEnd
+        } else if state.phase == .head, state.closesAfterResponse, channel.isWritable {
+            linger(for: 0)
         } else if state.hasLingered {
             // close_notify has been sent, and the client had the linger time to respond to it.
             if state.close() { ChannelCut.closeBelowTLS(channel) }
@@ -84,7 +86,10 @@ extension HTTP1DownstreamHandler {
         state.drain()
         guard hasBegun else { return closeNow() }
         exchange?.drain()
+        guard !isActive, state.phase == .head, !state.hasInput else { return }
+        idleEnd = min(idleEnd, context.lastRequestsEnd)
+        deadline = min(deadline, idleEnd)
         // The last response may not be sent yet.
-        if !isActive, state.phase == .head, !state.hasInput { linger(for: 0) }
+        if idleEnd <= context.now { linger(for: 0) }
     }
 }

@@ -28,7 +28,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     /// The latest deadline of the exchange in progress.
     private var deadlineLimit = UInt64.max
     /// When the connection is closed unless a request arrives. While it is idle, ``deadline`` may be earlier.
-    private(set) var idleEnd = UInt64.max
+    var idleEnd = UInt64.max
     /// When the connection began to wait for a request, or for the rest of its head.
     private(set) var idleStart = UInt64.max
     /// Credit of a client that is behind with reading responses that are complete.
@@ -67,12 +67,16 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         deadline = idleEnd
         context.add(self)
         // It was accepted just before draining began.
-        if context.isDraining { closeNow() }
+        if context.isDraining { drain() }
     }
 
     func channelRead(context handlerContext: ChannelHandlerContext, data: NIOAny) {
         let now = context.updateTime()
-        if !state.isReceivingHead { idleStart = now }
+        if !state.isReceivingHead {
+            idleStart = now
+            // The header timeout applies to the last request, too.
+            if context.isDraining { idleEnd = .max }
+        }
         var bytes = unwrapInboundIn(data)
         if exchange == nil { client.begin(with: bytes) }
         state.receive(&bytes)

@@ -108,6 +108,31 @@ struct ConnectionCloseTests {
         #expect(isEmpty)
     }
 
+    @Test("Until the grace of a drain ends, a connection is served one more request", arguments: [true, false])
+    func lastRequest(isUsed: Bool) throws {
+        let connection = try Connection()
+        if isUsed { try connection.receive("GET / HTTP/1.1\r\nHost: a\r\n\r\n") }
+        connection.context.drain(grace: 1_000_000_000) {}
+        #expect(connection.wire.closed.isEmpty)
+        #expect(connection.handler.deadline == connection.context.lastRequestsEnd)
+        // Its head has the usual header timeout.
+        try connection.receive("GET / HTTP/1.1\r\n")
+        #expect((9...10).contains(connection.secondsLeft))
+        try connection.receive("Host: a\r\n\r\n")
+        #expect(connection.wire.closed == [.output])
+    }
+
+    @Test("Without another request, a connection closes when the grace of a drain ends")
+    func graceEnds() throws {
+        let connection = try Connection()
+        try connection.receive("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        connection.context.drain(grace: 1_000_000_000) {}
+        connection.handler.deadlineExpired(now: connection.context.lastRequestsEnd)
+        #expect(connection.wire.closed == [.output])
+        connection.wire.sendAll()
+        #expect(connection.wire.closed == [.output, .all])
+    }
+
     @Test("A drain while the remaining body of a rejected request is read ends the connection afterwards")
     func drainWhileDiscarding() throws {
         let connection = try Connection()
@@ -202,9 +227,10 @@ struct DrainedConnectionTests {
         }
     }
 
-    @Test("A client that retries requests lost on idle connections loses none (RFC 9110 §9.2.2)")
-    func retrying() async throws {
-        try await GatewaySetup.serving.run { gateway in
+    @Test("A client that sends one request after another loses none (RFC 9112 §9.6)")
+    func oneAfterAnother() async throws {
+        // The grace of the drain does not end.
+        try await GatewaySetup.serving.steppedTime().run { gateway in
             try await withThrowingTaskGroup(of: Int.self) { group in
                 let started = Gate()
                 for _ in 0..<8 {
@@ -212,19 +238,11 @@ struct DrainedConnectionTests {
                         let client = try await gateway.client()
                         var count = 0
                         while true {
-                            // An idle connection may be closed at any time; a response that has begun is complete.
-                            client.send(Ask.get())
-                            do {
-                                let response = try await client.response()
-                                #expect(response.text == "ok")
-                                count += 1
-                                if count == 20 { started.open() }
-                                if response["Connection"] == "close" { return count }
-                            } catch let cut as ResponseTruncated {
-                                #expect(cut.response == nil)
-                                #expect(client.unread.isEmpty)
-                                return count
-                            }
+                            let response = try await client.exchange(Ask.get())
+                            #expect(response.text == "ok")
+                            count += 1
+                            if count == 20 { started.open() }
+                            if response["Connection"] == "close" { return count }
                         }
                     }
                 }
