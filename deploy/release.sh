@@ -132,7 +132,7 @@ fi
 cp README.md LICENSE "$documents/"
 cp config/cloakroom.yaml "$documents/examples/cloakroom.yaml"
 cp deploy/systemd/cloakroom.yaml "$documents/examples/cloakroom-systemd.yaml"
-cp deploy/systemd/cloakroom.service "$top/lib/systemd/system/"
+cp deploy/systemd/cloakroom.service deploy/systemd/cloakroom.socket "$top/lib/systemd/system/"
 cp deploy/systemd/cloakroom.sysusers "$top/lib/sysusers.d/cloakroom.conf"
 if [[ -x deploy/install.sh ]]; then cp deploy/install.sh "$top/"; fi
 

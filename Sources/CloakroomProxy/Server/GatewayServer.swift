@@ -23,6 +23,8 @@ public final class GatewayServer: Service, Unprintable {
     private let config: ConfigSnapshot
     /// Whether it shares addresses with a gateway that is already listening on them.
     private let sharesListeners: Bool
+    /// Sockets of the service manager.
+    private let inherited: InheritedSockets
     /// The source of the times that deadlines are compared with.
     private let time: LoopTime
     private let logger: Logger
@@ -46,22 +48,25 @@ public final class GatewayServer: Service, Unprintable {
     /// - Parameters:
     ///   - sharesListeners: Whether it shares addresses with another gateway of the same user that is already listening on
     ///     them, in order to replace it. Otherwise an address in use is an error.
+    ///   - inherited: Sockets that the service manager has bound.
     ///   - onListening: Called when all listeners are bound.
     public convenience init(
-        config: ConfigSnapshot, sharesListeners: Bool = false, logger: Logger,
-        onListening: @escaping @Sendable ([BoundListener]) async -> Void = { _ in }
+        config: ConfigSnapshot, sharesListeners: Bool = false, inherited: InheritedSockets = InheritedSockets(),
+        logger: Logger, onListening: @escaping @Sendable ([BoundListener]) async -> Void = { _ in }
     ) {
         self.init(
-            config: config, sharesListeners: sharesListeners, time: .system, logger: logger, onListening: onListening)
+            config: config, sharesListeners: sharesListeners, inherited: inherited, time: .system, logger: logger,
+            onListening: onListening)
     }
 
     /// Creates a server whose deadlines use another source of time.
     package init(
-        config: ConfigSnapshot, sharesListeners: Bool, time: LoopTime, logger: Logger,
-        onListening: @escaping @Sendable ([BoundListener]) async -> Void
+        config: ConfigSnapshot, sharesListeners: Bool, inherited: InheritedSockets = InheritedSockets(),
+        time: LoopTime, logger: Logger, onListening: @escaping @Sendable ([BoundListener]) async -> Void
     ) {
         self.config = config
         self.sharesListeners = sharesListeners
+        self.inherited = inherited
         self.time = time
         self.logger = logger
         self.onListening = onListening
@@ -196,7 +201,8 @@ public final class GatewayServer: Service, Unprintable {
         do {
             for listener in listeners {
                 sockets.append(
-                    try await listener.bind(on: group, beside: sockets, sharesListeners: sharesListeners))
+                    try await listener.bind(
+                        on: group, beside: sockets, sharesListeners: sharesListeners, inherited: inherited))
             }
         } catch {
             for socket in sockets { try? await socket.channel.close() }

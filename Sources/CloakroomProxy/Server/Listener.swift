@@ -52,9 +52,11 @@ struct Listener {
     ///   - others: Sockets of this gateway; two of its listeners cannot share an address.
     ///   - sharesListeners: Whether to share the address with a gateway that listens on it already. Otherwise an address in
     ///     use is an error: two gateways started by mistake would each receive a part of the connections.
+    ///   - inherited: Sockets of the service manager; the one with this address is used.
     /// - Throws: ``ListenerError`` which names the address.
     func bind(
-        on group: MultiThreadedEventLoopGroup, beside others: [ListeningSocket], sharesListeners: Bool
+        on group: MultiThreadedEventLoopGroup, beside others: [ListeningSocket], sharesListeners: Bool,
+        inherited: InheritedSockets
     ) async throws -> ListeningSocket {
         let loops = self.loops
         let limit = self.limit
@@ -92,6 +94,10 @@ struct Listener {
                             "address already in use: another listener of this gateway uses \(configuration.address)",
                         suggestion: "choose another port"))
             }
+            if let descriptor = inherited.descriptor(at: address) {
+                let channel = try await bootstrap.withBoundSocket(descriptor).get()
+                return ListeningSocket(channel: channel, predecessors: [], isInherited: true)
+            }
             let predecessors = sharesListeners ? ReuseportGroup.members(at: address) : []
             let channel = try await bootstrap.bind(to: address).get()
             // The kernel compares the option of both sockets when the second one is bound. Setting it after binding
@@ -109,7 +115,7 @@ struct Listener {
                     "address is shared with another process (SO_REUSEPORT); connections are distributed between both",
                     metadata: ["address": "\(configuration.address)"])
             }
-            return ListeningSocket(channel: channel, predecessors: predecessors)
+            return ListeningSocket(channel: channel, predecessors: predecessors, isInherited: false)
         } catch let error as ListenerError {
             throw error
         } catch {

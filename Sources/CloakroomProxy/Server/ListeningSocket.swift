@@ -6,6 +6,8 @@ struct ListeningSocket: Sendable {
     let channel: any Channel
     /// Inodes of the sockets that were listening on the address before this one.
     let predecessors: Set<UInt64>
+    /// Whether the service manager keeps the socket open: its queue outlives this gateway.
+    let isInherited: Bool
 
     /// The port that was bound.
     var port: Int? { channel.localAddress?.port }
@@ -16,7 +18,7 @@ struct ListeningSocket: Sendable {
     /// handshake, and new connections would still be assigned to it until it is closed. Supports two gateways at a
     /// time: an old one and a new one.
     func steerNewConnections() async {
-        guard let address = channel.localAddress else { return }
+        guard !isInherited, let address = channel.localAddress else { return }
         let members = ReuseportGroup.members(at: address)
         // Usually the new gateway replaces the old one, but the new one may also be stopped again.
         let other: ReuseportGroup.Slot = predecessors.isDisjoint(with: members) ? .second : .first

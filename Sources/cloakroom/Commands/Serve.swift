@@ -54,6 +54,7 @@ struct Serve: AsyncParsableCommand {
 
     func run() async throws {
         let notifySocket = NotifySocket.take()
+        let inherited = try await CommandFailure.report { try InheritedSockets.take() }
         let controlPath = try control.path()
         // Must precede reading any secret.
         if !allowCoreDumps { CoreDumps.disable() }
@@ -68,7 +69,7 @@ struct Serve: AsyncParsableCommand {
         let configuration = running.config.configuration
         // All start errors are reported together, before any service starts.
         let found = running.config.problems(
-            ListenerCheck.findings(in: configuration, sharesListeners: takeOver)
+            ListenerCheck.findings(in: configuration, sharesListeners: takeOver, inherited: inherited)
                 + ReferencedFileChecks.findings(in: configuration))
         let errors = found.filter { $0.severity == .error }
         guard errors.isEmpty else { throw try CommandFailure.exit(errors) }
@@ -85,7 +86,7 @@ struct Serve: AsyncParsableCommand {
             socket: notifySocket, logger: Logger(label: "cloakroom") { telemetry.makeLogHandler(label: $0) })
         try await CommandFailure.report(running.config) {
             let gateway = try await Gateway(
-                configuration: configuration, telemetry: telemetry, sharesListeners: takeOver,
+                configuration: configuration, telemetry: telemetry, sharesListeners: takeOver, inherited: inherited,
                 configStatus: { state.status },
                 onListening: { notifier.started(.clients, addresses: $0.map { "\($0.address)" }) },
                 onAdminListening: { _ in notifier.started(.admin) })

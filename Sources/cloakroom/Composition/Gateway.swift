@@ -56,6 +56,7 @@ final class Gateway: Sendable, Unprintable {
     /// Creates all components of a configuration.
     /// - Parameters:
     ///   - sharesListeners: Whether to share listener addresses with a running gateway, in order to replace it.
+    ///   - inherited: Sockets of the service manager for its listeners.
     ///   - configStatus: Returns the configuration status for the status page.
     ///   - onListening: Is called with the bound listeners once they accept connections.
     ///   - onAdminListening: Is called with the port of the admin listener.
@@ -63,6 +64,7 @@ final class Gateway: Sendable, Unprintable {
     ///   ``FileDescriptorError`` if there are too few descriptors.
     init(
         configuration configured: GatewayConfiguration, telemetry: GatewayTelemetry, sharesListeners: Bool = false,
+        inherited: InheritedSockets = InheritedSockets(),
         configStatus: @escaping @Sendable () -> ConfigStatus,
         onListening: @escaping @Sendable ([GatewayServer.BoundListener]) async -> Void = { _ in },
         onAdminListening: @escaping @Sendable (Int) async -> Void = { _ in }
@@ -97,8 +99,9 @@ final class Gateway: Sendable, Unprintable {
             await first.shutdown()
             throw error
         }
-        let server = GatewayServer(config: config, sharesListeners: sharesListeners, logger: logger) {
-            listeners in
+        let server = GatewayServer(
+            config: config, sharesListeners: sharesListeners, inherited: inherited, logger: logger
+        ) { listeners in
             for listener in listeners {
                 logger.notice(
                     "listening",

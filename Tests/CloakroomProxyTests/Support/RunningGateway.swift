@@ -111,6 +111,8 @@ struct GatewaySetup: Sendable {
     var resolver = HostResolver.system
     /// Whether the gateway shares addresses with a gateway that already listens on them.
     var sharesListeners = false
+    /// Sockets of a service manager.
+    var inherited = InheritedSockets()
     /// Whether the time of its deadlines advances only by ``RunningGateway/advance(_:inStepsOf:)``.
     var isTimeStepped = false
     /// What its rate limits count; by default as of one gateway.
@@ -166,8 +168,8 @@ struct GatewaySetup: Sendable {
             // Created after the configuration, which reads the system's time.
             let time = isTimeStepped ? SteppedTime() : nil
             let server = GatewayServer(
-                config: config, sharesListeners: sharesListeners, time: time.map { LoopTime.stepped($0) } ?? .system,
-                logger: logger
+                config: config, sharesListeners: sharesListeners, inherited: inherited,
+                time: time.map { LoopTime.stepped($0) } ?? .system, logger: logger
             ) {
                 listeners in
                 box.ports.withLock { $0 = listeners.map(\.address.port) }

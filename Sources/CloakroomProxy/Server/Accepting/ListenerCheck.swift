@@ -12,11 +12,14 @@ import NIOCore
 public enum ListenerCheck {
     /// - Parameter sharesListeners: Whether addresses are shared with another gateway; then only the admin address is
     ///   checked.
+    /// - Parameter inherited: Sockets of the service manager, whose addresses are in use.
     /// - Returns: At most one finding per address.
-    public static func findings(in configuration: GatewayConfiguration, sharesListeners: Bool) -> [ConfigFinding] {
-        var findings: [ConfigFinding] = []
+    public static func findings(
+        in configuration: GatewayConfiguration, sharesListeners: Bool, inherited: InheritedSockets = InheritedSockets()
+    ) -> [ConfigFinding] {
+        var findings = inherited.findings(for: configuration.listeners)
         if !sharesListeners {
-            for (index, listener) in configuration.listeners.enumerated() {
+            for (index, listener) in configuration.listeners.enumerated() where !inherited.contains(listener.address) {
                 if let error = error(at: listener.address) {
                     findings.append(
                         ListenFailure.finding(

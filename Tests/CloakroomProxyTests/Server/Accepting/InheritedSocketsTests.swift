@@ -1,0 +1,89 @@
+import Glibc
+import NIOCore
+import TestSupport
+import Testing
+
+@testable import CloakroomCore
+@testable import CloakroomProxy
+
+@Suite("Listening sockets of the service manager (sd_listen_fds(3))", .serialized)
+struct InheritedSocketsTests {
+    /// A socket that is bound to a free port of 127.0.0.1, as a service manager keeps it.
+    private struct BoundSocket {
+        let descriptor: CInt
+        let port: Int
+
+        init(listens: Bool = true) throws {
+            descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
+            try #require(descriptor >= 0)
+            let any = try SocketAddress(ipAddress: "127.0.0.1", port: 0)
+            #expect(any.withSockAddr { bind(descriptor, $0, socklen_t($1)) } == 0)
+            if listens { #expect(listen(descriptor, 16) == 0) }
+            var name = sockaddr_in()
+            var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+            let result = withUnsafeMutableBytes(of: &name) {
+                getsockname(descriptor, $0.baseAddress?.assumingMemoryBound(to: sockaddr.self), &size)
+            }
+            #expect(result == 0)
+            port = Int(UInt16(bigEndian: name.sin_port))
+        }
+
+        /// What a new gateway gets.
+        func inherit() throws -> InheritedSockets {
+            let copy = dup(descriptor)
+            return try InheritedSockets(copy..<copy + 1)
+        }
+
+        func closed() { close(descriptor) }
+    }
+
+    private static func setup(_ socket: BoundSocket) throws -> GatewaySetup {
+        let port = socket.port
+        return GatewaySetup.serving.with(\.inherited, try socket.inherit()).configuration {
+            $0.listeners[0].address.port = port
+        }
+    }
+
+    @Test("A client that connects while no gateway runs is served by the next one")
+    func restart() async throws {
+        let socket = try BoundSocket()
+        defer { socket.closed() }
+        for _ in 0..<2 {
+            let early = try await RawPeer.connect(port: socket.port)
+            early.send(Ask.get())
+            try await Self.setup(socket).run { gateway in
+                #expect(try await early.response().text == "ok")
+                #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+                await gateway.beginDrain()
+                try? await early.close()
+                try await gateway.stopped()
+            }
+        }
+    }
+
+    @Test("Such an address is not in use, and a socket without a listener is an error")
+    func findings() async throws {
+        let socket = try BoundSocket()
+        defer { socket.closed() }
+        var configuration = try GatewaySetup().makeConfig().configuration
+        configuration.listeners[0].address.port = socket.port
+        let inherited = try socket.inherit()
+        #expect(ListenerCheck.findings(in: configuration, sharesListeners: false).count == 1)
+        #expect(ListenerCheck.findings(in: configuration, sharesListeners: false, inherited: inherited) == [])
+        configuration.listeners[0].address.port = 0
+        let unused = ListenerCheck.findings(in: configuration, sharesListeners: false, inherited: inherited)
+        #expect(unused.map(\.key) == [["listeners"]])
+        #expect(unused.first?.sentence.contains("127.0.0.1:\(socket.port)") == true)
+    }
+
+    @Test("A descriptor that is no listening TCP socket is an error that names it")
+    func other() throws {
+        let socket = try BoundSocket(listens: false)
+        defer { socket.closed() }
+        let error = #expect(throws: ListenerError.self) {
+            try InheritedSockets(socket.descriptor..<socket.descriptor + 1)
+        }
+        #expect(error?.description.hasPrefix("socket \(socket.descriptor) of the service manager") == true)
+        #expect(throws: ListenerError.self) { try InheritedSockets(99_990..<99_991) }
+    }
+}
