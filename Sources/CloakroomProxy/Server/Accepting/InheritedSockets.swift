@@ -8,7 +8,7 @@ import NIOCore
 #endif
 
 /// Listening sockets that the service manager has bound (sd_listen_fds(3)). It keeps them open, so that connections wait in
-/// their queues while no gateway runs: a restart refuses nobody.
+/// their queues while no gateway runs: a restart refuses no client.
 public struct InheritedSockets: Sendable {
     /// The sockets by the addresses they are bound to.
     private let descriptors: [SocketAddress: CInt]
@@ -54,7 +54,7 @@ public struct InheritedSockets: Sendable {
             .map { descriptors[$0] != nil } ?? false
     }
 
-    /// Sockets whose connections nobody would accept.
+    /// Sockets whose connections no listener would accept.
     func findings(for listeners: [ListenerConfiguration]) -> [ConfigFinding] {
         let used = listeners.compactMap {
             try? SocketAddress.makeAddressResolvingHost($0.address.host, port: $0.address.port)
