@@ -12,6 +12,7 @@
 #                                                       configurations, licences of everything in them, the bill of materials
 #   cloakroom-VERSION-linux-ARCHITECTURE-debug.tar.gz   the debug symbols, which debuggers find by the binary's debug link
 #   cloakroom-VERSION.cdx.json                          the bill of materials, CycloneDX 1.6
+#   cloakroom_VERSION_ARCHITECTURE.deb                  the gateway as a Debian package, if the system has dpkg
 #   SHA256SUMS                                          checksums of these files; check with `sha256sum --check SHA256SUMS`
 #
 # The archives depend only on the binary, the commit and the tools: names are sorted, owners are 0, and all times are
@@ -151,7 +152,12 @@ archive() {
 }
 archive "$stage" "$name"
 archive "$stage/debug" "$name-debug"
-(cd "$output" && sha256sum "$name.tar.gz" "$name-debug.tar.gz" "cloakroom-$version.cdx.json" >SHA256SUMS)
+files=("$name.tar.gz" "$name-debug.tar.gz" "cloakroom-$version.cdx.json")
+if command -v dpkg-deb >/dev/null; then
+    package=$(SOURCE_DATE_EPOCH=$epoch deploy/debian/package.sh --tree "$top" --output "$output")
+    files+=("${package##*/}")
+fi
+(cd "$output" && sha256sum "${files[@]}" >SHA256SUMS)
 
 {
     printf 'release: %s\n' "${sizes[@]}"
