@@ -29,8 +29,7 @@ while (($#)); do
     esac
     shift
 done
-[[ -n $tree && -n $output ]] || fail "--tree and --output are required; see deploy/debian/package.sh --help"
-[[ -x $tree/bin/cloakroom ]] || fail "no program $tree/bin/cloakroom; unpack the archive of deploy/release.sh"
+[[ -x $tree/bin/cloakroom && -n $output ]] || fail "--tree with bin/cloakroom and --output are required; see deploy/debian/package.sh --help"
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 deploy/packages.sh dpkg-shlibdeps=dpkg-dev >&2
 
@@ -53,6 +52,7 @@ PREFIX=/usr DESTDIR=$root deploy/install.sh "$tree/bin/cloakroom" >&2
 # Debian's zsh does not search /usr/share/zsh/site-functions.
 mv "$root/usr/share/zsh/site-functions" "$root/usr/share/zsh/vendor-completions"
 find "$root/usr/share/man" -name '*.1' -exec gzip -9n {} +
+sed -i '1{/^#!/d}' "$root/usr/share/bash-completion/completions/cloakroom"
 install -D --mode=644 --target-directory="$documents" "$shipped/cloakroom.cdx.json" deploy/debian/README.Debian
 install -D --mode=644 "$shipped/examples/cloakroom.yaml" "$documents/examples/cloakroom.yaml"
 install -D --mode=644 deploy/debian/lintian-overrides "$root/usr/share/lintian/overrides/cloakroom"
