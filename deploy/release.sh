@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds a release: two archives, a software bill of materials and checksums.
+# Builds a release: two archives, a container image, a software bill of materials and checksums.
 #
 # usage: deploy/release.sh [--binary FILE] [--output FOLDER] [--manual FOLDER]
 #
@@ -11,6 +11,7 @@
 #   cloakroom-VERSION-linux-ARCHITECTURE.tar.gz         the stripped gateway and demo, completions, manual pages, unit, example
 #                                                       configurations, licences of everything in them, the bill of materials
 #   cloakroom-VERSION-linux-ARCHITECTURE-debug.tar.gz   the debug symbols, which debuggers find by the binary's debug link
+#   cloakroom-VERSION-linux-ARCHITECTURE-image.tar      the image for `docker load` and others, if the system has dpkg
 #   cloakroom-VERSION.cdx.json                          the bill of materials, CycloneDX 1.6
 #   cloakroom_VERSION_ARCHITECTURE.deb                  the gateway as a Debian package, if the system has dpkg
 #   SHA256SUMS                                          checksums of these files; check with `sha256sum --check SHA256SUMS`
@@ -156,6 +157,9 @@ files=("$name.tar.gz" "$name-debug.tar.gz" "cloakroom-$version.cdx.json")
 if command -v dpkg-deb >/dev/null; then
     package=$(SOURCE_DATE_EPOCH=$epoch deploy/debian/package.sh --tree "$top" --output "$output")
     files+=("${package##*/}")
+if command -v dpkg-query >/dev/null; then
+    deploy/image.py --tree "$top" --output "$output" >/dev/null
+    files+=("$name-image.tar")
 fi
 (cd "$output" && sha256sum "${files[@]}" >SHA256SUMS)
 
