@@ -91,7 +91,10 @@ set_build_id() {
 # add_program NAME FILE: adds the stripped program, and its debug symbols.
 add_program() {
     local debug=$stage/debug/$name-debug/$1.debug
-    objcopy --remove-section=.swift_modhash --dump-section .note.gnu.build-id="$note" "$2" "$normalized"
+    # Zeros, because without the section objcopy would lose the segment GNU_RELRO.
+    objcopy --dump-section .swift_modhash="$stage/hashes" --dump-section .note.gnu.build-id="$note" "$2" "$normalized"
+    head --bytes="$(stat --format=%s "$stage/hashes")" /dev/zero >"$stage/zeros"
+    objcopy --update-section .swift_modhash="$stage/zeros" "$normalized"
     if (($(stat --format=%s "$note") != 36)); then
         echo "release: the build ID of $2 does not have 20 bytes" >&2
         exit 1
@@ -157,6 +160,7 @@ files=("$name.tar.gz" "$name-debug.tar.gz" "cloakroom-$version.cdx.json")
 if command -v dpkg-deb >/dev/null; then
     package=$(SOURCE_DATE_EPOCH=$epoch deploy/debian/package.sh --tree "$top" --output "$output")
     files+=("${package##*/}")
+fi
 if command -v dpkg-query >/dev/null; then
     deploy/image.py --tree "$top" --output "$output" >/dev/null
     files+=("$name-image.tar")

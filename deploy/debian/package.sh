@@ -125,5 +125,5 @@ CONTROL
 
 find "$root" -type d -exec chmod 755 {} +
 find "$root" -exec touch --date="@$SOURCE_DATE_EPOCH" {} +
-dpkg-deb --root-owner-group --uniform-compression -Zxz --build "$root" "$output/cloakroom_${version}_$architecture.deb" >&2
+dpkg-deb --root-owner-group --uniform-compression -Zxz -z3 --build "$root" "$output/cloakroom_${version}_$architecture.deb" >&2
 echo "$output/cloakroom_${version}_$architecture.deb"
