@@ -18,8 +18,7 @@ public struct ConfigSources: Sendable, Unprintable {
     /// configuration can be checked but not served.
     public var isOffline = false
 
-    /// Creates the sources.
-    public init(file: String?, environment: [String: String] = [:], overrides: [(key: String, value: String)] = []) {
+    package init(file: String?, environment: [String: String] = [:], overrides: [(key: String, value: String)] = []) {
         self.file = file
         self.environment = environment.filter {
             $0.key.hasPrefix(EnvironmentVariableNames.variablePrefix)
@@ -72,7 +71,7 @@ public struct LoadedConfig: Sendable {
 }
 
 /// An effective value.
-public struct EffectiveValue: Sendable, Equatable {
+public struct EffectiveValue: Sendable, Equatable, Encodable {
     /// The dotted key.
     public let key: String
     /// The value in its shortest form; `<redacted>` for a secret.

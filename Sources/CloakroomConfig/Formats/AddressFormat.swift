@@ -6,14 +6,23 @@ extension ValueFormat where Value == HostAndPort {
     static let listening = ValueFormat("host and port") { text throws(ConfigValueError) in
         guard let address = HostAndPort(text), HostAndPort.isHost(address.host) else {
             throw ConfigValueError(
-                "must be host:port, not \(DiagnosticText.quoted(text))",
-                "write an address such as 0.0.0.0:8443 or [::1]:8443")
+                "must be host:port, not \(text.quoted)", "write an address such as 0.0.0.0:8443 or [::1]:8443")
         }
         return address
     }
 }
 
 extension HostAndPort {
+    /// An address to connect to; `nil` without a valid host and port.
+    /// - Parameter usualPort: The port of an authority that has none.
+    init?(connecting authority: some StringProtocol, usualPort: Int) {
+        let end = authority.lastIndex(of: "]").map { authority[$0...] } ?? authority[...]
+        guard let address = HostAndPort(end.contains(":") ? String(authority) : "\(authority):\(usualPort)"),
+            !address.host.isEmpty, Self.isHost(address.host), address.port > 0
+        else { return nil }
+        self = address
+    }
+
     /// Whether a text is an IP address or a possible host name.
     static func isHost(_ host: String) -> Bool {
         if host.contains(":") { return IPAddress.bytes(of: host) != nil }
@@ -27,16 +36,15 @@ extension HostAndPort {
 
 extension ValueFormat where Value == (text: String, range: CIDRBlock) {
     /// An address or a range in CIDR notation.
-    static let addressRange = ValueFormat(
-        "address or range in CIDR notation",
-        parse: { text throws(ConfigValueError) in
-            guard let range = CIDRBlock(text) else {
-                throw ConfigValueError(
-                    "must be an address or range, not \(DiagnosticText.quoted(text))",
-                    "write one such as 10.0.0.0/8, with no bits set after the prefix")
-            }
-            return (text, range)
-        }, render: { $0.text })
+    static let addressRange = ValueFormat("address or range in CIDR notation", render: { $0.text }) {
+        text throws(ConfigValueError) in
+        guard let range = CIDRBlock(text) else {
+            throw ConfigValueError(
+                "must be an address or range, not \(text.quoted)",
+                "write one such as 10.0.0.0/8, with no bits set after the prefix")
+        }
+        return (text, range)
+    }
 }
 
 extension UInt8 {
@@ -51,40 +59,36 @@ extension UInt8 {
     }
 
     /// Whether the byte is allowed in a token (RFC 9110 §5.6.2).
-    var isTokenCharacter: Bool {
-        Byte.isToken(self)
+    var isTokenCharacter: Bool { Byte.isToken(self) }
+}
+
+extension String {
+    /// Whether the text has ASCII letters, digits and these characters only.
+    func consists(ofLettersDigitsOr others: String) -> Bool {
+        utf8.allSatisfy { $0.isLetterOrDigit || others.utf8.contains($0) }
     }
 }
 
 extension ValueFormat where Value == String {
     /// An origin in the serialization of browsers (RFC 6454 §6.2): lower-case scheme, host and a port other than the
     /// default port.
-    static let origin = ValueFormat(
-        "origin such as `https://app.example.com`",
-        parse: { text throws(ConfigValueError) in
-            let lower = text.lowercased()
-            guard lower != "*" else {
-                throw ConfigValueError(
-                    "* is not supported: every site could act as the signed-in user", "write the origins, one by one")
-            }
-            // Text that may contain a password, and any query, is not printed.
-            guard !text.contains("@") else {
-                throw ConfigValueError("must be an origin without user and password", originExample)
-            }
-            let shown = DiagnosticText.quoted(text.prefix { !"?#".contains($0) })
-            guard !text.contains("*") else {
-                throw ConfigValueError(
-                    "\(shown) contains a wildcard, which would trust every subdomain",
-                    "write the origins, one by one")
-            }
-            guard lower != "null" else {
-                throw ConfigValueError("null is not supported: any page can have this origin", "leave it out")
-            }
-            for (scheme, usualPort) in [("https", 443), ("http", 80)] where lower.hasPrefix("\(scheme)://") {
-                return try origin(scheme, String(lower.dropFirst(scheme.count + 3)), usualPort: usualPort)
-            }
-            throw ConfigValueError("must be an origin, not \(shown)", originExample)
-        }, render: { $0 })
+    static let origin = ValueFormat("origin such as `https://app.example.com`") { text throws(ConfigValueError) in
+        let lower = text.lowercased()
+        try require(
+            lower != "*", "* is not supported: every site could act as the signed-in user",
+            "write the origins, one by one")
+        // Text that may contain a password, and any query, is not printed.
+        try require(!text.contains("@"), "must be an origin without user and password", originExample)
+        let shown = (text.prefix { !"?#".contains($0) }).quoted
+        try require(
+            !text.contains("*"), "\(shown) contains a wildcard, which would trust every subdomain",
+            "write the origins, one by one")
+        try require(lower != "null", "null is not supported: any page can have this origin", "leave it out")
+        for (scheme, usualPort) in [("https", 443), ("http", 80)] where lower.hasPrefix("\(scheme)://") {
+            return try origin(scheme, String(lower.dropFirst(scheme.count + 3)), usualPort: usualPort)
+        }
+        throw ConfigValueError("must be an origin, not \(shown)", originExample)
+    }
 
     private static let originExample =
         "write one such as https://app.example.com, or with a port https://localhost:3000"
@@ -95,14 +99,11 @@ extension ValueFormat where Value == String {
         if let end = authority.firstIndex(where: { "/?#".contains($0) }) {
             throw ConfigValueError(
                 "must be an origin without a path, not even a slash",
-                "write \(DiagnosticText.escaped("\(scheme)://\(authority[..<end])"))")
+                "write \("\(scheme)://\(authority[..<end])".escaped)")
         }
-        let hasPort = (authority.lastIndex(of: "]").map { authority[$0...] } ?? authority[...]).contains(":")
-        guard let address = HostAndPort(hasPort ? authority : "\(authority):\(usualPort)"), !address.host.isEmpty,
-            HostAndPort.isHost(address.host), address.port > 0
-        else {
+        guard let address = HostAndPort(connecting: authority, usualPort: usualPort) else {
             throw ConfigValueError(
-                "\(DiagnosticText.quoted("\(scheme)://\(authority)")) must have a valid host and port", originExample)
+                "\("\(scheme)://\(authority)".quoted) must have a valid host and port", originExample)
         }
         guard address.port == usualPort else { return "\(scheme)://\(address)" }
         return "\(scheme)://" + (address.host.contains(":") ? "[\(address.host)]" : address.host)

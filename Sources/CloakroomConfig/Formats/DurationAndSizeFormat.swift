@@ -7,17 +7,14 @@ extension ValueFormat where Value == Duration {
 
     /// A duration with units, largest first: `500ms`, `15m`, `1h30m`.
     static func duration(_ range: ClosedRange<Duration>) -> Self {
-        ValueFormat(
-            "duration, \(rendered(range.lowerBound)) to \(rendered(range.upperBound))",
-            parse: { text throws(ConfigValueError) in
-                let duration = Duration.milliseconds(try milliseconds(text))
-                guard range.contains(duration) else {
-                    throw ConfigValueError(
-                        "must be in the allowed range, not \(text)",
-                        "write \(rendered(range.lowerBound)) to \(rendered(range.upperBound))")
-                }
-                return duration
-            }, render: rendered)
+        ValueFormat("duration, \(rendered(range.lowerBound)) to \(rendered(range.upperBound))", render: rendered) {
+            text throws(ConfigValueError) in
+            let duration = Duration.milliseconds(try milliseconds(text))
+            try require(
+                range.contains(duration), "must be in the allowed range, not \(text)",
+                "write \(rendered(range.lowerBound)) to \(rendered(range.upperBound))")
+            return duration
+        }
     }
 
     /// The shortest notation of the duration: `8h`, `1m30s`.
@@ -34,8 +31,7 @@ extension ValueFormat where Value == Duration {
 
     private static func milliseconds(_ text: String) throws(ConfigValueError) -> Int64 {
         let malformed = ConfigValueError(
-            "must be a duration, not \(DiagnosticText.quoted(text))",
-            "write a number with ms, s, m, h or d, such as 30s or 1h30m")
+            "must be a duration, not \(text.quoted)", "write a number with ms, s, m, h or d, such as 30s or 1h30m")
         var rest = text[...]
         var sum: Int64 = 0
         var largest = Int64.max
@@ -81,7 +77,7 @@ enum ByteSize {
         let digits = text.prefix { $0.isASCII && $0.isNumber }
         let unit = text[digits.endIndex...].trimmingPrefix(while: { $0 == " " })
         let malformed = ConfigValueError(
-            "must be a size, not \(DiagnosticText.quoted(text))", "write bytes, or a number with KiB, MiB, GiB or TiB")
+            "must be a size, not \(text.quoted)", "write bytes, or a number with KiB, MiB, GiB or TiB")
         guard let number = Int(digits) else { throw malformed }
         if unit.isEmpty { return number }
         guard let factor = units.first(where: { $0.name == unit })?.bytes else { throw malformed }
@@ -96,26 +92,13 @@ extension ValueFormat where Value == Int {
     static func size(_ range: ClosedRange<Int>) -> Self {
         ValueFormat(
             "size, \(ByteSize.rendered(range.lowerBound)) to \(ByteSize.rendered(range.upperBound))",
-            parse: { text throws(ConfigValueError) in
-                let bytes = try ByteSize.bytes(text)
-                guard range.contains(bytes) else {
-                    throw ConfigValueError(
-                        "must be in the allowed range, not \(text)",
-                        "write \(ByteSize.rendered(range.lowerBound)) to \(ByteSize.rendered(range.upperBound))")
-                }
-                return bytes
-            }, render: ByteSize.rendered)
+            render: ByteSize.rendered
+        ) { text throws(ConfigValueError) in
+            let bytes = try ByteSize.bytes(text)
+            try require(
+                range.contains(bytes), "must be in the allowed range, not \(text)",
+                "write \(ByteSize.rendered(range.lowerBound)) to \(ByteSize.rendered(range.upperBound))")
+            return bytes
+        }
     }
-}
-
-/// The configuration's notation of durations, for options of commands.
-package enum DurationNotation {
-    /// Parses a duration with units, largest first: `15m`, `1h30m`.
-    /// - Returns: `nil` if the text is malformed or the duration not in the range.
-    package static func parse(_ text: String, in range: ClosedRange<Duration>) -> Duration? {
-        try? ValueFormat<Duration>.duration(range).parse(text)
-    }
-
-    /// The shortest notation of a duration: `8h`, `1m30s`.
-    package static func render(_ duration: Duration) -> String { ValueFormat<Duration>.rendered(duration) }
 }

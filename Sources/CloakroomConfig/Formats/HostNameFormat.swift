@@ -2,28 +2,24 @@ import CloakroomCore
 
 extension ValueFormat where Value == String {
     /// A host that routes and listeners serve, folded: a name, an address, or `*.` and a name.
-    static let host = ValueFormat(
-        "host, or `*.` and a host for one label",
-        parse: { text throws(ConfigValueError) in
-            let shown = DiagnosticText.quoted(text)
-            guard text.utf8.allSatisfy({ $0 < 0x80 }) else {
-                throw ConfigValueError("must be an A-label, not \(shown)", "write the host as browsers send it: xn--…")
-            }
-            let name = text.hasPrefix("*.") ? String(text.dropFirst(2)) : text
-            guard !name.contains("*") else {
-                let rest = (name.split(separator: "*").last ?? "").drop { $0 == "." }
-                throw ConfigValueError(
-                    "must begin with one *., not \(shown)",
-                    rest.isEmpty ? "leave hosts out to serve every host" : "write *.\(rest)")
-            }
-            guard let host = HostNames.folded(name), isHost(host, isAddressAllowed: name == text) else {
-                throw ConfigValueError("must be a host, not \(shown)", "write one such as app.example.com")
-            }
-            guard name.hasSuffix("]") || !name.contains(":") else {
-                throw ConfigValueError("must be without a port, not \(shown)", "write \(host)")
-            }
-            return name == text ? host : "*.\(host)"
-        }, render: { $0 })
+    static let host = ValueFormat("host, or `*.` and a host for one label") { text throws(ConfigValueError) in
+        let shown = text.quoted
+        try require(
+            text.utf8.allSatisfy({ $0 < 0x80 }), "must be an A-label, not \(shown)",
+            "write the host as browsers send it: xn--…")
+        let name = text.hasPrefix("*.") ? String(text.dropFirst(2)) : text
+        guard !name.contains("*") else {
+            let rest = (name.split(separator: "*").last ?? "").drop { $0 == "." }
+            throw ConfigValueError(
+                "must begin with one *., not \(shown)",
+                rest.isEmpty ? "leave hosts out to serve every host" : "write *.\(rest)")
+        }
+        guard let host = HostNames.folded(name), isHost(host, isAddressAllowed: name == text) else {
+            throw ConfigValueError("must be a host, not \(shown)", "write one such as app.example.com")
+        }
+        try require(name.hasSuffix("]") || !name.contains(":"), "must be without a port, not \(shown)", "write \(host)")
+        return name == text ? host : "*.\(host)"
+    }
 
     private static func isHost(_ host: String, isAddressAllowed: Bool) -> Bool {
         if host.hasPrefix("[") {

@@ -3,36 +3,27 @@ import CloakroomWire
 
 extension ValueFormat where Value == String {
     /// An issuer: an endpoint without a query (OpenID Connect Discovery §3).
-    static let issuer = ValueFormat(
-        "https URL, or http URL on loopback, without a query",
-        parse: { text throws(ConfigValueError) in
-            let url = try ValueFormat<String>.endpoint.parse(text)
-            guard !url.contains("?") else {
-                throw ConfigValueError("must be a URL without a query", "write one such as https://id.example.com")
-            }
-            guard !url.hasSuffix("/.well-known/openid-configuration") else {
-                throw ConfigValueError(
-                    "must be the issuer, not its discovery document",
-                    "write \(url.dropLast("/.well-known/openid-configuration".count))")
-            }
-            return url
-        }, render: { $0 })
+    static let issuer = ValueFormat("https URL, or http URL on loopback, without a query") {
+        text throws(ConfigValueError) in
+        let url = try ValueFormat<String>.endpoint.parse(text)
+        try require(!url.contains("?"), "must be a URL without a query", "write one such as https://id.example.com")
+        try require(
+            !url.hasSuffix("/.well-known/openid-configuration"), "must be the issuer, not its discovery document",
+            "write \(url.dropLast("/.well-known/openid-configuration".count))")
+        return url
+    }
 
     /// A URL of a server that receives secrets.
-    static let endpoint = ValueFormat(
-        "https URL, or http URL on loopback",
-        parse: { text throws(ConfigValueError) in
-            let example = "write one such as https://id.example.com"
-            // Text that may contain a password is not printed.
-            guard !text.contains("@") else {
-                throw ConfigValueError("must be a URL without user and password", example)
-            }
-            guard EndpointURL(text) == nil else { return text }
-            if text.hasPrefix("http://") {
-                throw ConfigValueError("must be an https URL: tokens would be sent unencrypted", example)
-            }
-            throw ConfigValueError("must be an https URL, not \(DiagnosticText.quoted(text))", example)
-        }, render: { $0 })
+    static let endpoint = ValueFormat("https URL, or http URL on loopback") { text throws(ConfigValueError) in
+        let example = "write one such as https://id.example.com"
+        // Text that may contain a password is not printed.
+        try require(!text.contains("@"), "must be a URL without user and password", example)
+        guard EndpointURL(text) == nil else { return text }
+        if text.hasPrefix("http://") {
+            throw ConfigValueError("must be an https URL: tokens would be sent unencrypted", example)
+        }
+        throw ConfigValueError("must be an https URL, not \(text.quoted)", example)
+    }
 
     /// The gateway's own origin: `https`, or `http` on loopback.
     static let publicURL = httpsOrigin(otherwise: "codes would be sent unencrypted")
@@ -40,107 +31,69 @@ extension ValueFormat where Value == String {
     /// An `https` origin, or an `http` one on loopback.
     /// - Parameter harm: What happens with another `http` origin.
     static func httpsOrigin(otherwise harm: String) -> Self {
-        ValueFormat(
-            "origin such as `https://app.example.com`; http on loopback only",
-            parse: { text throws(ConfigValueError) in
-                let origin = try ValueFormat<String>.origin.parse(text)
-                guard EndpointURL(origin) != nil else {
-                    throw ConfigValueError(
-                        "must be an https origin: \(harm)", "write one such as https://app.example.com")
-                }
-                return origin
-            }, render: { $0 })
+        ValueFormat("origin such as `https://app.example.com`; http on loopback only") {
+            text throws(ConfigValueError) in
+            let origin = try ValueFormat<String>.origin.parse(text)
+            try require(
+                EndpointURL(origin) != nil, "must be an https origin: \(harm)",
+                "write one such as https://app.example.com")
+            return origin
+        }
     }
 
     /// A client id (RFC 6749 Appendix A.1), without spaces.
-    static let clientID = ValueFormat(
-        "visible ASCII, at most 255 bytes",
-        parse: { text throws(ConfigValueError) in
-            guard !text.isEmpty, text.utf8.count <= 255, text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
-                throw ConfigValueError(
-                    "must be visible ASCII, at most 255 bytes, not \(DiagnosticText.quoted(text))",
-                    "write the id that the provider issued")
-            }
-            return text
-        }, render: { $0 })
+    static let clientID = text(
+        "visible ASCII, at most 255 bytes", mustBe: "visible ASCII, at most 255 bytes",
+        "write the id that the provider issued"
+    ) { text in
+        (1...255).contains(text.utf8.count) && text.utf8.allSatisfy { (0x21...0x7e).contains($0) }
+    }
 
     /// One scope (RFC 6749 §3.3).
-    static let scope = ValueFormat(
-        "scope",
-        parse: { text throws(ConfigValueError) in
-            guard isScope(text) else {
-                throw ConfigValueError(
-                    "must be a scope, not \(DiagnosticText.quoted(text))", "write one such as email, without spaces")
-            }
-            return text
-        }, render: { $0 })
+    static let scope = text("scope", mustBe: "a scope", "write one such as email, without spaces") { isScope($0) }
 
     /// Scopes separated by spaces.
-    static let scopes = ValueFormat(
-        "scopes, separated by spaces",
-        parse: { text throws(ConfigValueError) in
-            guard text.split(separator: " ", omittingEmptySubsequences: false).allSatisfy({ isScope($0) }) else {
-                throw ConfigValueError(
-                    "must be scopes separated by one space, not \(DiagnosticText.quoted(text))",
-                    "write such as read write")
-            }
-            return text
-        }, render: { $0 })
+    static let scopes = text(
+        "scopes, separated by spaces", mustBe: "scopes separated by one space", "write such as read write"
+    ) {
+        $0.split(separator: " ", omittingEmptySubsequences: false).allSatisfy { isScope($0) }
+    }
 
     /// An authentication context. It is written in quotation marks into a header field (RFC 9470 §3).
-    static let authenticationContext = ValueFormat(
+    static let authenticationContext = text(
         "visible ASCII without quotation marks and backslashes, at most 255 bytes",
-        parse: { text throws(ConfigValueError) in
-            guard isScope(text), text.utf8.count <= 255 else {
-                throw ConfigValueError(
-                    "must be an authentication context, not \(DiagnosticText.quoted(text))",
-                    "write one such as urn:example:mfa")
-            }
-            return text
-        }, render: { $0 })
+        mustBe: "an authentication context", "write one such as urn:example:mfa"
+    ) { isScope($0) && $0.utf8.count <= 255 }
 
     /// A name for the sign-in page.
-    static let label = ValueFormat(
-        "text",
-        parse: { text throws(ConfigValueError) in
-            let label = try ValueFormat<String>.text.parse(text)
-            guard label.utf8.count <= 64 else {
-                throw ConfigValueError("must be at most 64 bytes long", "write the short name that users know")
-            }
-            return label
-        }, render: { $0 })
+    static let label = ValueFormat("text") { text throws(ConfigValueError) in
+        let label = try ValueFormat<String>.text.parse(text)
+        try require(label.utf8.count <= 64, "must be at most 64 bytes long", "write the short name that users know")
+        return label
+    }
 
     /// The name of a claim: not a member that refers to other documents (OpenID Connect Core §5.6.2).
-    static let claimName = ValueFormat(
-        "name of a claim",
-        parse: { text throws(ConfigValueError) in
-            let name = try ValueFormat<String>.text.parse(text)
-            guard name.utf8.count <= 255 else {
-                throw ConfigValueError("must be at most 255 bytes long", "write the name of one claim")
-            }
-            guard name != "_claim_names", name != "_claim_sources" else {
-                throw ConfigValueError("\(name) is not supported: claims elsewhere are not fetched", "leave it out")
-            }
-            return name
-        }, render: { $0 })
+    static let claimName = ValueFormat("name of a claim") { text throws(ConfigValueError) in
+        let name = try ValueFormat<String>.text.parse(text)
+        try require(name.utf8.count <= 255, "must be at most 255 bytes long", "write the name of one claim")
+        try require(
+            name != "_claim_names" && name != "_claim_sources",
+            "\(name) is not supported: claims elsewhere are not fetched", "leave it out")
+        return name
+    }
 
     /// An error code of a token endpoint (RFC 6749 §5.2) that ends a session, or `any400`. Codes that a mistake in the
     /// gateway's configuration causes are not allowed: one mistake would sign out all users. `invalid_request` is: some
     /// servers use it for an invalid refresh token.
-    static let errorCode = ValueFormat(
-        "error code, or `any400`",
-        parse: { text throws(ConfigValueError) in
-            guard isScope(text), text.utf8.count <= 64 else {
-                throw ConfigValueError(
-                    "must be an error code, not \(DiagnosticText.quoted(text))", "write one such as invalid_grant")
-            }
-            guard !["invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope"].contains(text)
-            else {
-                throw ConfigValueError(
-                    "\(text) concerns the gateway's configuration: it would sign out all users", "leave it out")
-            }
-            return text
-        }, render: { $0 })
+    static let errorCode = ValueFormat("error code, or `any400`") { text throws(ConfigValueError) in
+        try require(
+            isScope(text) && text.utf8.count <= 64, "must be an error code, not \(text.quoted)",
+            "write one such as invalid_grant")
+        try require(
+            !["invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope"].contains(text),
+            "\(text) concerns the gateway's configuration: it would sign out all users", "leave it out")
+        return text
+    }
 
     /// `NQCHAR` (RFC 6749 Appendix A): visible ASCII without `"` and `\`.
     private static func isScope(_ text: some StringProtocol) -> Bool {
@@ -155,17 +108,15 @@ extension ValueFormat where Value == SignatureAlgorithm {
     static let assertionAlgorithm = algorithm(among: SignatureAlgorithm.assertions)
 
     private static func algorithm(among choices: [SignatureAlgorithm]) -> Self {
-        ValueFormat(
-            choices.map { "`\($0.rawValue)`" }.joined(separator: ", "),
-            parse: { text throws(ConfigValueError) in
-                let remedy = "write " + choices.map(\.rawValue).joined(separator: " or ")
-                if let algorithm = SignatureAlgorithm(rawValue: text), choices.contains(algorithm) { return algorithm }
-                let lower = text.lowercased()
-                if lower == "none" || lower.hasPrefix("hs") {
-                    throw ConfigValueError(
-                        "\(DiagnosticText.quoted(text)) is not supported: it needs no private key", remedy)
-                }
-                throw ConfigValueError("must be one of the allowed values, not \(DiagnosticText.quoted(text))", remedy)
-            }, render: { $0.rawValue })
+        ValueFormat(choices.map { "`\($0.rawValue)`" }.joined(separator: ", "), render: { $0.rawValue }) {
+            text throws(ConfigValueError) in
+            let remedy = "write " + choices.map(\.rawValue).joined(separator: " or ")
+            if let algorithm = SignatureAlgorithm(rawValue: text), choices.contains(algorithm) { return algorithm }
+            let lower = text.lowercased()
+            if lower == "none" || lower.hasPrefix("hs") {
+                throw ConfigValueError("\(text.quoted) is not supported: it needs no private key", remedy)
+            }
+            throw ConfigValueError("must be one of the allowed values, not \(text.quoted)", remedy)
+        }
     }
 }

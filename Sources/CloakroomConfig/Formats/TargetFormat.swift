@@ -8,13 +8,11 @@ extension ValueFormat where Value == UpstreamTargetConfiguration {
         text throws(ConfigValueError) in
         let lower = text.lowercased()
         // Parts that may contain a secret are not printed: user, password, query, path.
-        guard lower.hasPrefix("unix:") || !text.contains("@") else {
-            throw ConfigValueError("must be a target without user and password", example)
-        }
+        try require(
+            lower.hasPrefix("unix:") || !text.contains("@"), "must be a target without user and password", example)
         if lower.hasPrefix("unix:") { return try unixSocket(text) }
-        guard !text.contains(where: { "?#".contains($0) }) else {
-            throw ConfigValueError("must be a target without query and fragment", example)
-        }
+        try require(
+            !text.contains(where: { "?#".contains($0) }), "must be a target without query and fragment", example)
         for scheme in ["h2:", "h2c:", "http+unix:", "https+unix:"] where lower.hasPrefix(scheme) {
             throw ConfigValueError(
                 "\(scheme.dropLast()) is not supported as the scheme of a target",
@@ -24,7 +22,7 @@ extension ValueFormat where Value == UpstreamTargetConfiguration {
         if lower.hasPrefix("https://") { return try tcp(.https, text, usualPort: 443) }
         // The path begins after the host, if there is a host.
         let host = text.firstIndex(of: "/").map { text[..<$0] } ?? text[...]
-        throw ConfigValueError("must be an address of an upstream, not \(DiagnosticText.quoted(host))", example)
+        throw ConfigValueError("must be an address of an upstream, not \(host.quoted)", example)
     }
 
     private static let example = "write http://host:port, https://host:port or unix:/path"
@@ -35,15 +33,11 @@ extension ValueFormat where Value == UpstreamTargetConfiguration {
         let example = "\(scheme.name)://host:port"
         var authority = text.dropFirst("\(scheme.name)://".count)
         if authority.hasSuffix("/") { authority = authority.dropLast() }
-        guard !authority.contains("/") else {
-            throw ConfigValueError(
-                "must be a target without a path", "write \(example); the path is taken from the request")
-        }
-        let hasPort = (authority.lastIndex(of: "]").map { authority[$0...] } ?? authority).contains(":")
-        guard let address = HostAndPort(hasPort ? String(authority) : "\(authority):\(usualPort)"),
-            HostAndPort.isHost(address.host), address.port > 0
-        else {
-            throw ConfigValueError("\(DiagnosticText.quoted(text)) must have a valid host and port", "write \(example)")
+        try require(
+            !authority.contains("/"), "must be a target without a path",
+            "write \(example); the path is taken from the request")
+        guard let address = HostAndPort(connecting: authority, usualPort: usualPort) else {
+            throw ConfigValueError("\(text.quoted) must have a valid host and port", "write \(example)")
         }
         return UpstreamTargetConfiguration(address, scheme: scheme)
     }
@@ -53,26 +47,22 @@ extension ValueFormat where Value == UpstreamTargetConfiguration {
 
     private static func unixSocket(_ text: String) throws(ConfigValueError) -> UpstreamTargetConfiguration {
         let path = String(text.dropFirst("unix:".count))
-        guard path.hasPrefix("/"), !path.hasPrefix("//"), path.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }) else {
-            throw ConfigValueError("must be an absolute socket path", "write one such as unix:/run/api.sock")
-        }
-        guard path.utf8.count <= maxSocketPathLength else {
-            throw ConfigValueError(
-                "the socket path must be at most \(maxSocketPathLength) bytes long", "choose a shorter path")
-        }
+        try require(
+            path.hasPrefix("/") && !path.hasPrefix("//") && path.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f }),
+            "must be an absolute socket path", "write one such as unix:/run/api.sock")
+        try require(
+            path.utf8.count <= maxSocketPathLength, "the socket path must be at most \(maxSocketPathLength) bytes long",
+            "choose a shorter path")
         return UpstreamTargetConfiguration(unixSocket: path)
     }
 }
 
 extension ValueFormat where Value == String {
     /// A host name as in certificates: not an IP address, without a port.
-    static let hostName = ValueFormat("host name") { text throws(ConfigValueError) in
-        guard (1...253).contains(text.utf8.count), HostAndPort.isHost(text), IPAddress.bytes(of: text) == nil else {
-            throw ConfigValueError(
-                "must be a host name, not \(DiagnosticText.quoted(text))",
-                "write the name in the certificate, such as api.example.com")
-        }
-        return text
+    static let hostName = text(
+        "host name", mustBe: "a host name", "write the name in the certificate, such as api.example.com"
+    ) {
+        (1...253).contains($0.utf8.count) && HostAndPort.isHost($0) && IPAddress.bytes(of: $0) == nil
     }
 
     /// The `Domain` of a cookie. Browsers reject one without a dot, and addresses (RFC 6265bis §5.7).
@@ -84,11 +74,10 @@ extension ValueFormat where Value == String {
                 && label.utf8.allSatisfy { $0.isLetterOrDigit || $0 == UInt8(ascii: "-") }
         }
         // A host whose last label is a number is an IPv4 address in browsers.
-        guard text.utf8.count <= 253, labels.count > 1, areLabels, labels.last?.first?.isLetter == true else {
-            throw ConfigValueError(
-                "must be a domain of at least two labels, not \(DiagnosticText.quoted(text))",
-                "write one such as example.com: ASCII labels, without a port or a dot at either end")
-        }
+        try require(
+            text.utf8.count <= 253 && labels.count > 1 && areLabels && labels.last?.first?.isLetter == true,
+            "must be a domain of at least two labels, not \(text.quoted)",
+            "write one such as example.com: ASCII labels, without a port or a dot at either end")
         return labels.joined(separator: ".")
     }
 }

@@ -3,23 +3,20 @@ import CloakroomCore
 extension ValueFormat where Value == OTLPConfiguration.Header {
     /// A header field for the collector: `name=value`. Error messages do not contain the value.
     static let collectorHeader = ValueFormat(
-        "`name=value`, the value visible ASCII",
-        parse: { text throws(ConfigValueError) in
-            guard let equals = text.firstIndex(of: "=") else {
-                throw ConfigValueError("must be name=value", "write name=value such as x-api-key=secret")
-            }
-            let name = text[..<equals]
-            guard !name.isEmpty, name.utf8.allSatisfy(\.isTokenCharacter) else {
-                throw ConfigValueError(
-                    "the part before the equals sign must be a field name",
-                    "write letters, digits and hyphens, without spaces")
-            }
-            guard !ownFields.contains(name.lowercased()) else {
-                throw ConfigValueError("\(name) is not supported: the exporter sets it", "leave it out")
-            }
-            let value = try ValueFormat<Secret>.fieldValue.parse(String(text[text.index(after: equals)...]))
-            return OTLPConfiguration.Header(name: String(name), value: value)
-        }, render: { "\($0.name)=\($0.value)" })
+        "`name=value`, the value visible ASCII", render: { "\($0.name)=\($0.value)" }
+    ) { text throws(ConfigValueError) in
+        guard let equals = text.firstIndex(of: "=") else {
+            throw ConfigValueError("must be name=value", "write name=value such as x-api-key=secret")
+        }
+        let name = text[..<equals]
+        try require(
+            !name.isEmpty && name.utf8.allSatisfy(\.isTokenCharacter),
+            "the part before the equals sign must be a field name", "write letters, digits and hyphens, without spaces")
+        try require(
+            !ownFields.contains(name.lowercased()), "\(name) is not supported: the exporter sets it", "leave it out")
+        let value = try ValueFormat<Secret>.fieldValue.parse(String(text[text.index(after: equals)...]))
+        return OTLPConfiguration.Header(name: String(name), value: value)
+    }
 
     /// Fields that describe the encoding of a batch or frame the message.
     private static let ownFields: Set<String> = [
@@ -30,45 +27,36 @@ extension ValueFormat where Value == OTLPConfiguration.Header {
 
 extension ValueFormat where Value == TracingConfiguration.ResourceAttribute {
     /// A resource attribute of the process: `name=value`.
-    static let resourceAttribute = ValueFormat(
-        "`name=value`",
-        parse: { text throws(ConfigValueError) in
-            guard let equals = text.firstIndex(of: "=") else {
-                throw ConfigValueError(
-                    "must be name=value, not \(DiagnosticText.quoted(text))",
-                    "write name=value such as deployment.environment.name=production")
-            }
-            let name = String(text[..<equals])
-            let value = String(text[text.index(after: equals)...])
-            guard let first = name.utf8.first, first.isLetterOrDigit, name.utf8.count <= 128,
-                name.utf8.allSatisfy({ $0.isLetterOrDigit || "._-/".utf8.contains($0) })
-            else {
-                throw ConfigValueError(
-                    "must be the name of an attribute, not \(DiagnosticText.quoted(name))",
-                    "write at most 128 letters, digits, dots, underscores, hyphens and slashes, such as k8s.pod.name")
-            }
-            guard name != ResourceAttributeNames.service else {
-                throw ConfigValueError("\(name) conflicts with tracing.serviceName", "write tracing.serviceName")
-            }
-            guard value.utf8.count <= 1_024, DiagnosticText.escaped(value) == value else {
-                throw ConfigValueError(
-                    "the value of \(name) must be text of at most 1024 bytes without control characters",
-                    "write short plain text")
-            }
-            return TracingConfiguration.ResourceAttribute(name: name, value: value)
-        }, render: { "\($0.name)=\($0.value)" })
+    static let resourceAttribute = ValueFormat("`name=value`", render: { "\($0.name)=\($0.value)" }) {
+        text throws(ConfigValueError) in
+        guard let equals = text.firstIndex(of: "=") else {
+            throw ConfigValueError(
+                "must be name=value, not \(text.quoted)",
+                "write name=value such as deployment.environment.name=production")
+        }
+        let name = String(text[..<equals])
+        let value = String(text[text.index(after: equals)...])
+        try require(
+            name.utf8.first?.isLetterOrDigit == true && name.utf8.count <= 128
+                && name.consists(ofLettersDigitsOr: "._-/"), "must be the name of an attribute, not \(name.quoted)",
+            "write at most 128 letters, digits, dots, underscores, hyphens and slashes, such as k8s.pod.name")
+        try require(
+            name != ResourceAttributeNames.service, "\(name) conflicts with tracing.serviceName",
+            "write tracing.serviceName")
+        try require(
+            value.utf8.count <= 1_024 && value.escaped == value,
+            "the value of \(name) must be text of at most 1024 bytes without control characters",
+            "write short plain text")
+        return TracingConfiguration.ResourceAttribute(name: name, value: value)
+    }
 }
 
 extension ValueFormat where Value == String {
     /// The name of the service in traces.
-    static let serviceName = ValueFormat(
-        "text, at most 255 bytes",
-        parse: { text throws(ConfigValueError) in
-            guard text.utf8.count <= 255 else {
-                throw ConfigValueError("must be at most 255 bytes long", "write a short name")
-            }
-            return try ValueFormat<String>.text.parse(text)
-        }, render: { $0 })
+    static let serviceName = ValueFormat("text, at most 255 bytes") { text throws(ConfigValueError) in
+        try require(text.utf8.count <= 255, "must be at most 255 bytes long", "write a short name")
+        return try ValueFormat<String>.text.parse(text)
+    }
 }
 
 /// The URL of a collector: `http` or `https`, a host, an optional port, and a path. Error messages omit parts that may
@@ -82,33 +70,24 @@ struct OTLPEndpointURL {
     private static let example = "write one such as http://collector:4318/v1/traces"
 
     init(_ text: String) throws(ConfigValueError) {
-        guard !text.contains("@") else {
-            throw ConfigValueError("must be a URL without user and password", "put them into headers")
-        }
+        try require(!text.contains("@"), "must be a URL without user and password", "put them into headers")
         // A query may contain a key.
-        guard !text.contains("?"), !text.contains("#") else {
-            throw ConfigValueError("must be a URL without query and fragment", Self.example)
-        }
+        try require(
+            !text.contains("?") && !text.contains("#"), "must be a URL without query and fragment", Self.example)
         guard let end = text.firstRange(of: "://") else {
             throw ConfigValueError("must be a URL", Self.example)
         }
         let scheme = text[..<end.lowerBound].lowercased()
-        guard scheme == "http" || scheme == "https" else {
-            throw ConfigValueError("must be an http or https URL", Self.example)
-        }
+        try require(scheme == "http" || scheme == "https", "must be an http or https URL", Self.example)
         let rest = text[end.upperBound...]
         let slash = rest.firstIndex(of: "/") ?? rest.endIndex
         let authority = rest[..<slash]
-        let hasPort = (authority.lastIndex(of: "]").map { authority[$0...] } ?? authority).contains(":")
-        guard let address = HostAndPort(hasPort ? String(authority) : "\(authority):80"), !address.host.isEmpty,
-            HostAndPort.isHost(address.host), address.port > 0
-        else {
-            throw ConfigValueError(
-                "\(DiagnosticText.quoted("\(scheme)://\(authority)")) must have a valid host and port", Self.example)
+        guard HostAndPort(connecting: authority, usualPort: 80) != nil else {
+            throw ConfigValueError("\("\(scheme)://\(authority)".quoted) must have a valid host and port", Self.example)
         }
-        guard rest[slash...].utf8.allSatisfy({ (0x21...0x7e).contains($0) && !"\"<>\\^`{|}".utf8.contains($0) }) else {
-            throw ConfigValueError("must be a URL with valid characters in its path", Self.example)
-        }
+        try require(
+            rest[slash...].utf8.allSatisfy({ (0x21...0x7e).contains($0) && !"\"<>\\^`{|}".utf8.contains($0) }),
+            "must be a URL with valid characters in its path", Self.example)
         self.path = String(rest[slash...])
         self.text = "\(scheme)://\(rest)"
     }
@@ -116,17 +95,13 @@ struct OTLPEndpointURL {
 
 extension ValueFormat where Value == String {
     /// The endpoint for traces: a complete URL with its path.
-    static let tracesEndpoint = ValueFormat(
-        "URL with `http` or `https`, a host and a path",
-        parse: { text throws(ConfigValueError) in
-            let url = try OTLPEndpointURL(text)
-            guard !url.path.isEmpty else {
-                throw ConfigValueError(
-                    "must be a URL with a path, not \(DiagnosticText.quoted(text))",
-                    "write \(DiagnosticText.escaped(url.text))/v1/traces")
-            }
-            return url.text
-        }, render: { $0 })
+    static let tracesEndpoint = ValueFormat("URL with `http` or `https`, a host and a path") {
+        text throws(ConfigValueError) in
+        let url = try OTLPEndpointURL(text)
+        try require(
+            !url.path.isEmpty, "must be a URL with a path, not \(text.quoted)", "write \(url.text.escaped)/v1/traces")
+        return url.text
+    }
 }
 
 /// Comma-separated `name=value` pairs with percent-encoded values: the notation of OpenTelemetry variables for headers

@@ -8,9 +8,8 @@ struct ValueFormat<Value>: Sendable {
     let render: @Sendable (Value) -> String
 
     init(
-        _ expectation: String,
-        parse: @escaping @Sendable (String) throws(ConfigValueError) -> Value,
-        render: @escaping @Sendable (Value) -> String = { String(describing: $0) }
+        _ expectation: String, render: @escaping @Sendable (Value) -> String = { String(describing: $0) },
+        parse: @escaping @Sendable (String) throws(ConfigValueError) -> Value
     ) {
         self.expectation = expectation
         self.parse = parse
@@ -24,13 +23,12 @@ extension ValueFormat where Value == Int {
         ValueFormat("whole number, \(range.lowerBound) to \(range.upperBound)") { text throws(ConfigValueError) in
             guard isNumber(text), let number = Int(text) else {
                 throw ConfigValueError(
-                    "must be a whole number, not \(DiagnosticText.quoted(text))",
+                    "must be a whole number, not \(text.quoted)",
                     "write a number from \(range.lowerBound) to \(range.upperBound)")
             }
-            guard range.contains(number) else {
-                throw ConfigValueError(
-                    "must be in the allowed range, not \(number)", "write \(range.lowerBound) to \(range.upperBound)")
-            }
+            try require(
+                range.contains(number), "must be in the allowed range, not \(number)",
+                "write \(range.lowerBound) to \(range.upperBound)")
             return number
         }
     }
@@ -47,13 +45,11 @@ extension ValueFormat where Value == Double {
         ValueFormat("decimal number, \(range.lowerBound) to \(range.upperBound)") { text throws(ConfigValueError) in
             let isDecimal = text.utf8.allSatisfy { (0x30...0x39).contains($0) || $0 == 0x2e || $0 == 0x2d }
             guard isDecimal, let number = Double(text) else {
-                throw ConfigValueError(
-                    "must be a decimal number, not \(DiagnosticText.quoted(text))", "write a number such as 0.25")
+                throw ConfigValueError("must be a decimal number, not \(text.quoted)", "write a number such as 0.25")
             }
-            guard range.contains(number) else {
-                throw ConfigValueError(
-                    "must be in the allowed range, not \(text)", "write \(range.lowerBound) to \(range.upperBound)")
-            }
+            try require(
+                range.contains(number), "must be in the allowed range, not \(text)",
+                "write \(range.lowerBound) to \(range.upperBound)")
             return number
         }
     }
@@ -66,7 +62,7 @@ extension ValueFormat where Value == Bool {
         case "true", "True", "TRUE": return true
         case "false", "False", "FALSE": return false
         default:
-            throw ConfigValueError("must be true or false, not \(DiagnosticText.quoted(text))", "write true or false")
+            throw ConfigValueError("must be true or false, not \(text.quoted)", "write true or false")
         }
     }
 }
@@ -74,15 +70,14 @@ extension ValueFormat where Value == Bool {
 extension ValueFormat where Value: RawRepresentable<String> & CaseIterable & Sendable {
     /// One of several words, case-insensitive.
     static func choice(of choices: [Value] = Array(Value.allCases)) -> Self {
-        ValueFormat(
-            choices.map { "`\($0.rawValue)`" }.joined(separator: ", "),
-            parse: { text throws(ConfigValueError) in
-                guard let value = choices.first(where: { $0.rawValue.lowercased() == text.lowercased() }) else {
-                    throw ConfigValueError(
-                        "must be one of the allowed values, not \(DiagnosticText.quoted(text))",
-                        "write " + choices.map(\.rawValue).joined(separator: " or "))
-                }
-                return value
-            }, render: { $0.rawValue })
+        ValueFormat(choices.map { "`\($0.rawValue)`" }.joined(separator: ", "), render: { $0.rawValue }) {
+            text throws(ConfigValueError) in
+            guard let value = choices.first(where: { $0.rawValue.lowercased() == text.lowercased() }) else {
+                throw ConfigValueError(
+                    "must be one of the allowed values, not \(text.quoted)",
+                    "write " + choices.map(\.rawValue).joined(separator: " or "))
+            }
+            return value
+        }
     }
 }

@@ -1,7 +1,7 @@
 /// An error, warning or note about a configuration: location, message and suggested correction.
-public struct ConfigDiagnostic: Sendable, Equatable {
+public struct ConfigDiagnostic: Sendable, Equatable, Encodable {
     /// How serious a problem is.
-    public enum Severity: Sendable {
+    public enum Severity: String, Sendable, Encodable {
         /// The configuration is rejected.
         case error
         /// The configuration is used. `check-config` prints the problem and, with `--strict`, exits with 1.
@@ -12,7 +12,7 @@ public struct ConfigDiagnostic: Sendable, Equatable {
 
     /// The severity; `error` rejects the configuration.
     public let severity: Severity
-    /// The file as given by the caller, or `environment` or `--set`.
+    /// The name of the configuration: the file as given by the caller or `standard input`; or `environment` or `--set`.
     public let source: String
     /// The line, from 1; `nil` if the problem is not on a single line.
     public let line: Int?
@@ -57,7 +57,7 @@ extension ConfigDiagnostic: CustomStringConvertible {
         }
         // SGR sequences (ECMA-48 §8.3.117): bold and a color; then the default.
         var text = isColored ? "\u{1b}[1;\(severity.color)m\(place)\u{1b}[0m " : place + " "
-        if let key { text += DiagnosticText.escaped(key) + ": " }
+        if let key { text += key.escaped + ": " }
         text += message
         return suggestion.isEmpty ? text : text + " (\(suggestion))"
     }
@@ -117,18 +117,24 @@ struct ConfigValueError: Error, Equatable {
     }
 }
 
-/// Escapes text from a configuration for one line of a report.
-enum DiagnosticText {
+/// Rejects a value unless a condition is met.
+func require(
+    _ isMet: Bool, _ message: @autoclosure () -> String, _ suggestion: @autoclosure () -> String
+) throws(ConfigValueError) {
+    guard isMet else { throw ConfigValueError(message(), suggestion()) }
+}
+
+extension StringProtocol {
     /// The text in quotation marks, with control characters escaped, at most 80 characters.
-    static func quoted(_ text: some StringProtocol) -> String {
-        let text = escaped(text)
+    var quoted: String {
+        let text = escaped
         return text.count > 80 ? "\"\(text.prefix(77))...\"" : "\"\(text)\""
     }
 
-    /// The text with control characters written as `\u{…}`.
-    static func escaped(_ text: some StringProtocol) -> String {
+    /// The text for one line of a report: control characters are written as `\u{…}`.
+    var escaped: String {
         var result = ""
-        for scalar in text.unicodeScalars {
+        for scalar in unicodeScalars {
             switch scalar.value {
             case 0x00...0x1f, 0x7f...0x9f, 0x2028, 0x2029:
                 result += "\\u{\(String(scalar.value, radix: 16))}"
@@ -156,10 +162,10 @@ enum NameSuggestion {
     /// The suggestion for an unknown name: the nearest candidate, otherwise a list of up to 20 candidates.
     static func suggestion(for name: String, among candidates: [String]) -> String {
         if let nearest = nearest(to: name, among: candidates) {
-            return "did you mean \(DiagnosticText.quoted(nearest))?"
+            return "did you mean \(nearest.quoted)?"
         }
         guard !candidates.isEmpty else { return "leave it out" }
-        return "write one of: " + candidates.prefix(20).map { DiagnosticText.escaped($0) }.joined(separator: ", ")
+        return "write one of: " + candidates.prefix(20).map { $0.escaped }.joined(separator: ", ")
     }
 
     /// The optimal string alignment distance: insertions, deletions, replacements and swaps of adjacent characters.

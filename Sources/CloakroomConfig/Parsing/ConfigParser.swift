@@ -198,16 +198,9 @@ final class ConfigParser: Unprintable {
         add(valueError, key: path, origin: locations[path])
     }
 
-    /// Reports a warning at the location of a value.
-    func warn(_ valueError: ConfigValueError, at path: [String]) {
-        warnings.append(locations.problem(valueError, key: path, origin: locations[path], severity: .warning))
-    }
-
-    /// Reports a warning at an item of a list in the file.
-    func warn(_ valueError: ConfigValueError, item: Int, of path: [String]) {
-        let key = path + [String(item)]
-        let origin = tree[key].map { ValueSource.file($0.value) } ?? locations[path]
-        warnings.append(locations.problem(valueError, key: key, origin: origin, severity: .warning))
+    /// Reports a warning at a location.
+    func warn(_ warning: ConfigValueError, key path: [String], origin: ValueSource) {
+        warnings.append(locations.problem(warning, key: path, origin: origin, severity: .warning))
     }
 
     /// Reports a note at the location of a value.
@@ -217,10 +210,8 @@ final class ConfigParser: Unprintable {
 
     /// Reports an error that depends on other keys. The error is dropped if one of them is misspelled, malformed or
     /// missing.
-    func report(
-        _ valueError: ConfigValueError, at path: [String], origin: ValueSource? = nil, becauseOf causes: [[String]]
-    ) {
-        consequences.append((locations.problem(valueError, key: path, origin: origin ?? locations[path]), causes))
+    func report(_ valueError: ConfigValueError, at path: [String], becauseOf causes: [[String]]) {
+        consequences.append((locations.problem(valueError, key: path, origin: locations[path]), causes))
     }
 
     /// Marks a key as invalid if the error is reported at one of its items.

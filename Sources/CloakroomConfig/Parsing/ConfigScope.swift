@@ -115,7 +115,7 @@ struct ConfigScope {
             do {
                 values.append(try format.parse(text))
             } catch {
-                report(error, item: index, of: name)
+                report(error, at: name, item: index)
             }
         }
         guard values.count == texts.count else { return nil }
@@ -184,63 +184,72 @@ struct ConfigScope {
 
     // MARK: - Errors
 
-    /// Reports an error at the value of a key of this section.
-    func report(_ valueError: ConfigValueError, at name: String) {
-        reading.report(valueError, at: path + [name])
+    /// Reports an error at the value of a key of this section, or at an item of its list. Without a key, at this section
+    /// itself, whose name is free.
+    /// - Parameter causes: Other keys that the error depends on; see ``ConfigParser/report(_:at:becauseOf:)``.
+    func report(
+        _ error: ConfigValueError, at name: String? = nil, item: Int? = nil, becauseOf causes: [[String]] = []
+    ) {
+        guard let name else {
+            return reading.add(error, key: path, origin: reading.tree[path].map { .file($0.key) } ?? .flag)
+        }
+        let key = path + [name]
+        if let (place, origin) = location(of: item, in: key) {
+            reading.add(error, key: place, origin: origin)
+            reading.noteBroken(key)
+        } else if causes.isEmpty {
+            reading.report(error, at: key)
+        } else {
+            reading.report(error, at: key, becauseOf: causes)
+        }
     }
 
-    /// Reports an error at the value of a key of this section that depends on other keys; see
-    /// ``ConfigParser/report(_:at:origin:becauseOf:)``.
-    func report(_ valueError: ConfigValueError, at name: String, becauseOf causes: [[String]]) {
-        reading.report(valueError, at: path + [name], becauseOf: causes)
+    /// Reports an error with a suggested correction.
+    func report(
+        _ message: String, _ suggestion: String, at name: String? = nil, item: Int? = nil,
+        becauseOf causes: [[String]] = []
+    ) {
+        report(ConfigValueError(message, suggestion), at: name, item: item, becauseOf: causes)
     }
 
-    /// Reports an error at this section itself, whose name is free.
-    func report(_ valueError: ConfigValueError) {
-        reading.add(valueError, key: path, origin: reading.tree[path].map { ValueSource.file($0.key) } ?? .flag)
+    /// Reports that a required key of this section is missing.
+    func reportMissing(_ name: String, _ reason: String, _ suggestion: String) {
+        reading.reportMissing(path + [name], ConfigValueError("required key missing: \(reason)", suggestion))
+    }
+
+    /// Reports a warning at the value of a key of this section, or at an item of its list.
+    func warn(_ warning: ConfigValueError, at name: String, item: Int? = nil) {
+        let key = path + [name]
+        let (place, origin) = location(of: item, in: key) ?? (key, reading.origin(key))
+        reading.warn(warning, key: place, origin: origin)
+    }
+
+    /// Reports a warning with a suggested correction.
+    func warn(_ message: String, _ suggestion: String, at name: String, item: Int? = nil) {
+        warn(ConfigValueError(message, suggestion), at: name, item: item)
+    }
+
+    /// Reports a note at the value of a key of this section.
+    func inform(_ message: String, _ suggestion: String, at name: String) {
+        reading.inform(ConfigValueError(message, suggestion), at: path + [name])
+    }
+
+    /// The key and the location of an item of a list in the file; `nil` if the list has another source.
+    private func location(of item: Int?, in key: [String]) -> ([String], ValueSource)? {
+        guard let item, case .file = reading.origin(key), let entry = reading.tree[key + [String(item)]] else {
+            return nil
+        }
+        return (key + [String(item)], .file(entry.value))
     }
 
     /// Reports this section unless its free name is a name without dots, which separate the keys of flags.
     func checkName(_ name: String) {
         do throws(ConfigValueError) {
             _ = try ValueFormat<String>.name.parse(name)
-            guard !name.contains(".") else {
-                throw ConfigValueError(
-                    "must be a name without dots, not \(DiagnosticText.quoted(name))", "write a hyphen instead")
-            }
+            try require(
+                !name.contains("."), "must be a name without dots, not \(name.quoted)", "write a hyphen instead")
         } catch {
             report(error)
-        }
-    }
-
-    /// Reports a warning at the value of a key of this section.
-    func warn(_ valueError: ConfigValueError, at name: String) {
-        reading.warn(valueError, at: path + [name])
-    }
-
-    /// Reports a note at the value of a key of this section.
-    func inform(_ valueError: ConfigValueError, at name: String) {
-        reading.inform(valueError, at: path + [name])
-    }
-
-    /// Reports a warning at an item of a list.
-    func warn(_ valueError: ConfigValueError, item: Int, of name: String) {
-        let key = path + [name]
-        if case .file = reading.origin(key), reading.tree[key + [String(item)]] != nil {
-            reading.warn(valueError, item: item, of: key)
-        } else {
-            reading.warn(valueError, at: key)
-        }
-    }
-
-    /// Reports an error at an item of a list.
-    func report(_ valueError: ConfigValueError, item: Int, of name: String) {
-        let key = path + [name]
-        if case .file = reading.origin(key), let entry = reading.tree[key + [String(item)]] {
-            reading.add(valueError, key: key + [String(item)], origin: .file(entry.value))
-            reading.noteBroken(key)
-        } else {
-            reading.report(valueError, at: key)
         }
     }
 
@@ -249,7 +258,7 @@ struct ConfigScope {
     @discardableResult
     func reportRepetition(in list: [some Hashable], at key: String) -> Bool {
         guard Set(list).count < list.count else { return false }
-        report(ConfigValueError("must be a list without duplicates", "keep one of them"), at: key)
+        report("must be a list without duplicates", "keep one of them", at: key)
         return true
     }
 
@@ -308,7 +317,7 @@ extension ConfigScope {
     private var secretFilePath: ValueFormat<String> {
         let directory = reading.directory
         return ValueFormat(
-            "text", parse: ValueFormat<String>.text.parse, render: { SecretFile.shown($0, in: directory) })
+            "text", render: { SecretFile.shown($0, in: directory) }, parse: ValueFormat<String>.text.parse)
     }
 
     private static let secretFile = "path of a file that holds the secret"
@@ -320,15 +329,13 @@ extension ConfigScope {
         let twin = (path + [SecretFilesProvider.fileKey(of: name)]).joined(separator: ".")
         let instead =
             "set \(reading.variable(path + [name])) to the secret itself, or name a file that holds it in \(twin)"
-        return ValueFormat(
-            format.expectation,
-            parse: { text throws(ConfigValueError) in
-                let secret = isPair ? text.drop { $0 != "=" }.dropFirst() : text[...]
-                guard !VariableReference.isOne(secret) else {
-                    throw ConfigValueError("must be the secret itself: variable references are not supported", instead)
-                }
-                return try format.parse(text)
-            }, render: format.render)
+        return ValueFormat(format.expectation, render: format.render) { text throws(ConfigValueError) in
+            let secret = isPair ? text.drop { $0 != "=" }.dropFirst() : text[...]
+            try require(
+                !VariableReference.isOne(secret), "must be the secret itself: variable references are not supported",
+                instead)
+            return try format.parse(text)
+        }
     }
 
     private func recordPlaceholder(_ secret: Secret, _ key: [String]) {

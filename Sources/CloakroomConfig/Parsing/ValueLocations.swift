@@ -45,7 +45,7 @@ struct ValueLocations: Sendable {
         switch origin {
         case .flag: ValueSource.flagName
         case .environment(let name): "environment \(name)"
-        case .secretFile(let path): "secret file \(DiagnosticText.escaped(path))"
+        case .secretFile(let path): "secret file \(path.escaped)"
         case .file(let place): "\(name):\(place.line):\(place.column)"
         case .defaultValue: "default"
         }

@@ -101,8 +101,7 @@ enum OpenTelemetryVariables {
             case "true": return "none"
             case "false": return nil
             default:
-                throw ConfigValueError(
-                    "must be true or false, not \(DiagnosticText.quoted(text))", "write true or false")
+                throw ConfigValueError("must be true or false, not \(text.quoted)", "write true or false")
             }
         case "OTEL_TRACES_EXPORTER":
             switch text.lowercased() {
@@ -110,7 +109,7 @@ enum OpenTelemetryVariables {
             case "console", "logging": return "log"
             default:
                 throw ConfigValueError(
-                    "must be a supported exporter, not \(DiagnosticText.quoted(text))", "write otlp, console or none")
+                    "must be a supported exporter, not \(text.quoted)", "write otlp, console or none")
             }
         default: return "otlp"
         }
@@ -127,8 +126,7 @@ enum OpenTelemetryVariables {
         let isNumber = text.utf8.allSatisfy { (0x30...0x39).contains($0) }
         guard isNumber, let number = Int(text), (1...86_400_000).contains(number) else {
             throw ConfigValueError(
-                "must be a time in milliseconds, not \(DiagnosticText.quoted(text))",
-                "write 1 to 86400000, without a unit")
+                "must be a time in milliseconds, not \(text.quoted)", "write 1 to 86400000, without a unit")
         }
         return "\(number)ms"
     }

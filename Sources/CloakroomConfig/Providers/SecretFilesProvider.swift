@@ -68,10 +68,7 @@ enum SecretFile {
     static func read(_ path: String) throws(ConfigValueError) -> String {
         var text = try contents(path)
         if text.hasSuffix("\r\n") || text.hasSuffix("\n") { text.removeLast() }
-        guard !text.isEmpty else {
-            throw ConfigValueError(
-                "must be a file with content: \(DiagnosticText.quoted(path))", "put the secret into it")
-        }
+        try require(!text.isEmpty, "must be a file with content: \(path.quoted)", "put the secret into it")
         return text
     }
 
@@ -80,11 +77,9 @@ enum SecretFile {
     static func readLines(_ path: String) throws(ConfigValueError) -> [String] {
         let lines = try contents(path).split { $0 == "\n" || $0 == "\r\n" }
             .filter { !$0.allSatisfy(\.isWhitespace) }
-        guard !lines.isEmpty else {
-            throw ConfigValueError(
-                "must be a file with content: \(DiagnosticText.quoted(path))",
-                "put the secrets into it, one per line, the newest first")
-        }
+        try require(
+            !lines.isEmpty, "must be a file with content: \(path.quoted)",
+            "put the secrets into it, one per line, the newest first")
         return lines.map(String.init)
     }
 
@@ -99,8 +94,7 @@ enum SecretFile {
                 "must be an existing file",
                 "create it, or correct the path; a secret itself belongs in the key without File at its end")
         }
-        return ConfigValueError(
-            "must be an existing file: \(DiagnosticText.quoted(path))", "create it, or correct the path")
+        return ConfigValueError("must be an existing file: \(path.quoted)", "create it, or correct the path")
     }
 
     /// The path for `print-config`; redacted if no such file exists, because it may be a secret.
@@ -118,8 +112,7 @@ enum SecretFile {
         let bytes = try ConfigRelativePath.contents(
             of: path, limit: maximumBytes, remedy: "name a file that holds the secret only")
         guard let text = String(validating: bytes, as: UTF8.self) else {
-            throw ConfigValueError(
-                "must be a file in UTF-8: \(DiagnosticText.quoted(path))", "name a file that holds the secret only")
+            throw ConfigValueError("must be a file in UTF-8: \(path.quoted)", "name a file that holds the secret only")
         }
         return text
     }
@@ -146,22 +139,16 @@ enum ConfigRelativePath {
         of path: String, limit: Int = RegularFile.limit, remedy: String = "name a smaller file"
     ) throws(ConfigValueError) -> [UInt8] {
         var isDirectory = false
-        guard FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory) else {
-            throw ConfigValueError(
-                "must be an existing file: \(DiagnosticText.quoted(path))", "create it, or correct the path")
-        }
-        guard !isDirectory else {
-            throw ConfigValueError("must be a file, not a folder: \(DiagnosticText.quoted(path))", "name a file")
-        }
+        try require(
+            FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory),
+            "must be an existing file: \(path.quoted)", "create it, or correct the path")
+        try require(!isDirectory, "must be a file, not a folder: \(path.quoted)", "name a file")
         guard let contents = RegularFile.contents(of: path, limit: limit) else {
             throw ConfigValueError(
-                "must be a readable file: \(DiagnosticText.quoted(path))",
+                "must be a readable file: \(path.quoted)",
                 "grant read permission to the gateway's user; a pipe or device is not read")
         }
-        guard contents.count <= limit else {
-            throw ConfigValueError(
-                "must be a file of at most \(limit / 1_024) KiB: \(DiagnosticText.quoted(path))", remedy)
-        }
+        try require(contents.count <= limit, "must be a file of at most \(limit / 1_024) KiB: \(path.quoted)", remedy)
         return contents
     }
 }
@@ -247,9 +234,8 @@ extension ConfigScope {
         warnIfWritableByOthers(file, at: name)
         guard !reading.sources.isOffline, FileAccess.isReadableByOthers(file) else { return }
         warn(
-            ConfigValueError(
-                "\(DiagnosticText.quoted(file)) can be read by every user of this machine",
-                "remove the permissions of others: chmod o-rwx"), at: name)
+            "\(file.quoted) can be read by every user of this machine",
+            "remove the permissions of others: chmod o-rwx", at: name)
     }
 
     /// Warns if users other than its owner can change or replace a file or folder.
@@ -262,7 +248,7 @@ extension ConfigScope {
 extension ConfigValueError {
     static func writableByOthers(_ file: String) -> ConfigValueError {
         ConfigValueError(
-            "\(DiagnosticText.quoted(file)) can be changed or replaced by other users of this machine",
+            "\(file.quoted) can be changed or replaced by other users of this machine",
             "check the owner and the write permissions of it and of the folders above it")
     }
 }

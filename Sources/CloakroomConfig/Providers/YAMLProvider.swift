@@ -31,7 +31,7 @@ struct YAMLProvider: StaticConfigProvider, Unprintable {
             return .stringArray(try (0..<count).map { index throws(ConfigValueError) in try item(index, of: path) })
         case (.stringArray, .scalar(let text)):
             // Secrets are not printed in messages.
-            let example = SecretFilesProvider.isSecret(path) ? "one, another" : DiagnosticText.escaped(text)
+            let example = SecretFilesProvider.isSecret(path) ? "one, another" : text.escaped
             throw ConfigValueError("must be a list", "write [\(example)]")
         case (.stringArray, .section): throw ConfigValueError("must be a list, not keys", "write [one, another]")
         case (_, .scalar(let text)): return .string(text)

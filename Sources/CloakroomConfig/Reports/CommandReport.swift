@@ -52,17 +52,13 @@ public struct CommandReport: Sendable, Equatable {
 }
 
 extension CommandReport {
-    /// `check-config`, not strict, without checks beyond the values.
-    public static func checkConfig(_ sources: ConfigSources) -> CommandReport {
-        checkConfig(sources, isStrict: false) { _ in [] }
-    }
-
     /// `check-config`: one line per error, warning and note; without errors, also a summary line.
     /// - Parameters:
     ///   - isStrict: Whether a warning makes the exit code 1.
     ///   - trial: Further checks of a configuration with valid values. Skipped if the sources are offline.
     public static func checkConfig(
-        _ sources: ConfigSources, isStrict: Bool, trial: (GatewayConfiguration) -> [ConfigFinding]
+        _ sources: ConfigSources, isStrict: Bool = false,
+        trial: (GatewayConfiguration) -> [ConfigFinding] = { _ in [] }
     ) -> CommandReport {
         on(sources) { config in
             let found = config.problems(sources.isOffline ? [] : trial(config.configuration))
@@ -87,9 +83,7 @@ extension CommandReport {
     /// `print-config`: the effective values with their sources; secrets redacted.
     public static func printConfig(_ sources: ConfigSources) -> CommandReport {
         on(sources) { config in
-            let rows = config.values.map { value in
-                [value.key, DiagnosticText.escaped(value.value), value.origin]
-            }
+            let rows = config.values.map { [$0.key, $0.value.escaped, $0.origin] }
             return CommandReport(
                 lines: Table.lines([["KEY", "VALUE", "ORIGIN"]] + rows),
                 document: ValuesDocument(configuration: sources.name, values: config.values))

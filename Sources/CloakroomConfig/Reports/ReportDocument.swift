@@ -23,23 +23,11 @@ extension ReportDocument {
 
 /// `check-config`, and the errors of the other commands.
 struct CheckDocument: ReportDocument {
-    struct Problem: Encodable {
-        /// `error`, `warning` or `note`.
-        let severity: String
-        /// The name of the configuration, `environment` or `--set`.
-        let source: String
-        let line: Int?
-        let column: Int?
-        let key: String?
-        let message: String
-        let suggestion: String
-    }
-
     let configuration: String
     let valid: Bool
     /// Whether files that the configuration references were not read.
     let offline: Bool
-    let problems: [Problem]
+    let problems: [ConfigDiagnostic]
     /// The number of problems that are warnings.
     let warnings: Int
     /// The number of routes, if the values are valid.
@@ -52,30 +40,15 @@ struct CheckDocument: ReportDocument {
         valid = problems.allSatisfy { $0.severity != .error }
         offline = sources.isOffline
         warnings = problems.count { $0.severity == .warning }
-        self.problems = problems.map { problem in
-            Problem(
-                severity: "\(problem.severity)", source: problem.source, line: problem.line, column: problem.column,
-                key: problem.key, message: problem.message, suggestion: problem.suggestion)
-        }
+        self.problems = problems
     }
 }
 
 /// `print-config`.
 struct ValuesDocument: ReportDocument {
-    struct Value: Encodable {
-        let key: String
-        let value: String
-        let origin: String
-    }
-
     let configuration: String
     let valid = true
-    let values: [Value]
-
-    init(configuration: String, values: [EffectiveValue]) {
-        self.configuration = configuration
-        self.values = values.map { Value(key: $0.key, value: $0.value, origin: $0.origin) }
-    }
+    let values: [EffectiveValue]
 }
 
 /// `routes`.

@@ -40,7 +40,7 @@ struct RequestExplanation {
 
     var lines: [String] {
         let rows = result.rows
-        let request = ["\(DiagnosticText.escaped(method)) \(DiagnosticText.escaped(target))"]
+        let request = ["\(method.escaped) \(target.escaped)"]
         return request + Table.lines(rows.map { ["  " + $0.0 + ":", $0.1] })
     }
 
@@ -169,7 +169,7 @@ struct RequestExplanation {
         let texts = configuration.responseChanges(of: route).map { change in
             "\(change.kind.rawValue) \(change.name)" + (change.kind == .remove ? "" : ": \(change.value)")
         }
-        return texts.isEmpty ? [] : [("fields", DiagnosticText.escaped(texts.joined(separator: ", ")))]
+        return texts.isEmpty ? [] : [("fields", (texts.joined(separator: ", ")).escaped)]
     }
 
     /// The file that a request gets, or why none.
@@ -236,8 +236,8 @@ struct RequestExplanation {
         let claims = route.require.claims.map { claim in
             (
                 "requires",
-                "claim \(DiagnosticText.escaped(claim.name)) in"
-                    + " [\(claim.values.map(DiagnosticText.escaped).joined(separator: ", "))]; otherwise 403 missing_claim"
+                "claim \(claim.name.escaped) in"
+                    + " [\(claim.values.map(\.escaped).joined(separator: ", "))]; otherwise 403 missing_claim"
             )
         }
         var parts: [String] = []
@@ -252,8 +252,8 @@ struct RequestExplanation {
     private func rates(of route: Route? = nil) -> [(String, String)] {
         configuration.rateLimits(of: route).map { limit in
             let claims = limit.when.map { claim in
-                "; only sessions with claim \(DiagnosticText.escaped(claim.name)) in"
-                    + " [\(claim.values.map(DiagnosticText.escaped).joined(separator: ", "))]"
+                "; only sessions with claim \(claim.name.escaped) in"
+                    + " [\(claim.values.map(\.escaped).joined(separator: ", "))]"
             }
             let beyond = limit.isEnforced ? "beyond it 429 rate_limited" : "not enforced: beyond it only counted"
             return ("rate", "\(limit.summary)\(claims.joined()); \(beyond)")
@@ -290,7 +290,7 @@ struct RequestExplanation {
             fields.append("Authorization: Bearer <redacted>\(condition)")
         }
         if route.usesSession {
-            fields += upstream.claimHeaders.map { "\($0.name): claim \(DiagnosticText.escaped($0.claim))" }
+            fields += upstream.claimHeaders.map { "\($0.name): claim \($0.claim.escaped)" }
         }
         if let prefix = route.rewrite?.removedPrefix, !prefix.isEmpty {
             fields.append("X-Forwarded-Prefix: " + String(decoding: prefix, as: UTF8.self))

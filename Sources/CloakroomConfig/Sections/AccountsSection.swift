@@ -26,12 +26,10 @@ struct AccountsSection {
                 accounts.tokensFor = receivers
                 let names = receivers.map { upstreams.names[$0] }.joined(separator: ", ")
                 section.warn(
-                    ConfigValueError(
-                        "\(names) can use the tokens at \(upstreams.names[issuer]) as the user (RFC 9700 §2.3)",
-                        "list only upstreams that may act as each user"), at: "tokensFor")
+                    "\(names) can use the tokens at \(upstreams.names[issuer]) as the user (RFC 9700 §2.3)",
+                    "list only upstreams that may act as each user", at: "tokensFor")
             } else if isUnambiguous {
-                section.warn(
-                    ConfigValueError("has no effect: the upstream signs no users in", "leave it out"), at: "tokensFor")
+                section.warn("has no effect: the upstream signs no users in", "leave it out", at: "tokensFor")
             }
         }
         accounts.login.read(from: scope.sectionWithDefaults("login"))
@@ -49,10 +47,9 @@ struct AccountsSection {
             if scope.isSet("upstream") { return (nil, false) }
             if candidates.count > 1 {
                 let names = candidates.map { upstreams.names[$0] }.joined(separator: " or ")
-                scope.reading.report(
-                    ConfigValueError("required key missing: several upstreams define signIn", "write \(names)"),
-                    at: scope.path + ["upstream"],
-                    origin: .defaultValue, becauseOf: [scope.path + ["upstream"]])
+                scope.report(
+                    "required key missing: several upstreams define signIn", "write \(names)", at: "upstream",
+                    becauseOf: [scope.path + ["upstream"]])
                 return (nil, false)
             }
             if let only = candidates.first { scope.reading.note(scope.path + ["upstream"], upstreams.names[only]) }
@@ -60,11 +57,9 @@ struct AccountsSection {
         }
         do throws(ConfigValueError) {
             let index = try upstreams.index(of: name)
-            guard candidates.contains(index) else {
-                throw ConfigValueError(
-                    "must be an upstream with signIn, not \(DiagnosticText.quoted(name))",
-                    "add upstreams.\(name).signIn, or name another")
-            }
+            try require(
+                candidates.contains(index), "must be an upstream with signIn, not \(name.quoted)",
+                "add upstreams.\(name).signIn, or name another")
             return (index, true)
         } catch {
             scope.report(error, at: "upstream", becauseOf: [["upstreams"], ["upstreams", name, "signIn"]])
@@ -76,10 +71,8 @@ struct AccountsSection {
     private static func receivers(of issuer: Int, _ upstreams: UpstreamsSection) -> [Int] {
         let (scope, name) = (upstreams.scopes[issuer], upstreams.names[issuer])
         return upstreams.tokensFor(upstreams.receivers[issuer], in: scope) { index throws(ConfigValueError) in
-            guard index != issuer else {
-                throw ConfigValueError(
-                    "must be another upstream: \(name) gets the tokens that it issues", "leave it out")
-            }
+            try require(
+                index != issuer, "must be another upstream: \(name) gets the tokens that it issues", "leave it out")
             let target = upstreams.configurations[index].targets.first { target in
                 guard case .tcp(let address) = target.address else { return false }
                 return target.scheme == .http && !address.isLoopback
@@ -108,13 +101,12 @@ struct AccountsSection {
                 source = .upstream(upstream)
             } else {
                 scope.report(
-                    ConfigValueError(
-                        "unknown identity \(DiagnosticText.quoted(name))",
-                        NameSuggestion.suggestion(for: name, among: known)), item: item, of: "identities")
+                    "unknown identity \(name.quoted)",
+                    NameSuggestion.suggestion(for: name, among: known), at: "identities", item: item)
                 continue
             }
             guard !sources.contains(source) else {
-                scope.report(ConfigValueError("must be unique", "keep one of them"), item: item, of: "identities")
+                scope.report("must be unique", "keep one of them", at: "identities", item: item)
                 continue
             }
             sources.append(source)
@@ -122,17 +114,13 @@ struct AccountsSection {
         return sources
     }
 
-    private static let prefix = ValueFormat(
-        "path",
-        parse: { text throws(ConfigValueError) in
-            let path = try ValueFormat<String>.path.parse(text)
-            guard !path.hasSuffix("/") else {
-                throw ConfigValueError(
-                    "must be a path without a slash at its end, not \(DiagnosticText.quoted(path))",
-                    "write a path such as /auth")
-            }
-            return path
-        }, render: { $0 })
+    private static let prefix = ValueFormat("path") { text throws(ConfigValueError) in
+        let path = try ValueFormat<String>.path.parse(text)
+        try require(
+            !path.hasSuffix("/"), "must be a path without a slash at its end, not \(path.quoted)",
+            "write a path such as /auth")
+        return path
+    }
 }
 
 extension AccountsConfiguration: ConfigSection {
@@ -155,9 +143,7 @@ extension AccountsConfiguration.SignInName: ConfigSection {
 
     func check(_ scope: ConfigScope) {
         guard member == "password" || member == "persistent" else { return }
-        scope.report(
-            ConfigValueError("\(member) is another member of a sign-in", "write another name such as username"),
-            at: "member")
+        scope.report("\(member) is another member of a sign-in", "write another name such as username", at: "member")
     }
 }
 

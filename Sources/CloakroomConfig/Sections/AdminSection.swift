@@ -27,10 +27,8 @@ extension AdminConfiguration: ConfigSection {
     func check(_ scope: ConfigScope) {
         if tokenScope == .everything, token == nil, !scope.isInvalid("token") {
             scope.report(
-                ConfigValueError(
-                    "requires admin.token: without it the listener would serve only /live and /ready",
-                    "set admin.token or admin.tokenFile, or write actions"),
-                at: "tokenScope")
+                "requires admin.token: without it the listener would serve only /live and /ready",
+                "set admin.token or admin.tokenFile, or write actions", at: "tokenScope")
         }
     }
 }
@@ -38,14 +36,11 @@ extension AdminConfiguration: ConfigSection {
 extension ValueFormat where Value == String {
     /// A name in the `Host` of requests to the admin listener, in lower case.
     fileprivate static let adminHost = ValueFormat("host name without port") { text throws(ConfigValueError) in
-        guard IPAddress.bytes(of: text) == nil else {
-            throw ConfigValueError("is not needed: IP addresses are always allowed", "leave it out")
-        }
-        guard (1...253).contains(text.utf8.count), HostAndPort.isHost(text) else {
-            throw ConfigValueError(
-                "must be a host name without port, not \(DiagnosticText.quoted(text))",
-                "write the name by which the listener is requested, such as cloakroom.monitoring.svc")
-        }
+        try require(IPAddress.bytes(of: text) == nil, "is not needed: IP addresses are always allowed", "leave it out")
+        try require(
+            (1...253).contains(text.utf8.count) && HostAndPort.isHost(text),
+            "must be a host name without port, not \(text.quoted)",
+            "write the name by which the listener is requested, such as cloakroom.monitoring.svc")
         return text.lowercased()
     }
 }

@@ -20,9 +20,7 @@ enum ClaimHeadersSection {
         guard !scope.reading.invalidKeys.contains(section.path) else { return [] }
         let names = scope.named("claimHeaders", isSection: false)
         if names.count > most {
-            scope.report(
-                ConfigValueError("must be at most \(most) fields, not \(names.count)", "remove some"),
-                at: "claimHeaders")
+            scope.report("must be at most \(most) fields, not \(names.count)", "remove some", at: "claimHeaders")
         }
         var seen: [String: String] = [:]
         return names.compactMap { name in
@@ -42,16 +40,13 @@ enum ClaimHeadersSection {
 
     /// - Parameter seen: The names so far, by their folded form.
     private static func check(_ name: String, _ seen: inout [String: String]) throws(ConfigValueError) {
-        guard (try? ValueFormat<String>.token.parse(name)) != nil, name.utf8.count <= 255 else {
-            throw ConfigValueError(
-                "must be the name of a field, not \(DiagnosticText.quoted(name))",
-                "write letters, digits and hyphens, such as X-User")
-        }
+        try require(
+            (try? ValueFormat<String>.token.parse(name)) != nil && name.utf8.count <= 255,
+            "must be the name of a field, not \(name.quoted)", "write letters, digits and hyphens, such as X-User")
         let folded = FieldNameSet.folded(name)
-        guard !reserved.contains(folded), !reservedPrefixes.contains(where: folded.hasPrefix) else {
-            throw ConfigValueError(
-                "\(name) is not supported: the field has another meaning", "write another name such as X-User")
-        }
+        try require(
+            !reserved.contains(folded) && !reservedPrefixes.contains(where: folded.hasPrefix),
+            "\(name) is not supported: the field has another meaning", "write another name such as X-User")
         if let other = seen.updateValue(name, forKey: folded) {
             throw ConfigValueError(
                 "conflicts with \(other), which upstreams may treat as the same field", "keep one of the two")
@@ -67,17 +62,16 @@ enum ClaimHeadersSection {
 
     /// Not a digit of a percent-encoded byte, so that a list can be separated again.
     private static let separator = ValueFormat(
-        "punctuation character other than `%`",
-        parse: { text throws(ConfigValueError) in
-            guard text.utf8.count == 1, let byte = text.utf8.first, (0x21...0x7e).contains(byte),
-                !Byte.isAlphanumeric(byte), byte != UInt8(ascii: "%")
-            else {
-                throw ConfigValueError(
-                    "must be one punctuation character other than %, not \(DiagnosticText.quoted(text))",
-                    "write one such as \",\"")
-            }
-            return byte
-        }, render: { String(Unicode.Scalar($0)) })
+        "punctuation character other than `%`", render: { String(Unicode.Scalar($0)) }
+    ) { text throws(ConfigValueError) in
+        guard text.utf8.count == 1, let byte = text.utf8.first, (0x21...0x7e).contains(byte),
+            !Byte.isAlphanumeric(byte), byte != UInt8(ascii: "%")
+        else {
+            throw ConfigValueError(
+                "must be one punctuation character other than %, not \(text.quoted)", "write one such as \",\"")
+        }
+        return byte
+    }
 }
 
 extension ConfigScope {
@@ -112,22 +106,18 @@ enum ClaimHeaderRules {
             for header in upstream.claimHeaders {
                 if let token = tokens[FieldNameSet.folded(header.name)] {
                     section.report(
-                        ConfigValueError("conflicts with \(token), the field of an API token", "write another name"),
-                        at: header.name)
+                        "conflicts with \(token), the field of an API token", "write another name", at: header.name)
                 }
                 if !identities.items.isEmpty, !identities.keeps(header.claim) {
                     section.report(
-                        ConfigValueError(
-                            "requires a claim that no identity keeps: the field would never be sent",
-                            "add \(DiagnosticText.escaped(header.claim)) to keep.claims of an identity"),
-                        at: header.name)
+                        "requires a claim that no identity keeps: the field would never be sent",
+                        "add \(header.claim.escaped) to keep.claims of an identity", at: header.name)
                 }
             }
             if identities.items.isEmpty {
                 scope.warn(
-                    ConfigValueError(
-                        "has no effect without identities: other sessions have no claims",
-                        "leave it out, or add identities"), at: "claimHeaders")
+                    "has no effect without identities: other sessions have no claims",
+                    "leave it out, or add identities", at: "claimHeaders")
             }
         }
     }

@@ -19,25 +19,19 @@ extension ValueFormat where Value == CrossSiteConfiguration.RequiredField {
     ]
 
     fileprivate static let requiredField = ValueFormat(
-        "`name=value`, the value visible ASCII without blanks",
-        parse: { text throws(ConfigValueError) in
-            let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
-            guard parts.count == 2 else {
-                throw ConfigValueError(
-                    "must be name=value, not \(DiagnosticText.quoted(text))", "write one such as X-CSRF=1")
-            }
-            let name = try ValueFormat<String>.token.parse(parts[0])
-            let lower = name.lowercased()
-            guard !ineffectiveFields.contains(lower), !lower.hasPrefix("sec-"), !lower.hasPrefix("proxy-") else {
-                throw ConfigValueError(
-                    "\(name) can be set by cross-site requests and gives no CSRF protection",
-                    "write a custom field such as X-CSRF=1")
-            }
-            guard !parts[1].isEmpty, parts[1].utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
-                throw ConfigValueError(
-                    "must have a value of visible ASCII, not \(DiagnosticText.quoted(parts[1]))",
-                    "write a word such as 1")
-            }
-            return Value(name: name, value: parts[1])
-        }, render: { "\($0.name)=\($0.value)" })
+        "`name=value`, the value visible ASCII without blanks", render: { "\($0.name)=\($0.value)" }
+    ) { text throws(ConfigValueError) in
+        let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+        try require(parts.count == 2, "must be name=value, not \(text.quoted)", "write one such as X-CSRF=1")
+        let name = try ValueFormat<String>.token.parse(parts[0])
+        let lower = name.lowercased()
+        try require(
+            !ineffectiveFields.contains(lower) && !lower.hasPrefix("sec-") && !lower.hasPrefix("proxy-"),
+            "\(name) can be set by cross-site requests and gives no CSRF protection",
+            "write a custom field such as X-CSRF=1")
+        try require(
+            !parts[1].isEmpty && parts[1].utf8.allSatisfy({ (0x21...0x7e).contains($0) }),
+            "must have a value of visible ASCII, not \(parts[1].quoted)", "write a word such as 1")
+        return Value(name: name, value: parts[1])
+    }
 }

@@ -36,12 +36,12 @@ struct FieldChangesSection {
             }
         }
         for (index, name) in (scope.list("remove", as: .token) ?? []).enumerated() {
-            read(FieldChange(.remove, name)) { scope.report($0, item: index, of: "remove") }
+            read(FieldChange(.remove, name)) { scope.report($0, at: "remove", item: index) }
         }
         let bytes = changes.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count + 4 }
         if changes.count > FieldChanges.maxNames || bytes > Self.mostBytes {
             let most = "\(FieldChanges.maxNames) names and \(ByteSize.rendered(Self.mostBytes)) in all"
-            scope.report(ConfigValueError("must be at most \(most)", "remove some"))
+            scope.report("must be at most \(most)", "remove some")
         }
         return changes
     }
@@ -49,8 +49,7 @@ struct FieldChangesSection {
     private func problem(of change: FieldChange, _ folded: String) -> ConfigValueError? {
         let name = change.name
         guard (try? ValueFormat<String>.token.parse(name)) != nil else {
-            return ConfigValueError(
-                "must be the name of a field, not \(DiagnosticText.quoted(name))", "write such as X-Tenant")
+            return ConfigValueError("must be the name of a field, not \(name.quoted)", "write such as X-Tenant")
         }
         let taken = upstreams.tokenHeaders + upstreams.configurations.flatMap { $0.claimHeaders.map(\.name) }
         if taken.contains(where: { FieldNameSet.folded($0) == folded }) {
@@ -93,25 +92,21 @@ struct FieldChangesSection {
     /// The format of values.
     private var format: ValueFormat<String> {
         let names = ["request_id"] + (isRequest ? ["client_address", "route", "user.id"] + pathNames : [])
-        return ValueFormat(
-            "visible ASCII, with placeholders such as `{request_id}`",
-            parse: { text throws(ConfigValueError) in
-                guard !text.isEmpty, text.first != " ", text.last != " ", text.utf8.count <= FieldChanges.maxLength,
-                    text.utf8.allSatisfy({ (0x20...0x7e).contains($0) })
-                else {
-                    throw ConfigValueError(
-                        "must be visible ASCII, at most \(FieldChanges.maxLength) bytes", "write such as nosniff")
-                }
-                guard let parts = FieldChanges.split(text) else {
-                    throw ConfigValueError("has a placeholder without }", "write such as {request_id}")
-                }
-                for name in parts.compactMap(\.name) where !names.contains(String(name)) {
-                    throw ConfigValueError(
-                        "unknown placeholder {\(name)}",
-                        NameSuggestion.suggestion(for: "{\(name)}", among: names.map { "{\($0)}" }))
-                }
-                return text
-            }, render: { $0 })
+        return ValueFormat("visible ASCII, with placeholders such as `{request_id}`") { text throws(ConfigValueError) in
+            try require(
+                !text.isEmpty && text.first != " " && text.last != " " && text.utf8.count <= FieldChanges.maxLength
+                    && text.utf8.allSatisfy({ (0x20...0x7e).contains($0) }),
+                "must be visible ASCII, at most \(FieldChanges.maxLength) bytes", "write such as nosniff")
+            guard let parts = FieldChanges.split(text) else {
+                throw ConfigValueError("has a placeholder without }", "write such as {request_id}")
+            }
+            for name in parts.compactMap(\.name) where !names.contains(String(name)) {
+                throw ConfigValueError(
+                    "unknown placeholder {\(name)}",
+                    NameSuggestion.suggestion(for: "{\(name)}", among: names.map { "{\($0)}" }))
+            }
+            return text
+        }
     }
 }
 
@@ -138,14 +133,12 @@ extension ResponseFieldsConfiguration.StrictTransport: ConfigSection {
 
     func check(_ scope: ConfigScope) {
         if maxAge.components.attoseconds != 0 {
-            scope.report(ConfigValueError("must be whole seconds", "write such as 365d"), at: "maxAge")
+            scope.report("must be whole seconds", "write such as 365d", at: "maxAge")
         }
         if preload, maxAge < .seconds(365 * 86_400) || !includeSubDomains {
-            scope.report(
-                ConfigValueError("requires maxAge of at least 365d, and includeSubDomains", "write both"),
-                at: "preload")
+            scope.report("requires maxAge of at least 365d, and includeSubDomains", "write both", at: "preload")
         } else if includeSubDomains, maxAge == .zero {
-            scope.report(ConfigValueError("has no effect without maxAge", "write it"), at: "includeSubDomains")
+            scope.report("has no effect without maxAge", "write it", at: "includeSubDomains")
         }
     }
 }

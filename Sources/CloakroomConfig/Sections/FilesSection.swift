@@ -50,19 +50,17 @@ extension RouteSection {
     /// Checks keys that a route which serves files has with other values than others.
     func checkFiles(_ isRedirect: Bool) {
         if isRedirect {
-            scope.report(ConfigValueError("conflicts with redirect", "remove one of the two"), at: "files")
+            scope.report("conflicts with redirect", "remove one of the two", at: "files")
         }
         for (index, method) in (methods ?? []).enumerated() where method != "GET" && method != "HEAD" {
             scope.report(
-                ConfigValueError("\(method) conflicts with files, which are only read", "leave it out"), item: index,
-                of: "methods")
+                "\(method) conflicts with files, which are only read", "leave it out", at: "methods", item: index)
         }
         guard let pattern else { return }
         let isFolder = pattern.segments.allSatisfy { if case .parameter = $0 { false } else { true } }
         if !isFolder || pattern.segments.last != .wildcard {
             scope.report(
-                ConfigValueError("must be a path with * at its end for files, not \(pattern)", "write such as /app/*"),
-                at: "path")
+                "must be a path with * at its end for files, not \(pattern)", "write such as /app/*", at: "path")
         }
     }
 }
@@ -72,15 +70,7 @@ extension ValueFormat where Value == String {
     private static func text(
         _ expectation: String, such example: String, _ isValid: @escaping @Sendable (String) -> Bool
     ) -> Self {
-        ValueFormat(
-            expectation,
-            parse: { text throws(ConfigValueError) in
-                guard isValid(text) else {
-                    throw ConfigValueError(
-                        "must be \(expectation), not \(DiagnosticText.quoted(text))", "write such as \(example)")
-                }
-                return text
-            }, render: { $0 })
+        text(expectation, mustBe: expectation, "write such as \(example)", isValid)
     }
 
     fileprivate static let fileBelowRoot = text("the path of a file below root", such: "index.html") {

@@ -47,8 +47,7 @@ extension GatewayConfiguration: ConfigSection {
             configuration.trustedProxies.isEmpty
         {
             root.sectionWithDefaults("responseFields").sectionWithDefaults("hsts").warn(
-                ConfigValueError("has no effect without https", "add tls or behindTLSProxy to a listener"), at: "maxAge"
-            )
+                "has no effect without https", "add tls or behindTLSProxy to a listener", at: "maxAge")
         }
         DevelopmentValidation.check(listeners, hasTrustedProxies: !configuration.trustedProxies.isEmpty)
         HostValidation.check(listeners, routes, accounts: accounts, cookie: configuration.session.cookie)

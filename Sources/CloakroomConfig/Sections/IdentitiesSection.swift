@@ -29,15 +29,13 @@ struct IdentitiesSection {
                 configuration: IdentityConfiguration(named: name, from: scope, upstreams: upstreams))
         }
         if named.count > Self.most {
-            root.report(
-                ConfigValueError("must be at most \(Self.most) identities, not \(named.count)", "remove some"),
-                at: "identities")
+            root.report("must be at most \(Self.most) identities, not \(named.count)", "remove some", at: "identities")
         }
         ConfigScope.checkVariables(named, of: "identity")
         checkIssuers()
         // An upstream that signs users in is an identity too.
         for item in items where upstreams.names.contains(item.name) {
-            item.scope.report(ConfigValueError("conflicts with the upstream of this name", "rename one of them"))
+            item.scope.report("conflicts with the upstream of this name", "rename one of them")
         }
     }
 
@@ -48,9 +46,8 @@ struct IdentitiesSection {
                 let other = items[..<index].first(where: { $0.configuration?.issuer == issuer })
             else { continue }
             item.scope.warn(
-                ConfigValueError(
-                    "identity \(DiagnosticText.quoted(other.name)) has the same issuer",
-                    "use one identity, unless they are different registrations"), at: "issuer")
+                "identity \(other.name.quoted) has the same issuer",
+                "use one identity, unless they are different registrations", at: "issuer")
         }
     }
 }
@@ -91,16 +88,14 @@ extension IdentityConfiguration: ConfigSection {
     private mutating func readScopes(_ scope: ConfigScope) {
         scopes = scope.list("scopes", as: .scope, default: scopes)
         if !scopes.contains("openid"), !scope.isInvalid("scopes") {
-            scope.report(
-                ConfigValueError("must contain openid: without it there is no ID token", "add openid"), at: "scopes")
+            scope.report("must contain openid: without it there is no ID token", "add openid", at: "scopes")
         }
     }
 
     private static func parameters(_ scope: ConfigScope) -> [Parameter] {
         scope.entries("parameters") { section, name in
             if Parameter.ownNames.contains(name.lowercased()) {
-                section.report(
-                    ConfigValueError("\(name) is not supported: the gateway sets it", "leave it out"), at: name)
+                section.report("\(name) is not supported: the gateway sets it", "leave it out", at: name)
             }
             return section.optional(name, as: .text)
         }.map { Parameter($0.name, $0.value) }
@@ -115,9 +110,7 @@ extension IdentityConfiguration: ConfigSection {
             let requested = scope.optional("scope", as: .scopes)
             guard audience != nil || resource != nil else {
                 if !scope.isInvalid("audience"), !scope.isInvalid("resource") {
-                    scope.reading.reportMissing(
-                        scope.path + ["audience"],
-                        ConfigValueError("required key missing: audience or resource", "write one of them"))
+                    scope.reportMissing("audience", "audience or resource", "write one of them")
                 }
                 return nil
             }
@@ -125,9 +118,8 @@ extension IdentityConfiguration: ConfigSection {
                 let index = try upstreams.index(of: name)
                 if tokensFor.contains(index) {
                     scope.report(
-                        ConfigValueError(
-                            "conflicts with tokensFor, which sends the token itself to this upstream",
-                            "keep one of the two"), at: audience == nil ? "resource" : "audience")
+                        "conflicts with tokensFor, which sends the token itself to this upstream",
+                        "keep one of the two", at: audience == nil ? "resource" : "audience")
                 }
                 return Exchange(upstream: index, audience: audience, resource: resource, scope: requested)
             } catch {
@@ -147,9 +139,7 @@ extension IdentityConfiguration.KeptClaims: ConfigSection {
 
     func check(_ scope: ConfigScope) {
         guard claims.count > 32 else { return }
-        scope.report(
-            ConfigValueError("must be at most 32 claims, not \(claims.count)", "keep those that are needed"),
-            at: "claims")
+        scope.report("must be at most 32 claims, not \(claims.count)", "keep those that are needed", at: "claims")
     }
 }
 
@@ -163,6 +153,6 @@ extension IdentityConfiguration.Logout: ConfigSection {
 
     func check(_ scope: ConfigScope) {
         guard !isEnabled, scope.isSet("hint"), sendsHint else { return }
-        scope.warn(ConfigValueError("has no effect with provider: false", "leave it out"), at: "hint")
+        scope.warn("has no effect with provider: false", "leave it out", at: "hint")
     }
 }

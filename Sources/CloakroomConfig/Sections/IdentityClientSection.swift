@@ -20,9 +20,8 @@ extension IdentityClientConfiguration {
         for name in usesKey ? ["secret", "secretFile"] : ["keyFile", "keyID", "algorithm", "assertionAudience"]
         where scope.isSetExplicitly(name) && !scope.isInvalid("authentication") {
             scope.report(
-                ConfigValueError(
-                    "conflicts with authentication \(method.rawValue)",
-                    usesKey ? "leave it out" : "leave it out, or write authentication: private_key_jwt"), at: name)
+                "conflicts with authentication \(method.rawValue)",
+                usesKey ? "leave it out" : "leave it out, or write authentication: private_key_jwt", at: name)
         }
         Self.reportMissing(usesKey ? "keyFile" : "secret", scope, method)
         guard let id else { return nil }
@@ -42,24 +41,19 @@ extension IdentityClientConfiguration {
         guard scope.isPresent, !scope.isInvalid("authentication"), !scope.isSet(name), !scope.isSet(name + "File"),
             !scope.isInvalid(name), !scope.isInvalid(name + "File")
         else { return }
-        scope.reading.reportMissing(
-            scope.path + [name],
-            ConfigValueError(
-                "required key missing: the authentication is \(method.rawValue)",
-                name == "keyFile" ? "name a PEM file" : "name a file that holds it in secretFile"))
+        scope.reportMissing(
+            name, "the authentication is \(method.rawValue)",
+            name == "keyFile" ? "name a PEM file" : "name a file that holds it in secretFile")
     }
 
     private static let methods = ValueFormat<Method>(
-        "`client_secret_basic`, `client_secret_post`, `private_key_jwt`",
-        parse: { text throws(ConfigValueError) in
-            let remedy = "write client_secret_basic or client_secret_post or private_key_jwt"
-            guard let method = Method(rawValue: text) else {
-                throw ConfigValueError(
-                    "must be one of the allowed values, not \(DiagnosticText.quoted(text))", remedy)
-            }
-            guard method != .none else {
-                throw ConfigValueError("none is not supported: the gateway is a confidential client", remedy)
-            }
-            return method
-        }, render: { $0.rawValue })
+        "`client_secret_basic`, `client_secret_post`, `private_key_jwt`", render: { $0.rawValue }
+    ) { text throws(ConfigValueError) in
+        let remedy = "write client_secret_basic or client_secret_post or private_key_jwt"
+        guard let method = Method(rawValue: text) else {
+            throw ConfigValueError("must be one of the allowed values, not \(text.quoted)", remedy)
+        }
+        try require(method != .none, "none is not supported: the gateway is a confidential client", remedy)
+        return method
+    }
 }

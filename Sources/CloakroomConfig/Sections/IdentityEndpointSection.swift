@@ -40,15 +40,13 @@ extension IdentityEndpointConfiguration {
     private static func checkOAuth(_ call: TokenCallPaths.Call.Kind, method: String, _ scope: ConfigScope) {
         if method != "POST" {
             scope.report(
-                ConfigValueError("\(method) is not supported with credentials: oauth", "write POST, or leave it out"),
-                at: "method")
+                "\(method) is not supported with credentials: oauth", "write POST, or leave it out", at: "method")
         }
         // With a status alone, a wrong client secret would sign all users out.
         if call == .refresh, scope.isSet("rejectedStatuses") {
             scope.report(
-                ConfigValueError(
-                    "not supported with credentials: oauth, where the error code decides",
-                    "list the codes in endsOn; any400 is for upstreams without codes"), at: "rejectedStatuses")
+                "not supported with credentials: oauth, where the error code decides",
+                "list the codes in endsOn; any400 is for upstreams without codes", at: "rejectedStatuses")
         }
     }
 }
@@ -76,35 +74,30 @@ extension IdentityEndpointConfiguration {
         let unused = credentials.hasBody ? (isOAuth ? ["members"] : []) : ["members", "static"]
         for name in unused where scope.reading.isSectionSet(scope.path + [name]) {
             scope.report(
-                ConfigValueError(
-                    "not supported with credentials: \(credentials.rawValue)",
-                    isOAuth
-                        ? "leave it out: OAuth sets these names"
-                        : "write credentials: json, form or oauth, or leave it out"
-                ), at: name, becauseOf: [scope.path + ["credentials"]])
+                "not supported with credentials: \(credentials.rawValue)",
+                isOAuth
+                    ? "leave it out: OAuth sets these names"
+                    : "write credentials: json, form or oauth, or leave it out", at: name,
+                becauseOf: [scope.path + ["credentials"]])
         }
     }
 
     /// Reports names that occur twice: parsers differ in which of the two values applies.
     private static func check(_ own: [String], _ fixed: [String], _ scope: ConfigScope) {
         if Set(own).count < own.count {
-            scope.report(
-                ConfigValueError("two of the members have the same name", "write different names"), at: "members")
+            scope.report("two of the members have the same name", "write different names", at: "members")
         }
         for name in fixed {
             if own.contains(name) {
                 scope.section("static").report(
-                    ConfigValueError("conflicts with a member that the call itself sends", "leave it out"), at: name)
+                    "conflicts with a member that the call itself sends", "leave it out", at: name)
             } else if secretNames.contains(name) {
                 scope.section("static").report(
-                    ConfigValueError(
-                        "is a secret, and static members are printed",
-                        "write client.id and client.secret of the upstream instead"),
-                    at: name)
-            } else if !(1...64).contains(name.utf8.count) || DiagnosticText.escaped(name) != name {
+                    "is a secret, and static members are printed",
+                    "write client.id and client.secret of the upstream instead", at: name)
+            } else if !(1...64).contains(name.utf8.count) || name.escaped != name {
                 scope.section("static").report(
-                    ConfigValueError("must have a name of 1 to 64 bytes without control characters", "rename it"),
-                    at: name)
+                    "must have a name of 1 to 64 bytes without control characters", "rename it", at: name)
             }
         }
     }
@@ -141,33 +134,27 @@ extension ValueFormat where Value == IdentityEndpointConfiguration.SuccessMember
     /// `success` of a token call: a member, and its value unless that is `true`.
     fileprivate static let success = ValueFormat(
         "member names joined by dots, or `member=value`",
-        parse: { text throws(ConfigValueError) in
-            let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            let path = try ValueFormat<String>.members.parse(String(parts[0]))
-            guard parts.count > 1 else { return Value(path: path) }
-            return Value(path: path, value: try ValueFormat<String>.text.parse(String(parts[1])))
-        }, render: { $0.value == "true" ? $0.path : "\($0.path)=\($0.value)" })
+        render: { $0.value == "true" ? $0.path : "\($0.path)=\($0.value)" }
+    ) { text throws(ConfigValueError) in
+        let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+        let path = try ValueFormat<String>.members.parse(String(parts[0]))
+        guard parts.count > 1 else { return Value(path: path) }
+        return Value(path: path, value: try ValueFormat<String>.text.parse(String(parts[1])))
+    }
 }
 
 extension ValueFormat where Value == String {
     /// The name of a member of a request.
-    static let memberName = ValueFormat(
-        "name of a member, at most 64 bytes",
-        parse: { text throws(ConfigValueError) in
-            guard (1...64).contains(text.utf8.count), DiagnosticText.escaped(text) == text else {
-                throw ConfigValueError(
-                    "must be a name of 1 to 64 bytes without control characters", "write one such as username")
-            }
-            return text
-        }, render: { $0 })
+    static let memberName = ValueFormat("name of a member, at most 64 bytes") { text throws(ConfigValueError) in
+        try require(
+            (1...64).contains(text.utf8.count) && text.escaped == text,
+            "must be a name of 1 to 64 bytes without control characters", "write one such as username")
+        return text
+    }
 
     /// The value of a static member: any text on one line, also an empty one.
-    static let fixedValue = ValueFormat(
-        "text",
-        parse: { text throws(ConfigValueError) in
-            guard DiagnosticText.escaped(text) == text else {
-                throw ConfigValueError("must be text without control characters", "write plain text on one line")
-            }
-            return text
-        }, render: { $0 })
+    static let fixedValue = ValueFormat("text") { text throws(ConfigValueError) in
+        try require(text.escaped == text, "must be text without control characters", "write plain text on one line")
+        return text
+    }
 }

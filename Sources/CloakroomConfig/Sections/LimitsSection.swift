@@ -29,17 +29,15 @@ extension LimitsConfiguration: ConfigSection {
     func check(_ scope: ConfigScope) {
         if requestBuffers > 0, requestBuffers < requestBuffer {
             scope.warn(
-                ConfigValueError(
-                    "\(ByteSize.rendered(requestBuffers)) is less than one buffer of"
-                        + " \(ByteSize.rendered(requestBuffer)): no body is buffered",
-                    "raise it, or write 0 to disable buffers"),
+                "\(ByteSize.rendered(requestBuffers)) is less than one buffer of"
+                    + " \(ByteSize.rendered(requestBuffer)): no body is buffered",
+                "raise it, or write 0 to disable buffers",
                 at: scope.isSet("requestBuffers") ? "requestBuffers" : "requestBuffer")
         }
         if pressureRate > 0, pressureRate < minimumRate {
             scope.warn(
-                ConfigValueError(
-                    "\(ByteSize.rendered(pressureRate)) has no effect: slower clients are disconnected by minimumRate"
-                        + " \(ByteSize.rendered(minimumRate))", "raise it, or write 0 to disable it"),
+                "\(ByteSize.rendered(pressureRate)) has no effect: slower clients are disconnected by minimumRate"
+                    + " \(ByteSize.rendered(minimumRate))", "raise it, or write 0 to disable it",
                 at: scope.isSet("pressureRate") ? "pressureRate" : "minimumRate")
         }
     }
@@ -73,7 +71,7 @@ private enum LogLevel: String, CaseIterable {
 }
 
 extension ValueFormat where Value == String {
-    fileprivate static let logLevel = ValueFormat(
-        ValueFormat<LogLevel>.choice().expectation,
-        parse: { text throws(ConfigValueError) in try ValueFormat<LogLevel>.choice().parse(text).rawValue })
+    fileprivate static let logLevel = ValueFormat(ValueFormat<LogLevel>.choice().expectation) {
+        text throws(ConfigValueError) in try ValueFormat<LogLevel>.choice().parse(text).rawValue
+    }
 }

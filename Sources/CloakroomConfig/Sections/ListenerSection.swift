@@ -31,9 +31,7 @@ struct ListenerSection {
         isForDevelopment = scope.value("development", as: .flag, default: false)
         hosts = scope.hosts()
         if hasTLS, isBehindTLSProxy {
-            scope.report(
-                ConfigValueError("conflicts with tls", "keep either tls or behindTLSProxy"),
-                at: "behindTLSProxy")
+            scope.report("conflicts with tls", "keep either tls or behindTLSProxy", at: "behindTLSProxy")
         }
     }
 

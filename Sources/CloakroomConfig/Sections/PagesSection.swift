@@ -15,15 +15,11 @@ extension PagesConfiguration: ConfigSection {
 
 extension ValueFormat where Value == String {
     /// The name of a site.
-    fileprivate static let siteName = ValueFormat(
-        "text, at most 64 characters",
-        parse: { text throws(ConfigValueError) in
-            let name = try ValueFormat<String>.text.parse(text)
-            guard name.unicodeScalars.count <= 64 else {
-                throw ConfigValueError("must be at most 64 characters long", "write a shorter name")
-            }
-            return name
-        }, render: { $0 })
+    fileprivate static let siteName = ValueFormat("text, at most 64 characters") { text throws(ConfigValueError) in
+        let name = try ValueFormat<String>.text.parse(text)
+        try require(name.unicodeScalars.count <= 64, "must be at most 64 characters long", "write a shorter name")
+        return name
+    }
 }
 
 extension ConfigScope {
@@ -36,7 +32,7 @@ extension ConfigScope {
             let ending = String(path[(path.lastIndex(of: ".") ?? path.startIndex)...]).lowercased()
             guard let type = Self.imageTypes[ending] else {
                 throw ConfigValueError(
-                    "must be the path of an image, not \(DiagnosticText.quoted(path))",
+                    "must be the path of an image, not \(path.quoted)",
                     "name a file that ends in .svg, .png, .webp or .jpg")
             }
             return PagesConfiguration.Logo(
@@ -54,14 +50,12 @@ extension ConfigScope {
             // What browsers make of it before they compare hashes (HTML, "preprocessing the input stream").
             let bytes = bytes.replacing("\r\n".utf8, with: "\n".utf8).replacing("\r".utf8, with: "\n".utf8)
             guard let text = String(validating: bytes, as: UTF8.self), !bytes.contains(0) else {
-                throw ConfigValueError(
-                    "must be a file in UTF-8: \(DiagnosticText.quoted(path))", "name a style sheet")
+                throw ConfigValueError("must be a file in UTF-8: \(path.quoted)", "name a style sheet")
             }
             // It would end the element that contains the rules; no rule needs it.
-            guard !bytes.map(Byte.lowerCase).contains("</style".utf8) else {
-                throw ConfigValueError(
-                    "must be rules without HTML: \(DiagnosticText.quoted(path)) contains </style", "remove it")
-            }
+            try require(
+                !bytes.map(Byte.lowerCase).contains("</style".utf8),
+                "must be rules without HTML: \(path.quoted) contains </style", "remove it")
             let digest = Data(SHA256.hash(data: Data(bytes))).base64EncodedString()
             return PagesConfiguration.Style(file: path, text: text, digest: digest)
         }
@@ -73,13 +67,11 @@ extension ConfigScope {
         _ make: @escaping @Sendable (String, [UInt8]) throws(ConfigValueError) -> Value
     ) -> ValueFormat<Value> {
         let (directory, isOffline) = (reading.directory, reading.sources.isOffline)
-        return ValueFormat(
-            "path of \(content)",
-            parse: { text throws(ConfigValueError) in
-                let path = ConfigRelativePath.resolve(try ValueFormat<String>.text.parse(text), in: directory)
-                guard !isOffline else { return try make(path, []) }
-                let remedy = "make it smaller: every page contains it"
-                return try make(path, ConfigRelativePath.contents(of: path, limit: limit, remedy: remedy))
-            }, render: render)
+        return ValueFormat("path of \(content)", render: render) { text throws(ConfigValueError) in
+            let path = ConfigRelativePath.resolve(try ValueFormat<String>.text.parse(text), in: directory)
+            guard !isOffline else { return try make(path, []) }
+            let remedy = "make it smaller: every page contains it"
+            return try make(path, ConfigRelativePath.contents(of: path, limit: limit, remedy: remedy))
+        }
     }
 }

@@ -22,9 +22,7 @@ struct RateLimitsSection {
             return limit
         }
         if items.count > Self.most {
-            root.report(
-                ConfigValueError("must be at most \(Self.most) limits, not \(items.count)", "remove some"),
-                at: "rateLimits")
+            root.report("must be at most \(Self.most) limits, not \(items.count)", "remove some", at: "rateLimits")
         }
         ConfigScope.checkVariables(items, of: "rate limit")
     }
@@ -52,9 +50,8 @@ extension ConfigScope {
             let values = section.nonEmptyList(name, as: .text)
             if let values, values.count > Self.maxClaimValues {
                 section.report(
-                    ConfigValueError(
-                        "must be at most \(Self.maxClaimValues) values, not \(values.count)",
-                        "let the provider state one value for all of them"), at: name)
+                    "must be at most \(Self.maxClaimValues) values, not \(values.count)",
+                    "let the provider state one value for all of them", at: name)
             }
             return values
         }.map { SessionRequirement.Claim($0.name, in: $0.value) }
@@ -67,9 +64,8 @@ extension ConfigScope {
         for (name, scope) in sections {
             guard let other = variables.updateValue(name, forKey: scope.reading.variable([name])) else { continue }
             scope.report(
-                ConfigValueError(
-                    "conflicts with \(kind) \(DiagnosticText.quoted(other)), which differs only in case or punctuation",
-                    "rename one"))
+                "conflicts with \(kind) \(other.quoted), which differs only in case or punctuation",
+                "rename one")
         }
     }
 }
@@ -87,11 +83,9 @@ extension ValueFormat where Value == RateLimit.Subject {
         case "route": return .route
         default: break
         }
-        guard text.hasPrefix(claimPrefix) else {
-            throw ConfigValueError(
-                "must be one of the allowed values, not \(DiagnosticText.quoted(text))",
-                "write address, session, account, route or claim:NAME")
-        }
+        try require(
+            text.hasPrefix(claimPrefix), "must be one of the allowed values, not \(text.quoted)",
+            "write address, session, account, route or claim:NAME")
         return .claim(try ValueFormat<String>.claimName.parse(String(text.dropFirst(claimPrefix.count))))
     }
 }
@@ -103,8 +97,7 @@ extension ValueFormat where Value == RequestRate {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         let count = try ValueFormat<Int>.integer(1...1_000_000).parse(String(parts[0]))
         guard parts.count == 2, let period = RequestRate.Period(rawValue: String(parts[1])) else {
-            throw ConfigValueError(
-                "must have a unit: s, m or h, not \(DiagnosticText.quoted(text))", "write \(count)/m")
+            throw ConfigValueError("must have a unit: s, m or h, not \(text.quoted)", "write \(count)/m")
         }
         return RequestRate(count, per: period)
     }

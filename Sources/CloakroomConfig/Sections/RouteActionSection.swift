@@ -17,7 +17,7 @@ extension PathRewrite {
             let text = scope.optional(key, as: ValueFormat<String>.path)
             let segments = text.flatMap { try? PathPattern($0) }?.segments.filter { $0 != .literal("") } ?? []
             if let text, segments.isEmpty {
-                scope.report(ConfigValueError("must have a segment, not \"\(text)\"", "leave it out"), at: key)
+                scope.report("must have a segment, not \"\(text)\"", "leave it out", at: key)
             }
             return segments
         }
@@ -28,7 +28,7 @@ extension PathRewrite {
             scope.report(error, at: "cookiePaths")
         }
         for key in keys.dropFirst() where scope.isSet("forwardAs") && scope.isSet(key) {
-            scope.report(ConfigValueError("conflicts with forwardAs", "keep one of the two"), at: key)
+            scope.report("conflicts with forwardAs", "keep one of the two", at: key)
         }
         guard let path, let key = keys.first(where: scope.isSet), !keys.contains(where: scope.isInvalid) else {
             return nil
@@ -36,10 +36,8 @@ extension PathRewrite {
         guard path.segments.starts(with: removed) else {
             let leading = path.segments.prefix { if case .literal(let text) = $0 { !text.isEmpty } else { false } }
             scope.report(
-                ConfigValueError(
-                    "must be leading segments of the path, not \"\(PathPattern(segments: removed))\"",
-                    leading.isEmpty ? "leave it out" : "write \(PathPattern(segments: Array(leading)))"),
-                at: "stripPrefix")
+                "must be leading segments of the path, not \"\(PathPattern(segments: removed))\"",
+                leading.isEmpty ? "leave it out" : "write \(PathPattern(segments: Array(leading)))", at: "stripPrefix")
             return nil
         }
         let sent = added + path.segments.dropFirst(removed.count)
@@ -97,18 +95,17 @@ struct RedirectTarget: Sendable {
 extension ValueFormat where Value == RedirectTarget {
     /// A path pattern, or one at another origin.
     fileprivate static let redirectTarget = ValueFormat(
-        "path pattern, or https:// and a host with a path pattern",
-        parse: { text throws(ConfigValueError) in
-            let scheme = "https://"
-            let authority = text.hasPrefix(scheme) ? text.dropFirst(scheme.count).prefix { $0 != "/" } : ""
-            guard text.hasPrefix("/") && !text.hasPrefix("//") || !authority.isEmpty else {
-                throw ConfigValueError(
-                    "must be a path, or https:// and a host, not \(DiagnosticText.quoted(text))",
-                    "write such as /orders/{id} or https://shop.example.com/orders/{id}")
-            }
-            let path = authority.isEmpty ? text : String(text.dropFirst(scheme.count + authority.count))
-            return RedirectTarget(
-                origin: authority.isEmpty ? "" : try ValueFormat<String>.origin.parse(scheme + authority),
-                pattern: try ValueFormat<PathPattern>.pattern.parse(path.isEmpty ? "/" : path))
-        }, render: { $0.origin + $0.pattern.description })
+        "path pattern, or https:// and a host with a path pattern", render: { $0.origin + $0.pattern.description }
+    ) { text throws(ConfigValueError) in
+        let scheme = "https://"
+        let authority = text.hasPrefix(scheme) ? text.dropFirst(scheme.count).prefix { $0 != "/" } : ""
+        try require(
+            text.hasPrefix("/") && !text.hasPrefix("//") || !authority.isEmpty,
+            "must be a path, or https:// and a host, not \(text.quoted)",
+            "write such as /orders/{id} or https://shop.example.com/orders/{id}")
+        let path = authority.isEmpty ? text : String(text.dropFirst(scheme.count + authority.count))
+        return RedirectTarget(
+            origin: authority.isEmpty ? "" : try ValueFormat<String>.origin.parse(scheme + authority),
+            pattern: try ValueFormat<PathPattern>.pattern.parse(path.isEmpty ? "/" : path))
+    }
 }

@@ -47,17 +47,15 @@ struct RouteSection {
         self.options = options
         readFields(upstreams)
         for key in localAction != nil ? Self.forwardingKeys : [] where scope.isSet(key) && !scope.isInvalid(key) {
-            scope.report(
-                ConfigValueError(
-                    "conflicts with \(localAction ?? ""): nothing is forwarded", "remove one of the two"), at: key)
+            scope.report("conflicts with \(localAction ?? ""): nothing is forwarded", "remove one of the two", at: key)
         }
         checkStream()
         if isFiles { checkFiles(isRedirect) }
         if options.allowsWebSocket, let methods, !methods.contains("GET") {
-            scope.report(ConfigValueError("a WebSocket begins with GET", "add GET to methods"), at: "websocket")
+            scope.report("a WebSocket begins with GET", "add GET to methods", at: "websocket")
         }
         for (index, method) in (methods ?? []).enumerated() {
-            if let warning = MethodRules.warning(about: method) { scope.warn(warning, item: index, of: "methods") }
+            if let warning = MethodRules.warning(about: method) { scope.warn(warning, at: "methods", item: index) }
         }
         scope.reportRepetition(in: methods ?? [], at: "methods")
     }
@@ -78,15 +76,13 @@ struct RouteSection {
         options.responsePreset = responses.optional("preset", as: .choice())
         if !usesSession, let field = options.requestFields.first(where: { $0.value.contains("{user.id}") }) {
             requests.section("set").warn(
-                ConfigValueError("{user.id} has no value: no session is looked up", "leave the field out"),
-                at: field.name)
+                "{user.id} has no value: no session is looked up", "leave the field out", at: field.name)
         }
         if let localAction, requests.isPresent {
-            requests.report(
-                ConfigValueError("conflicts with \(localAction): nothing is forwarded", "remove one of the two"))
+            requests.report("conflicts with \(localAction): nothing is forwarded", "remove one of the two")
         }
         if options.grpc, responses.isPresent {
-            responses.report(ConfigValueError("conflicts with grpc: fields may be trailers there", "leave it out"))
+            responses.report("conflicts with grpc: fields may be trailers there", "leave it out")
         }
     }
 
@@ -104,8 +100,7 @@ struct RouteSection {
             stream.report(conflict, at: key)
         }
         if options.allowsWebSocket, options.deadline > .zero, options.stream.lifetime == .zero {
-            scope.inform(
-                ConfigValueError("ends when a WebSocket begins", "stream.lifetime limits WebSockets"), at: "deadline")
+            scope.inform("ends when a WebSocket begins", "stream.lifetime limits WebSockets", at: "deadline")
         }
     }
 

@@ -24,24 +24,20 @@ extension SessionConfiguration: ConfigSection {
             let name = scope.isSet("idleTimeout") ? "idleTimeout" : "absoluteTimeout"
             let causes = ["idleTimeout", "absoluteTimeout"].map { scope.path + [$0] }
             scope.report(
-                ConfigValueError(
-                    "idleTimeout \(ValueFormat.rendered(idleTimeout)) must be at most absoluteTimeout"
-                        + " \(ValueFormat.rendered(absoluteTimeout))",
-                    "raise absoluteTimeout, or lower idleTimeout"), at: name,
-                becauseOf: causes)
+                "idleTimeout \(ValueFormat.rendered(idleTimeout)) must be at most absoluteTimeout"
+                    + " \(ValueFormat.rendered(absoluteTimeout))", "raise absoluteTimeout, or lower idleTimeout",
+                at: name, becauseOf: causes)
         }
     }
 
     private static let lifetime = ValueFormat<Duration>.duration(.seconds(1) ... .seconds(30 * 86_400))
 
     private static let storeFormat = ValueFormat<Store>(
-        ValueFormat<Store>.choice().expectation,
-        parse: { text throws(ConfigValueError) in
-            guard text.lowercased() != "redis" else {
-                throw ConfigValueError("must be valkey, which covers Valkey and Redis", "write valkey")
-            }
-            return try ValueFormat<Store>.choice().parse(text)
-        }, render: { $0.rawValue })
+        ValueFormat<Store>.choice().expectation, render: { $0.rawValue }
+    ) { text throws(ConfigValueError) in
+        try require(text.lowercased() != "redis", "must be valkey, which covers Valkey and Redis", "write valkey")
+        return try ValueFormat<Store>.choice().parse(text)
+    }
 
     /// The secrets of the gateway, newest first.
     private static func secrets(_ scope: ConfigScope, for store: Store) -> [Secret] {
@@ -49,21 +45,17 @@ extension SessionConfiguration: ConfigSection {
         guard let secrets, !secrets.isEmpty else {
             if store != .memory, !scope.isInvalid("secrets"), !scope.isInvalid("secretsFile"), !scope.isInvalid("store")
             {
-                scope.reading.reportMissing(
-                    scope.path + ["secrets"],
-                    ConfigValueError(
-                        "required key missing: the store \(store.rawValue) seals sessions",
-                        "\(ValueFormat<Secret>.gatewaySecretExample), or name a file that holds it in secretsFile"))
+                scope.reportMissing(
+                    "secrets", "the store \(store.rawValue) seals sessions",
+                    "\(ValueFormat<Secret>.gatewaySecretExample), or name a file that holds it in secretsFile")
             }
             return []
         }
         if secrets.count > 8 {
-            scope.report(
-                ConfigValueError("must be at most 8 secrets, not \(secrets.count)", "keep the newest 8 or fewer"),
-                at: "secrets")
+            scope.report("must be at most 8 secrets, not \(secrets.count)", "keep the newest 8 or fewer", at: "secrets")
         }
         for index in secrets.indices where secrets[..<index].contains(secrets[index]) {
-            scope.report(ConfigValueError("must be unique", "keep one of them"), item: index, of: "secrets")
+            scope.report("must be unique", "keep one of them", at: "secrets", item: index)
         }
         return secrets
     }

@@ -12,40 +12,29 @@ extension SQLiteConfiguration {
             scope.warnIfWritableByOthers(folder.isEmpty ? "." : folder, at: "path")
         }
         if isUsed, !scope.isSet("path") {
-            scope.reading.reportMissing(
-                scope.path + ["path"],
-                ConfigValueError("required key missing: the store sqlite keeps sessions in a file", "write its path"))
+            scope.reportMissing("path", "the store sqlite keeps sessions in a file", "write its path")
         }
     }
 
     private static func file(in directory: String, isChecked: Bool) -> ValueFormat<String> {
-        ValueFormat(
-            "path of a file",
-            parse: { text throws(ConfigValueError) in
-                _ = try ValueFormat<String>.text.parse(text)
-                guard !text.hasPrefix(":"), !text.lowercased().hasPrefix("file:"), !text.hasSuffix("/") else {
-                    throw ConfigValueError(
-                        "must be the path of a file, not \(DiagnosticText.quoted(text))",
-                        "write one such as sessions.sqlite"
-                    )
-                }
-                let path = ConfigRelativePath.resolve(text, in: directory)
-                guard isChecked else { return path }
-                let parent = ConfigRelativePath.directory(of: path)
-                var isDirectory = false
-                let files = FileManager.default
-                guard parent.isEmpty || files.fileExists(atPath: parent, isDirectory: &isDirectory) && isDirectory
-                else {
-                    throw ConfigValueError(
-                        "must be in an existing folder: \(DiagnosticText.quoted(parent))",
-                        "create it, or correct the path")
-                }
-                if files.fileExists(atPath: path, isDirectory: &isDirectory), isDirectory {
-                    throw ConfigValueError(
-                        "must be a file, not a folder: \(DiagnosticText.quoted(path))", "name a file in it")
-                }
-                return path
-            }, render: { $0 })
+        ValueFormat("path of a file") { text throws(ConfigValueError) in
+            _ = try ValueFormat<String>.text.parse(text)
+            try require(
+                !text.hasPrefix(":") && !text.lowercased().hasPrefix("file:") && !text.hasSuffix("/"),
+                "must be the path of a file, not \(text.quoted)", "write one such as sessions.sqlite")
+            let path = ConfigRelativePath.resolve(text, in: directory)
+            guard isChecked else { return path }
+            let parent = ConfigRelativePath.directory(of: path)
+            var isDirectory = false
+            let files = FileManager.default
+            try require(
+                parent.isEmpty || files.fileExists(atPath: parent, isDirectory: &isDirectory) && isDirectory,
+                "must be in an existing folder: \(parent.quoted)", "create it, or correct the path")
+            if files.fileExists(atPath: path, isDirectory: &isDirectory), isDirectory {
+                throw ConfigValueError("must be a file, not a folder: \(path.quoted)", "name a file in it")
+            }
+            return path
+        }
     }
 }
 
@@ -74,11 +63,8 @@ extension ValkeyConfiguration: ConfigSection {
     /// Reports missing addresses.
     static func reportIfMissing(_ scope: ConfigScope) {
         guard !scope.isSet("addresses") else { return }
-        scope.reading.reportMissing(
-            scope.path + ["addresses"],
-            ConfigValueError(
-                "required key missing: the store valkey connects to a server",
-                "write a list such as [127.0.0.1:6379]"))
+        scope.reportMissing(
+            "addresses", "the store valkey connects to a server", "write a list such as [127.0.0.1:6379]")
     }
 
     func check(_ scope: ConfigScope) {
@@ -87,8 +73,7 @@ extension ValkeyConfiguration: ConfigSection {
         if sentinelPrimary == nil, !scope.isInvalid("sentinelPrimary") {
             for name in ["sentinelPassword", "sentinelPasswordFile"] where scope.isSetExplicitly(name) {
                 scope.report(
-                    ConfigValueError("not supported without sentinelPrimary", "set sentinelPrimary, or leave it out"),
-                    at: name,
+                    "not supported without sentinelPrimary", "set sentinelPrimary, or leave it out", at: name,
                     becauseOf: [scope.path + ["sentinelPrimary"]])
             }
         }
@@ -96,20 +81,17 @@ extension ValkeyConfiguration: ConfigSection {
 
     private func checkAddresses(_ scope: ConfigScope) {
         if addresses.count > 16 {
-            scope.report(
-                ConfigValueError("must be at most 16 addresses, not \(addresses.count)", "keep 16 or fewer"),
-                at: "addresses")
+            scope.report("must be at most 16 addresses, not \(addresses.count)", "keep 16 or fewer", at: "addresses")
         } else if scope.reportRepetition(in: addresses, at: "addresses") {
             return
         } else if addresses.count > 1, topology == .auto || topology == .single, sentinelPrimary == nil,
             !scope.isInvalid("sentinelPrimary"), !scope.isInvalid("topology")
         {
             scope.report(
-                ConfigValueError(
-                    "must be one server unless sentinelPrimary is set or topology is cluster",
-                    "keep one; for sentinels, write the primary's name in sentinelPrimary; for a cluster, write"
-                        + " topology: cluster"),
-                at: "addresses", becauseOf: [scope.path + ["sentinelPrimary"], scope.path + ["topology"]])
+                "must be one server unless sentinelPrimary is set or topology is cluster",
+                "keep one; for sentinels, write the primary's name in sentinelPrimary; for a cluster, write"
+                    + " topology: cluster", at: "addresses",
+                becauseOf: [scope.path + ["sentinelPrimary"], scope.path + ["topology"]])
         }
     }
 
@@ -117,13 +99,11 @@ extension ValkeyConfiguration: ConfigSection {
         guard !scope.isInvalid("topology"), !scope.isInvalid("sentinelPrimary") else { return }
         if sentinelPrimary != nil, topology == .single || topology == .cluster {
             scope.report(
-                ConfigValueError(
-                    "not supported with topology \(topology.rawValue)", "write topology: sentinel, or leave it out"),
+                "not supported with topology \(topology.rawValue)", "write topology: sentinel, or leave it out",
                 at: "sentinelPrimary", becauseOf: [scope.path + ["topology"]])
         } else if sentinelPrimary == nil, topology == .sentinel {
             scope.report(
-                ConfigValueError(
-                    "requires sentinelPrimary", "write the primary's name at the sentinels in sentinelPrimary"),
+                "requires sentinelPrimary", "write the primary's name at the sentinels in sentinelPrimary",
                 at: "topology", becauseOf: [scope.path + ["sentinelPrimary"]])
         }
     }
@@ -134,17 +114,11 @@ extension ValueFormat where Value == HostAndPort {
     fileprivate static let serverAddress = ValueFormat("host and port") { text throws(ConfigValueError) in
         let example = "write host:port such as 127.0.0.1:6379"
         // Text that may contain a password is not printed.
-        guard !text.contains("@") else {
-            throw ConfigValueError("must be an address without user and password", example)
-        }
-        guard !text.contains("://") else {
-            throw ConfigValueError("must be an address without a scheme", "\(example); enable TLS in tls")
-        }
-        guard let address = HostAndPort(text), !address.host.isEmpty, HostAndPort.isHost(address.host),
-            address.port > 0
-        else {
-            throw ConfigValueError(
-                "must be host:port, not \(DiagnosticText.quoted(text.prefix { !"/?#".contains($0) }))", example)
+        try require(!text.contains("@"), "must be an address without user and password", example)
+        try require(!text.contains("://"), "must be an address without a scheme", "\(example); enable TLS in tls")
+        // Without a usual port there has to be one.
+        guard let address = HostAndPort(connecting: text, usualPort: 0) else {
+            throw ConfigValueError("must be host:port, not \(text.prefix { !"/?#".contains($0) }.quoted)", example)
         }
         return address
     }
@@ -152,16 +126,8 @@ extension ValueFormat where Value == HostAndPort {
 
 extension ValueFormat where Value == String {
     /// The prefix of all keys in a shared server.
-    fileprivate static let keyPrefix = ValueFormat(
-        "letters, digits, colons, hyphens and underscores, at most 64",
-        parse: { text throws(ConfigValueError) in
-            guard (1...64).contains(text.utf8.count),
-                text.utf8.allSatisfy({ $0.isLetterOrDigit || ":-_".utf8.contains($0) })
-            else {
-                throw ConfigValueError(
-                    "must be a prefix, not \(DiagnosticText.quoted(text))",
-                    "write at most 64 letters, digits, colons, hyphens and underscores")
-            }
-            return text
-        }, render: { $0 })
+    fileprivate static let keyPrefix = text(
+        "letters, digits, colons, hyphens and underscores, at most 64", mustBe: "a prefix",
+        "write at most 64 letters, digits, colons, hyphens and underscores"
+    ) { (1...64).contains($0.utf8.count) && $0.consists(ofLettersDigitsOr: ":-_") }
 }

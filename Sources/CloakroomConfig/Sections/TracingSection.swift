@@ -35,7 +35,7 @@ extension TracingConfiguration: ConfigSection {
         else { return }
         reading.add(
             ConfigValueError(
-                "\(DiagnosticText.quoted(value)) is not supported",
+                "\(value.quoted) is not supported",
                 "write http/protobuf, and the endpoint with the collector's port for it, usually 4318"),
             key: [name], origin: .environment(name))
     }
@@ -85,9 +85,7 @@ extension OTLPConfiguration: ConfigSection {
         // A variable may be intended for the other signals of a platform.
         if scope.isSetExplicitly("caFile"), !endpoint.lowercased().hasPrefix("https:"), !scope.isInvalid("endpoint") {
             scope.report(
-                ConfigValueError(
-                    "conflicts with an endpoint without TLS", "write an https:// endpoint, or leave it out"),
-                at: "caFile")
+                "conflicts with an endpoint without TLS", "write an https:// endpoint, or leave it out", at: "caFile")
         }
         scope.reportDuplicates(in: headers.map { $0.name.lowercased() }, at: "headers")
     }
@@ -97,8 +95,7 @@ extension ConfigScope {
     /// Reports each repeated name of a list.
     fileprivate func reportDuplicates(in names: [String], at key: String) {
         for index in names.indices where names[..<index].contains(names[index]) {
-            report(
-                ConfigValueError("name must be unique: \(names[index])", "keep one of them"), item: index, of: key)
+            report("name must be unique: \(names[index])", "keep one of them", at: key, item: index)
         }
     }
 }

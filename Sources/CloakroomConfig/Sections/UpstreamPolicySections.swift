@@ -34,13 +34,12 @@ extension HealthCheckConfiguration: ConfigSection {
     func check(_ scope: ConfigScope) {
         if timeout > interval, !scope.isInvalid("timeout"), !scope.isInvalid("interval") {
             scope.report(
-                ConfigValueError(
-                    "must be at most the interval \(ValueFormat<Duration>.rendered(interval)), not"
-                        + " \(ValueFormat<Duration>.rendered(timeout))", "shorten it, or raise interval"),
-                at: "timeout", becauseOf: [scope.path + ["interval"]])
+                "must be at most the interval \(ValueFormat<Duration>.rendered(interval)), not"
+                    + " \(ValueFormat<Duration>.rendered(timeout))", "shorten it, or raise interval", at: "timeout",
+                becauseOf: [scope.path + ["interval"]])
         }
         if statuses.isEmpty {
-            scope.report(ConfigValueError("must not be empty", "write at least one, such as 200-299"), at: "statuses")
+            scope.report("must not be empty", "write at least one, such as 200-299", at: "statuses")
         }
     }
 
@@ -55,10 +54,9 @@ extension HealthCheckConfiguration: ConfigSection {
         guard scope.isPresent else { return nil }
         if apiToken, !scope.reading.isSectionSet(upstream.path + ["apiToken"]) {
             scope.report(
-                ConfigValueError(
-                    "conflicts with the upstream, which has no apiToken",
-                    "add \((upstream.path + ["apiToken"]).joined(separator: ".")), or leave it out"),
-                at: "apiToken", becauseOf: [upstream.path + ["apiToken"]])
+                "conflicts with the upstream, which has no apiToken",
+                "add \((upstream.path + ["apiToken"]).joined(separator: ".")), or leave it out", at: "apiToken",
+                becauseOf: [upstream.path + ["apiToken"]])
         }
         Self.checkCalls(scope, configuration)
         guard let probe = Self.probe(path, service, scope) else { return nil }
@@ -74,9 +72,7 @@ extension HealthCheckConfiguration: ConfigSection {
             return path.map { .http(path: $0) }
         }
         for name in ["path", "statuses"] where scope.isSet(name) {
-            scope.report(
-                ConfigValueError("conflicts with grpc, which has its own request and result", "keep one of the two"),
-                at: name)
+            scope.report("conflicts with grpc, which has its own request and result", "keep one of the two", at: name)
         }
         return service.map { .grpc(service: $0) }
     }
@@ -88,14 +84,13 @@ extension HealthCheckConfiguration: ConfigSection {
         let version = configuration.protocolVersion
         if !version.allowsHTTP2 {
             scope.report(
-                ConfigValueError("requires HTTP/2, but the protocol is http1", "write protocol: http2, h2c or auto"),
-                at: "grpc", becauseOf: [upstream + ["protocol"]])
+                "requires HTTP/2, but the protocol is http1", "write protocol: http2, h2c or auto", at: "grpc",
+                becauseOf: [upstream + ["protocol"]])
         } else if version == .auto, let clearText = configuration.targets.first(where: { $0.scheme == .http }) {
             scope.report(
-                ConfigValueError(
-                    "requires HTTP/2, but protocol auto uses HTTP/1.1 for target \(clearText)",
-                    "write protocol: h2c, or https:// targets"),
-                at: "grpc", becauseOf: [upstream + ["protocol"], upstream + ["targets"]])
+                "requires HTTP/2, but protocol auto uses HTTP/1.1 for target \(clearText)",
+                "write protocol: h2c, or https:// targets", at: "grpc",
+                becauseOf: [upstream + ["protocol"], upstream + ["targets"]])
         }
     }
 }
@@ -135,23 +130,20 @@ extension RetryConfiguration: ConfigSection {
         methods = Set(given)
         for (index, method) in given.enumerated() where !method.isIdempotent {
             scope.warn(
-                ConfigValueError(
-                    "\(method.name) is not idempotent: a retry can execute a request twice",
-                    "leave it out unless all targets recognize repeated requests"), item: index, of: "methods")
+                "\(method.name) is not idempotent: a retry can execute a request twice",
+                "leave it out unless all targets recognize repeated requests", at: "methods", item: index)
         }
     }
 
     func check(_ scope: ConfigScope) {
         if !statuses.isEmpty, budget == 0 {
             scope.report(
-                ConfigValueError(
-                    "conflicts with budget 0: after an outage of all targets, each request would be sent twice",
-                    "raise budget, or leave statuses out"),
-                at: "statuses", becauseOf: [scope.path + ["budget"]])
+                "conflicts with budget 0: after an outage of all targets, each request would be sent twice",
+                "raise budget, or leave statuses out", at: "statuses", becauseOf: [scope.path + ["budget"]])
         }
         guard attempts == 1, !scope.isInvalid("attempts") else { return }
         for name in ["statuses", "methods", "budget", "attemptTimeout"] where scope.isSet(name) {
-            scope.warn(ConfigValueError("has no effect with attempts 1", "raise attempts, or leave it out"), at: name)
+            scope.warn("has no effect with attempts 1", "raise attempts, or leave it out", at: name)
         }
     }
 }

@@ -56,70 +56,48 @@ struct UpstreamTargetsSection {
     func check(zone: String?, protocolVersion: UpstreamProtocol) {
         guard let targets else { return }
         if targets.count > Self.maxCount {
-            report(
-                ConfigValueError(
-                    "must have at most \(Self.maxCount) targets, not \(targets.count)",
-                    "name a host with several addresses, or divide the upstream"))
+            scope.report(
+                "must have at most \(Self.maxCount) targets, not \(targets.count)",
+                "name a host with several addresses, or divide the upstream", at: Self.key)
         }
         for (index, target) in targets.enumerated() {
             let isRepeated = targets[..<index].contains {
                 $0.scheme == target.scheme && $0.address.folded == target.address.folded
             }
             guard isRepeated else { continue }
-            report(
-                ConfigValueError("\(target) must not be listed twice", "keep one of them, with a weight"), target: index
-            )
+            let (message, suggestion) = ("\(target) must not be listed twice", "keep one of them, with a weight")
+            if let items {
+                items[index].report(message, suggestion, at: MixedLists.valueKey)
+            } else {
+                scope.report(message, suggestion, at: Self.key, item: index)
+            }
         }
         if targets.allSatisfy({ $0.weight == 0 }) {
-            report(
-                ConfigValueError(
-                    "must have a target with a weight above 0: all are drained",
-                    "raise the weight of one, or leave weight out"))
+            scope.report(
+                "must have a target with a weight above 0: all are drained",
+                "raise the weight of one, or leave weight out", at: Self.key)
         }
         checkProtocol(protocolVersion, targets)
         if zone == nil, let index = targets.firstIndex(where: { $0.zone != nil }), let items {
             items[index].warn(
-                ConfigValueError(
-                    "has no effect without the zone of the gateway", "set \(name(of: "zone")), or leave it out"),
-                at: "zone")
+                "has no effect without the zone of the gateway",
+                "set \((scope.path + ["zone"]).joined(separator: ".")), or leave it out", at: "zone")
         }
     }
 
     private func checkProtocol(_ version: UpstreamProtocol, _ targets: [UpstreamTargetConfiguration]) {
+        let wrong: URIScheme
         switch version {
         case .http1, .auto: return
-        case .http2:
-            guard let target = targets.first(where: { $0.scheme == .http }) else { return }
-            reportProtocol(
-                ConfigValueError(
-                    "http2 conflicts with target \(target), which has no TLS",
-                    "write h2c, or https:// targets"))
-        case .h2c:
-            guard let target = targets.first(where: { $0.scheme == .https }) else { return }
-            reportProtocol(
-                ConfigValueError(
-                    "h2c conflicts with target \(target), which has TLS", "write http2, or http:// targets"))
+        case .http2: wrong = .http
+        case .h2c: wrong = .https
         }
+        guard let target = targets.first(where: { $0.scheme == wrong }) else { return }
+        scope.report(
+            "\(version.rawValue) conflicts with target \(target), which has \(wrong == .http ? "no TLS" : "TLS")",
+            wrong == .http ? "write h2c, or https:// targets" : "write http2, or http:// targets", at: "protocol",
+            becauseOf: [scope.path + [Self.key]])
     }
-
-    private func reportProtocol(_ valueError: ConfigValueError) {
-        scope.report(valueError, at: "protocol", becauseOf: [scope.path + [Self.key]])
-    }
-
-    /// Reports an error at the whole list.
-    private func report(_ valueError: ConfigValueError) {
-        scope.report(valueError, at: Self.key)
-    }
-
-    private func report(_ valueError: ConfigValueError, target index: Int) {
-        if let items {
-            items[index].report(valueError, at: MixedLists.valueKey)
-        } else {
-            scope.report(valueError, item: index, of: Self.key)
-        }
-    }
-
-    private func name(of key: String) -> String { (scope.path + [key]).joined(separator: ".") }
 }
 
 extension UpstreamTargetConfiguration.Address {

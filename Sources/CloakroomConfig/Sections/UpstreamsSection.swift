@@ -35,7 +35,7 @@ struct UpstreamsSection {
     func index(of name: String) throws(ConfigValueError) -> Int {
         guard let index = names.firstIndex(of: name) else {
             throw ConfigValueError(
-                "unknown upstream \(DiagnosticText.quoted(name))", NameSuggestion.suggestion(for: name, among: names))
+                "unknown upstream \(name.quoted)", NameSuggestion.suggestion(for: name, among: names))
         }
         return index
     }
@@ -52,7 +52,7 @@ struct UpstreamsSection {
                 try check(index)
                 if !indices.contains(index) { indices.append(index) }
             } catch {
-                scope.report(error, item: item, of: "tokensFor")
+                scope.report(error, at: "tokensFor", item: item)
             }
         }
         return indices
@@ -106,9 +106,8 @@ extension UpstreamConfiguration: ConfigSection {
         let calls = [signIn, refresh, revoke].compactMap(\.self)
         if section.isPresent, !calls.contains(where: \.credentials.hasBody) {
             scope.report(
-                ConfigValueError(
-                    "not supported with credentials: basic and bearer: no identity call has a body",
-                    "write credentials: json, form or oauth, or leave it out"), at: "client",
+                "not supported with credentials: basic and bearer: no identity call has a body",
+                "write credentials: json, form or oauth, or leave it out", at: "client",
                 becauseOf: ["signIn", "refresh", "revoke"].flatMap { call in
                     ["path", "credentials"].map { scope.path + [call, $0] }
                 })
@@ -119,8 +118,7 @@ extension UpstreamConfiguration: ConfigSection {
         let pool = scope.sectionWithDefaults("pool")
         guard !protocolVersion.allowsHTTP2, pool.isSet("streamWindow") else { return }
         pool.warn(
-            ConfigValueError(
-                "has no effect with protocol http1", "leave it out, or write protocol: http2, h2c or auto"),
+            "has no effect with protocol http1", "leave it out, or write protocol: http2, h2c or auto",
             at: "streamWindow")
     }
 }
@@ -150,16 +148,13 @@ extension UpstreamTLSConfiguration {
         for (name, twin) in [("keyFile", "certificateFile"), ("certificateFile", "keyFile")]
         where scope.isSet(name) && !scope.isSet(twin) {
             scope.report(
-                ConfigValueError("not supported without \(twin)", "name both files, or none"), at: name,
-                becauseOf: [scope.path + [twin]])
+                "not supported without \(twin)", "name both files, or none", at: name, becauseOf: [scope.path + [twin]])
         }
         if let targets, !targets.isEmpty, !targets.contains(where: { $0.scheme == .https }) {
             let key = ["caFile", "certificateFile", "keyFile", "serverName"].first(where: scope.isSet)
             if let key {
                 scope.report(
-                    ConfigValueError(
-                        "not supported without https:// targets", "write https:// targets, or leave it out"),
-                    at: key)
+                    "not supported without https:// targets", "write https:// targets, or leave it out", at: key)
             }
         }
         self.init(caFile: caFile, serverName: serverName)
@@ -188,17 +183,13 @@ extension APIToken {
         "via", "x-client-cert-subject", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-request-id",
     ]
 
-    private static let headerName = ValueFormat(
-        "name of a field",
-        parse: { text throws(ConfigValueError) in
-            let name = try ValueFormat<String>.token.parse(text)
-            // Upstreams that map field names to variables (CGI) treat hyphen, underscore and dot alike.
-            let folded = String(name.lowercased().map { $0.isLetter || $0.isNumber ? $0 : "-" })
-            guard !reserved.contains(folded) else {
-                throw ConfigValueError(
-                    "must be a field without a reserved meaning, not \(name)", "write another field such as X-API-TOKEN"
-                )
-            }
-            return name
-        }, render: { $0 })
+    private static let headerName = ValueFormat("name of a field") { text throws(ConfigValueError) in
+        let name = try ValueFormat<String>.token.parse(text)
+        // Upstreams that map field names to variables (CGI) treat hyphen, underscore and dot alike.
+        let folded = String(name.lowercased().map { $0.isLetter || $0.isNumber ? $0 : "-" })
+        try require(
+            !reserved.contains(folded), "must be a field without a reserved meaning, not \(name)",
+            "write another field such as X-API-TOKEN")
+        return name
+    }
 }

@@ -24,9 +24,8 @@ enum HostValidation {
                 }
                 let place = other.address.map { " on \($0)" } ?? ""
                 listener.scope.report(
-                    ConfigValueError(
-                        "\(host) conflicts with the listener\(place), which requires client certificates",
-                        "keep it in one of the two"), item: index, of: "hosts")
+                    "\(host) conflicts with the listener\(place), which requires client certificates",
+                    "keep it in one of the two", at: "hosts", item: index)
             }
         }
         // A listener without hosts serves those that no other lists.
@@ -43,12 +42,11 @@ enum HostValidation {
         }
         for route in routes {
             for (index, host) in route.options.hosts.enumerated() {
-                if let warning = unlisted(host) { route.scope.warn(warning, item: index, of: "hosts") }
+                if let warning = unlisted(host) { route.scope.warn(warning, at: "hosts", item: index) }
                 guard route.usesSession, !cookie.covers(host) else { continue }
                 route.scope.warn(
-                    ConfigValueError(
-                        "session.cookie.domain does not cover \(host): browsers reject the session cookie there",
-                        "remove it, or write a domain that it ends with"), item: index, of: "hosts")
+                    "session.cookie.domain does not cover \(host): browsers reject the session cookie there",
+                    "remove it, or write a domain that it ends with", at: "hosts", item: index)
             }
             checkRebinding(route, serving)
         }
@@ -63,8 +61,7 @@ enum HostValidation {
             })?.address
         else { return }
         route.scope.warn(
-            ConfigValueError(
-                "pages of any site can use the API token if browsers can connect to \(address): a host of theirs may"
-                    + " resolve to it", "write hosts of the route or of the listener"), at: "inject")
+            "pages of any site can use the API token if browsers can connect to \(address): a host of theirs may"
+                + " resolve to it", "write hosts of the route or of the listener", at: "inject")
     }
 }

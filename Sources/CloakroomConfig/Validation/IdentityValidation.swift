@@ -12,11 +12,9 @@ enum IdentityValidation {
             return
         }
         if accounts.configuration.publicURL == nil, !accounts.scope.isInvalid("publicURL") {
-            accounts.scope.reading.reportMissing(
-                accounts.scope.path + ["publicURL"],
-                ConfigValueError(
-                    "required key missing: redirect URIs of identities are made of it",
-                    "write the origin of the gateway as browsers see it, such as https://app.example.com"))
+            accounts.scope.reportMissing(
+                "publicURL", "redirect URIs of identities are made of it",
+                "write the origin of the gateway as browsers see it, such as https://app.example.com")
         }
         checkTransport(accounts, session)
         for route in routes { check(route, identities, accounts) }
@@ -32,23 +30,20 @@ enum IdentityValidation {
             listeners.contains { $0.redirectToHTTPS != nil } || routes.contains { !$0.options.hosts.isEmpty }
         for name in usesPublicURL ? ["identities"] : ["publicURL", "identities"]
         where accounts.scope.isSet(name) && !accounts.scope.isInvalid(name) {
-            accounts.scope.warn(
-                ConfigValueError("has no effect without identities", "leave it out, or add identities"), at: name)
+            accounts.scope.warn("has no effect without identities", "leave it out, or add identities", at: name)
         }
         for route in routes {
             if route.options.onMissingSession == .login, !accounts.configuration.isEnabled {
                 route.scope.report(
-                    ConfigValueError(
-                        "login requires an identity or an upstream with signIn", "add identities, or write reject"),
+                    "login requires an identity or an upstream with signIn", "add identities, or write reject",
                     at: "onMissingSession", becauseOf: [["identities"]])
             } else {
                 checkLogin(route)
             }
             if let key = requirement(of: route) {
                 route.scope.sectionWithDefaults("require").report(
-                    ConfigValueError(
-                        "requires an identity: other sessions have no claims", "add identities, or leave it out"),
-                    at: key, becauseOf: [["identities"]])
+                    "requires an identity: other sessions have no claims", "add identities, or leave it out", at: key,
+                    becauseOf: [["identities"]])
             }
         }
     }
@@ -59,9 +54,8 @@ enum IdentityValidation {
             return
         }
         accounts.scope.report(
-            ConfigValueError(
-                "must be an https origin while session.cookie.secure is true: browsers reject the cookie",
-                "write https, or session.cookie.secure: false"), at: "publicURL",
+            "must be an https origin while session.cookie.secure is true: browsers reject the cookie",
+            "write https, or session.cookie.secure: false", at: "publicURL",
             becauseOf: [["session", "cookie", "secure"]])
     }
 
@@ -71,8 +65,7 @@ enum IdentityValidation {
         if route.requiresAuthorization == false {
             if let key = requirement(of: route) {
                 route.scope.sectionWithDefaults("require").report(
-                    ConfigValueError(
-                        "conflicts with requiresAuthorization: false", "write requiresAuthorization: true"), at: key)
+                    "conflicts with requiresAuthorization: false", "write requiresAuthorization: true", at: key)
             }
         }
     }
@@ -82,14 +75,13 @@ enum IdentityValidation {
         guard route.options.onMissingSession == .login else { return }
         if route.requiresAuthorization == false {
             route.scope.report(
-                ConfigValueError(
-                    "has no effect with requiresAuthorization: false", "write requiresAuthorization: true"),
+                "has no effect with requiresAuthorization: false", "write requiresAuthorization: true",
                 at: "onMissingSession")
         }
         if let methods = route.methods, !methods.contains("GET") {
             route.scope.report(
-                ConfigValueError("login is for navigations, which are GET", "add GET to methods, or write reject"),
-                at: "onMissingSession")
+                "login is for navigations, which are GET", "add GET to methods, or write reject", at: "onMissingSession"
+            )
         }
     }
 
@@ -99,10 +91,9 @@ enum IdentityValidation {
         else { return }
         for (index, host) in route.options.hosts.enumerated() where host != end {
             route.scope.warn(
-                ConfigValueError(
-                    "logins that begin at \(host) fail: they end at \(end), the host of accounts.publicURL, which does"
-                        + " not get the login cookie", "write onMissingSession: reject, and sign in at \(end)"),
-                item: index, of: "hosts")
+                "logins that begin at \(host) fail: they end at \(end), the host of accounts.publicURL, which does"
+                    + " not get the login cookie", "write onMissingSession: reject, and sign in at \(end)", at: "hosts",
+                item: index)
         }
     }
 
@@ -111,10 +102,9 @@ enum IdentityValidation {
         guard let field = crossSite.requiredField?.name else { return }
         for route in routes where route.options.onMissingSession == .login {
             route.scope.report(
-                ConfigValueError(
-                    "login conflicts with csrf.requireHeader: navigations have no field \(field), so they get 403",
-                    "write reject, or leave out csrf.requireHeader"),
-                at: "onMissingSession", becauseOf: [["csrf", "requireHeader"]])
+                "login conflicts with csrf.requireHeader: navigations have no field \(field), so they get 403",
+                "write reject, or leave out csrf.requireHeader", at: "onMissingSession",
+                becauseOf: [["csrf", "requireHeader"]])
         }
     }
 
@@ -136,8 +126,7 @@ enum IdentityValidation {
                 login.report(unserved, at: "returnTo")
             } else {
                 login.warn(
-                    ConfigValueError("/ is served by no route: browsers get 404 after a login", "write a served path"),
-                    at: "returnTo")
+                    "/ is served by no route: browsers get 404 after a login", "write a served path", at: "returnTo")
             }
         }
         for item in identities.items {

@@ -7,8 +7,7 @@ enum ListenerAddressValidation {
             guard let address = listener.address, address.port != 0 else { continue }
             for other in listeners[..<index] where other.address == address {
                 listener.scope.report(
-                    ConfigValueError("conflicts with another listener on \(address)", "choose another port"),
-                    at: "address")
+                    "conflicts with another listener on \(address)", "choose another port", at: "address")
                 break
             }
         }
@@ -17,14 +16,12 @@ enum ListenerAddressValidation {
         else { return }
         if admin.scope.isSet("address") {
             admin.scope.report(
-                ConfigValueError("conflicts with a client listener on port \(address.port)", "choose another port"),
-                at: "address")
+                "conflicts with a client listener on port \(address.port)", "choose another port", at: "address")
         } else {
             listener.scope.report(
-                ConfigValueError(
-                    "conflicts with the admin listener on port \(address.port)",
-                    "choose another port, or set admin.address"),
-                at: "address", becauseOf: [admin.scope.path + ["address"], admin.scope.path + ["enabled"]])
+                "conflicts with the admin listener on port \(address.port)",
+                "choose another port, or set admin.address", at: "address",
+                becauseOf: [admin.scope.path + ["address"], admin.scope.path + ["enabled"]])
         }
     }
 }
@@ -35,23 +32,20 @@ enum HTTPSRedirectValidation {
     static func check(_ listeners: [ListenerSection], _ routes: [RouteSection], accounts: AccountsSection) {
         let hasHosts = listeners.contains { !$0.hosts.isEmpty } || routes.contains { !$0.options.hosts.isEmpty }
         for listener in listeners where listener.redirectToHTTPS != nil {
-            let error: ConfigValueError? =
-                if listener.usesHTTPS {
-                    ConfigValueError(
-                        "conflicts with \(listener.hasTLS ? "tls" : "behindTLSProxy")", "remove one of the two")
-                } else if !listeners.contains(where: \.usesHTTPS) {
-                    ConfigValueError("conflicts with listeners: none has tls", "add tls to another listener")
-                } else if accounts.configuration.publicURL == nil, !hasHosts, !accounts.scope.isInvalid("publicURL") {
-                    ConfigValueError(
-                        "requires accounts.publicURL or hosts: only requests for them are redirected",
-                        "write accounts.publicURL, such as https://app.example.com")
-                } else if !listener.hosts.isEmpty {
-                    ConfigValueError(
-                        "conflicts with hosts: it redirects every host that is served", "keep one of the two")
-                } else {
-                    nil
-                }
-            if let error { listener.scope.report(error, at: "redirectToHTTPS") }
+            func report(_ message: String, _ suggestion: String) {
+                listener.scope.report(message, suggestion, at: "redirectToHTTPS")
+            }
+            if listener.usesHTTPS {
+                report("conflicts with \(listener.hasTLS ? "tls" : "behindTLSProxy")", "remove one of the two")
+            } else if !listeners.contains(where: \.usesHTTPS) {
+                report("conflicts with listeners: none has tls", "add tls to another listener")
+            } else if accounts.configuration.publicURL == nil, !hasHosts, !accounts.scope.isInvalid("publicURL") {
+                report(
+                    "requires accounts.publicURL or hosts: only requests for them are redirected",
+                    "write accounts.publicURL, such as https://app.example.com")
+            } else if !listener.hosts.isEmpty {
+                report("conflicts with hosts: it redirects every host that is served", "keep one of the two")
+            }
         }
     }
 }
@@ -66,13 +60,11 @@ enum DevelopmentValidation {
                 ("redirectToHTTPS", listener.redirectToHTTPS != nil), ("trustedProxies", hasTrustedProxies),
             ]
             if let (key, _) = conflicts.first(where: \.1) {
-                listener.scope.report(
-                    ConfigValueError("conflicts with \(key)", "remove one of the two"), at: "development")
+                listener.scope.report("conflicts with \(key)", "remove one of the two", at: "development")
             } else if listener.address?.isLoopback == false {
                 listener.scope.warn(
-                    ConfigValueError(
-                        "programs of other machines can use this listener too, if they reach its address",
-                        "publish its port on 127.0.0.1 only"), at: "development")
+                    "programs of other machines can use this listener too, if they reach its address",
+                    "publish its port on 127.0.0.1 only", at: "development")
             }
         }
     }
@@ -95,12 +87,10 @@ enum CookieValidation {
         for listener in listeners where !listener.usesHTTPS && !listener.scope.isSet("redirectToHTTPS") {
             guard !listener.scope.isInvalid("behindTLSProxy"), !scope.isInvalid("secure") else { continue }
             listener.scope.report(
-                ConfigValueError(
-                    "session cookies and passwords would be sent unencrypted",
-                    "add tls; or behindTLSProxy: true behind a proxy that terminates TLS; or for development on"
-                        + " loopback only session.cookie.secure: false"), at: "address",
-                becauseOf: [scope.path + ["secure"]]
-                    + ["tls", "behindTLSProxy"].map { listener.scope.path + [$0] })
+                "session cookies and passwords would be sent unencrypted",
+                "add tls; or behindTLSProxy: true behind a proxy that terminates TLS; or for development on"
+                    + " loopback only session.cookie.secure: false", at: "address",
+                becauseOf: [scope.path + ["secure"]] + ["tls", "behindTLSProxy"].map { listener.scope.path + [$0] })
         }
         checkName(cookie, scope: scope)
         checkDomain(cookie, scope: scope, publicURL: publicURL)
@@ -114,16 +104,12 @@ enum CookieValidation {
         if !scope.isInvalid("name"), !cookie.name.hasPrefix(prefix) {
             let other = prefixes.first(where: cookie.name.hasPrefix) ?? ""
             let name = prefix + cookie.name.dropFirst(other.count)
-            let demand = "a name with the prefix \(prefix), not \(DiagnosticText.quoted(cookie.name))"
+            let demand = "a name with the prefix \(prefix), not \(cookie.name.quoted)"
             scope.report(
-                isShared
-                    ? ConfigValueError("requires \(demand)", "write name: \(name)")
-                    : ConfigValueError("must be \(demand)", "write \(name)"), at: isShared ? "domain" : "name",
-                becauseOf: causes)
+                "\(isShared ? "requires" : "must be") \(demand)", "write \(isShared ? "name: " : "")\(name)",
+                at: isShared ? "domain" : "name", becauseOf: causes)
         } else if cookie.name == prefix {
-            scope.report(
-                ConfigValueError("must have a name after the prefix", "write \(prefix)cloakroom"), at: "name",
-                becauseOf: causes)
+            scope.report("must have a name after the prefix", "write \(prefix)cloakroom", at: "name", becauseOf: causes)
         }
     }
 
@@ -132,15 +118,13 @@ enum CookieValidation {
         guard let domain = cookie.domain else { return }
         if let publicURL, let host = WebOrigin(publicURL)?.host, !cookie.covers(host) {
             scope.report(
-                ConfigValueError(
-                    "must cover the host of accounts.publicURL, \(host): browsers reject the cookie otherwise",
-                    "write a domain that this host ends with, or correct accounts.publicURL"), at: "domain")
+                "must cover the host of accounts.publicURL, \(host): browsers reject the cookie otherwise",
+                "write a domain that this host ends with, or correct accounts.publicURL", at: "domain")
             return
         }
         scope.warn(
-            ConfigValueError(
-                "every host below \(domain) receives the session cookie, and can set another",
-                "leave it out unless all of them are trusted like this gateway"), at: "domain")
+            "every host below \(domain) receives the session cookie, and can set another",
+            "leave it out unless all of them are trusted like this gateway", at: "domain")
     }
 
     private static func checkDevelopment(
@@ -151,22 +135,19 @@ enum CookieValidation {
         }
         guard isLocal else {
             scope.report(
-                ConfigValueError(
-                    "must be true unless all listeners are on loopback",
-                    "write true, or listen on 127.0.0.1 only; in a container, set development of the listener"),
-                at: "secure")
+                "must be true unless all listeners are on loopback",
+                "write true, or listen on 127.0.0.1 only; in a container, set development of the listener", at: "secure"
+            )
             return
         }
         if cookie.domain != nil {
-            scope.report(
-                ConfigValueError("conflicts with secure: false", "leave it out in development"), at: "domain")
+            scope.report("conflicts with secure: false", "leave it out in development", at: "domain")
         }
         // Browsers reject a cookie with such a prefix that is not Secure.
         for prefix in [CookieConfiguration.hostPrefix, CookieConfiguration.securePrefix]
         where cookie.name.lowercased().hasPrefix(prefix.lowercased()) {
             scope.report(
-                ConfigValueError(
-                    "prefix \(prefix) conflicts with secure: false", "leave the prefix out while secure is false"),
+                "prefix \(prefix) conflicts with secure: false", "leave the prefix out while secure is false",
                 at: "name")
         }
     }

@@ -59,8 +59,7 @@ enum PlaceholderRules {
                 : path.contains("client")
                     ? "write the secret that the upstream issued" : "make one with openssl rand -base64 48"
             reading.report(
-                ConfigValueError(
-                    "must not be a published placeholder", "\(suggestion), or listen on loopback only"),
+                ConfigValueError("must not be a published placeholder", "\(suggestion), or listen on loopback only"),
                 at: path)
         }
     }

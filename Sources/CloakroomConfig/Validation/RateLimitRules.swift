@@ -11,7 +11,7 @@ extension GatewayConfiguration {
 extension RateLimit {
     /// The limit in a line: `perUser: 600/m by account, burst 60`.
     var summary: String {
-        "\(name): \(requests) by \(DiagnosticText.escaped("\(subject)")), burst \(burst)"
+        "\(name): \(requests) by \("\(subject)".escaped), burst \(burst)"
             + (isShared ? ", shared by all gateways" : "")
     }
 
@@ -38,23 +38,20 @@ struct RateLimitRules {
         for limit in found where limit.dependsOnSession || limit.subject != .address {
             let kind = limit.when.isEmpty ? "by \(limit.subject)" : "for sessions with a claim"
             scope.report(
-                ConfigValueError(
-                    "must be limits by address: \(limit.name) is \(kind)", "list it at routes, or leave it out"),
-                at: "rate", becauseOf: [["rateLimits", limit.name]])
+                "must be limits by address: \(limit.name) is \(kind)", "list it at routes, or leave it out", at: "rate",
+                becauseOf: [["rateLimits", limit.name]])
         }
         for route in routes { check(route, every: every) }
         let used = Set(every + routes.flatMap(\.options.rate))
         for (name, scope) in limits.items where !used.contains(name) {
-            scope.warn(ConfigValueError("has no effect: no route lists it", "add it to rate of a route"), at: "by")
+            scope.warn("has no effect: no route lists it", "add it to rate of a route", at: "by")
         }
         for (limit, item) in zip(limits.limits, limits.items) {
             checkClaims(of: limit, item.scope)
             guard limit.isShared, store != .valkey else { continue }
             item.scope.report(
-                ConfigValueError(
-                    "conflicts with session.store \(store.rawValue), which gateways do not share",
-                    "remove it, or use the store valkey"),
-                at: "shared", becauseOf: [["session", "store"]])
+                "conflicts with session.store \(store.rawValue), which gateways do not share",
+                "remove it, or use the store valkey", at: "shared", becauseOf: [["session", "store"]])
         }
     }
 
@@ -62,9 +59,7 @@ struct RateLimitRules {
         for limit in found(route.options.rate, in: route.scope) {
             if every.contains(limit.name) {
                 route.scope.report(
-                    ConfigValueError(
-                        "conflicts with limits.rate: \(limit.name) would count each request twice",
-                        "keep one of the two"),
+                    "conflicts with limits.rate: \(limit.name) would count each request twice", "keep one of the two",
                     at: "rate", becauseOf: [["limits", "rate"]])
             }
             guard limit.dependsOnSession, route.requiresAuthorization == false,
@@ -72,28 +67,25 @@ struct RateLimitRules {
             else { continue }
             let kind = limit.when.isEmpty ? "is by \(limit.subject)" : "depends on a claim"
             route.scope.report(
-                ConfigValueError(
-                    "conflicts with the route: \(limit.name) \(kind), but no session is looked up",
-                    "list a limit by address or route, or require authorization"),
-                at: "rate", becauseOf: [route.scope.path + ["requiresAuthorization"], ["rateLimits", limit.name]])
+                "conflicts with the route: \(limit.name) \(kind), but no session is looked up",
+                "list a limit by address or route, or require authorization", at: "rate",
+                becauseOf: [route.scope.path + ["requiresAuthorization"], ["rateLimits", limit.name]])
         }
     }
 
     /// The limits of a list `rate`. Reports names that do not exist.
     private func found(_ names: [String], in scope: ConfigScope) -> [RateLimit] {
         if names.count > Self.most {
-            scope.report(
-                ConfigValueError("must be at most \(Self.most) limits, not \(names.count)", "remove some"), at: "rate")
+            scope.report("must be at most \(Self.most) limits, not \(names.count)", "remove some", at: "rate")
         }
         scope.reportRepetition(in: names, at: "rate")
         return names.enumerated().compactMap { index, name in
             if let limit = limits.limits.first(where: { $0.name == name }) { return limit }
             scope.report(
-                ConfigValueError(
-                    "unknown rate limit \(DiagnosticText.quoted(name))",
-                    limits.items.isEmpty
-                        ? "add it to rateLimits" : NameSuggestion.suggestion(for: name, among: limits.names)),
-                item: index, of: "rate")
+                "unknown rate limit \(name.quoted)",
+                limits.items.isEmpty
+                    ? "add it to rateLimits" : NameSuggestion.suggestion(for: name, among: limits.names), at: "rate",
+                item: index)
             return nil
         }
     }
@@ -106,14 +98,11 @@ struct RateLimitRules {
             let effect =
                 claim.key == "when" ? "no session would be counted" : "all requests would be counted by address"
             if identities.items.isEmpty {
-                scope.warn(
-                    ConfigValueError("requires claims, which only identities state: \(effect)", "add identities"),
-                    at: claim.key)
+                scope.warn("requires claims, which only identities state: \(effect)", "add identities", at: claim.key)
             } else {
                 scope.report(
-                    ConfigValueError(
-                        "requires a claim that no identity keeps: \(effect)",
-                        "add \(DiagnosticText.escaped(claim.name)) to keep.claims of an identity"), at: claim.key)
+                    "requires a claim that no identity keeps: \(effect)",
+                    "add \(claim.name.escaped) to keep.claims of an identity", at: claim.key)
             }
         }
     }

@@ -37,7 +37,7 @@ enum RedirectRules {
             }
             guard isLoop else { continue }
             routes[index].scope.section("redirect").report(
-                ConfigValueError("conflicts with its own path: a loop", "redirect to another path"), at: "to")
+                "conflicts with its own path: a loop", "redirect to another path", at: "to")
         }
     }
 }

@@ -33,9 +33,8 @@ struct RouteSessionRules {
             !upstreams.configurations[upstream].claimHeaders.isEmpty
         else { return }
         route.scope.warn(
-            ConfigValueError(
-                "accepts sessions that were signed in to with a password, which have no claims for claimHeaders",
-                "write require.claims to exclude them"), at: "requiresAuthorization")
+            "accepts sessions that were signed in to with a password, which have no claims for claimHeaders",
+            "write require.claims to exclude them", at: "requiresAuthorization")
     }
 
     /// The providers whose sessions may use the route; `nil` if one of them is invalid.
@@ -59,28 +58,23 @@ struct RouteSessionRules {
         if let provider {
             // Without bearer every provider is sufficient.
             route.scope.report(
-                ConfigValueError(
-                    "bearer requires an identity whose tokens are for the route's upstream",
-                    "add \(upstreams.names[upstream]) to identities.\(provider).tokensFor, or an exchange for it"),
-                at: key, becauseOf: [["identities"], ["accounts", "identities"]])
+                "bearer requires an identity whose tokens are for the route's upstream",
+                "add \(upstreams.names[upstream]) to identities.\(provider).tokensFor, or an exchange for it", at: key,
+                becauseOf: [["identities"], ["accounts", "identities"]])
             return
         }
         guard let signIn = accounts.upstream else {
             route.scope.report(
-                ConfigValueError(
-                    "requires a session, but no upstream defines signIn",
-                    identities.items.isEmpty
-                        ? "add signIn to the upstream" : "list an identity in accounts.identities"),
+                "requires a session, but no upstream defines signIn",
+                identities.items.isEmpty ? "add signIn to the upstream" : "list an identity in accounts.identities",
                 at: key, becauseOf: upstreams.scopes.map { $0.path + ["signIn"] } + [["identities"]])
             return
         }
         let name = upstreams.names[signIn]
         let more = identities.items.isEmpty ? "" : ", or list an identity in accounts.identities"
         route.scope.report(
-            ConfigValueError(
-                "bearer conflicts with the route's upstream: the tokens belong to upstream"
-                    + " \(DiagnosticText.quoted(name))",
-                "add \(upstreams.names[upstream]) to upstreams.\(name).tokensFor\(more)"), at: key,
+            "bearer conflicts with the route's upstream: the tokens belong to upstream \(name.quoted)",
+            "add \(upstreams.names[upstream]) to upstreams.\(name).tokensFor\(more)", at: key,
             becauseOf: [["upstreams", name, "tokensFor"]])
     }
 
@@ -91,20 +85,16 @@ struct RouteSessionRules {
         guard !providers.isEmpty else {
             let name = upstreams.names[accounts.upstream ?? upstream]
             require.report(
-                ConfigValueError(
-                    "is never met: the route accepts only sessions of upstream"
-                        + " \(DiagnosticText.quoted(name)), which have no claims",
-                    "add \(upstreams.names[upstream]) to tokensFor or exchange of an identity"),
-                at: key, becauseOf: [["identities"], ["accounts", "identities"]])
+                "is never met: the route accepts only sessions of upstream \(name.quoted), which have no claims",
+                "add \(upstreams.names[upstream]) to tokensFor or exchange of an identity", at: key,
+                becauseOf: [["identities"], ["accounts", "identities"]])
             return
         }
         for claim in route.options.require.claims where !providers.contains(where: { $0.keeps(claim.name) }) {
             require.sectionWithDefaults("claims").report(
-                ConfigValueError(
-                    "requires a claim that no identity keeps: no session could use the route",
-                    "add \(DiagnosticText.escaped(claim.name)) to keep.claims of"
-                        + " \(providers.map { "identities.\($0.name)" }.joined(separator: " or "))"),
-                at: claim.name)
+                "requires a claim that no identity keeps: no session could use the route",
+                "add \(claim.name.escaped) to keep.claims of"
+                    + " \(providers.map { "identities.\($0.name)" }.joined(separator: " or "))", at: claim.name)
         }
     }
 }

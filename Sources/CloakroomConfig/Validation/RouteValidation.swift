@@ -43,9 +43,7 @@ enum RouteValidation {
         for route in routes {
             guard let name = route.name, !seen.insert(name).inserted else { continue }
             route.scope.report(
-                ConfigValueError(
-                    "must be unique: another route is named \(DiagnosticText.quoted(name))", "rename one of them"),
-                at: "name")
+                "must be unique: another route is named \(name.quoted)", "rename one of them", at: "name")
         }
     }
 
@@ -55,7 +53,7 @@ enum RouteValidation {
         var told: Set<Int> = []
         for conflict in RouteTable.conflicts(in: comparable.compactMap(\.route), accounts: accounts) {
             guard told.insert(conflict.route).inserted else { continue }
-            comparable[conflict.route].scope.report(ConfigValueError(conflict.message, ""), at: "path")
+            comparable[conflict.route].scope.report(conflict.message, "", at: "path")
         }
     }
 
@@ -65,10 +63,8 @@ enum RouteValidation {
         guard !scope.reading.isSectionSet(scope.path + ["apiToken"]) else { return }
         let name = upstreams.names[upstream]
         route.scope.report(
-            ConfigValueError(
-                "conflicts with upstream \(DiagnosticText.quoted(name)), which has no apiToken",
-                "add upstreams.\(name).apiToken, or do not inject it"),
-            at: "inject", becauseOf: [scope.path + ["apiToken"]])
+            "conflicts with upstream \(name.quoted), which has no apiToken",
+            "add upstreams.\(name).apiToken, or do not inject it", at: "inject", becauseOf: [scope.path + ["apiToken"]])
     }
 
     /// The keys that decide what a route permits.
@@ -88,10 +84,10 @@ enum RouteValidation {
             guard keys.contains(name) || keys.contains(key[path.count...].prefix(2).joined(separator: ".")),
                 name != "requiresAuthorization" || route.requiresAuthorization == false
             else { continue }
-            reading.warn(
-                ConfigValueError(
-                    "a variable decides what route \(DiagnosticText.quoted(route.name ?? "")) permits",
-                    "write it into the file: a change of the list gives the variable to another route"), at: key)
+            let warning = ConfigValueError(
+                "a variable decides what route \((route.name ?? "").quoted) permits",
+                "write it into the file: a change of the list gives the variable to another route")
+            reading.warn(warning, key: key, origin: reading.origin(key))
         }
     }
 
@@ -104,7 +100,7 @@ enum RouteValidation {
             let folded = FieldNameSet.folded(name)
             guard tokens.contains(folded) || claims.contains(folded) else { continue }
             let other = tokens.contains(folded) ? "the field of an API token" : "a claim header"
-            route.scope.report(ConfigValueError("\(name) conflicts with \(other)", "leave it out"), at: "passFields")
+            route.scope.report("\(name) conflicts with \(other)", "leave it out", at: "passFields")
         }
     }
 }
@@ -140,8 +136,7 @@ enum MethodRules {
         // Short methods are similar to each other: one edit is a typo, two may be another word.
         let most = method.count < 6 ? 1 : 2
         guard NameSuggestion.distance(Array(method), Array(nearest)) <= most else { return nil }
-        return ConfigValueError(
-            "\(DiagnosticText.quoted(method)) is not a registered method", "did you mean \(nearest)?")
+        return ConfigValueError("\(method.quoted) is not a registered method", "did you mean \(nearest)?")
     }
 }
 
@@ -165,7 +160,7 @@ enum WideRouteRules {
                 checkTokenCalls(route, sent, at: key, calls, [], accounts, upstreams)
                 if pattern.isWide, let call = calls.call(at: Array(sent.description.utf8).span), call.kind == .user {
                     let told = "\(pattern) serves \(call.described), \(sent), for all paths that it matches"
-                    route.scope.inform(ConfigValueError(told, "write a path without names and *"), at: key)
+                    route.scope.inform(told, "write a path without names and *", at: key)
                 }
             }
             let isLessStrict = strictness.map { strictness[index].isStricter(than: $0) }
@@ -192,11 +187,9 @@ enum WideRouteRules {
             let wide = other.pattern, SamplePath.overlap(wide.segments[...], pattern.segments[...]) != nil
         else { return }
         other.scope.warn(
-            ConfigValueError(
-                "\(wide) serves paths of the stricter route \(DiagnosticText.quoted(route.name ?? "")), \(pattern), at"
-                    + " \(others.isEmpty ? "other hosts" : "its hosts"), of the same upstream",
-                "add these hosts to the stricter route, or leave its hosts out"),
-            at: "path")
+            "\(wide) serves paths of the stricter route \((route.name ?? "").quoted), \(pattern), at"
+                + " \(others.isEmpty ? "other hosts" : "its hosts"), of the same upstream",
+            "add these hosts to the stricter route, or leave its hosts out", at: "path")
     }
 
     /// What a less strict route serves, or does not serve, because of a stricter one.
@@ -207,11 +200,9 @@ enum WideRouteRules {
         let isSame = { (one: PathPattern, two: PathPattern) in one.covers(two) && two.covers(one) }
         if isSame(wide.lenient, pattern.lenient), !isSame(wide, pattern) {
             other.scope.warn(
-                ConfigValueError(
-                    "\(wide) differs only in spelling from \(pattern) of the stricter route"
-                        + " \(DiagnosticText.quoted(route.name ?? "")): an upstream may treat both as one path",
-                    "require the same of both"),
-                at: "path")
+                "\(wide) differs only in spelling from \(pattern) of the stricter route"
+                    + " \((route.name ?? "").quoted): an upstream may treat both as one path",
+                "require the same of both", at: "path")
         }
         guard wide.covers(pattern), !pattern.covers(wide), methods != ["OPTIONS"] else { return }
         let unserved = methods.filter { method in
@@ -219,11 +210,9 @@ enum WideRouteRules {
         }
         guard !unserved.isEmpty else { return }
         route.scope.inform(
-            ConfigValueError(
-                "\(unserved.joined(separator: ", ")) \(pattern) is not served: route"
-                    + " \(DiagnosticText.quoted(other.name ?? "")) is less strict",
-                "add a route for it if clients request it"),
-            at: "methods")
+            "\(unserved.joined(separator: ", ")) \(pattern) is not served: route"
+                + " \((other.name ?? "").quoted) is less strict",
+            "add a route for it if clients request it", at: "methods")
     }
 
     private static func checkTokenCalls(
@@ -236,8 +225,7 @@ enum WideRouteRules {
                 ? "remove the route; clients sign in at \(accounts.prefix)"
                 : "remove the route; the gateway makes this call itself"
             route.scope.report(
-                ConfigValueError("\(pattern) conflicts with \(call.described), which is never forwarded", instead),
-                at: key)
+                "\(pattern) conflicts with \(call.described), which is never forwarded", instead, at: key)
             return
         }
         // A user call with a route of its own is served by that route.
@@ -245,15 +233,14 @@ enum WideRouteRules {
         guard !hidden.isEmpty else { return }
         let list = hidden.map { "\($0.path) (\($0.kind.rawValue) of \($0.upstream))" }.joined(separator: ", ")
         let isUser = hidden.contains { $0.kind == .user }
-        let told = ConfigValueError(
-            "\(pattern) contains \(list), which the route does not forward: 404",
-            isUser ? "a route that names the path of a user call can serve it" : "")
+        let told = "\(pattern) contains \(list), which the route does not forward: 404"
+        let remedy = isUser ? "a route that names the path of a user call can serve it" : ""
         // Clients may request their user, or a page of another upstream at such a path. A file seldom has it.
         let own = route.upstream.map { upstreams.names[$0] }
         if isUser || own != nil && hidden.contains(where: { $0.upstream != own }) {
-            route.scope.warn(told, at: key)
+            route.scope.warn(told, remedy, at: key)
         } else {
-            route.scope.inform(told, at: key)
+            route.scope.inform(told, remedy, at: key)
         }
     }
 
@@ -265,10 +252,8 @@ enum WideRouteRules {
         }
         guard !isServed else { return }
         route.scope.inform(
-            ConfigValueError(
-                "\(pattern) serves \(base)/ and all paths below it, not \(base)",
-                "add a route for \(base) if clients request it"),
-            at: "path")
+            "\(pattern) serves \(base)/ and all paths below it, not \(base)",
+            "add a route for \(base) if clients request it", at: "path")
     }
 
     /// A public wildcard route that injects tokens.
@@ -277,15 +262,13 @@ enum WideRouteRules {
             pattern.segments.last == .wildcard
         else { return }
         route.scope.warn(
-            ConfigValueError(
-                "\(pattern) is public and injects bearer: a session's token goes to every path that it serves,"
-                    + " and requests without a session are forwarded too",
-                "require authorization, and list what is public as routes of its own"),
-            at: "inject")
+            "\(pattern) is public and injects bearer: a session's token goes to every path that it serves,"
+                + " and requests without a session are forwarded too",
+            "require authorization, and list what is public as routes of its own", at: "inject")
     }
 }
 
 extension TokenCallPaths.Call {
     /// The call as a noun phrase: `the signIn call of upstream "api"`.
-    var described: String { "the \(kind.rawValue) call of upstream \(DiagnosticText.quoted(upstream))" }
+    var described: String { "the \(kind.rawValue) call of upstream \(upstream.quoted)" }
 }

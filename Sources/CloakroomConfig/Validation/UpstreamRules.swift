@@ -10,11 +10,10 @@ enum RouteProtocolRules {
             let key = upstreams.scopes[index].path + ["protocol"]
             if route.options.allowsWebSocket, upstream.protocolVersion == .h2c {
                 route.scope.report(
-                    ConfigValueError(
-                        "conflicts with protocol h2c of upstream \(DiagnosticText.quoted(upstream.name)):"
-                            + " WebSockets need HTTP/1.1",
-                        "write \(key.joined(separator: ".")): http1, or name another upstream"),
-                    at: "websocket", becauseOf: [key])
+                    "conflicts with protocol h2c of upstream \(upstream.name.quoted):"
+                        + " WebSockets need HTTP/1.1",
+                    "write \(key.joined(separator: ".")): http1, or name another upstream", at: "websocket",
+                    becauseOf: [key])
             }
             if route.options.grpc { check(route, grpcTo: upstream, key, listeners) }
         }
@@ -23,33 +22,30 @@ enum RouteProtocolRules {
     private static func check(
         _ route: RouteSection, grpcTo upstream: UpstreamConfiguration, _ key: [String], _ listeners: [ListenerSection]
     ) {
-        let name = DiagnosticText.quoted(upstream.name)
+        let name = upstream.name.quoted
         let setting = key.joined(separator: ".")
         let clearText = upstream.targets.first { $0.scheme == .http }
         if !upstream.protocolVersion.allowsHTTP2 {
             let version = clearText == nil ? "http2" : "h2c"
             route.scope.report(
-                ConfigValueError(
-                    "requires HTTP/2, but upstream \(name) has protocol http1", "write \(setting): \(version)"),
-                at: "grpc", becauseOf: [key])
+                "requires HTTP/2, but upstream \(name) has protocol http1", "write \(setting): \(version)", at: "grpc",
+                becauseOf: [key])
         } else if upstream.protocolVersion == .auto, let clearText {
             route.scope.report(
-                ConfigValueError(
-                    "requires HTTP/2, but protocol auto uses HTTP/1.1 for target \(clearText)",
-                    "write \(setting): h2c, or https:// targets"),
-                at: "grpc", becauseOf: [key, Array(key.dropLast()) + ["targets"]])
+                "requires HTTP/2, but protocol auto uses HTTP/1.1 for target \(clearText)",
+                "write \(setting): h2c, or https:// targets", at: "grpc",
+                becauseOf: [key, Array(key.dropLast()) + ["targets"]])
         }
         if let methods = route.methods, !methods.contains("POST") {
-            route.scope.report(ConfigValueError("a gRPC call is a POST", "add POST to methods"), at: "grpc")
+            route.scope.report("a gRPC call is a POST", "add POST to methods", at: "grpc")
         }
         if route.options.allowsWebSocket {
-            route.scope.report(ConfigValueError("conflicts with websocket", "keep one of the two"), at: "grpc")
+            route.scope.report("conflicts with websocket", "keep one of the two", at: "grpc")
         }
         if !listeners.isEmpty, listeners.allSatisfy({ !$0.http2 }) {
             route.scope.warn(
-                ConfigValueError(
-                    "clients need HTTP/2 for gRPC, but no listener supports it", "write listeners.0.http2: true"),
-                at: "grpc")
+                "clients need HTTP/2 for gRPC, but no listener supports it", "write listeners.0.http2: true", at: "grpc"
+            )
         }
     }
 }

@@ -40,8 +40,8 @@ import Testing
     }
 
     @Test func controlCharactersDoNotBreakALineOfAReport() {
-        #expect(DiagnosticText.quoted("a\nb\u{1b}[0m") == "\"a\\u{a}b\\u{1b}[0m\"")
-        #expect(DiagnosticText.quoted(String(repeating: "x", count: 100)).count == 82)
+        #expect("a\nb\u{1b}[0m".quoted == "\"a\\u{a}b\\u{1b}[0m\"")
+        #expect(String(repeating: "x", count: 100).quoted.count == 82)
     }
 
     @Test(arguments: [

@@ -11,7 +11,7 @@ import Testing
             .replacingOccurrences(
                 of: "upstream: api\n    requiresAuthorization: true",
                 with: "upstream: apo\n    requiresAuthorization: tru")
-        let report = try ConfigFixture(yaml).report(CommandReport.checkConfig)
+        let report = try ConfigFixture(yaml).report { .checkConfig($0) }
         #expect(report.exitCode == 1)
         #expect(report.text.split(separator: "\n").count == 5, "\(report.text)")
     }

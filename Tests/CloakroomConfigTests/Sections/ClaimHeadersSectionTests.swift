@@ -128,7 +128,7 @@ struct ClaimHeadersSectionTests {
             "inject: [bearer]", with: "inject: []"
         )
         .replacing("requiresAuthorization: true", with: "requiresAuthorization: false")
-        let report = try ConfigFixture(yaml).report(CommandReport.checkConfig)
+        let report = try ConfigFixture(yaml).report { .checkConfig($0) }
         #expect(report.exitCode == 0)
         #expect(report.text.contains("has no effect without identities"), "\(report.text)")
     }
