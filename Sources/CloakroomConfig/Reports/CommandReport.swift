@@ -11,18 +11,18 @@ public struct CommandReport: Sendable, Equatable {
     }
 
     private let lines: [Line]
-    /// The report as one JSON document with a line break at its end; see ``ReportDocument``. Contains no secret.
+    /// The report as one JSON document with a line break at its end; see `reportDocument`. Contains no secret.
     public let json: String
     /// 0: success; 1: the configuration has errors; 3: a path became public.
     public let exitCode: Int32
 
-    init(lines: [Line], document: some ReportDocument, exitCode: Int32 = 0) {
+    init(lines: [Line], document: some Encodable, exitCode: Int32 = 0) {
         self.lines = lines
-        self.json = document.rendered
+        self.json = document.reportDocument
         self.exitCode = exitCode
     }
 
-    init(lines: [String], document: some ReportDocument, exitCode: Int32 = 0) {
+    init(lines: [String], document: some Encodable, exitCode: Int32 = 0) {
         self.init(lines: lines.map(Line.text), document: document, exitCode: exitCode)
     }
 

@@ -1,28 +1,23 @@
 import CloakroomCore
 import FoundationEssentials
 
-/// The content of a report as JSON. Members are added, never renamed or removed. A member without a value is absent.
-///
-/// All documents have `configuration`, the name of the file or `standard input`, and `valid`: whether it has no error.
-/// If it has one, every command prints a ``CheckDocument``.
-protocol ReportDocument: Encodable {
-    var configuration: String { get }
-    var valid: Bool { get }
-}
-
-extension ReportDocument {
-    /// Indented, with sorted members, and a line break at the end.
-    var rendered: String {
+extension Encodable {
+    /// The content of a report as JSON: indented, with sorted members, and a line break at the end. Members are added,
+    /// never renamed or removed. A member without a value is absent.
+    ///
+    /// All documents on a configuration have `configuration`, the name of the file or `standard input`, and `valid`:
+    /// whether it has no error. If it has one, every command prints a ``CheckDocument``.
+    package var reportDocument: String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-        // Encoding text, whole numbers and Boolean values does not fail.
+        // Encoding text, finite numbers and Boolean values does not fail.
         guard let data = try? encoder.encode(self) else { return "" }
         return String(decoding: data, as: UTF8.self) + "\n"
     }
 }
 
 /// `check-config`, and the errors of the other commands.
-struct CheckDocument: ReportDocument {
+struct CheckDocument: Encodable {
     let configuration: String
     let valid: Bool
     /// Whether files that the configuration references were not read.
@@ -45,14 +40,14 @@ struct CheckDocument: ReportDocument {
 }
 
 /// `print-config`.
-struct ValuesDocument: ReportDocument {
+struct ValuesDocument: Encodable {
     let configuration: String
     let valid = true
     let values: [EffectiveValue]
 }
 
 /// `routes`.
-struct RoutesDocument: ReportDocument {
+struct RoutesDocument: Encodable {
     struct Entry: Encodable {
         let name: String
         let methods: [String]
@@ -126,7 +121,7 @@ extension Route {
 }
 
 /// `routes --diff`.
-struct RouteChangesDocument: ReportDocument {
+struct RouteChangesDocument: Encodable {
     struct Change: Encodable {
         /// `becamePublic`, `addedPublic`, `forwardedElsewhere`, `sendsTokens`, `servesMore`, `becameProtected`, `added`,
         /// `removed`, `shadowed`, `redirected`, `originsWidened`, `limitLoosened`, `limitRemoved` or `fieldsRemoved`.
@@ -158,7 +153,7 @@ struct RouteChangesDocument: ReportDocument {
 }
 
 /// `explain`.
-struct ExplanationDocument: ReportDocument {
+struct ExplanationDocument: Encodable {
     struct Detail: Encodable {
         let name: String
         let text: String

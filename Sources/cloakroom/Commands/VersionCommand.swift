@@ -1,6 +1,6 @@
 import ArgumentParser
+import CloakroomConfig
 import CloakroomSessions
-import Foundation
 import Glibc
 
 /// `cloakroom version`: what this binary is, for bug reports and inventories.
@@ -14,7 +14,7 @@ struct VersionCommand: ParsableCommand {
 
     func run() throws {
         let information = BuildInformation()
-        try CommandOutput.print(try output.json ? information.json() : information.text)
+        try CommandOutput.print(output.json ? information.reportDocument : information.text)
     }
 }
 
@@ -46,12 +46,6 @@ struct BuildInformation: Encodable {
         glibc     \(glibc)
 
         """
-    }
-
-    func json() throws -> String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
-        return String(decoding: try encoder.encode(self), as: UTF8.self) + "\n"
     }
 
     private static var glibcVersion: String {

@@ -72,7 +72,7 @@ struct Doctor: AsyncParsableCommand {
                 report.sections.append(.init(identity: provider.name, kind: "provider", steps: steps))
             }
         }
-        try FileHandle.standardOutput.write(contentsOf: json ? report.json() : Data(report.text.utf8))
+        try FileHandle.standardOutput.write(contentsOf: Data((json ? report.reportDocument : report.text).utf8))
         if !report.passed { throw ExitCode(1) }
     }
 

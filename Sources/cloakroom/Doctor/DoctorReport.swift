@@ -23,13 +23,6 @@ struct DoctorReport: Encodable {
         try container.encode(sections, forKey: .identities)
     }
 
-    /// The report as a JSON document.
-    func json() throws -> Data {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-        return try encoder.encode(self) + Data("\n".utf8)
-    }
-
     /// The report in lines.
     var text: String {
         let lines = sections.flatMap { section in
