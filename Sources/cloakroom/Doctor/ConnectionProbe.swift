@@ -54,9 +54,7 @@ struct ConnectionProbe {
         let found = try? await promise.futureResult.get()
         timer.cancel()
         guard let found, !found.isEmpty else {
-            step.fail(
-                "the name has no address",
-                .init(key: targetKey, advice: "check the host name, and the DNS of this machine"))
+            step.fail("the name has no address", .init(targetKey, "check the host name, and the DNS of this machine"))
             return (step, [])
         }
         step.facts = [found.prefix(Self.maxAddresses).map { $0.ipAddress ?? "" }.joined(separator: ", ")]
@@ -79,8 +77,8 @@ struct ConnectionProbe {
             }
         }
         step.fail(
-            "no connection: \(cause)",
-            .init(key: targetKey, advice: "check host and port, that the API runs, and firewalls between"))
+            "no connection: \(cause)", .init(targetKey, "check host and port, that the API runs, and firewalls between")
+        )
         return (step, nil)
     }
 
@@ -102,7 +100,7 @@ struct ConnectionProbe {
         do {
             context = try UpstreamTLS.context(tls)
         } catch {
-            step.fail("\(error)", .init(key: tlsKey, advice: "correct the files"))
+            step.fail("\(error)", .init(tlsKey, "correct the files"))
             return step
         }
         let isName = ServerNameVerifier(host: name) != nil
@@ -120,8 +118,8 @@ struct ConnectionProbe {
         guard let leaf = chain.first else {
             step.fail(
                 "the server sent no certificate: it may not use TLS on this port, or requires a client certificate",
-                .init(key: targetKey, advice: "check the port, or write http:// if the API is on this machine"),
-                .init(key: tlsKey + ".certificateFile", advice: "write it with keyFile, if the API requires one"))
+                .init(targetKey, "check the port, or write http:// if the API is on this machine"),
+                .init(tlsKey + ".certificateFile", "write it with keyFile, if the API requires one"))
             return
         }
         let isOtherName: Bool =
@@ -134,20 +132,19 @@ struct ConnectionProbe {
             step.fail(
                 "the certificate is not issued for \(name)",
                 .init(
-                    key: tlsKey + ".serverName",
-                    advice: "write a name of the certificate, if it is the certificate of your API: "
+                    tlsKey + ".serverName",
+                    "write a name of the certificate, if it is the certificate of your API: "
                         + CertificateFacts.names(leaf).joined(separator: ", ")),
-                .init(key: targetKey, advice: "or use the host name that the certificate is issued for"))
+                .init(targetKey, "or use the host name that the certificate is issued for"))
         } else if chain.contains(where: { $0.notValidAfter < Date() }) {
-            step.fail("a certificate has expired", .init(key: targetKey, advice: "renew the certificate of the API"))
+            step.fail("a certificate has expired", .init(targetKey, "renew the certificate of the API"))
         } else if case ChannelError.connectTimeout = error {
-            step.fail(
-                "the handshake did not end within timeouts.connect", .init(key: targetKey, advice: "check the API"))
+            step.fail("the handshake did not end within timeouts.connect", .init(targetKey, "check the API"))
         } else {
             step.fail(
                 "the handshake failed: no trusted CA issued the certificate, or a required client certificate is missing",
-                .init(key: tlsKey + ".caFile", advice: "write the PEM file of the CA of the API"),
-                .init(key: tlsKey + ".certificateFile", advice: "write it with keyFile, if the API requires one"))
+                .init(tlsKey + ".caFile", "write the PEM file of the CA of the API"),
+                .init(tlsKey + ".certificateFile", "write it with keyFile, if the API requires one"))
         }
     }
 

@@ -73,6 +73,8 @@ struct DoctorStep: Encodable {
     /// A proposed change of the configuration.
     struct Change: Encodable {
         var key, advice: String
+
+        init(_ key: String, _ advice: String) { (self.key, self.advice) = (key, advice) }
     }
 
     var step: String

@@ -60,11 +60,11 @@ struct ProviderDiagnosis {
         for event in events {
             switch event {
             case .metadata(let findings):
-                for finding in findings { metadata.fail(finding.message, .init(key: key, advice: finding.remedy)) }
+                for finding in findings { metadata.fail(finding.message, .init(key, finding.remedy)) }
             case .metadataUnavailable:
                 metadata.fail(
                     "the metadata cannot be fetched with status 200",
-                    .init(key: key + ".issuer", advice: "\(identity.issuer) is configured; check its path"))
+                    .init(key + ".issuer", "\(identity.issuer) is configured; check its path"))
             case .metadataRejected(let error): explain(error, in: &metadata)
             case .keys(.replaced(let usable, let skipped)):
                 hasKeys = usable > 0
@@ -78,13 +78,13 @@ struct ProviderDiagnosis {
         if !hasKeys {
             keys.fail(
                 "the provider publishes no key for the configured algorithms, or the key set cannot be fetched",
-                .init(key: key + ".algorithms", advice: "check them, and jwks_uri in the metadata"))
+                .init(key + ".algorithms", "check them, and jwks_uri in the metadata"))
         }
         return [metadata, keys]
     }
 
     private func explain(_ error: ProviderMetadata.ParseError, in step: inout DoctorStep) {
-        let issuer = DoctorStep.Change(key: key + ".issuer", advice: "\(identity.issuer) is configured")
+        let issuer = DoctorStep.Change(key + ".issuer", "\(identity.issuer) is configured")
         switch error {
         case .malformed: step.fail("the metadata are not a JSON object of at most 65536 bytes", issuer)
         case .issuer:

@@ -22,33 +22,28 @@ struct SignInAdvice {
             if let members = section.configuration?.members, section.hasMembers {
                 step.changes.append(
                     .init(
-                        key: section.key + ".members.refreshToken",
-                        advice:
-                            "write the key under which the API expects the token; \(members.refreshToken) is configured"
-                    ))
+                        section.key + ".members.refreshToken",
+                        "write the key under which the API expects the token; \(members.refreshToken) is configured"))
             }
             step.fail(
                 "the upstream rejects the refresh token that it issued",
                 .init(
-                    key: section.key + ".credentials",
-                    advice: "\(section.format) is configured; check where the token is expected"),
-                .init(
-                    key: "upstreams.\(upstream.name).signIn.refreshToken", advice: "check that it is the refresh token")
-            )
+                    section.key + ".credentials", "\(section.format) is configured; check where the token is expected"),
+                .init("upstreams.\(upstream.name).signIn.refreshToken", "check that it is the refresh token"))
         case .unreachable where status != nil:
             step.fail(
                 "the upstream failed with status \(status ?? 0)",
-                .init(key: section.key, advice: "check its log, and method, path and credentials of the call"))
+                .init(section.key, "check its log, and method, path and credentials of the call"))
         case .unreachable:
-            step.fail("the connection was lost", .init(key: targets, advice: "check the API, and protocol of the port"))
+            step.fail("the connection was lost", .init(targets, "check the API, and protocol of the port"))
         case .timedOut:
             step.fail(
                 "there was no complete response within the time limit",
-                .init(key: "timeouts.identity", advice: "raise it if the API needs longer"))
+                .init("timeouts.identity", "raise it if the API needs longer"))
         case .busy:
             step.fail(
                 "the upstream requests a later attempt, with status \(status ?? 0)",
-                .init(key: section.key, advice: "try again later, or raise the limit at the API"))
+                .init(section.key, "try again later, or raise the limit at the API"))
         case .misconfigured(let reason):
             // The hints of the other calls are for providers.
             let call: TokenClientError.Operation = error.call == .refresh ? .refresh : .signIn
@@ -62,12 +57,9 @@ struct SignInAdvice {
 
     private var apiToken: DoctorStep.Change {
         if let token = upstream.apiToken {
-            return .init(
-                key: "upstreams.\(upstream.name).apiToken", advice: "check the token in the field \(token.header)"
-            )
+            return .init("upstreams.\(upstream.name).apiToken", "check the token in the field \(token.header)")
         }
-        return .init(
-            key: "upstreams.\(upstream.name).apiToken.valueFile", advice: "write it if the API requires an API token")
+        return .init("upstreams.\(upstream.name).apiToken.valueFile", "write it if the API requires an API token")
     }
 
     /// The code in an error response (RFC 6749 §5.2).
@@ -80,22 +72,22 @@ struct SignInAdvice {
 
     private func rejectedSignIn(_ status: Int?, _ section: Section, in step: inout DoctorStep) {
         let format = DoctorStep.Change(
-            key: section.key + ".credentials",
-            advice: "\(section.format) is configured; check which of basic, json, form and oauth the API expects")
+            section.key + ".credentials",
+            "\(section.format) is configured; check which of basic, json, form and oauth the API expects")
         switch status {
         case 403:
             step.fail(
                 "status 403: a wrong password, a locked account, or a wrong or missing API token. 403 is among the default"
                     + " rejectedStatuses of signIn, so the gateway reports each as a wrong password", apiToken,
                 .init(
-                    key: section.key + ".rejectedStatuses",
-                    advice: "write [400, 401, 422], if the API never rejects a password with 403: then 403 is 502"))
+                    section.key + ".rejectedStatuses",
+                    "write [400, 401, 422], if the API never rejects a password with 403: then 403 is 502"))
         case 401:
             step.fail("status 401: the name or the password is wrong, or sent in another format than expected", format)
         case 400, 422:
             step.fail(
                 "status \(status ?? 0): the API does not accept the request as a sign-in", format,
-                .init(key: section.key + ".members", advice: "check the names of the keys, for json and form"))
+                .init(section.key + ".members", "check the names of the keys, for json and form"))
         default:
             step.fail("the response means wrong credentials (success, rejectedStatuses)", format)
         }
@@ -103,16 +95,15 @@ struct SignInAdvice {
 
     private func addChanges(_ reason: IdentityMisconfiguration, _ section: Section, to step: inout DoctorStep) {
         switch reason {
-        case .notFound: step.changes.append(.init(key: section.key + ".path", advice: "\(section.path) is configured"))
+        case .notFound: step.changes.append(.init(section.key + ".path", "\(section.path) is configured"))
         case .forbidden: step.changes.append(apiToken)
         case .invalidClient, .unauthorizedClient:
-            step.changes.append(
-                .init(key: "upstreams.\(upstream.name).client", advice: "check id, secret and authentication"))
+            step.changes.append(.init("upstreams.\(upstream.name).client", "check id, secret and authentication"))
         case .unsupportedGrantType, .invalidScope, .invalidRequest, .requestRejected:
             step.changes += [
-                .init(key: section.key + ".method", advice: "\(section.method) is configured"),
-                .init(key: section.key + ".path", advice: "\(section.path) is configured"),
-                .init(key: section.key + ".credentials", advice: "\(section.format) is configured"),
+                .init(section.key + ".method", "\(section.method) is configured"),
+                .init(section.key + ".path", "\(section.path) is configured"),
+                .init(section.key + ".credentials", "\(section.format) is configured"),
             ]
         }
     }
@@ -123,9 +114,9 @@ struct SignInAdvice {
         _ operation: TokenClientError.Operation, _ call: IdentityCallObservation?, _ section: Section,
         in step: inout DoctorStep
     ) {
-        let path = DoctorStep.Change(key: section.key + ".path", advice: "\(section.path) is configured")
+        let path = DoctorStep.Change(section.key + ".path", "\(section.path) is configured")
         guard let response = call?.response else {
-            return step.fail("the response is not valid HTTP", .init(key: targets, advice: "check scheme and port"))
+            return step.fail("the response is not valid HTTP", .init(targets, "check scheme and port"))
         }
         if (300...399).contains(response.status) {
             return step.fail("the response is a redirect, which is not followed", path)
@@ -135,8 +126,8 @@ struct SignInAdvice {
                 return step.fail(
                     "the upstream rejects the access token that it issued",
                     .init(
-                        key: "upstreams.\(upstream.name).signIn.accessToken",
-                        advice: "check that it is the path of the access token, not of another one"), path)
+                        "upstreams.\(upstream.name).signIn.accessToken",
+                        "check that it is the path of the access token, not of another one"), path)
             }
             return step.fail("the status has no meaning for this call", path)
         }
@@ -159,20 +150,19 @@ struct SignInAdvice {
         if configuration.credentials == .oauth, document[path: configuration.accessToken] != nil {
             return step.fail(
                 "token_type is not Bearer, or a token is not visible ASCII of at most 16384 bytes",
-                .init(
-                    key: section.key + ".credentials", advice: "write json or form if this is no OAuth token endpoint"))
+                .init(section.key + ".credentials", "write json or form if this is no OAuth token endpoint"))
         }
         let candidates = TokenKeys.candidates(in: document, redaction)
         if case .string? = document[path: configuration.accessToken] {
             step.fail(
                 "a token is invalid",
-                .init(key: section.key + ".refreshToken", advice: "\(configuration.refreshToken) is configured"))
+                .init(section.key + ".refreshToken", "\(configuration.refreshToken) is configured"))
         } else {
             step.fail(
                 "the response has no access token at \(configuration.accessToken)",
                 .init(
-                    key: section.key + ".accessToken",
-                    advice: candidates.isEmpty
+                    section.key + ".accessToken",
+                    candidates.isEmpty
                         ? "write the path of the access token, with dots into objects, such as data.token"
                         : "write the path of the access token, perhaps \(candidates.joined(separator: " or "))"))
         }

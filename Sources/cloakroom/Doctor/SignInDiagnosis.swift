@@ -88,8 +88,8 @@ private final class SignInSession {
             step.fail(
                 "the response has no refresh token, and refresh or revoke is configured",
                 .init(
-                    key: key + ".signIn.refreshToken",
-                    advice: "write the path of the refresh token; \(signIn.refreshToken) is configured"))
+                    key + ".signIn.refreshToken",
+                    "write the path of the refresh token; \(signIn.refreshToken) is configured"))
         }
         var steps = [step, await user(tokens)]
         let refresh = await refresh(&tokens)
@@ -156,8 +156,8 @@ private final class SignInSession {
             step.fail(
                 "the upstream rejects the token that it issued, with 401",
                 .init(
-                    key: key + ".revoke.credentials",
-                    advice: "\(configuration.credentials.rawValue) is configured; check where the token is expected"))
+                    key + ".revoke.credentials",
+                    "\(configuration.credentials.rawValue) is configured; check where the token is expected"))
         }
         return step
     }

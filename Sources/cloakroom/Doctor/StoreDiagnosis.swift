@@ -11,7 +11,7 @@ struct StoreDiagnosis {
         try await probe().map { finding in
             var step = DoctorStep("store at \(finding.address)", .passed, facts: finding.facts)
             if let problem = Self.problem(finding) {
-                step.fail(problem, .init(key: Self.key(finding.reason), advice: Self.advice(finding)))
+                step.fail(problem, .init(Self.key(finding.reason), Self.advice(finding)))
             }
             return step
         }
