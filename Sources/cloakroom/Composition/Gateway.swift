@@ -18,8 +18,7 @@ final class Gateway: Sendable, Unprintable {
     private let parts: SharedComponents
     private let descriptors: DescriptorBudget
     private let server: GatewayServer
-    private let accounts = IdentityService()
-    private let current: CurrentAccounts
+    private let accounts: IdentityService
     private let services: [any Service]
 
     /// Components that live as long as the process and are shared by all configurations.
@@ -89,9 +88,8 @@ final class Gateway: Sendable, Unprintable {
 
         let targets = try UpstreamTargets.make(configuration, keeping: [], logger: logger)
         let first = try parts.accounts(configuration, targets)
-        accounts.add(first)
-        let current = CurrentAccounts(first)
-        self.current = current
+        let accounts = IdentityService(first)
+        self.accounts = accounts
         let config: ConfigSnapshot
         do {
             config = try await parts.config(configuration, first, targets)
@@ -113,7 +111,7 @@ final class Gateway: Sendable, Unprintable {
         let circuits = CircuitMetricsUpdater(telemetry.metrics)
         telemetry.registry.onScrape {
             circuits.show(server.upstreamStatus())
-            telemetry.metrics.identities.show(current.accounts.identityStatus, now: .now)
+            telemetry.metrics.identities.show(accounts.current.identityStatus, now: .now)
         }
 
         // In start order: each service needs only those before it. See ``run(beside:)``.
@@ -136,14 +134,14 @@ final class Gateway: Sendable, Unprintable {
                             token: $0,
                             sessions: SessionRevoker(
                                 sessions: sessions.store, observer: observer,
-                                source: { current.accounts.source ?? .unknown },
-                                revoke: { current.accounts.revoke($0) }),
-                            nameKind: { current.accounts.nameKind },
+                                source: { accounts.current.source ?? .unknown },
+                                revoke: { accounts.current.revoke($0) }),
+                            nameKind: { accounts.current.nameKind },
                             now: { clock.now })
                     },
                     status: StatusDataSource(
                         config: configStatus, upstreams: { server.upstreamStatus() },
-                        identities: { current.accounts.identityStatus }, identityCalls: { observer.calls.failures },
+                        identities: { accounts.current.identityStatus }, identityCalls: { observer.calls.failures },
                         certificates: { server.certificates() + (adminTLS?.certificates ?? []) },
                         isDraining: { server.isDraining },
                         store: configuration.session.store.rawValue, version: Cloakroom.version,
@@ -167,7 +165,7 @@ final class Gateway: Sendable, Unprintable {
     func apply(_ configuration: GatewayConfiguration) async throws {
         let configuration = descriptors.fit(configuration, logger: parts.logger)
         let targets = try UpstreamTargets.make(configuration, keeping: server.upstreamTargets(), logger: parts.logger)
-        let previous = current.accounts
+        let previous = accounts.current
         let next = try parts.accounts(configuration, targets, previous: previous)
         do {
             let config = try await parts.config(configuration, next, targets, server.folders)
@@ -176,8 +174,7 @@ final class Gateway: Sendable, Unprintable {
             await next.shutdown()
             throw error
         }
-        current.replace(with: next)
-        accounts.add(next)
+        accounts.replace(with: next)
         if let level = Logger.Level(rawValue: configuration.logging.level) { telemetry.setLogLevel(level) }
     }
 

@@ -168,16 +168,29 @@ struct IdentityComponents: Sendable, Unprintable {
     }
 }
 
-/// Runs the `Accounts` of the current configuration, and those of previous configurations until their last request
-/// has completed.
+/// Runs the components of the current configuration, and those of previous configurations until their last request has
+/// completed.
 final class IdentityService: Service, Unprintable {
-    private let arrivals = AsyncStream.makeStream(of: Void.self)
-    /// Instances that were added and do not run yet.
-    private let waiting = Mutex<[IdentityComponents]>([])
+    private struct State {
+        var current: IdentityComponents
+        /// Instances that do not run yet.
+        var waiting: [IdentityComponents]
+    }
 
-    /// Adds an instance to run.
-    func add(_ accounts: IdentityComponents) {
-        waiting.withLock { $0.append(accounts) }
+    private let arrivals = AsyncStream.makeStream(of: Void.self)
+    private let state: Mutex<State>
+
+    init(_ first: IdentityComponents) {
+        state = Mutex(State(current: first, waiting: [first]))
+        arrivals.continuation.yield()
+    }
+
+    /// The components of the current configuration.
+    var current: IdentityComponents { state.withLock { $0.current } }
+
+    /// Makes an instance the current one, and runs it.
+    func replace(with next: IdentityComponents) {
+        state.withLock { $0 = State(current: next, waiting: $0.waiting + [next]) }
         arrivals.continuation.yield()
     }
 
@@ -194,24 +207,9 @@ final class IdentityService: Service, Unprintable {
     }
 
     private func takeWaiting() -> [IdentityComponents] {
-        waiting.withLock { waiting in
-            defer { waiting = [] }
-            return waiting
+        state.withLock { state in
+            defer { state.waiting = [] }
+            return state.waiting
         }
-    }
-}
-
-/// Holds the `Accounts` of the current configuration.
-final class CurrentAccounts: Sendable {
-    private let current: Mutex<IdentityComponents>
-
-    init(_ first: IdentityComponents) {
-        current = Mutex(first)
-    }
-
-    var accounts: IdentityComponents { current.withLock { $0 } }
-
-    func replace(with next: IdentityComponents) {
-        current.withLock { $0 = next }
     }
 }
