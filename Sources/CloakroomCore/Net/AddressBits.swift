@@ -1,8 +1,10 @@
+import CloakroomWire
+
 /// An IP address as two words, parsed without allocation: the addresses of clients behind a trusted proxy are read from
 /// every request.
 ///
-/// Accepts what ``IPAddress/bytes(of:)`` accepts. An IPv4 address that is mapped into IPv6 is the IPv4 address (RFC 4291
-/// §2.5.5.2).
+/// An IPv4 address that is mapped into IPv6 is the IPv4 address (RFC 4291 §2.5.5.2); ``IPAddress/bytes(of:)`` keeps the
+/// difference.
 public struct AddressBits: Sendable, Hashable {
     /// Whether it is an IPv6 address.
     public let isVersion6: Bool
@@ -11,30 +13,26 @@ public struct AddressBits: Sendable, Hashable {
     /// The last 64 bits of an IPv6 address; the 32 bits of an IPv4 address.
     public let low: UInt64
 
-    private init(high: UInt64, low: UInt64) {
-        let isMapped = high == 0 && low >> 32 == 0xffff
-        isVersion6 = !isMapped
-        self.high = high
-        self.low = isMapped ? low & 0xffff_ffff : low
-    }
-
-    private init(version4: UInt32) {
-        isVersion6 = false
-        high = 0
-        low = UInt64(version4)
-    }
-
     /// Parses an address without brackets, zone or port.
     /// - Returns: `nil` for anything else.
     public init?(_ text: Span<UInt8>) {
+        guard let words = Self.words(text) else { return nil }
+        let isMapped = words.isVersion6 && words.high == 0 && words.low >> 32 == 0xffff
+        isVersion6 = words.isVersion6 && !isMapped
+        high = words.high
+        low = isMapped ? words.low & 0xffff_ffff : words.low
+    }
+
+    /// The address as it is written, mapped or not.
+    static func words(_ text: Span<UInt8>) -> (high: UInt64, low: UInt64, isVersion6: Bool)? {
         // The longest spelling has 45 characters.
         guard text.count >= 2, text.count <= 45 else { return nil }
         for index in text.indices where text[index] == UInt8(ascii: ":") {
-            self.init(version6: text)
-            return
+            guard let (high, low) = version6(text) else { return nil }
+            return (high, low, true)
         }
-        guard let address = Self.version4(text) else { return nil }
-        self.init(version4: address)
+        guard let address = version4(text) else { return nil }
+        return (0, UInt64(address), false)
     }
 
     private static func version4(_ text: Span<UInt8>) -> UInt32? {
@@ -62,7 +60,7 @@ public struct AddressBits: Sendable, Hashable {
         return address << 8 | part
     }
 
-    private init?(version6 text: Span<UInt8>) {
+    private static func version6(_ text: Span<UInt8>) -> (UInt64, UInt64)? {
         let colon = UInt8(ascii: ":")
         let end = text.count
         var groups = InlineArray<8, UInt16>(repeating: 0)
@@ -78,13 +76,13 @@ public struct AddressBits: Sendable, Hashable {
         while index < end {
             let start = index
             var group: UInt16 = 0
-            while index < end, index - start < 4, let digit = Self.hexadecimal(text[index]) {
-                group = group << 4 | UInt16(digit)
+            while index < end, index - start < 4, let digit = Byte.hexadecimal(text[index]) {
+                group = group << 4 | UInt16(truncatingIfNeeded: digit)
                 index += 1
             }
             if index < end, text[index] == UInt8(ascii: ".") {
                 // An IPv4 address at the end.
-                guard count <= 6, let embedded = Self.version4(text.extracting(start..<end)) else { return nil }
+                guard count <= 6, let embedded = version4(text.extracting(start..<end)) else { return nil }
                 groups[count] = UInt16(embedded >> 16)
                 groups[count + 1] = UInt16(embedded & 0xffff)
                 count += 2
@@ -109,15 +107,6 @@ public struct AddressBits: Sendable, Hashable {
             let value = UInt64(groups[position]) << UInt64(16 * (3 - place % 4))
             if place < 4 { words.0 |= value } else { words.1 |= value }
         }
-        self.init(high: words.0, low: words.1)
-    }
-
-    private static func hexadecimal(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case 0x30...0x39: byte - 0x30
-        case 0x41...0x46: byte - 0x41 + 10
-        case 0x61...0x66: byte - 0x61 + 10
-        default: nil
-        }
+        return words
     }
 }

@@ -64,7 +64,9 @@ public enum IPAddress {
     /// The four or sixteen bytes of an address in its usual spelling, without brackets or zone; `nil` for anything
     /// else.
     public static func bytes(of text: String) -> [UInt8]? {
-        text.contains(":") ? version6(text) : version4(text[...])
+        guard let words = AddressBits.words(text.utf8.span) else { return nil }
+        let low = words.low.bigEndianBytes
+        return words.isVersion6 ? words.high.bigEndianBytes + low : Array(low.suffix(4))
     }
 
     /// Whether a text without brackets is an address of this machine itself: 127.0.0.0/8 or ::1 (RFC 1122 §3.2.1.3,
@@ -72,57 +74,6 @@ public enum IPAddress {
     package static func isLoopback(_ text: String) -> Bool {
         guard let bytes = bytes(of: text) else { return false }
         return bytes.count == 4 ? bytes[0] == 127 : bytes == Array(repeating: 0, count: 15) + [1]
-    }
-
-    private static func version4(_ text: Substring) -> [UInt8]? {
-        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
-        guard parts.count == 4 else { return nil }
-        var bytes: [UInt8] = []
-        for part in parts {
-            guard part.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let byte = UInt8(part),
-                part.count == 1 || part.first != "0"
-            else { return nil }
-            bytes.append(byte)
-        }
-        return bytes
-    }
-
-    private static func version6(_ text: String) -> [UInt8]? {
-        guard text.utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
-        var halves: [[UInt8]] = []
-        var rest = text[...]
-        while true {
-            let gap = rest.firstRange(of: "::")
-            guard let half = groups(rest[..<(gap?.lowerBound ?? rest.endIndex)], isLast: gap == nil) else { return nil }
-            halves.append(half)
-            guard let gap else { break }
-            rest = rest[gap.upperBound...]
-        }
-        switch halves.count {
-        case 1: return halves[0].count == 16 ? halves[0] : nil
-        case 2:
-            let missing = 16 - halves[0].count - halves[1].count
-            return missing >= 2 ? halves[0] + Array(repeating: 0, count: missing) + halves[1] : nil
-        default: return nil
-        }
-    }
-
-    /// Parses the groups on one side of a `::`. An IPv4 address is allowed only at the end of the text.
-    private static func groups(_ text: Substring, isLast: Bool) -> [UInt8]? {
-        guard !text.isEmpty else { return [] }
-        var bytes: [UInt8] = []
-        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
-        for (index, part) in parts.enumerated() {
-            if isLast, index == parts.count - 1, part.contains(".") {
-                guard let embedded = version4(part) else { return nil }
-                bytes += embedded
-            } else {
-                guard (1...4).contains(part.count), part.allSatisfy(\.isHexDigit), let group = UInt16(part, radix: 16)
-                else { return nil }
-                bytes += [UInt8(group >> 8), UInt8(group & 0xff)]
-            }
-        }
-        return bytes
     }
 }
 
