@@ -14,7 +14,7 @@ import Foundation
 /// first byte distinguishes the kinds of names, so that names of different kinds are never equal: an e-mail address does not
 /// begin with a control character; a user id begins with byte 2, a typed name that is no e-mail address with byte 3,
 /// the subject of an issuer with byte 1.
-public struct AccountName: Sendable, Hashable, CustomStringConvertible, CustomReflectable {
+public struct AccountName: Sendable, Hashable, Redacted {
     /// The bytes that are compared and hashed.
     public let canonicalBytes: [UInt8]
 
@@ -90,11 +90,6 @@ public struct AccountName: Sendable, Hashable, CustomStringConvertible, CustomRe
     public func hash(under key: KeyedHash) -> UInt64 {
         key.hash(canonicalBytes)
     }
-
-    /// Always `<redacted>`, because the name is personal data.
-    public var description: String { "<redacted>" }
-    /// Has no children.
-    public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 extension AccountName {
@@ -158,7 +153,7 @@ extension AccountName {
 ///
 /// Each gateway secret has a key, the newest first. New entries use the newest key; existing entries may use any of
 /// them.
-public struct AccountHasher: Sendable, CustomStringConvertible, CustomReflectable {
+public struct AccountHasher: Sendable, Redacted {
     /// The keys, the newest first.
     let keys: [KeyedHash]
 
@@ -175,9 +170,4 @@ public struct AccountHasher: Sendable, CustomStringConvertible, CustomReflectabl
 
     /// The key for new hashes.
     public var newest: KeyedHash { keys[0] }
-
-    /// Always `<redacted>`.
-    public var description: String { "<redacted>" }
-    /// Has no children.
-    public var customMirror: Mirror { Mirror(self, children: []) }
 }

@@ -7,7 +7,7 @@ public enum AccountNameKind: String, Sendable, Hashable, CaseIterable {
 }
 
 /// Sign-in credentials. Held no longer than the sign-in call.
-public struct Credentials: Sendable, Equatable, CustomStringConvertible, CustomReflectable {
+public struct Credentials: Sendable, Equatable, Redacted {
     /// The user name, unchanged.
     public let name: String
     /// The kind of the name.
@@ -37,11 +37,6 @@ public struct Credentials: Sendable, Equatable, CustomStringConvertible, CustomR
         self.password = password
         account = kind == .email ? AccountName(email: name) : AccountName(text: name)
     }
-
-    /// Always `<redacted>`.
-    public var description: String { "<redacted>" }
-    /// Has no children.
-    public var customMirror: Mirror { Mirror(self, children: []) }
 
     /// Control characters and line separators could end a field or a line; all others are the upstream's concern.
     private static func isName(_ text: String) -> Bool {

@@ -2,7 +2,7 @@
 ///
 /// Logs and the index of a user's sessions contain the results. A plain digest of an e-mail address could be found by
 /// hashing guessed addresses; without the key this is impossible. Each process generates one key at its start.
-public struct KeyedHash: Sendable, CustomStringConvertible, CustomReflectable {
+public struct KeyedHash: Sendable, Redacted {
     private let key0: UInt64
     private let key1: UInt64
 
@@ -43,11 +43,6 @@ public struct KeyedHash: Sendable, CustomStringConvertible, CustomReflectable {
         state.absorb(16 << 56)
         return state.finish()
     }
-
-    /// Always `<redacted>`.
-    public var description: String { "<redacted>" }
-    /// Has no children.
-    public var customMirror: Mirror { Mirror(self, children: []) }
 
     private struct State {
         var v0, v1, v2, v3: UInt64

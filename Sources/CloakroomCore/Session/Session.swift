@@ -189,7 +189,7 @@ public struct SessionID: Sendable, Hashable, CustomStringConvertible {
 }
 
 /// The signed-in user, as reported by the upstream. Personal data, so printing or reflecting it yields `<redacted>`.
-public struct UserProfile: Sendable, Equatable, CustomStringConvertible, CustomReflectable {
+public struct UserProfile: Sendable, Equatable, Redacted {
     /// The upstream's JSON object, unchanged; UTF-8. Sent only to the user.
     public var json: [UInt8]
     /// The account that was signed in to. All sessions of a user share it.
@@ -205,11 +205,6 @@ public struct UserProfile: Sendable, Equatable, CustomStringConvertible, CustomR
         self.account = account
         self.name = name ?? account
     }
-
-    /// Always `<redacted>`.
-    public var description: String { "<redacted>" }
-    /// Has no children.
-    public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 /// The tokens that an upstream issues for credentials. Never sent to clients.
@@ -239,7 +234,7 @@ public struct TokenSet: Sendable, Equatable {
 /// data of the store.
 ///
 /// Separate arrays would cost 32 bytes each, plus the rounding of the allocation.
-struct CompactSessionFields: Sendable, CustomStringConvertible, CustomReflectable {
+struct CompactSessionFields: Sendable, Redacted {
     private static let headerSize = 11
     private static let absent: UInt32 = .max
     private let bytes: [UInt8]
@@ -272,11 +267,6 @@ struct CompactSessionFields: Sendable, CustomStringConvertible, CustomReflectabl
         bytes += user.json
         self.bytes = bytes
     }
-
-    /// Always `<redacted>`, because the bytes contain a token.
-    var description: String { "<redacted>" }
-    /// Has no children.
-    var customMirror: Mirror { Mirror(self, children: []) }
 
     private var tokenCount: UInt32 {
         UInt32(bytes[0]) | UInt32(bytes[1]) << 8 | UInt32(bytes[2]) << 16 | UInt32(bytes[3]) << 24

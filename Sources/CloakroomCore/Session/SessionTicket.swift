@@ -2,7 +2,7 @@
 /// cookie.
 ///
 /// The ticket alone grants access to the session, so it is never printed. Stores hold only its ``SessionKey``.
-public struct SessionTicket: Sendable, Hashable, CustomStringConvertible, CustomReflectable {
+public struct SessionTicket: Sendable, Hashable, Redacted {
     /// The number of characters of a ticket in its cookie.
     public static let characterCount = 43
 
@@ -71,11 +71,6 @@ public struct SessionTicket: Sendable, Hashable, CustomStringConvertible, Custom
         let ordered = (word0.bigEndian, word1.bigEndian, word2.bigEndian, word3.bigEndian)
         return withUnsafeBytes(of: ordered, body)
     }
-
-    /// Always `<redacted>`.
-    public var description: String { "<redacted>" }
-    /// Has no children.
-    public var customMirror: Mirror { Mirror(self, children: []) }
 
     /// Compares in a time that does not depend on the position of the first difference.
     public static func == (left: SessionTicket, right: SessionTicket) -> Bool {

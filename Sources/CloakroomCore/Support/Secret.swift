@@ -2,7 +2,7 @@
 ///
 /// Printing, interpolating or reflecting a secret yields `<redacted>`. Only ``bytes`` exposes the value; audit its few
 /// callers. Comparison time does not depend on the position of the first difference.
-public struct Secret: Sendable, Hashable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+public struct Secret: Sendable, Hashable, Redacted {
     /// The secret itself, only for writing it to the wire or hashing it.
     public let bytes: [UInt8]
 
@@ -18,13 +18,6 @@ public struct Secret: Sendable, Hashable, CustomStringConvertible, CustomDebugSt
 
     /// Whether the secret has no bytes.
     public var isEmpty: Bool { bytes.isEmpty }
-
-    /// Always `<redacted>`.
-    public var description: String { "<redacted>" }
-    /// Always `<redacted>`.
-    public var debugDescription: String { "<redacted>" }
-    /// Has no children.
-    public var customMirror: Mirror { Mirror(self, children: []) }
 
     /// Compares in a time that depends only on the lengths.
     public static func == (left: Secret, right: Secret) -> Bool {
@@ -50,4 +43,14 @@ extension Unprintable {
     public var debugDescription: String { "\(Self.self)" }
     /// Has no children.
     public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// A secret or personal data: as ``Unprintable``, but shown as `<redacted>`.
+public protocol Redacted: Unprintable {}
+
+extension Redacted {
+    /// Always `<redacted>`.
+    public var description: String { "<redacted>" }
+    /// Always `<redacted>`.
+    public var debugDescription: String { "<redacted>" }
 }

@@ -7,7 +7,7 @@ import Synchronization
 /// The number of concurrent calls and the queue are bounded. A revocation that does not fit into the queue, or fails,
 /// is one ``AccountEvent/revokeFailed(_:)``. Nothing is retried: the sessions have ended in any case and their tokens
 /// expire by themselves.
-public final class TokenRevocations: Sendable, CustomStringConvertible, CustomReflectable {
+public final class TokenRevocations: Sendable, Unprintable {
     private struct Revocation: Sendable {
         let client: any TokenClient
         let id: SessionID
@@ -112,9 +112,4 @@ public final class TokenRevocations: Sendable, CustomStringConvertible, CustomRe
             return nil
         }
     }
-
-    /// Contains no session data.
-    public var description: String { "TokenRevocations" }
-    /// Has no children, because they hold tokens.
-    public var customMirror: Mirror { Mirror(self, children: []) }
 }

@@ -10,7 +10,7 @@ public import Tracing
 ///
 /// Folder `TokenRefresh/`: runs token refreshes, one per session at a time, and decides how many run, which requests
 /// wait, and when a failed one is repeated.
-public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, CustomReflectable {
+public final class TokenRefresher: TokenRefreshing, Unprintable {
     /// `Retry-After` in seconds if the store is unavailable.
     static let retryAfterStore = 1
 
@@ -193,11 +193,6 @@ public final class TokenRefresher: TokenRefreshing, CustomStringConvertible, Cus
         // Runs in an unstructured task, which is not cancelled with the caller.
         await Task { await over.end(within: bound, sleep: sleep) }.value
     }
-
-    /// Contains no session data.
-    public var description: String { "TokenRefresher" }
-    /// Has no children, because they hold tokens.
-    public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 /// The wait of a request for an identity call that another request started. Its time is that of the identity provider,

@@ -5,7 +5,7 @@ import Crypto
 ///
 /// Writing uses the newest secret; records may have been sealed under any of them. No key serves two purposes: each is
 /// derived (HKDF with SHA-256, RFC 5869) with a label of its own.
-public struct SealingKeyring: Sendable, CustomStringConvertible, CustomReflectable {
+public struct SealingKeyring: Sendable, Redacted {
     /// Identifies the secret that a record was sealed under, and reveals nothing else about it.
     struct ID: Sendable, Hashable {
         static let byteCount = 4
@@ -80,11 +80,6 @@ public struct SealingKeyring: Sendable, CustomStringConvertible, CustomReflectab
 
     /// The newest key for the content of a cookie.
     func newestCookieKey(name: String) -> SymmetricKey { Self.cookieKey(newest.secret, name) }
-
-    /// Always `<redacted>`.
-    public var description: String { "<redacted>" }
-    /// Has no children.
-    public var customMirror: Mirror { Mirror(self, children: []) }
 
     /// The purpose of a key. The number is the version of the layout: a new layout has new keys.
     private enum Purpose: String {
