@@ -68,7 +68,7 @@ public final class GatewayTelemetry: Sendable {
         logWriter = LogWriter(
             fileDescriptor: settings.logFileDescriptor, pendingLimit: settings.pendingLogLimit,
             dropped: metrics.droppedLogs, droppedEvents: metrics.droppedEvents,
-            notice: DroppedEventsNotice(format: settings.logFormat).render)
+            notice: { GatewayLogHandler.droppedEventsNotice($0, settings.logFormat) })
         ids = TraceIDSource()
         let spans = settings.makeSpanExporter(writer: logWriter, dropped: metrics.droppedTraces)
         collector = spans as? OTLPSpanExporter

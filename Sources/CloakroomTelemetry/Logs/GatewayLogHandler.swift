@@ -51,19 +51,39 @@ struct GatewayLogHandler: LogHandler {
 
     /// Renders the line and passes it to the writer, which may drop it and never blocks.
     func log(event: LogEvent) {
-        var line = LineBuffer(reserving: 256)
         let metadata = LogMetadata.merged(metadata, metadataProvider, event.metadata)
-        switch format {
-        case .json: appendJSON(event, metadata, to: &line)
-        case .text: appendText(event, metadata, to: &line)
-        }
-        writer.submit(bytes: line.bytes, lines: 1, kind: .init(event.level))
+        let line = Self.line(event, metadata, label: label, format, at: now())
+        writer.submit(bytes: line, lines: 1, kind: .init(event.level))
     }
 
-    private func appendJSON(_ event: LogEvent, _ metadata: LogMetadata.Sorted, to line: inout LineBuffer) {
+    /// The line that reports dropped events, which happens if the log output is not read. It is written by ``LogWriter``
+    /// itself, bypassing the full buffer.
+    static func droppedEventsNotice(_ events: Int, _ format: LoggingConfiguration.Format) -> [UInt8] {
+        let event = LogEvent(
+            level: .error, message: "log lines were dropped: the log is not read fast enough", metadata: nil,
+            source: nil, file: #fileID, function: #function, line: #line)
+        let metadata: LogMetadata.Sorted = [("count", .stringConvertible(events)), ("event", "log_lines_dropped")]
+        return line(event, metadata, label: "cloakroom", format, at: systemWallClock())
+    }
+
+    private static func line(
+        _ event: LogEvent, _ metadata: LogMetadata.Sorted, label: String, _ format: LoggingConfiguration.Format,
+        at time: Int64
+    ) -> [UInt8] {
+        var line = LineBuffer(reserving: 256)
+        switch format {
+        case .json: appendJSON(event, metadata, label, time, to: &line)
+        case .text: appendText(event, metadata, label, time, to: &line)
+        }
+        return line.bytes
+    }
+
+    private static func appendJSON(
+        _ event: LogEvent, _ metadata: LogMetadata.Sorted, _ label: String, _ time: Int64, to line: inout LineBuffer
+    ) {
         var timestamp = RFC3339Renderer()
         line.append("{\"time\":\"")
-        timestamp.append(now(), to: &line)
+        timestamp.append(time, to: &line)
         line.append("\",\"level\":\"")
         line.append(plain: event.level.rawValue)
         line.append("\",\"logger\":")
@@ -76,16 +96,18 @@ struct GatewayLogHandler: LogHandler {
         }
         for (key, value) in metadata {
             line.append(",")
-            line.append(json: Self.ownKeys.contains(key) ? "metadata_" + key : key)
+            line.append(json: ownKeys.contains(key) ? "metadata_" + key : key)
             line.append(":")
             line.append(value)
         }
         line.append("}\n")
     }
 
-    private func appendText(_ event: LogEvent, _ metadata: LogMetadata.Sorted, to line: inout LineBuffer) {
+    private static func appendText(
+        _ event: LogEvent, _ metadata: LogMetadata.Sorted, _ label: String, _ time: Int64, to line: inout LineBuffer
+    ) {
         var timestamp = RFC3339Renderer()
-        timestamp.append(now(), to: &line)
+        timestamp.append(time, to: &line)
         line.append(" ")
         let levelStart = line.count
         line.append(plain: event.level.rawValue.uppercased())
@@ -93,8 +115,8 @@ struct GatewayLogHandler: LogHandler {
         line.append(escaped: label.utf8.span)
         line.append(": ")
         line.append(escaped: event.message.description.utf8.span)
-        if let error = event.error { Self.append("error", "\(error)", to: &line) }
-        for (key, value) in metadata { Self.append(key, value, to: &line) }
+        if let error = event.error { append("error", "\(error)", to: &line) }
+        for (key, value) in metadata { append(key, value, to: &line) }
         line.append("\n")
     }
 

@@ -225,7 +225,7 @@ struct LogWriterTests {
 
     @Test("The line that reports dropped events is JSON if the log is", arguments: [true, false])
     func notice(isJSON: Bool) throws {
-        let line = DroppedEventsNotice(format: isJSON ? .json : .text).render(12)
+        let line = GatewayLogHandler.droppedEventsNotice(12, isJSON ? .json : .text)
         #expect(line.last == UInt8(ascii: "\n"))
         let text = String(decoding: line, as: UTF8.self)
         guard isJSON else { return #expect(text.hasSuffix(" count=12 event=log_lines_dropped\n")) }
