@@ -14,7 +14,7 @@ struct DurationStats: Sendable, Equatable {
     /// The percentile in seconds; `nil` if there are no values.
     func quantile(_ quantile: Double) -> HistogramQuantile? {
         if let fine = latencies?.quantile(quantile) {
-            return fine.isLowerBound ? .aboveHighestBucket(fine.seconds) : .estimate(fine.seconds)
+            return HistogramQuantile(seconds: fine.seconds, isLowerBound: fine.isLowerBound)
         }
         return HistogramQuantile(quantile, bounds: bounds, cumulative: cumulative)
     }
@@ -85,19 +85,14 @@ extension UInt64 {
 }
 
 /// A percentile estimated from histogram buckets.
-enum HistogramQuantile: Sendable, Equatable {
-    /// The estimate, in the unit of the histogram.
-    case estimate(Double)
-    /// Above the highest bound; the exact value is unknown.
-    case aboveHighestBucket(Double)
-
+struct HistogramQuantile: Sendable, Equatable {
     /// The estimate or the highest bound, in the unit of the histogram.
-    var seconds: Double {
-        switch self {
-        case .estimate(let seconds), .aboveHighestBucket(let seconds): seconds
-        }
-    }
+    var seconds: Double
+    /// Whether the percentile is above the highest bound; the exact value is unknown.
+    var isLowerBound = false
+}
 
+extension HistogramQuantile {
     /// Estimates a percentile with linear interpolation within buckets, like Prometheus' `histogram_quantile`.
     /// - Parameters:
     ///   - quantile: 0...1; 0.95 is the 95th percentile.
@@ -110,12 +105,12 @@ enum HistogramQuantile: Sendable, Equatable {
         let rank = min(max(quantile, 0), 1) * Double(count)
         // An empty bucket contains no value, however low the rank.
         guard let bucket = cumulative.firstIndex(where: { $0 > 0 && Double($0) >= rank }), bucket < bounds.count else {
-            self = .aboveHighestBucket(last)
+            self.init(seconds: last, isLowerBound: true)
             return
         }
         let before = bucket == 0 ? 0 : cumulative[bucket - 1]
         let floor = bucket == 0 ? min(0, bounds[0]) : bounds[bucket - 1]
         let share = (rank - Double(before)) / Double(cumulative[bucket] - before)
-        self = .estimate(floor + (bounds[bucket] - floor) * max(share, 0))
+        self.init(seconds: floor + (bounds[bucket] - floor) * max(share, 0))
     }
 }

@@ -47,10 +47,14 @@ extension StatusAlert {
         return found.filter { $0.severity == .critical } + found.filter { $0.severity == .warning }
     }
 
+    private init(_ severity: Severity, _ kind: Kind, _ text: String) {
+        self.init(kind: kind, severity: severity, text: text)
+    }
+
     private init?(check: ReadinessCheck) {
         guard !check.isReady else { return nil }
         let reason = check.detail.map { ": \($0)" } ?? ""
-        self.init(kind: .notReady, severity: .critical, text: "The readiness check “\(check.name)” failed\(reason).")
+        self.init(.critical, .notReady, "The readiness check “\(check.name)” failed\(reason).")
     }
 
     private static func connections(_ connections: StatusDocument.Connections?) -> [StatusAlert] {
@@ -67,67 +71,44 @@ extension StatusAlert {
                 pauses.kind == AcceptPauseReason.limit.rawValue
                 ? "the limit of \(StatusFormatter.whole(connections.limit)) connections is reached (limits.connections)"
                 : "the system has no file descriptors or memory left"
-            return StatusAlert(
-                kind: .connections, severity: isPaused ? .critical : .warning,
-                text: isPaused
-                    ? "New clients have to wait: \(cause)." : "New clients had to wait recently: \(cause).")
+            return isPaused
+                ? StatusAlert(.critical, .connections, "New clients have to wait: \(cause).")
+                : StatusAlert(.warning, .connections, "New clients had to wait recently: \(cause).")
         }
     }
 
     private static func reload(_ config: StatusDocument.Config) -> [StatusAlert] {
-        guard let reload = config.lastReload, !reload.succeeded else { return [] }
-        return [
-            StatusAlert(
-                kind: .reloadFailed, severity: .warning,
-                text: "The last configuration reload was rejected. The previous configuration is in effect.")
-        ]
+        guard config.lastReload?.succeeded == false else { return [] }
+        let text = "The last configuration reload was rejected. The previous configuration is in effect."
+        return [StatusAlert(.warning, .reloadFailed, text)]
     }
 
     private static func upstream(_ upstream: StatusDocument.Upstream) -> [StatusAlert] {
-        var found: [StatusAlert] = []
-        switch upstream.health {
-        case .healthy: break
-        case .degraded: found.append(degraded(upstream))
-        case .down:
-            found.append(
-                StatusAlert(
-                    kind: .upstream, severity: .critical,
-                    text: "The upstream “\(upstream.name)” is unreachable."))
+        let name = "the upstream “\(upstream.name)”"
+        let counted = upstream.targets.compactMap { TargetCondition(rawValue: $0.state) }.filter { $0 != .draining }
+        let isFew = counted.count { $0.isUsable } * 2 < counted.count
+        let waiting = upstream.pending == 1 ? "One request is waiting" : "\(upstream.pending) requests are waiting"
+        let isDegraded = upstream.health == .degraded
+        var conditions: [(isMet: Bool, Severity, String)] = [
+            (isDegraded && isFew, .warning, "Less than half of the targets of \(name) are usable."),
+            (isDegraded && !isFew, .warning, "Some targets of \(name) are not usable."),
+            (upstream.health == .down, .critical, "The upstream “\(upstream.name)” is unreachable."),
+            (upstream.panic, .critical, "No target of \(name) is usable: all are used."),
+            (
+                upstream.retryBudgetSpent, .warning,
+                "The retry budget of \(name) is spent. Failed requests are not sent again."
+            ),
+        ]
+        for host in upstream.staleNames ?? [] {
+            let text = "The host name \(host) of \(name) cannot be resolved. Its previous addresses are used."
+            conditions.append((true, .warning, text))
         }
-        if upstream.panic {
-            found.append(
-                StatusAlert(
-                    kind: .upstream, severity: .critical,
-                    text: "No target of the upstream “\(upstream.name)” is usable: all are used."))
-        }
-        if upstream.retryBudgetSpent {
-            found.append(
-                StatusAlert(
-                    kind: .upstream, severity: .warning,
-                    text: "The retry budget of the upstream “\(upstream.name)” is spent."
-                        + " Failed requests are not sent again."))
-        }
-        for name in upstream.staleNames ?? [] {
-            found.append(
-                StatusAlert(
-                    kind: .upstream, severity: .warning,
-                    text: "The host name \(name) of the upstream “\(upstream.name)” cannot be resolved."
-                        + " Its previous addresses are used."))
-        }
-        if upstream.pending > 0 {
-            let wait = upstream.pending == 1 ? "One request is waiting" : "\(upstream.pending) requests are waiting"
-            found.append(
-                StatusAlert(
-                    kind: .upstream, severity: .warning,
-                    text: "\(wait) for a connection to the upstream “\(upstream.name)”."))
-        }
-        return found
+        conditions.append((upstream.pending > 0, .warning, "\(waiting) for a connection to \(name)."))
+        return conditions.filter(\.isMet).map { StatusAlert($0.1, .upstream, $0.2) }
     }
 
     private static func identity(_ identity: StatusDocument.Identity) -> [StatusAlert] {
-        func alert(_ severity: Severity, _ text: String) -> StatusAlert {
-            StatusAlert(kind: .identity, severity: severity, text: text)
-        }
+        func alert(_ severity: Severity, _ text: String) -> StatusAlert { StatusAlert(severity, .identity, text) }
         var found: [StatusAlert] = []
         let cause = identity.lastFailure.map { ": \($0.reason)" } ?? ""
         switch IdentityStatus.Condition(rawValue: identity.state) {
@@ -148,36 +129,20 @@ extension StatusAlert {
         return found
     }
 
-    private static func degraded(_ upstream: StatusDocument.Upstream) -> StatusAlert {
-        let counted = upstream.targets.compactMap { TargetCondition(rawValue: $0.state) }.filter { $0 != .draining }
-        let isFew = counted.count { $0.isUsable } * 2 < counted.count
-        return StatusAlert(
-            kind: .upstream, severity: .warning,
-            text: isFew
-                ? "Less than half of the targets of the upstream “\(upstream.name)” are usable."
-                : "Some targets of the upstream “\(upstream.name)” are not usable.")
-    }
-
     private static func store(_ document: StatusDocument) -> [StatusAlert] {
         // A failed readiness check reports it already.
         guard document.store.up == false, document.readiness.allSatisfy(\.isReady) else { return [] }
-        return [
-            StatusAlert(
-                kind: .store, severity: .critical, text: "The \(document.store.kind) store is unreachable.")
-        ]
+        return [StatusAlert(.critical, .store, "The \(document.store.kind) store is unreachable.")]
     }
 
     private static func certificate(_ certificate: StatusDocument.Certificate) -> StatusAlert? {
-        let name = certificate.names.first ?? certificate.file
-        return switch certificate.daysLeft {
-        case ..<0:
-            StatusAlert(kind: .certificate, severity: .critical, text: "The certificate for \(name) has expired.")
-        case 0:
-            StatusAlert(kind: .certificate, severity: .critical, text: "The certificate for \(name) expires today.")
+        let name = "The certificate for \(certificate.names.first ?? certificate.file)"
+        let days = certificate.daysLeft
+        return switch days {
+        case ..<0: StatusAlert(.critical, .certificate, "\(name) has expired.")
+        case 0: StatusAlert(.critical, .certificate, "\(name) expires today.")
         case ..<certificateDays:
-            StatusAlert(
-                kind: .certificate, severity: .warning,
-                text: "The certificate for \(name) expires in \(StatusFormatter.count(certificate.daysLeft, "day")).")
+            StatusAlert(.warning, .certificate, "\(name) expires in \(StatusFormatter.count(days, "day")).")
         default: nil
         }
     }
@@ -185,8 +150,7 @@ extension StatusAlert {
     private static func route(_ route: StatusDocument.Route) -> StatusAlert? {
         guard let share = route.requests.errorShare, share >= errorShare else { return nil }
         return StatusAlert(
-            kind: .route, severity: .warning,
-            text: "\(StatusFormatter.share(share)) of the requests of the route “\(route.name)” failed.")
+            .warning, .route, "\(StatusFormatter.share(share)) of the requests of the route “\(route.name)” failed.")
     }
 
     /// Outcomes not caused by the user; a wrong password is excluded.
@@ -208,15 +172,13 @@ extension StatusAlert {
     ) -> StatusAlert? {
         let count = outcomes.reduce(0) { $0 + $1.recent }
         guard count > 0 else { return nil }
-        return StatusAlert(
-            kind: kind, severity: .warning,
-            text: "\(StatusFormatter.count(Int64(clamping: count), one, many)) failed because of a server-side error.")
+        let failed = StatusFormatter.count(Int64(clamping: count), one, many)
+        return StatusAlert(.warning, kind, "\(failed) failed because of a server-side error.")
     }
 
     private static func drops(_ drops: StatusDocument.Count) -> StatusAlert? {
         guard drops.recent > 0 else { return nil }
         return StatusAlert(
-            kind: .telemetry, severity: .warning,
-            text: "Telemetry was dropped: \(StatusFormatter.whole(drops.recent)) of \(drops.kind).")
+            .warning, .telemetry, "Telemetry was dropped: \(StatusFormatter.whole(drops.recent)) of \(drops.kind).")
     }
 }

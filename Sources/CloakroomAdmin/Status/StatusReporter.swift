@@ -124,13 +124,13 @@ extension StatusReporter {
             return StatusDocument.Identity(
                 name: name, issuer: identity.issuer, state: identity.condition.rawValue, keys: identity.keys,
                 skippedKeys: identity.skippedKeys,
-                keysAgeSeconds: identity.keysFetchedAt.map { max((now - $0).components.seconds, 0) },
+                keysAgeSeconds: identity.keysFetchedAt.map(now.seconds(since:)),
                 loginsTotal: sample.logins[name] ?? 0, loginsRecent: window.change.logins[name] ?? 0,
                 loginsFailedRecent: window.change.failedLogins[name] ?? 0, logoutsTotal: logouts[name] ?? 0,
                 findings: identity.findings.isEmpty ? nil : identity.findings,
                 lastFailure: identity.lastFailure.map { failure in
                     .init(
-                        at: failure.time.iso8601, secondsAgo: max((now - failure.time).components.seconds, 0),
+                        at: failure.time.iso8601, secondsAgo: now.seconds(since: failure.time),
                         reason: failure.reason, remedy: failure.remedy)
                 })
         }
@@ -210,10 +210,8 @@ extension StatusDocument.Config {
     init(_ status: ConfigStatus) {
         self.init(
             file: status.file, hash: status.hash, loadedAt: status.loadedAt.iso8601,
-            lastReload: status.lastReload.map { reload in
-                .init(
-                    at: reload.time.iso8601, succeeded: reload.problems.isEmpty, problems: reload.problems
-                )
+            lastReload: status.lastReload.map {
+                .init(at: $0.time.iso8601, succeeded: $0.problems.isEmpty, problems: $0.problems)
             })
     }
 }
@@ -233,7 +231,7 @@ extension StatusDocument.Latency {
         guard let p50 = tally.quantile(0.5), let p95 = tally.quantile(0.95), let p99 = tally.quantile(0.99) else {
             return nil
         }
-        let beyond = [("p50_ms", p50), ("p95_ms", p95), ("p99_ms", p99)].filter { $0.1.isAboveHighestBucket }.map(\.0)
+        let beyond = [("p50_ms", p50), ("p95_ms", p95), ("p99_ms", p99)].filter { $0.1.isLowerBound }.map(\.0)
         self.init(
             p50Ms: p50.milliseconds, p95Ms: p95.milliseconds, p99Ms: p99.milliseconds,
             atLeast: beyond.isEmpty ? nil : beyond)
@@ -249,8 +247,8 @@ extension StatusDocument.IdentityCallFailure {
         case .identity(let name): identity = name
         }
         self.init(
-            at: status.time.iso8601, secondsAgo: max((now - status.time).components.seconds, 0),
-            call: failure.call.rawValue, upstream: upstream, identity: identity, method: failure.method,
+            at: status.time.iso8601, secondsAgo: now.seconds(since: status.time), call: failure.call.rawValue,
+            upstream: upstream, identity: identity, method: failure.method,
             server: failure.server, path: failure.path, status: failure.status, reason: failure.defect.reason,
             key: failure.defect.key, expected: failure.defect.expected,
             found: failure.defect.found.isEmpty ? nil : failure.defect.found, durationMs: failure.milliseconds,
@@ -263,11 +261,9 @@ extension StatusDocument.Upstream.Target {
         self.init(
             address: target.address, peer: target.peer, circuit: target.circuit.rawValue,
             state: target.condition.rawValue, reason: target.reason, until: target.until?.iso8601,
-            secondsLeft: target.until.map { max(($0 - now).components.seconds, 0) }, inFlight: target.inFlight,
-            lastFailure: target.lastFailure.map { failure in
-                .init(
-                    at: failure.time.iso8601, secondsAgo: max((now - failure.time).components.seconds, 0),
-                    reason: failure.reason)
+            secondsLeft: target.until.map { $0.seconds(since: now) }, inFlight: target.inFlight,
+            lastFailure: target.lastFailure.map {
+                .init(at: $0.time.iso8601, secondsAgo: now.seconds(since: $0.time), reason: $0.reason)
             })
     }
 }
@@ -292,14 +288,13 @@ extension TargetCondition {
 }
 
 extension HistogramQuantile {
-    var isAboveHighestBucket: Bool { if case .aboveHighestBucket = self { true } else { false } }
-
     /// Milliseconds from a histogram in seconds, rounded to hundredths; buckets are not more precise.
-    fileprivate var milliseconds: Double {
-        switch self {
-        case .estimate(let seconds), .aboveHighestBucket(let seconds): (seconds * 1_000).rounded(places: 2)
-        }
-    }
+    fileprivate var milliseconds: Double { (seconds * 1_000).rounded(places: 2) }
+}
+
+extension WallTime {
+    /// Whole seconds since an earlier time; 0 if the clock was set back.
+    fileprivate func seconds(since earlier: WallTime) -> Int64 { max((self - earlier).components.seconds, 0) }
 }
 
 extension Double {
@@ -332,8 +327,7 @@ public struct StatusDataSource: Sendable {
     /// The commit of the build; `unknown` if not specified.
     public var commit: String
 
-    /// Creates a source.
-    public init(
+    package init(
         config: @escaping @Sendable () -> ConfigStatus, upstreams: @escaping @Sendable () -> [UpstreamStatus],
         identities: @escaping @Sendable () -> [IdentityStatus] = { [] },
         identityCalls: @escaping @Sendable () -> [IdentityCallStatus] = { [] },

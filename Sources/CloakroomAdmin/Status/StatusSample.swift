@@ -41,23 +41,25 @@ struct StatusSample: Sendable, Equatable {
     /// Aggregates a snapshot of the metrics.
     init(_ reading: MetricsSnapshot) {
         let served = reading["http_server_request_duration_seconds"]
-        routes = Self.requests(served, by: "route") { labels in
+        routes = Self.requests(served, by: { $0["route"] }) { labels in
             labels["http_response_status_code"]?.hasPrefix("5") == true
         }
         for (name, counts) in reading.latencies.routes { routes[name]?.durations.latencies = counts }
         latencies = reading.latencies.all
         // Identity calls are no requests of clients.
         let sent = reading["http_client_request_duration_seconds"].filter { $0.labels["call"] == nil }
-        upstreams = Self.requests(sent, by: "upstream", isFailure: Self.isFailed)
-        targets = Self.targets(sent)
+        upstreams = Self.requests(sent, by: { $0["upstream"] }, isFailure: Self.isFailed)
+        targets = Self.requests(sent, by: StatusTargetKey.init(labels:), isFailure: Self.isFailed)
         failures = Self.failures(served: served, sent: sent)
         connections = reading["cloakroom_upstream_connections"].total
         storeOperations = Self.requests(
-            reading["cloakroom_session_store_operation_duration_seconds"], by: "operation"
+            reading["cloakroom_session_store_operation_duration_seconds"], by: { $0["operation"] }
         ) { $0["outcome"] == "error" }
         storeErrors = reading["cloakroom_session_store_errors_total"].counts(by: "reason")
-        signIns = Self.durations(reading["cloakroom_sign_in_duration_seconds"], by: "outcome")
-        refreshes = Self.durations(reading["cloakroom_token_refresh_duration_seconds"], by: "outcome")
+        signIns = Self.requests(reading["cloakroom_sign_in_duration_seconds"], by: { $0["outcome"] })
+            .mapValues(\.durations)
+        refreshes = Self.requests(reading["cloakroom_token_refresh_duration_seconds"], by: { $0["outcome"] })
+            .mapValues(\.durations)
         let ended = reading["cloakroom_logins_total"]
         logins = ended.counts(by: "identity")
         failedLogins = ended.filter { Self.loginFailures.contains($0.labels["outcome"] ?? "") }.counts(by: "identity")
@@ -103,12 +105,13 @@ struct StatusSample: Sendable, Equatable {
         return change
     }
 
-    private static func requests(
-        _ series: [MetricsSnapshot.Series], by label: String, isFailure: ([String: String]) -> Bool
-    ) -> [String: RequestStats] {
-        var tallies: [String: RequestStats] = [:]
+    private static func requests<Key: Hashable>(
+        _ series: [MetricsSnapshot.Series], by key: ([String: String]) -> Key?,
+        isFailure: ([String: String]) -> Bool = { _ in false }
+    ) -> [Key: RequestStats] {
+        var tallies: [Key: RequestStats] = [:]
         for one in series {
-            guard let name = one.labels[label], case .histogram(let histogram) = one.value else { continue }
+            guard let name = key(one.labels), case .histogram(let histogram) = one.value else { continue }
             var tally = tallies.removeValue(forKey: name) ?? RequestStats()
             tally.durations.add(histogram)
             if isFailure(one.labels) { tally.failures &+= histogram.count }
@@ -123,19 +126,6 @@ struct StatusSample: Sendable, Equatable {
         let error = labels["error_type"] ?? ""
         return labels["http_response_status_code"]?.hasPrefix("5") == true
             || !error.isEmpty && !error.hasPrefix("4")
-    }
-
-    private static func targets(_ series: [MetricsSnapshot.Series]) -> [StatusTargetKey: RequestStats] {
-        var tallies: [StatusTargetKey: RequestStats] = [:]
-        for one in series {
-            guard let key = StatusTargetKey(labels: one.labels), case .histogram(let histogram) = one.value
-            else { continue }
-            var tally = tallies.removeValue(forKey: key) ?? RequestStats()
-            tally.durations.add(histogram)
-            if isFailed(one.labels) { tally.failures &+= histogram.count }
-            tallies[key] = tally
-        }
-        return tallies
     }
 
     /// Responses with 5xx, and requests that the gateway or the upstream did not complete. Errors of clients are not
@@ -162,15 +152,6 @@ struct StatusSample: Sendable, Equatable {
             if let key = StatusTargetKey(labels: one.labels) { count(one, .target(key)) }
         }
         return counts
-    }
-
-    private static func durations(_ series: [MetricsSnapshot.Series], by label: String) -> [String: DurationStats] {
-        var tallies: [String: DurationStats] = [:]
-        for one in series {
-            guard let name = one.labels[label], case .histogram(let histogram) = one.value else { continue }
-            tallies[name, default: DurationStats()].add(histogram)
-        }
-        return tallies
     }
 }
 

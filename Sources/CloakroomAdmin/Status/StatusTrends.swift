@@ -71,8 +71,8 @@ struct StatusTrendPoint: Sendable, Equatable {
         let (p50, p99) = (stats.durations.quantile(0.5), stats.durations.quantile(0.99))
         p50Milliseconds = p50.map { Float($0.seconds * 1_000) }
         p99Milliseconds = p99.map { Float($0.seconds * 1_000) }
-        isP50LowerBound = p50?.isAboveHighestBucket == true
-        isP99LowerBound = p99?.isAboveHighestBucket == true
+        isP50LowerBound = p50?.isLowerBound == true
+        isP99LowerBound = p99?.isLowerBound == true
         self.connections = connections.map { Float($0) }
     }
 }
