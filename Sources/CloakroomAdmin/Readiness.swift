@@ -7,8 +7,7 @@ public struct ReadinessCheck: Sendable, Equatable {
     /// The reason of a failure. It is visible to all clients of the admin listener, so it contains no secret.
     public let detail: String?
 
-    /// Creates a result.
-    public init(name: String, isReady: Bool, detail: String? = nil) {
+    package init(name: String, isReady: Bool, detail: String? = nil) {
         self.name = name
         self.isReady = isReady
         self.detail = detail

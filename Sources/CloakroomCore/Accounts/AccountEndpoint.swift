@@ -59,8 +59,7 @@ public struct AuditContext: Sendable, Equatable {
     /// The request id that error responses contain: 32 hexadecimal digits.
     public var requestID: String
 
-    /// Creates an audit context.
-    public init(peer: String = "", requestID: String = "") {
+    package init(peer: String = "", requestID: String = "") {
         self.peer = peer
         self.requestID = requestID
     }
@@ -100,8 +99,7 @@ public struct AccountRequest: Sendable {
     /// The group of the request's host in ``RouteTable``.
     public var routeGroup = 0
 
-    /// Creates a request.
-    public init(
+    package init(
         endpoint: AccountEndpoint, name: String? = nil, query: [UInt8] = [], loginCookies: [ReceivedCookie] = [],
         fetchMetadata: FetchMetadata = FetchMetadata(isGET: false), userAgent: String? = nil,
         ticket: SessionTicket? = nil,
@@ -154,8 +152,7 @@ public struct AccountResponse: Sendable, Equatable {
         /// The value, without control characters.
         public var value: String
 
-        /// Creates a field.
-        public init(_ name: String, _ value: String) {
+        package init(_ name: String, _ value: String) {
             self.name = name
             self.value = value
         }
@@ -166,8 +163,7 @@ public struct AccountResponse: Sendable, Equatable {
         public var customMirror: Mirror { Mirror(self, children: []) }
     }
 
-    /// Creates a response.
-    public init(status: Int, fields: [Field] = [], content: Content = .none) {
+    package init(status: Int, fields: [Field] = [], content: Content = .none) {
         self.status = status
         self.fields = fields
         self.content = content
@@ -181,8 +177,7 @@ public struct AccountResponse: Sendable, Equatable {
         }
     }
 
-    /// Creates a problem response.
-    public init(_ problem: Problem, fields: [Field] = []) {
+    package init(_ problem: Problem, fields: [Field] = []) {
         self.init(status: problem.status, fields: fields, content: .problem(problem))
     }
 }

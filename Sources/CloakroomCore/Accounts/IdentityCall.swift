@@ -27,8 +27,7 @@ public struct IdentityCallAttempt: Sendable, Hashable {
     /// The duration of the attempt, in nanoseconds.
     public var nanoseconds: UInt64
 
-    /// Creates an attempt.
-    public init(
+    package init(
         call: TokenClientError.Operation, source: IdentityCallSource, method: String, serverAddress: String,
         serverPort: Int?, status: Int? = nil, errorType: String? = nil, nanoseconds: UInt64
     ) {
@@ -74,8 +73,7 @@ public struct IdentityCallFailure: Sendable, Equatable {
         /// The names of the members that the response has at that place, from ``names(in:along:)``.
         public var found: [String]
 
-        /// Creates a defect.
-        public init(_ reason: String, key: String? = nil, expected: String? = nil, found: [String] = []) {
+        package init(_ reason: String, key: String? = nil, expected: String? = nil, found: [String] = []) {
             self.reason = reason
             self.key = key
             self.expected = expected
@@ -83,8 +81,7 @@ public struct IdentityCallFailure: Sendable, Equatable {
         }
     }
 
-    /// Creates a failure.
-    public init(
+    package init(
         call: TokenClientError.Operation, source: IdentityCallSource, method: String, server: String, path: String,
         status: Int? = nil, defect: Defect, nanoseconds: UInt64
     ) {
@@ -142,8 +139,7 @@ public struct IdentityCallStatus: Sendable, Equatable {
     /// The failure.
     public var failure: IdentityCallFailure
 
-    /// Creates a status.
-    public init(time: WallTime, failure: IdentityCallFailure) {
+    package init(time: WallTime, failure: IdentityCallFailure) {
         self.time = time
         self.failure = failure
     }

@@ -155,8 +155,7 @@ public struct ThrottleRule: Sendable, Hashable {
     /// written before the clock jumped back, or by a replica whose clock is far ahead; it delays no attempt.
     public let maxDelay: Duration
 
-    /// Creates a rule.
-    public init(limit: UInt32, window: Duration, delay: Delay, maxDelay: Duration) {
+    package init(limit: UInt32, window: Duration, delay: Delay, maxDelay: Duration) {
         self.limit = limit
         self.window = window
         self.delay = delay

@@ -19,8 +19,7 @@ public struct ThrottleCounter: Sendable, Hashable {
     /// The rule.
     public let rule: ThrottleRule
 
-    /// Creates a counter.
-    public init(_ key: ThrottleKey, _ rule: ThrottleRule) {
+    package init(_ key: ThrottleKey, _ rule: ThrottleRule) {
         self.key = key
         self.rule = rule
     }
@@ -121,8 +120,7 @@ public struct ThrottleState: Sendable, Hashable {
     /// The earliest time of the next attempt.
     public var notBefore: SessionTime
 
-    /// Creates a state.
-    public init(count: UInt32, since: SessionTime, notBefore: SessionTime) {
+    package init(count: UInt32, since: SessionTime, notBefore: SessionTime) {
         self.count = count
         self.since = since
         self.notBefore = notBefore

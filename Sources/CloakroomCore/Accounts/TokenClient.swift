@@ -61,8 +61,7 @@ public struct SignInResult: Sendable, Equatable {
     /// The signed-in user.
     public var user: UserProfile
 
-    /// Creates a result.
-    public init(tokens: TokenSet, user: UserProfile) {
+    package init(tokens: TokenSet, user: UserProfile) {
         self.tokens = tokens
         self.user = user
     }

@@ -55,8 +55,7 @@ public struct TokenClientError: Error, Sendable, Equatable {
     /// Tokens that were issued for another user, which nothing must use; `nil` if there are none.
     public let foreign: TokenSet?
 
-    /// Creates an error.
-    public init(_ kind: Kind, in call: Operation, isUnjudged: Bool = false, foreign: TokenSet? = nil) {
+    package init(_ kind: Kind, in call: Operation, isUnjudged: Bool = false, foreign: TokenSet? = nil) {
         self.kind = kind
         self.call = call
         self.foreign = foreign

@@ -14,8 +14,7 @@ public struct ConfigFinding: Sendable, Equatable, CustomStringConvertible {
     /// Whether it is only to be noted.
     package var isNote = false
 
-    /// Creates a finding.
-    public init(key: [String], message: String, suggestion: String, isWarning: Bool = false) {
+    package init(key: [String], message: String, suggestion: String, isWarning: Bool = false) {
         self.key = key
         self.message = message
         self.suggestion = suggestion

@@ -51,8 +51,7 @@ public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
     /// 0...65535; for a listener, 0 lets the system select a port.
     public var port: Int
 
-    /// Creates an address.
-    public init(host: String, port: Int) {
+    package init(host: String, port: Int) {
         self.host = host
         self.port = port
     }
@@ -97,8 +96,7 @@ public struct CrossSiteConfiguration: Sendable, Equatable {
         /// The value: visible ASCII.
         public var value: String
 
-        /// Creates a field.
-        public init(name: String, value: String) {
+        package init(name: String, value: String) {
             self.name = name
             self.value = value
         }

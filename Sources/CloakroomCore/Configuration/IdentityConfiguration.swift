@@ -37,8 +37,7 @@ public struct IdentityConfiguration: Sendable, Equatable {
         /// The requested scope; `nil` for the provider's default.
         public var scope: String?
 
-        /// Creates an exchange.
-        public init(upstream: Int, audience: String? = nil, resource: String? = nil, scope: String? = nil) {
+        package init(upstream: Int, audience: String? = nil, resource: String? = nil, scope: String? = nil) {
             self.upstream = upstream
             self.audience = audience
             self.resource = resource
@@ -70,8 +69,7 @@ public struct IdentityConfiguration: Sendable, Equatable {
         /// The value.
         public var value: String
 
-        /// Creates a parameter.
-        public init(_ name: String, _ value: String) {
+        package init(_ name: String, _ value: String) {
             self.name = name
             self.value = value
         }
@@ -145,8 +143,7 @@ public struct IdentityClientConfiguration: Sendable, Equatable {
         /// The audience of assertions.
         public var audience: AssertionAudience
 
-        /// Creates a key.
-        public init(
+        package init(
             keyFile: String, keyID: String? = nil, algorithm: SignatureAlgorithm = .es256,
             audience: AssertionAudience = .issuer
         ) {
@@ -181,8 +178,7 @@ public struct IdentityClientConfiguration: Sendable, Equatable {
     /// How the gateway authenticates.
     public var authentication: Authentication
 
-    /// Creates a registration.
-    public init(id: String, authentication: Authentication) {
+    package init(id: String, authentication: Authentication) {
         self.id = id
         self.authentication = authentication
     }

@@ -52,8 +52,7 @@ public struct IdentityEndpointConfiguration: Sendable, Equatable {
         /// The value. Not a secret: `print-config` prints it.
         public var value: String
 
-        /// Creates a member.
-        public init(name: String, value: String) {
+        package init(name: String, value: String) {
             self.name = name
             self.value = value
         }
@@ -76,8 +75,7 @@ public struct IdentityEndpointConfiguration: Sendable, Equatable {
         /// How the client authenticates.
         public var authentication: Authentication
 
-        /// Creates a client.
-        public init(id: String, secret: Secret, authentication: Authentication = .basic) {
+        package init(id: String, secret: Secret, authentication: Authentication = .basic) {
             self.id = id
             self.secret = secret
             self.authentication = authentication
@@ -91,8 +89,7 @@ public struct IdentityEndpointConfiguration: Sendable, Equatable {
         /// The value: of a string its text, of a Boolean `true` or `false`, of a number its value.
         public var value: String
 
-        /// Creates a condition.
-        public init(path: String, value: String = "true") {
+        package init(path: String, value: String = "true") {
             self.path = path
             self.value = value
         }

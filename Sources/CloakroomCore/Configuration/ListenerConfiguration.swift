@@ -41,8 +41,7 @@ public struct ListenerTLSConfiguration: Sendable, Equatable {
     /// Whether client certificates are requested; `nil` requests none.
     public var clientCertificates: ClientCertificateConfiguration?
 
-    /// Creates a TLS configuration.
-    public init(
+    package init(
         certificateFile: String, keyFile: String, additionalCertificates: [CertificateConfiguration] = [],
         minimumVersion: TLSVersion = .tls12, clientCertificates: ClientCertificateConfiguration? = nil
     ) {
@@ -60,8 +59,7 @@ public struct CertificateConfiguration: Sendable, Equatable {
     /// PEM file of the private key.
     public var keyFile: String
 
-    /// Creates a pair.
-    public init(certificateFile: String, keyFile: String) {
+    package init(certificateFile: String, keyFile: String) {
         self.certificateFile = certificateFile
         self.keyFile = keyFile
     }
@@ -82,8 +80,7 @@ public struct ClientCertificateConfiguration: Sendable, Equatable {
     /// Whether a client must present a certificate.
     public var mode: Mode
 
-    /// Creates a configuration for client certificates.
-    public init(caFile: String, mode: Mode = .required) {
+    package init(caFile: String, mode: Mode = .required) {
         self.caFile = caFile
         self.mode = mode
     }

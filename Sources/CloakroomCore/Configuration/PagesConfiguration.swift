@@ -19,8 +19,7 @@ public struct PagesConfiguration: Sendable, Equatable {
         /// The image as a `data:` URL (RFC 2397).
         public var url: String
 
-        /// Creates a logo.
-        public init(file: String, url: String) {
+        package init(file: String, url: String) {
             self.file = file
             self.url = url
         }
@@ -35,8 +34,7 @@ public struct PagesConfiguration: Sendable, Equatable {
         /// The SHA-256 of the rules in base64.
         public var digest: String
 
-        /// Creates a style sheet.
-        public init(file: String, text: String, digest: String) {
+        package init(file: String, text: String, digest: String) {
             self.file = file
             self.text = text
             self.digest = digest

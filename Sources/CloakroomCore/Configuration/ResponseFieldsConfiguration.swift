@@ -24,8 +24,7 @@ public struct FieldChange: Sendable, Equatable {
     /// Visible ASCII and spaces, at most 1 KiB, with placeholders in braces. Empty for ``Kind/remove``.
     public var value: String
 
-    /// Creates a change.
-    public init(_ kind: Kind, _ name: String, _ value: String = "") {
+    package init(_ kind: Kind, _ name: String, _ value: String = "") {
         (self.kind, self.name, self.value) = (kind, name, value)
     }
 

@@ -67,8 +67,7 @@ public struct TracingConfiguration: Sendable, Equatable {
         /// The value.
         public var value: String
 
-        /// Creates an attribute.
-        public init(name: String, value: String) {
+        package init(name: String, value: String) {
             self.name = name
             self.value = value
         }
@@ -120,8 +119,7 @@ public struct OTLPConfiguration: Sendable, Equatable {
         /// The value: visible ASCII.
         public var value: Secret
 
-        /// Creates a header field.
-        public init(name: String, value: Secret) {
+        package init(name: String, value: Secret) {
             self.name = name
             self.value = value
         }

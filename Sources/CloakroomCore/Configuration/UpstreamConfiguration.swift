@@ -61,8 +61,7 @@ public struct APIToken: Sendable, Equatable {
     /// The field value: visible ASCII, no line breaks.
     public var value: Secret
 
-    /// Creates an API token.
-    public init(header: String = "X-API-TOKEN", value: Secret) {
+    package init(header: String = "X-API-TOKEN", value: Secret) {
         self.header = header
         self.value = value
     }
@@ -120,8 +119,7 @@ public struct UpstreamTargetConfiguration: Sendable, Hashable, CustomStringConve
     /// The zone; `nil` counts as the gateway's own.
     public var zone: String?
 
-    /// Creates a TCP target.
-    public init(
+    package init(
         _ address: HostAndPort, scheme: URIScheme = .http, weight: Int = 100, tier: Int = 0, zone: String? = nil
     ) {
         self.scheme = scheme
@@ -194,8 +192,7 @@ public struct UpstreamTLSConfiguration: Sendable, Equatable {
     /// target's.
     public var serverName: String?
 
-    /// Creates a TLS configuration.
-    public init(caFile: String? = nil, clientCertificate: ClientCertificate? = nil, serverName: String? = nil) {
+    package init(caFile: String? = nil, clientCertificate: ClientCertificate? = nil, serverName: String? = nil) {
         self.caFile = caFile
         self.clientCertificate = clientCertificate
         self.serverName = serverName

@@ -9,8 +9,7 @@ public struct SessionRequirement: Sendable, Equatable {
         /// The values in UTF-8. A set, because a user may have thousands of groups.
         private let accepted: Set<[UInt8]>
 
-        /// Creates a requirement.
-        public init(_ name: String, in values: [String]) {
+        package init(_ name: String, in values: [String]) {
             self.name = name
             self.values = values
             accepted = Set(values.map { Array($0.utf8) })
@@ -47,8 +46,7 @@ public struct SessionRequirement: Sendable, Equatable {
     /// The maximum time since the user authenticated at the provider, 1 s to 1 day; `nil` for any.
     public var maxAge: Duration?
 
-    /// Creates a requirement.
-    public init(claims: [Claim] = [], acr: [String] = [], maxAge: Duration? = nil) {
+    package init(claims: [Claim] = [], acr: [String] = [], maxAge: Duration? = nil) {
         self.claims = claims
         self.acr = acr
         self.maxAge = maxAge

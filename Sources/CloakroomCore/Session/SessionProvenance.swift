@@ -21,8 +21,7 @@ public struct SessionProvenance: Sendable, Equatable, Unprintable {
     /// The ID token, for `id_token_hint`; `nil` if it is not kept.
     public var idToken: Secret?
 
-    /// Creates a provenance.
-    public init(
+    package init(
         identity: String, issuer: String, subject: String, providerSession: String? = nil,
         authenticatedAt: WallTime? = nil, acr: String? = nil, nonceHash: [UInt8], claims: [UInt8],
         idToken: Secret? = nil
@@ -46,8 +45,7 @@ public struct ProviderSession: Sendable, Hashable, Unprintable {
     /// `sid`.
     public var id: String
 
-    /// Creates an identifier.
-    public init(issuer: String, id: String) {
+    package init(issuer: String, id: String) {
         self.issuer = issuer
         self.id = id
     }

@@ -11,8 +11,7 @@ public struct CertificateStatus: Sendable, Equatable {
     /// When the certificate expires.
     public var notAfter: WallTime
 
-    /// Creates a status.
-    public init(listener: String, file: String, names: [String], notAfter: WallTime) {
+    package init(listener: String, file: String, names: [String], notAfter: WallTime) {
         self.listener = listener
         self.file = file
         self.names = names
@@ -46,8 +45,7 @@ public struct ConfigStatus: Sendable, Equatable {
         }
     }
 
-    /// Creates a status.
-    public init(file: String? = nil, hash: String, loadedAt: WallTime, lastReload: Reload? = nil) {
+    package init(file: String? = nil, hash: String, loadedAt: WallTime, lastReload: Reload? = nil) {
         self.file = file
         self.hash = hash
         self.loadedAt = loadedAt
@@ -111,15 +109,13 @@ public struct UpstreamStatus: Sendable, Equatable {
         /// The kind of failure and the system's error message, at most 200 characters. Contains no secret.
         public var reason: String
 
-        /// Creates a failure.
-        public init(time: WallTime, reason: String) {
+        package init(time: WallTime, reason: String) {
             self.time = time
             self.reason = reason
         }
     }
 
-    /// Creates a status.
-    public init(
+    package init(
         name: String, targets: [Target], isPanicking: Bool = false, isRetryBudgetSpent: Bool = false,
         staleNames: [String] = []
     ) {

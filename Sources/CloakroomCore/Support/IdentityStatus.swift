@@ -19,8 +19,7 @@ public struct IdentityStatus: Sendable, Equatable {
         /// The first thing that an operator should check.
         public var remedy: String
 
-        /// Creates a failure.
-        public init(time: WallTime, reason: String, remedy: String) {
+        package init(time: WallTime, reason: String, remedy: String) {
             self.time = time
             self.reason = reason
             self.remedy = remedy
@@ -44,8 +43,7 @@ public struct IdentityStatus: Sendable, Equatable {
     /// The last failure since the configuration was applied; `nil` if there was none.
     public var lastFailure: Failure?
 
-    /// Creates a status.
-    public init(
+    package init(
         name: String, issuer: String, condition: Condition = .down, keys: Int = 0, skippedKeys: Int = 0,
         keysFetchedAt: WallTime? = nil, findings: [String] = [], lastFailure: Failure? = nil
     ) {
