@@ -22,7 +22,8 @@ seeds=Tests/Fuzzing/Corpus/$target
 # Swift's crash handler would prevent libFuzzer from storing the input.
 export SWIFT_BACKTRACE=enable=no
 export CLOAKROOM_LIBFUZZER=1 CLOAKROOM_FUZZ_TARGET=$target
-build=(swift build --configuration release --scratch-path "$scratch" --sanitize fuzzer --product cloakroom-fuzz)
+build=(swift build --configuration release --scratch-path "$scratch" --sanitize fuzzer --product cloakroom-fuzz
+    -Xswiftc -enable-testing)
 "${build[@]}"
 binary=$("${build[@]}" --show-bin-path)/cloakroom-fuzz
 

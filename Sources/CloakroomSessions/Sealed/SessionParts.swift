@@ -111,13 +111,3 @@ extension SessionParts {
         return String(validating: bytes, as: UTF8.self).map { .some($0) }
     }
 }
-
-/// Entry point for fuzzing the parser of opened records.
-public enum SessionRecordFuzzing {
-    /// Parses the contents of a record.
-    /// - Returns: `nil` if they cannot be parsed. Otherwise whether the session is the same after it was written and
-    ///   parsed again.
-    public static func read(_ bytes: [UInt8]) -> Bool? {
-        SessionParts(bytes).map { SessionParts($0.bytes) == $0 }
-    }
-}

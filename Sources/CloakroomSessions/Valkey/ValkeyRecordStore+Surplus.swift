@@ -1,5 +1,4 @@
 import CloakroomCore
-import NIOCore
 
 /// The oldest sessions of an account that has too many.
 ///
@@ -66,25 +65,5 @@ enum ListedSample {
         let ids = elements.dropFirst().compactMap { $0.text.flatMap { SessionID($0) } }
         guard Set(ids).count == ids.count else { throw SessionStoreError(.unavailable, reason: .protocolError) }
         return (Int(total), ids)
-    }
-}
-
-/// Entry point for fuzzing the choice of sessions in excess of a limit.
-public enum SurplusFuzzing {
-    /// Parses bytes as the reply to the script that lists sessions, and chooses among them as if all were active.
-    /// - Returns: The number of sessions that would be ended; `nil` for an invalid reply.
-    public static func chosen(_ bytes: [UInt8], limit: Int) -> Int? {
-        var parser = RESPParser()
-        parser.append(ByteBuffer(bytes: bytes))
-        guard let reply = try? parser.next(), let (total, ids) = try? ListedSample.parse(reply, limit: limit) else {
-            return nil
-        }
-        let now = SessionTime(milliseconds: 0)
-        let rule = SurplusRule(limit: limit, accounts: [0], usedAfter: now - .seconds(1), new: SessionID(0))
-        let records = ids.map { id in
-            SurplusRule.Candidate(id: id, account: 0, createdAt: now, expiresAt: now + .seconds(1), lastUsedAt: now)
-        }
-        let surplus = rule.surplus(in: SurplusRule.Sample(total: total, ids: ids, records: records), now: now)
-        return if case .records(let chosen) = surplus { chosen.count } else { 0 }
     }
 }

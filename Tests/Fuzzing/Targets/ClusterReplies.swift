@@ -1,4 +1,6 @@
-import CloakroomSessions
+import CloakroomCore
+
+@testable import CloakroomSessions
 
 extension FuzzTarget {
     /// What servers of a cluster send: replies to `CLUSTER SLOTS`, and redirections.
@@ -24,22 +26,30 @@ extension FuzzTarget {
                     .repeated("colons", ":", prefix: "ASK 1 "), .repeated("words", "1 ", prefix: "MOVED "),
                 ], shortest: 1_024, nanosecondsPerByte: 50_000
             ) { bytes in
-                _ = ClusterFuzzing.slots(bytes)
-                _ = ClusterFuzzing.redirection(String(decoding: bytes, as: UTF8.self))
+                _ = ClusterTexts.slots(bytes)
+                _ = ClusterRedirection(line: String(decoding: bytes, as: UTF8.self))
             }
         ]
     ) { bytes throws(Violation) in
-        if let slots = ClusterFuzzing.slots(bytes) {
-            try require((0...16_384).contains(slots.slots), "\(slots.slots) slots")
-            try require(slots.primaries <= slots.slots, "a primary without slots")
-            try require(slots.primaries <= 1_000 && slots.replicas <= 1_000, "too many servers")
+        if let slots = ClusterTexts.slots(bytes) {
+            let owned = slots.owners.count { $0 != ClusterSlots.none }
+            try require((0...16_384).contains(owned), "\(owned) slots")
+            try require(slots.primaries.count <= owned, "a primary without slots")
+            try require(slots.primaries.count <= 1_000 && slots.replicas.count <= 1_000, "too many servers")
         }
-        if let other = ClusterFuzzing.redirection(String(decoding: bytes, as: UTF8.self)) {
+        if let other = ClusterRedirection(line: String(decoding: bytes, as: UTF8.self)) {
             try require((0..<16_384).contains(other.slot), "slot \(other.slot)")
             try require((1...65_535).contains(other.port), "port \(other.port)")
-            let isHost =
-                other.host.utf8.count <= 253 && !other.host.utf8.contains { $0 <= 0x20 || $0 == 0x2f || $0 >= 0x7f }
-            try require(isHost, "host \(other.host)")
+            // Empty for the host that sent the redirection.
+            let host = other.address(from: HostAndPort(host: "", port: 1))?.host ?? "?"
+            let isHost = host.utf8.count <= 253 && !host.utf8.contains { $0 <= 0x20 || $0 == 0x2f || $0 >= 0x7f }
+            try require(isHost, "host \(host)")
         }
+    }
+}
+
+private enum ClusterTexts {
+    static func slots(_ bytes: [UInt8]) -> ClusterSlots? {
+        RESPTexts.first(bytes).flatMap { try? ClusterSlots($0, asked: "asked.test") }
     }
 }

@@ -1,6 +1,7 @@
 import CloakroomCore
-import CloakroomIdentity
 import Foundation
+
+@testable import CloakroomIdentity
 
 extension FuzzTarget {
     /// The credentials of a sign-in, parsed as a form, as JSON and as `Authorization: Basic`.
@@ -15,25 +16,24 @@ extension FuzzTarget {
         usualSeconds: 0.5,
         times: [
             LinearTime(SignInTexts.families) { bytes in
-                _ = IdentityWire.form(bytes)
-                _ = IdentityWire.basic(bytes)
+                _ = FormURLEncodedBody.read(bytes)
+                _ = SignInTexts.basic(bytes)
                 for type in ["application/x-www-form-urlencoded", "application/json"] {
-                    _ = IdentityWire.signIn(body: bytes, contentType: type, now: SessionTime(seconds: 0))
+                    _ = SignInTexts.credentials(bytes, type)
                 }
             }
         ]
     ) { bytes throws(Violation) in
-        let form = IdentityWire.form(bytes)
+        let form = FormURLEncodedBody.read(bytes)
         try require(form == SignInTexts.plainForm(bytes), "a form was parsed as \(form ?? [:])")
         if let form {
             let written = form.sorted { $0.key.text < $1.key.text }
                 .map { SignInTexts.escaped($0.key.text) + "=" + SignInTexts.escaped($0.value) }.joined(separator: "&")
-            try require(IdentityWire.form(Array(written.utf8)) == form, "a written form is parsed differently")
+            try require(FormURLEncodedBody.read(Array(written.utf8)) == form, "a written form is parsed differently")
         }
         try SignInTexts.checkBasic(bytes)
         for type in ["application/x-www-form-urlencoded", "application/json", "text/plain"] {
-            guard let credentials = IdentityWire.signIn(body: bytes, contentType: type, now: SessionTime(seconds: 0))
-            else { continue }
+            guard let credentials = SignInTexts.credentials(bytes, type) else { continue }
             try require(type != "text/plain", "credentials of an unsupported type were accepted")
             let email = Array(credentials.name.utf8)
             try require(
@@ -47,19 +47,16 @@ extension FuzzTarget {
         for type in ["application/x-www-form-urlencoded", "application/json"] {
             var name = AccountsConfiguration.SignInName.defaults
             name.kind = .text
-            guard
-                let credentials = IdentityWire.signIn(
-                    body: bytes, contentType: type, name: name, now: SessionTime(seconds: 0))
-            else { continue }
+            guard let credentials = SignInTexts.credentials(bytes, type, name: name) else { continue }
             try require(
                 (1...254).contains(credentials.name.utf8.count)
                     && !credentials.name.utf8.contains { $0 < 0x20 || $0 == 0x7f },
                 "a name that is empty, too long or has control characters")
             let configuration = IdentityEndpointConfiguration(path: "/", credentials: .form)
-            let body = IdentityWire.signInBody(credentials, configuration: configuration) ?? []
+            let body = RequestCredentials.signIn(credentials, configuration: configuration)?.body?.content.bytes ?? []
             let password = String(decoding: credentials.password.bytes, as: UTF8.self)
             try require(
-                IdentityWire.form(body) == ["email": credentials.name, "password": password],
+                FormURLEncodedBody.read(body) == ["email": credentials.name, "password": password],
                 "a form for the upstream is parsed differently")
         }
     }
@@ -86,6 +83,26 @@ private enum SignInTexts {
         .repeated("colons in Basic", "Ojo6", prefix: "Basic "),
         .repeated("blanks", " "),
     ]
+
+    /// The credentials in a sign-in request; `nil` if the request is rejected.
+    static func credentials(
+        _ body: [UInt8], _ contentType: String, name: AccountsConfiguration.SignInName = .defaults
+    ) -> Credentials? {
+        let now = SessionTime(seconds: 0)
+        return try? SignInRequestParser.read(
+            AccountRequest(endpoint: .signIn, contentType: contentType, body: Secret(bytes: body), now: now),
+            name: name)
+    }
+
+    /// The name and the password of `Authorization: Basic`.
+    /// - Returns: `nil` for another scheme; `.some(nil)` for a malformed value.
+    static func basic(_ authorization: [UInt8]) -> (name: String, password: [UInt8])?? {
+        switch BasicAuthorization.read(Secret(bytes: authorization)) {
+        case .otherScheme: nil
+        case .malformed: .some(nil)
+        case .pair(let name, let password): (name, password.bytes)
+        }
+    }
 
     /// A reference parser of a form.
     static func plainForm(_ bytes: [UInt8]) -> [JSONMemberName: String]? {
@@ -122,7 +139,7 @@ private enum SignInTexts {
 
     static func checkBasic(_ bytes: [UInt8]) throws(Violation) {
         let isBasic = String(decoding: bytes.prefix { $0 != 0x20 }, as: UTF8.self).lowercased() == "basic"
-        guard let reading = IdentityWire.basic(bytes) else {
+        guard let reading = basic(bytes) else {
             try require(!isBasic, "Basic is parsed as another scheme")
             return
         }
@@ -131,7 +148,7 @@ private enum SignInTexts {
         try require(!reading.name.utf8.contains(UInt8(ascii: ":")), "a name with a colon")
         let pair = Array((reading.name + ":").utf8) + reading.password
         try require(String(validating: pair, as: UTF8.self) != nil, "credentials that are not UTF-8")
-        let again = IdentityWire.basic(Array("Basic \(Data(pair).base64EncodedString())".utf8))
+        let again = basic(Array("Basic \(Data(pair).base64EncodedString())".utf8))
         guard case .some(.some(let second)) = again else { throw Violation("written Basic credentials are rejected") }
         try require(
             second.name == reading.name && second.password == reading.password,

@@ -1,5 +1,6 @@
 import CloakroomCore
-import CloakroomIdentity
+
+@testable import CloakroomIdentity
 
 extension FuzzTarget {
     /// An upstream's response to a sign-in or a token refresh: every accepted token must be valid in a header field.
@@ -18,11 +19,11 @@ extension FuzzTarget {
                     .repeated("a token of dots", ".", prefix: #"{"accessToken":""#, suffix: #""}"#),
                     .repeated("a long payload", "AAAA", prefix: #"{"accessToken":"a."#, suffix: #".c"}"#),
                 ]
-            ) { _ = IdentityWire.tokens($0, configuration: Tokens.configurations[0], now: Tokens.now) }
+            ) { _ = TokenResponse.read($0, configuration: Tokens.configurations[0], now: Tokens.now) }
         ]
     ) { bytes throws(Violation) in
         for configuration in Tokens.configurations {
-            guard let tokens = IdentityWire.tokens(bytes, configuration: configuration, now: Tokens.now) else {
+            guard let tokens = TokenResponse.read(bytes, configuration: configuration, now: Tokens.now) else {
                 continue
             }
             try require(
@@ -59,14 +60,13 @@ extension FuzzTarget {
             ) { bytes in
                 // The token is as long as the document, and nearly matches at every position.
                 let token = Array(repeating: UInt8(ascii: "a"), count: bytes.count / 2) + [UInt8(ascii: "b")]
-                _ = IdentityWire.user(
-                    bytes,
-                    tokens: TokenSet(
-                        authorization: Secret(bytes: Array("Bearer ".utf8) + token), obtainedAt: Tokens.now))
+                let authorization = Secret(bytes: Array("Bearer ".utf8) + token)
+                _ = UserDocument.read(
+                    bytes, excluding: [TokenSet(authorization: authorization, obtainedAt: Tokens.now)])
             }
         ]
     ) { bytes throws(Violation) in
-        guard let document = IdentityWire.user(bytes, tokens: Tokens.tokens) else { return }
+        guard let document = UserDocument.read(bytes, excluding: [Tokens.tokens]) else { return }
         try require(document.count <= 16_384, "a document that is too long")
         guard let value = JSONValue(document: bytes), case .object = value else {
             throw Violation("a document that is not a JSON object")

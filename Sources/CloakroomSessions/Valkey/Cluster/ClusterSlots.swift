@@ -1,5 +1,4 @@
 import CloakroomCore
-import NIOCore
 
 /// The hash slots of a cluster: each key belongs to one of 16,384 slots, and each slot to one primary.
 ///
@@ -175,30 +174,5 @@ enum ClusterSlotsError: Error, Sendable, Equatable {
     /// Why the connection to the server ends.
     var disconnectReason: ValkeyDisconnectReason {
         self == .unnamed ? .wrongTopology(.serverWithoutHostname) : .protocolError
-    }
-}
-
-/// Entry point for fuzzing what servers of a cluster send.
-public enum ClusterFuzzing {
-    /// Parses bytes as a reply to `CLUSTER SLOTS`.
-    /// - Returns: The number of slots with a primary, of primaries and of replicas; `nil` if the reply is invalid.
-    public static func slots(_ bytes: [UInt8]) -> (slots: Int, primaries: Int, replicas: Int)? {
-        var parser = RESPParser()
-        parser.append(ByteBuffer(bytes: bytes))
-        guard let reply = try? parser.next(), let slots = try? ClusterSlots(reply, asked: "asked.test") else {
-            return nil
-        }
-        let owned = slots.owners.count { $0 != ClusterSlots.none }
-        return (owned, slots.primaries.count, slots.replicas.count)
-    }
-
-    /// Parses the line of an error.
-    /// - Returns: The slot, the host (empty for the host that was asked, `?` for an unknown one) and the port; `nil` if it
-    ///   is no redirection.
-    public static func redirection(_ line: String) -> (slot: Int, host: String, port: Int)? {
-        ClusterRedirection(line: line).map { redirection in
-            let host = redirection.address(from: HostAndPort(host: "", port: 1))?.host
-            return (redirection.slot, host ?? "?", redirection.port)
-        }
     }
 }

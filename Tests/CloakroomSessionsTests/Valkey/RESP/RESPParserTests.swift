@@ -50,9 +50,24 @@ struct RESPParserTests {
         }
     }
 
+    /// The number of values in pieces as they would arrive; `nil` for invalid RESP.
+    private static func count(_ pieces: some Sequence<[UInt8]>) -> Int? {
+        var parser = RESPParser()
+        var count = 0
+        do {
+            for piece in pieces {
+                parser.append(ByteBuffer(bytes: piece))
+                while try parser.next() != nil { count += 1 }
+            }
+            return count
+        } catch {
+            return nil
+        }
+    }
+
     @Test("Parsing byte by byte gives the same values")
     func bytes() {
-        #expect(RESPFuzzing.read(Self.everything.utf8.map { [$0] }) == Self.all.count)
+        #expect(Self.count(Self.everything.utf8.map { [$0] }) == Self.all.count)
     }
 
     @Test(
@@ -102,7 +117,7 @@ struct RESPParserTests {
                 alphabet[Int.random(in: 0..<alphabet.count, using: &generator)]
             }
             let cut = Int.random(in: 0...bytes.count, using: &generator)
-            #expect(RESPFuzzing.read([bytes]) == RESPFuzzing.read([Array(bytes[..<cut]), Array(bytes[cut...])]))
+            #expect(Self.count([bytes]) == Self.count([Array(bytes[..<cut]), Array(bytes[cut...])]))
         }
     }
 
