@@ -45,19 +45,8 @@ struct IdentityTransport: Sendable {
     private let recent = RecentTarget()
     let spans: SpanFactory
     /// The server in metrics and log lines.
-    private let source: IdentityCallSource
-    private let observer: (any IdentityCallObserver)?
-
-    init(
-        targets: [IdentityTarget], selector: any TargetSelecting, spans: SpanFactory, source: IdentityCallSource,
-        observer: (any IdentityCallObserver)?
-    ) {
-        self.source = source
-        self.observer = observer
-        self.targets = targets
-        self.selector = selector
-        self.spans = spans
-    }
+    let source: IdentityCallSource
+    let observer: (any IdentityCallObserver)?
 
     /// Closes the connections. Calls in progress and all later calls fail.
     func shutdown() async {

@@ -6,14 +6,9 @@ package struct AuthorizationRequest: Sendable, Unprintable {
     /// What a step-up requests (RFC 9470 §4).
     package struct StepUp: Sendable, Equatable {
         /// The acceptable authentication contexts, most preferred first; empty for any.
-        package var acr: [String]
+        package var acr: [String] = []
         /// The maximum time since the authentication; `nil` for any.
         package var maxAge: Duration?
-
-        package init(acr: [String] = [], maxAge: Duration? = nil) {
-            self.acr = acr
-            self.maxAge = maxAge
-        }
     }
 
     /// The parameters in the order they are sent. No name appears twice.

@@ -9,13 +9,6 @@ struct LoginAttempt: Sendable {
     let span: (any Span)?
     private let start = ContinuousClock.now
 
-    init(account: AccountController, logins: ProviderLogins, request: AccountRequest, span: (any Span)?) {
-        self.account = account
-        self.logins = logins
-        self.request = request
-        self.span = span
-    }
-
     /// The time since the request was received.
     var elapsed: Duration { ContinuousClock.now - start }
 

@@ -156,12 +156,6 @@ package enum CallbackCheck {
         package var issuer: String
         /// Whether the provider announces `iss` in its responses (RFC 9207 §3).
         package var announcesIssuer: Bool
-
-        package init(identity: String, issuer: String, announcesIssuer: Bool) {
-            self.identity = identity
-            self.issuer = issuer
-            self.announcesIssuer = announcesIssuer
-        }
     }
 
     /// Checks a callback against the login it belongs to.

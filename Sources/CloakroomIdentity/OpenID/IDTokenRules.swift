@@ -30,11 +30,6 @@ package struct IDTokenRules: Sendable {
     /// The provider.
     package let provider: ProviderIdentity
 
-    /// Creates the rules of a provider.
-    package init(_ provider: ProviderIdentity) {
-        self.provider = provider
-    }
-
     /// The sign-in that an ID token must belong to.
     package struct SignIn: Sendable {
         /// The nonce of the authorization request.
@@ -45,14 +40,6 @@ package struct IDTokenRules: Sendable {
         package let requiresAuthenticationTime: Bool
         /// The access token of the same response.
         package let accessToken: Secret
-
-        /// Creates the expectation.
-        package init(nonce: Secret, startedAt: WallTime, requiresAuthenticationTime: Bool, accessToken: Secret) {
-            self.nonce = nonce
-            self.startedAt = startedAt
-            self.requiresAuthenticationTime = requiresAuthenticationTime
-            self.accessToken = accessToken
-        }
     }
 
     /// The session that the ID token of a refresh must belong to.
@@ -65,14 +52,6 @@ package struct IDTokenRules: Sendable {
         package let nonceHash: [UInt8]?
         /// The access token of the same response.
         package let accessToken: Secret
-
-        /// Creates the expectation.
-        package init(subject: String, authenticatedAt: WallTime?, nonceHash: [UInt8]?, accessToken: Secret) {
-            self.subject = subject
-            self.authenticatedAt = authenticatedAt
-            self.nonceHash = nonceHash
-            self.accessToken = accessToken
-        }
     }
 
     /// Checks the ID token of a sign-in (OpenID Connect Core §3.1.3.7).

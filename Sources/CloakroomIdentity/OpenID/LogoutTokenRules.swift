@@ -50,11 +50,6 @@ package struct LogoutTokenRules: Sendable {
     /// The provider.
     package let provider: ProviderIdentity
 
-    /// Creates the rules of a provider.
-    package init(_ provider: ProviderIdentity) {
-        self.provider = provider
-    }
-
     /// Checks a token.
     /// - Throws: ``TokenRejection``: respond with 400 (§2.8).
     package func check(_ token: VerifiedToken, now: WallTime) throws(TokenRejection) -> LogoutToken {

@@ -192,7 +192,7 @@ extension OpenIDProvider {
             throw failure(error.kind, in: call)
         }
         do throws(TokenRejection) {
-            return try check(IDTokenRules(identity), verified)
+            return try check(IDTokenRules(provider: identity), verified)
         } catch {
             throw failure(.failed(.token(error)), in: call)
         }

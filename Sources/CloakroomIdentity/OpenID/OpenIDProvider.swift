@@ -145,7 +145,7 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     package func verifyLogoutToken(_ token: [UInt8], now: WallTime) async throws(TokenClientError) -> LogoutToken {
         let verified = try await keys.verify(token, from: .backChannel)
         do throws(TokenRejection) {
-            return try LogoutTokenRules(identity).check(verified, now: now)
+            return try LogoutTokenRules(provider: identity).check(verified, now: now)
         } catch {
             throw TokenClientError(.failed(.token(error)), in: .keys)
         }

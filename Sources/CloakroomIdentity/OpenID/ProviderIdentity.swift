@@ -8,13 +8,6 @@ package struct ProviderIdentity: Sendable, Equatable {
     package let clientID: String
     /// The permitted difference between the clocks of the gateway and the provider.
     package let clockSkew: Duration
-
-    /// Creates an identity.
-    package init(issuer: String, clientID: String, clockSkew: Duration) {
-        self.issuer = issuer
-        self.clientID = clientID
-        self.clockSkew = clockSkew
-    }
 }
 
 /// Reads the claims of a token, each with the rule for its type.

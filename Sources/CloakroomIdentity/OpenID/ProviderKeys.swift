@@ -34,12 +34,6 @@ package actor ProviderKeys {
         package let document: [UInt8]
         /// How long the keys may be used without another fetch: ``KeySetSchedule/lifetime(cacheControl:)``.
         package let lifetime: Duration
-
-        /// Creates a response.
-        package init(document: [UInt8], lifetime: Duration) {
-            self.document = document
-            self.lifetime = lifetime
-        }
     }
 
     /// The outcome of a fetch, for logs, metrics and the status page.

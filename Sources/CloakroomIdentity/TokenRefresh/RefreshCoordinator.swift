@@ -249,25 +249,17 @@ extension Session {
 }
 
 /// The limits for token refreshes in a process.
-public struct RefreshLimits: Sendable, Equatable {
-    /// The maximum number of requests that wait for refreshes.
-    public var waiters: Int
-    /// The maximum number of requests that wait for the refresh of one session.
-    public var waitersPerSession: Int
-    /// The maximum number of concurrent refreshes.
-    public var concurrentRefreshes: Int
-    /// The maximum number of sessions whose failures are tracked.
-    public var trackedSessions: Int
+package struct RefreshLimits: Sendable {
+    package static let usual = RefreshLimits()
 
-    /// Creates limits.
-    public init(
-        waiters: Int = 10_000, waitersPerSession: Int = 1_000, flights: Int = 10_000, remembered: Int = 100_000
-    ) {
-        self.waiters = waiters
-        self.waitersPerSession = waitersPerSession
-        self.concurrentRefreshes = flights
-        self.trackedSessions = remembered
-    }
+    /// The maximum number of requests that wait for refreshes.
+    var waiters = 10_000
+    /// The maximum number of requests that wait for the refresh of one session.
+    var waitersPerSession = 1_000
+    /// The maximum number of concurrent refreshes.
+    var concurrentRefreshes = 10_000
+    /// The maximum number of sessions whose failures are tracked.
+    var trackedSessions = 100_000
 }
 
 /// The back-off after a refresh that failed temporarily: 1 s, doubling to 30 s.

@@ -1,6 +1,6 @@
 public import CloakroomCore
 import Synchronization
-public import Tracing
+package import Tracing
 
 /// Refreshes the tokens of sessions at the upstream or provider that issued them: at most one refresh per session at a
 /// time in this process and, through leases of the store, across all replicas.
@@ -35,9 +35,9 @@ public final class TokenRefresher: TokenRefreshing, Unprintable {
     ///   - tracer: Creates a span `refresh` for a refresh that a sampled request started, as a child of
     ///     ``ServiceContext/current``. Requests that only wait for the refresh do not appear in it.
     ///   - sleep: Waits for a duration; throws when its task is cancelled.
-    public init(
+    package init(
         store: any SessionStore, clients: TokenClients, observer: any AccountObserver,
-        limits: RefreshTimeouts, bounds: RefreshLimits = RefreshLimits(), clock: @escaping @Sendable () -> WallTime,
+        limits: RefreshTimeouts, bounds: RefreshLimits = .usual, clock: @escaping @Sendable () -> WallTime,
         sessionClock: @escaping @Sendable () -> SessionTime, leaseClock: @escaping @Sendable () -> MonotonicTime,
         tracer: (any Tracer)? = nil,
         sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }

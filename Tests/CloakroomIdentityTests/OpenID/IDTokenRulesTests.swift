@@ -36,7 +36,7 @@ struct IDTokenRulesTests {
         ("exp", "1800000310"), ("iat", "1800000010"), ("nonce", #""n-1""#),
     ])
 
-    private let rules = IDTokenRules(Self.provider)
+    private let rules = IDTokenRules(provider: Self.provider)
     /// Ten seconds after the start of the sign-in.
     private let now = WallTime(seconds: Self.start + 10)
 
@@ -115,7 +115,7 @@ struct IDTokenRulesTests {
     @Test("Identity rule 16: without tolerance for clocks, an iat that is rounded down to seconds is valid")
     func roundedTime() {
         let rules = IDTokenRules(
-            ProviderIdentity(issuer: "https://id.example.com", clientID: "cloakroom", clockSkew: .zero))
+            provider: ProviderIdentity(issuer: "https://id.example.com", clientID: "cloakroom", clockSkew: .zero))
         func result(_ second: Int64, startedAt milliseconds: Int64) -> TokenRejection? {
             let start = WallTime(milliseconds: milliseconds)
             let claims = Self.valid.with("iat", "\(second)").with("auth_time", nil)
@@ -140,7 +140,7 @@ struct IDTokenRulesTests {
     @Test("Identity rule 16: names are compared byte by byte and not as text")
     func unicodeNames() {
         let provider = ProviderIdentity(issuer: "https://caf\u{e9}.example", clientID: "K", clockSkew: .zero)
-        let rules = IDTokenRules(provider)
+        let rules = IDTokenRules(provider: provider)
         let claims = Self.valid.with("iss", "\"https://caf\u{e9}.example\"").with("aud", #""K""#)
         func check(_ claims: ScriptedClaims) throws -> IDToken {
             try rules.check(try claims.token(), of: signIn(), now: now)

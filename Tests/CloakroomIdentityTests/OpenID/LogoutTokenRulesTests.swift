@@ -14,7 +14,7 @@ struct LogoutTokenRulesTests {
         ("jti", #""t-1""#), ("events", event), ("sid", #""s-1""#), ("sub", #""jo""#),
     ])
 
-    private let rules = LogoutTokenRules(Self.provider)
+    private let rules = LogoutTokenRules(provider: Self.provider)
     private let now = WallTime(seconds: 1_800_000_010)
 
     private func check(_ claims: ScriptedClaims, _ type: TokenType = .logout) throws -> LogoutToken {
@@ -78,7 +78,7 @@ struct LogoutTokenRulesTests {
     @Test("Identity rule 20: no ID token passes as a logout token, and no logout token as an ID token")
     func kindsOfTokensDoNotMix() throws {
         let idToken = Self.valid.with("events", nil).with("nonce", #""n""#).with("exp", "1800000300")
-        let idRules = IDTokenRules(Self.provider)
+        let idRules = IDTokenRules(provider: Self.provider)
         let signIn = IDTokenRules.SignIn(
             nonce: Secret("n"), startedAt: now, requiresAuthenticationTime: false, accessToken: Secret("a"))
         let refresh = IDTokenRules.Refresh(

@@ -13,7 +13,7 @@ struct RefresherFixture {
     let observer = RecordingObserver()
     let refresher: TokenRefresher
 
-    init(supportsRefresh: Bool = true, bounds: RefreshLimits = RefreshLimits(), tracer: (any Tracer)? = nil) {
+    init(supportsRefresh: Bool = true, bounds: RefreshLimits = .usual, tracer: (any Tracer)? = nil) {
         client = RotatingClient(supportsRefresh: supportsRefresh)
         refresher = TokenRefresher(
             store: store, clients: TokenClients(signIn: (.unknown, client)), observer: observer, limits: Self.limits,

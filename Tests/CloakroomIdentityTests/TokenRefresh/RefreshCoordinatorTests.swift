@@ -48,7 +48,7 @@ struct RefreshCoordinatorTests {
 
     @Test("is bounded in number, whatever fails")
     func bound() throws {
-        var register = RefreshCoordinator(RefreshLimits(remembered: 100))
+        var register = RefreshCoordinator(RefreshLimits(trackedSessions: 100))
         for number in 0..<5_000 { try fail(UInt64(number), in: &register, now: now) }
         #expect(register.count == 100)
     }

@@ -1,6 +1,7 @@
 import CloakroomCore
-import CloakroomIdentity
 import Testing
+
+@testable import CloakroomIdentity
 
 @Suite("Waiting for a token refresh", .timeLimit(.minutes(1)))
 struct TokenRefreshWaitingTests {
@@ -128,7 +129,7 @@ struct TokenRefreshWaitingTests {
 
     @Test("is bounded by the number of concurrent refreshes")
     func flights() async throws {
-        let test = RefresherFixture(bounds: RefreshLimits(flights: 1))
+        let test = RefresherFixture(bounds: RefreshLimits(concurrentRefreshes: 1))
         let (ticket, session) = try await test.session("1")
         let (otherTicket, other) = try await test.session("2")
         test.client.hold()

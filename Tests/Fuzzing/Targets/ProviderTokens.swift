@@ -1,5 +1,6 @@
 import CloakroomCore
-import CloakroomIdentity
+
+@testable import CloakroomIdentity
 
 extension FuzzTarget {
     /// A token in compact form, before its signature is verified (RFC 7515 §3.1). Every client can send one to the
@@ -162,10 +163,10 @@ private enum Claims {
         guard let token = try? VerifiedToken(unverified: payload, algorithm: .es256, type: .jwt) else {
             return (nil, nil, nil)
         }
-        let rules = IDTokenRules(provider)
+        let rules = IDTokenRules(provider: provider)
         return (
             try? rules.check(token, of: signIn, now: now), try? rules.check(token, of: refresh, now: now),
-            try? LogoutTokenRules(provider).check(token, now: now)
+            try? LogoutTokenRules(provider: provider).check(token, now: now)
         )
     }
 }
