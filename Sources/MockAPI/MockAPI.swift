@@ -23,7 +23,7 @@ public struct MockAPI: Service {
 
     /// Creates a mock that does not listen yet. `onListening` is called with the bound port.
     public init(
-        settings: MockAPISettings = MockAPISettings(),
+        settings: MockAPISettings = .demo,
         logger: Logger,
         onListening: @escaping @Sendable (Int) async -> Void = { _ in }
     ) {

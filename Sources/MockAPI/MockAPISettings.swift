@@ -1,58 +1,35 @@
 public import FoundationEssentials
 
-/// The settings of a mock API. All defaults suit `cloakroom-demo`.
+/// The settings of a mock API.
 public struct MockAPISettings: Sendable, Redacted {
-    /// The address to listen on, a name or an IP address. Default 127.0.0.1.
-    public var host: String
-    /// The port to listen on, 0...65535; 0 selects a free port. Default 9000.
-    public var port: Int
-    /// The required value of `X-API-TOKEN` in every request. Default `demo-api-token`.
-    public var apiToken: String
-    /// The users that can sign in. Default: jo@example.com with the password `secret`.
-    public var users: [MockUser]
-    /// The client of `/oauth/token`. Default `mock-client`.
-    public var clientID: String
-    /// The secret of that client. Default `mock-client-secret`.
-    public var clientSecret: String
-    /// The lifetime of access tokens of `POST /auth` and `POST /auth/refresh`, in whole seconds, not negative. Default
-    /// 5 minutes.
-    public var accessTokenLifetime: Duration
-    /// The lifetime of a refresh token from its own issue, not negative. Default 8 hours.
-    public var refreshTokenLifetime: Duration
-    /// Whether the `/__mock/…` paths exist: the recorded traffic and test bodies. Default false.
-    public var exposeObservations: Bool
-    /// The identities of the gateway that the page links to for sign-in. Default: none.
+    /// The settings of `cloakroom-demo`: those without any change.
+    public static let demo = MockAPISettings()
+
+    /// The address to listen on, a name or an IP address.
+    public var host = "127.0.0.1"
+    /// The port to listen on, 0...65535; 0 selects a free port.
+    public var port = 9000
+    /// The required value of `X-API-TOKEN` in every request.
+    public var apiToken = "demo-api-token"
+    /// The users that can sign in.
+    public var users = [MockUser(email: "jo@example.com", password: "secret", name: "Jo")]
+    /// The client of `/oauth/token`.
+    public var clientID = "mock-client"
+    /// The secret of that client.
+    public var clientSecret = "mock-client-secret"
+    /// The lifetime of access tokens of `POST /auth` and `POST /auth/refresh`, in whole seconds, not negative.
+    public var accessTokenLifetime = Duration.seconds(300)
+    /// The lifetime of a refresh token from its own issue, not negative.
+    public var refreshTokenLifetime = Duration.seconds(28_800)
+    /// Whether the `/__mock/…` paths exist: the recorded traffic and test bodies.
+    public var exposeObservations = false
+    /// The identities of the gateway that the page links to for sign-in.
     public var identities: [PageIdentity] = []
     /// A request field whose value is the id of a user that the gateway has signed in at a provider; such requests need no
-    /// access token. The gateway must remove the field from requests of clients. Default: none.
+    /// access token. The gateway must remove the field from requests of clients.
     public var userField: String?
-    /// The clock for issuing and expiring tokens. Default: the system clock.
-    public var now: @Sendable () -> Date
-
-    /// Creates settings; omitted values have their defaults.
-    public init(
-        host: String = "127.0.0.1",
-        port: Int = 9000,
-        apiToken: String = "demo-api-token",
-        users: [MockUser] = [MockUser(email: "jo@example.com", password: "secret", name: "Jo")],
-        clientID: String = "mock-client",
-        clientSecret: String = "mock-client-secret",
-        accessTokenLifetime: Duration = .seconds(300),
-        refreshTokenLifetime: Duration = .seconds(28_800),
-        exposeObservations: Bool = false,
-        now: @escaping @Sendable () -> Date = { Date() }
-    ) {
-        self.host = host
-        self.port = port
-        self.apiToken = apiToken
-        self.users = users
-        self.clientID = clientID
-        self.clientSecret = clientSecret
-        self.accessTokenLifetime = accessTokenLifetime
-        self.refreshTokenLifetime = refreshTokenLifetime
-        self.exposeObservations = exposeObservations
-        self.now = now
-    }
+    /// The clock for issuing and expiring tokens.
+    public var now: @Sendable () -> Date = { Date() }
 }
 
 /// An identity of the gateway, as the page shows it.

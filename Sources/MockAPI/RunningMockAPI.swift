@@ -33,7 +33,7 @@ extension MockAPI {
     ///
     /// - Throws: The error of `body`, or the error that prevented listening.
     public static func withServer<R: Sendable>(
-        _ settings: MockAPISettings = MockAPISettings(),
+        _ settings: MockAPISettings = .demo,
         logger: Logger = Logger(label: "mock-api") { _ in SwiftLogNoOpLogHandler() },
         body: (RunningMockAPI) async throws -> R
     ) async throws -> R {

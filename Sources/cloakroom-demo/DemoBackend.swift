@@ -20,7 +20,7 @@ struct DemoBackend: AsyncParsableCommand {
         let certificate = try DemoCertificate()
         defer { certificate.remove() }
         let provider = options.provider
-        var settings = MockAPISettings()
+        var settings = MockAPISettings.demo
         settings.port = options.apiPort
         settings.exposeObservations = true
         if let provider {

@@ -53,7 +53,7 @@ struct MockAPICommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        var settings = MockAPISettings()
+        var settings = MockAPISettings.demo
         settings.host = host
         settings.port = port
         settings.apiToken = try token()

@@ -34,7 +34,7 @@ enum Catalogue {
         return LessonPicture(number: 1 + index)
     }
 
-    private static let lessons = Lesson.language + Lesson.concurrency + Lesson.server
+    private static let lessons = Lesson.all
 
     /// Monday, 6 January 2025, 08:00 UTC. A new episode is published every week.
     private static let firstPublication = Date(timeIntervalSince1970: 1_736_150_400)
@@ -66,12 +66,13 @@ struct Video: Encodable, Equatable, Sendable {
 
 /// The data of an episode and its video.
 struct Lesson {
-    /// The unique part of its URLs.
-    let slug: String
     let title: String
-    let excerpt: String
     /// The duration of the video, in seconds.
     let duration: Int
+    let excerpt: String
+
+    /// The unique part of its URLs: the words of its title.
+    var slug: String { title.lowercased().split { !$0.isLetter }.joined(separator: "-") }
 }
 
 /// The picture of a lesson, generated from its number: a coat on a hanger with its ticket.

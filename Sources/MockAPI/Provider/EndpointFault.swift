@@ -32,30 +32,9 @@ public struct EndpointFault: Sendable, Codable, Equatable {
     /// The number of requests that the fault applies to; `nil` for all.
     public var count: Int?
 
-    /// Creates a fault that changes nothing.
-    public init(count: Int? = nil) {
-        self.count = count
-    }
-
-    /// Reads a fault; omitted members have their defaults.
-    public init(from decoder: any Decoder) throws {
-        let members = try decoder.container(keyedBy: CodingKeys.self)
-        status = try members.decodeIfPresent(Int.self, forKey: .status)
-        body = try members.decodeIfPresent(String.self, forKey: .body)
-        try members.read(.fields, into: &fields)
-        try members.read(.delay, into: &delay)
-        try members.read(.freezes, into: &freezes)
-        try members.read(.closes, into: &closes)
-        try members.read(.takesEffect, into: &takesEffect)
-        count = try members.decodeIfPresent(Int.self, forKey: .count)
-    }
-
     /// Another status and body.
     public static func response(_ status: Int, _ body: String = "", count: Int? = nil) -> EndpointFault {
-        var fault = EndpointFault(count: count)
-        fault.status = status
-        fault.body = body
-        return fault
+        EndpointFault(status: status, body: body, count: count)
     }
 
     /// An error of the token endpoint (RFC 6749 §5.2), with a description as real providers send it.
@@ -67,24 +46,32 @@ public struct EndpointFault: Sendable, Codable, Equatable {
 
     /// A response that is late.
     public static func slow(seconds: Double, count: Int? = nil) -> EndpointFault {
-        var fault = EndpointFault(count: count)
-        fault.delay = seconds
-        return fault
+        EndpointFault(delay: seconds, count: count)
     }
 
     /// No response.
     public static func frozen(count: Int? = nil) -> EndpointFault {
-        var fault = EndpointFault(count: count)
-        fault.freezes = true
-        return fault
+        EndpointFault(freezes: true, count: count)
     }
 
     /// A closed connection.
     public static func closed(takesEffect: Bool = false, count: Int? = nil) -> EndpointFault {
-        var fault = EndpointFault(count: count)
-        fault.closes = true
-        fault.takesEffect = takesEffect
-        return fault
+        EndpointFault(closes: true, takesEffect: takesEffect, count: count)
+    }
+}
+
+extension EndpointFault {
+    /// Reads a fault; omitted members have their defaults.
+    public init(from decoder: any Decoder) throws {
+        let members = try decoder.container(keyedBy: CodingKeys.self)
+        status = try members.decodeIfPresent(Int.self, forKey: .status)
+        body = try members.decodeIfPresent(String.self, forKey: .body)
+        try members.read(.fields, into: &fields)
+        try members.read(.delay, into: &delay)
+        try members.read(.freezes, into: &freezes)
+        try members.read(.closes, into: &closes)
+        try members.read(.takesEffect, into: &takesEffect)
+        count = try members.decodeIfPresent(Int.self, forKey: .count)
     }
 }
 

@@ -31,10 +31,9 @@ public struct ProviderScript: Sendable, Codable, Equatable {
 
     /// The faults by endpoint. The first one whose count is not used up applies.
     public var faults: [ProviderEndpoint: [EndpointFault]] = [:]
+}
 
-    /// Creates the behaviour of a correct provider.
-    public init() {}
-
+extension ProviderScript {
     /// Reads a script; omitted members have their defaults.
     public init(from decoder: any Decoder) throws {
         let members = try decoder.container(keyedBy: CodingKeys.self)
@@ -62,10 +61,9 @@ public struct KeySetEdit: Sendable, Codable, Equatable {
     public var others: [String] = []
     /// Whether the RSA key of 1,024 bits of ``TokenForgery/Signature/weakKey`` is listed.
     public var hasWeakKey = false
+}
 
-    /// Creates no change.
-    public init() {}
-
+extension KeySetEdit {
     /// Reads changes; omitted members have their defaults.
     public init(from decoder: any Decoder) throws {
         let members = try decoder.container(keyedBy: CodingKeys.self)
@@ -114,17 +112,9 @@ public struct TokenForgery: Sendable, Codable, Equatable {
     public var minimumLength = 0
     /// The text that is sent instead of a token.
     public var replacement: String?
+}
 
-    /// Creates no change.
-    public init() {}
-
-    /// Creates one change of the claims, the times or the signature.
-    public init(claims: MemberEdit = MemberEdit(), times: [String: Double] = [:], signature: Signature = .valid) {
-        self.claims = claims
-        self.times = times
-        self.signature = signature
-    }
-
+extension TokenForgery {
     /// Reads changes; omitted members have their defaults.
     public init(from decoder: any Decoder) throws {
         let members = try decoder.container(keyedBy: CodingKeys.self)

@@ -10,14 +10,9 @@ public struct MemberEdit: Sendable, Codable, Equatable {
     public var without: [String] = []
     /// Text that is added after the last member and a separator. With it, a name can occur twice.
     public var extra = ""
+}
 
-    /// Creates changes.
-    public init(set: [String: String] = [:], without: [String] = [], extra: String = "") {
-        self.set = set
-        self.without = without
-        self.extra = extra
-    }
-
+extension MemberEdit {
     /// Reads changes; omitted members have their defaults.
     public init(from decoder: any Decoder) throws {
         let members = try decoder.container(keyedBy: CodingKeys.self)

@@ -97,12 +97,6 @@ public struct RecordedHeader: Sendable, Hashable, Codable, CustomStringConvertib
     /// The value.
     public let value: String
 
-    /// Creates a field.
-    public init(name: String, value: String) {
-        self.name = name
-        self.value = value
-    }
-
     /// The field; values of names that carry credentials are printed as `<redacted>`.
     public var description: String {
         let folded = name.lowercased().replacing("_", with: "-")
@@ -125,14 +119,6 @@ public struct RecordedRequest: Sendable, Hashable, Codable {
     /// All fields in the order received, including repeated ones. `Host` always comes first in this spelling, because
     /// the HTTP library stores it separately; a second `Host` replaces it.
     public let headers: [RecordedHeader]
-
-    /// Creates a request.
-    public init(method: String, path: String, query: String?, headers: [RecordedHeader]) {
-        self.method = method
-        self.path = path
-        self.query = query
-        self.headers = headers
-    }
 
     /// The values of all fields with this name, case-insensitive, in the order received.
     public func values(of name: String) -> [String] {

@@ -1,11 +1,11 @@
 import CloakroomIdentity
 import CloakroomTLS
-import MockAPI
 import NIOPosix
 import TestSupport
 import Tracing
 
 @testable import CloakroomCore
+@testable import MockAPI
 
 extension UpstreamTokenClient {
     /// Fetches the user's data without replaced tokens.

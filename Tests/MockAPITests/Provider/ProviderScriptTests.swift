@@ -1,9 +1,10 @@
 import AsyncHTTPClient
 import Foundation
-import MockAPI
 import NIOCore
 import NIOHTTP1
 import Testing
+
+@testable import MockAPI
 
 /// The scripted behaviour of endpoints, and the control over HTTP.
 @Suite struct ProviderScriptTests {

@@ -1,8 +1,9 @@
 import Foundation
 import Glibc
-import MockAPI
 import TestSupport
 import Testing
+
+@testable import MockAPI
 
 /// Logout tokens as any client can send them, observed from outside (OpenID Connect Back-Channel Logout §2.6).
 @Suite("Back-channel logout", .serialized, .timeLimit(.minutes(5)))

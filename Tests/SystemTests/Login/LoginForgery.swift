@@ -1,5 +1,6 @@
 import Foundation
-import MockAPI
+
+@testable import MockAPI
 
 /// A deviation of a provider, and the response of the gateway to the callback that follows.
 struct LoginForgery: Sendable {

@@ -1,7 +1,8 @@
 import Foundation
-import MockAPI
 import TestSupport
 import Testing
+
+@testable import MockAPI
 
 /// Everything that a provider, or a page that forges its callbacks, can do wrong in a login, observed from outside.
 @Suite("Logins that fail", .serialized, .timeLimit(.minutes(5)))

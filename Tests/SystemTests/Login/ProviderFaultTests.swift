@@ -1,8 +1,9 @@
 import Foundation
 import Glibc
-import MockAPI
 import TestSupport
 import Testing
+
+@testable import MockAPI
 
 /// A provider that fails after users have signed in: no session ends because of it, and no other route waits for it.
 @Suite("Providers that fail", .serialized, .timeLimit(.minutes(5)))

@@ -1,8 +1,9 @@
 import Foundation
 import Glibc
-import MockAPI
 import TestSupport
 import Testing
+
+@testable import MockAPI
 
 /// Where secrets must not appear: in any output of the gateway.
 @Suite("Secrecy", .serialized, .timeLimit(.minutes(3)))

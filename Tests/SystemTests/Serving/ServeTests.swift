@@ -1,9 +1,9 @@
 import Foundation
 import Glibc
-import MockAPI
 import TestSupport
 import Testing
 
+@testable import MockAPI
 @testable import cloakroom_demo
 
 /// `cloakroom serve` with files and sockets of the real system.

@@ -1,9 +1,10 @@
 import Foundation
 import Glibc
-import MockAPI
 import Synchronization
 import TestSupport
 import Testing
+
+@testable import MockAPI
 
 /// An API with OAuth's token endpoint, whose users have names that are no e-mail addresses, tested through the running
 /// program.

@@ -1,6 +1,7 @@
 import Foundation
-import MockAPI
 import TestSupport
+
+@testable import MockAPI
 
 /// A `cloakroom serve` with a configuration on disk.
 struct GatewayProcess {

@@ -1,7 +1,8 @@
 import Foundation
-import MockAPI
 import TestSupport
 import Testing
+
+@testable import MockAPI
 
 /// A gateway process whose users sign in at an OpenID Provider. Its upstream is the mock API.
 struct ProviderGateway {
