@@ -34,23 +34,12 @@ public enum SessionStoreOperation: String, Sendable, Hashable, CaseIterable {
 
 /// Measures the duration of each operation of another store, and whether it failed.
 struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore {
-    private let records: Records
-    private let onFailure: @Sendable (SessionStoreOperation, SessionStoreError.Reason) -> Void
-    private let onOperation: @Sendable (SessionStoreOperation, _ isSuccess: Bool, _ nanoseconds: UInt64) -> Void
+    let records: Records
+    /// Called on any thread with the reason of a failure; must not wait.
+    var onFailure: @Sendable (SessionStoreOperation, SessionStoreError.Reason) -> Void = { _, _ in }
+    /// Called on any thread; must not wait.
+    let onOperation: @Sendable (SessionStoreOperation, _ isSuccess: Bool, _ nanoseconds: UInt64) -> Void
     private let clock = ContinuousClock()
-
-    /// - Parameters:
-    ///   - onFailure: Called on any thread with the reason of a failure; must not wait.
-    ///   - onOperation: Called on any thread; must not wait.
-    init(
-        _ records: Records,
-        onFailure: @escaping @Sendable (SessionStoreOperation, SessionStoreError.Reason) -> Void = { _, _ in },
-        onOperation: @escaping @Sendable (SessionStoreOperation, _ isSuccess: Bool, _ nanoseconds: UInt64) -> Void
-    ) {
-        self.records = records
-        self.onFailure = onFailure
-        self.onOperation = onOperation
-    }
 
     var count: Int { records.count }
     var isFailing: Bool { records.isFailing }
@@ -58,62 +47,47 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
     func insert(_ record: SessionRecord, keepUntil: SessionTime, now: SessionTime) async throws(SessionStoreError)
         -> Bool
     {
-        try await measured(.insert) { () async throws(SessionStoreError) in
-            try await records.insert(record, keepUntil: keepUntil, now: now)
-        }
+        try await measured(.insert, await records.insert(record, keepUntil: keepUntil, now: now))
     }
 
     func read(_ id: SessionID, now: SessionTime) async throws(SessionStoreError) -> RecordLookup {
-        try await measured(.read) { () async throws(SessionStoreError) in try await records.read(id, now: now) }
+        try await measured(.read, await records.read(id, now: now))
     }
 
     func replace(
         _ record: SessionRecord, keepUntil: SessionTime, fence: UInt64?, now: SessionTime
     ) async throws(SessionStoreError) -> RecordUpdateResult {
-        try await measured(.replace) { () async throws(SessionStoreError) in
-            try await records.replace(record, keepUntil: keepUntil, fence: fence, now: now)
-        }
+        try await measured(.replace, await records.replace(record, keepUntil: keepUntil, fence: fence, now: now))
     }
 
     func remove(
         _ id: SessionID, reason: SessionEndReason, condition: (version: UInt64, fence: UInt64)?, now: SessionTime
     ) async throws(SessionStoreError) -> RecordRemovalResult {
-        try await measured(.remove) { () async throws(SessionStoreError) in
-            try await records.remove(id, reason: reason, condition: condition, now: now)
-        }
+        try await measured(.remove, await records.remove(id, reason: reason, condition: condition, now: now))
     }
 
     @discardableResult
     func touch(
         _ touches: [RecordTouch], granularity: Duration
     ) async throws(SessionStoreError) -> UnwrittenTouches? {
-        try await measured(.touch, failure: { $0?.error }) { () async throws(SessionStoreError) in
-            try await records.touch(touches, granularity: granularity)
-        }
+        try await measured(.touch, failure: { $0?.error }, await records.touch(touches, granularity: granularity))
     }
 
     func lease(_ id: SessionID, for duration: Duration, now: SessionTime) async throws(SessionStoreError) -> LeaseResult
     {
-        try await measured(.lease) { () async throws(SessionStoreError) in
-            try await records.lease(id, for: duration, now: now)
-        }
+        try await measured(.lease, await records.lease(id, for: duration, now: now))
     }
 
     func release(_ id: SessionID, fence: UInt64) async throws(SessionStoreError) {
-        try await measured(.release) { () async throws(SessionStoreError) in try await records.release(id, fence: fence)
-        }
+        try await measured(.release, await records.release(id, fence: fence))
     }
 
     func records(of account: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
-        try await measured(.list) { () async throws(SessionStoreError) in
-            try await records.records(of: account, now: now)
-        }
+        try await measured(.list, await records.records(of: account, now: now))
     }
 
     func records(ofProviderSession hash: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
-        try await measured(.list) { () async throws(SessionStoreError) in
-            try await records.records(ofProviderSession: hash, now: now)
-        }
+        try await measured(.list, await records.records(ofProviderSession: hash, now: now))
     }
 
     var partitionCount: Int { records.partitionCount }
@@ -123,57 +97,43 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
     func surplus(
         of account: UInt64, by rule: SurplusRule, now: SessionTime
     ) async throws(SessionStoreError) -> RecordSurplus {
-        try await measured(.list) { () async throws(SessionStoreError) in
-            try await records.surplus(of: account, by: rule, now: now)
-        }
+        try await measured(.list, await records.surplus(of: account, by: rule, now: now))
     }
 
     func cutoffs(_ indexes: [RecordIndex], now: SessionTime) async throws(SessionStoreError) -> [SessionCutoff?] {
-        try await measured(.cutoffRead) { () async throws(SessionStoreError) in
-            try await records.cutoffs(indexes, now: now)
-        }
+        try await measured(.cutoffRead, await records.cutoffs(indexes, now: now))
     }
 
     func setCutoff(
         _ index: RecordIndex, keeping kept: KeptSession?, before: SessionTime?, lifetime: Duration, now: SessionTime
     ) async throws(SessionStoreError) {
-        try await measured(.cutoffWrite) { () async throws(SessionStoreError) in
-            try await records.setCutoff(index, keeping: kept, before: before, lifetime: lifetime, now: now)
-        }
+        try await measured(
+            .cutoffWrite,
+            await records.setCutoff(index, keeping: kept, before: before, lifetime: lifetime, now: now))
     }
 
     func throttleStates(_ keys: [ThrottleKey], now: SessionTime) async throws(SessionStoreError) -> [ThrottleState?] {
-        try await measured(.throttleRead) { () async throws(SessionStoreError) in
-            try await records.throttleStates(keys, now: now)
-        }
+        try await measured(.throttleRead, await records.throttleStates(keys, now: now))
     }
 
     func countAttempt(
         _ counters: [ThrottleCounter], now: SessionTime
     ) async throws(SessionStoreError) -> ThrottleResult {
-        try await measured(.throttleWrite) { () async throws(SessionStoreError) in
-            try await records.countAttempt(counters, now: now)
-        }
+        try await measured(.throttleWrite, await records.countAttempt(counters, now: now))
     }
 
     func removeAttempt(_ counts: [ThrottleCount], now: SessionTime) async throws(SessionStoreError) {
-        try await measured(.throttleWrite) { () async throws(SessionStoreError) in
-            try await records.removeAttempt(counts, now: now)
-        }
+        try await measured(.throttleWrite, await records.removeAttempt(counts, now: now))
     }
 
     func setMark(
         _ key: MarkKey, to time: WallTime, lifetime: Duration, now: SessionTime
     ) async throws(SessionStoreError) -> Bool {
-        try await measured(.markWrite) { () async throws(SessionStoreError) in
-            try await records.setMark(key, to: time, lifetime: lifetime, now: now)
-        }
+        try await measured(.markWrite, await records.setMark(key, to: time, lifetime: lifetime, now: now))
     }
 
     func latestMark(_ keys: [MarkKey], now: SessionTime) async throws(SessionStoreError) -> WallTime? {
-        try await measured(.markRead) { () async throws(SessionStoreError) in
-            try await records.latestMark(keys, now: now)
-        }
+        try await measured(.markRead, await records.latestMark(keys, now: now))
     }
 
     func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async {
@@ -183,7 +143,7 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
     /// - Parameter failure: The failure that a result contains, if any.
     private func measured<Result>(
         _ operation: SessionStoreOperation, failure: (Result) -> SessionStoreError? = { _ in nil },
-        _ body: () async throws(SessionStoreError) -> Result
+        _ body: @autoclosure () async throws(SessionStoreError) -> Result
     ) async throws(SessionStoreError) -> Result {
         let start = clock.now
         do throws(SessionStoreError) {

@@ -78,7 +78,7 @@ struct InstrumentedRecordStoreTests {
     @Test("Each operation is reported once, by its name, and returns its result unchanged")
     func everyOperation() async throws {
         let calls = Recorded<Call>()
-        let records = InstrumentedRecordStore(InMemoryRecords()) { operation, isSuccess, _ in
+        let records = InstrumentedRecordStore(records: InMemoryRecords()) { operation, isSuccess, _ in
             calls.append(Call(operation: operation, isSuccess: isSuccess))
         }
         let now = SessionTime(seconds: 2)
@@ -125,7 +125,7 @@ struct InstrumentedRecordStoreTests {
         let reasons = Recorded<SessionStoreError.Reason>()
         let failing = InMemoryRecords(partitions: 2)
         failing.set { $0.failingPartitions = [1] }
-        let records = InstrumentedRecordStore(failing) { operation, reason in
+        let records = InstrumentedRecordStore(records: failing) { operation, reason in
             if operation == .touch { reasons.append(reason) }
         } onOperation: { operation, isSuccess, _ in
             calls.append(Call(operation: operation, isSuccess: isSuccess))
@@ -144,7 +144,7 @@ struct InstrumentedRecordStoreTests {
     func passedOn() async throws {
         let calls = Recorded<Call>()
         let memory = InMemoryRecords(partitions: 16)
-        let records = InstrumentedRecordStore(memory) { operation, isSuccess, _ in
+        let records = InstrumentedRecordStore(records: memory) { operation, isSuccess, _ in
             calls.append(Call(operation: operation, isSuccess: isSuccess))
         }
         #expect(records.partitionCount == 16)
@@ -162,7 +162,7 @@ struct InstrumentedRecordStoreTests {
         let sqlite = SQLiteRecordStore(
             path: "/nowhere/at/all/sessions.sqlite", logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
             now: { SessionTime(seconds: 1) })
-        let records = InstrumentedRecordStore(sqlite) { operation, isSuccess, _ in
+        let records = InstrumentedRecordStore(records: sqlite) { operation, isSuccess, _ in
             calls.append(Call(operation: operation, isSuccess: isSuccess))
         }
         await #expect(throws: SessionStoreError(.unavailable)) {

@@ -93,9 +93,8 @@ struct CallbackController: Sendable {
 
     /// Counts the callback as a failure of its address until it succeeds, together with sign-ins with credentials.
     private func admit(_ request: AccountRequest) async throws(LoginFailure) -> SignInAttempt? {
-        let admission = try await LoginFailure.store { () throws(SessionStoreError) in
-            try await account.throttle?.admit(from: request.origin.peer, now: request.now)
-        }
+        let admission = try await LoginFailure.store(
+            await account.throttle?.admit(from: request.origin.peer, now: request.now))
         switch admission {
         case .throttled(let wait): throw LoginFailure(.throttled, retryAfter: SignInThrottle.retryAfter(wait))
         case .admitted(let attempt): return attempt
@@ -109,9 +108,8 @@ struct CallbackController: Sendable {
         let keys = account.hashes.marks(.usedLogin, of: [login.stateHash])
         // The clocks of replicas differ, and a login is not from the future by more than a minute.
         let lifetime = logins.login.timeout + .seconds(60)
-        let isFirst = try await LoginFailure.store { () throws(SessionStoreError) in
-            try await account.store.setMark(keys, lifetime: lifetime, now: request.now)
-        }
+        let isFirst = try await LoginFailure.store(
+            await account.store.setMark(keys, lifetime: lifetime, now: request.now))
         guard isFirst else { throw LoginFailure(.used) }
     }
 
@@ -167,14 +165,11 @@ struct CallbackController: Sendable {
         let new = account.newSession(
             user: signIn.user, tokens: signIn.tokens, source: accepted.provider.configuration.source,
             provenance: signIn.provenance, endsBy: signIn.endsBy, for: request)
-        let issued = try await LoginFailure.store { () throws(SessionStoreError) in
-            try await account.issueSession(new, replacing: accepted.login.replaces, for: request)
-        }
+        let issued = try await LoginFailure.store(
+            await account.issueSession(new, replacing: accepted.login.replaces, for: request))
         let marks = LogoutMarks(hashes: account.hashes).keys(ending: signIn.provenance)
         do throws(LoginFailure) {
-            let logout = try await LoginFailure.store { () throws(SessionStoreError) in
-                try await account.store.latestMark(marks, now: request.now)
-            }
+            let logout = try await LoginFailure.store(await account.store.latestMark(marks, now: request.now))
             if let logout, accepted.login.startedAt <= logout { throw LoginFailure(.loggedOut) }
         } catch {
             await account.withdraw(issued.ticket, new, for: request)

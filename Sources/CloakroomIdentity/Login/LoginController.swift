@@ -152,9 +152,8 @@ struct LoginController: Sendable {
 
     /// A user is not sent to a provider if the callback would be rejected because of earlier failures.
     private func checkThrottle(_ request: AccountRequest) async throws(LoginFailure) {
-        let wait = try await LoginFailure.store { () throws(SessionStoreError) in
-            try await account.throttle?.wait(from: request.origin.peer, now: request.now)
-        }
+        let wait = try await LoginFailure.store(
+            await account.throttle?.wait(from: request.origin.peer, now: request.now))
         if let wait { throw LoginFailure(.throttled, retryAfter: SignInThrottle.retryAfter(wait)) }
     }
 

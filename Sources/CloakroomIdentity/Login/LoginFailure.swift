@@ -82,7 +82,7 @@ package struct LoginFailure: Error, Sendable, Equatable {
 
     /// The result of a call to the store.
     static func store<Result: Sendable>(
-        _ call: () async throws(SessionStoreError) -> Result
+        _ call: @autoclosure () async throws(SessionStoreError) -> Result
     ) async throws(LoginFailure) -> Result {
         do throws(SessionStoreError) {
             return try await call()
