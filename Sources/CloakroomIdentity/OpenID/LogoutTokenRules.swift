@@ -2,18 +2,12 @@ package import CloakroomCore
 
 /// The checked claims of a logout token (OpenID Connect Back-Channel Logout §2.4).
 package struct LogoutToken: Sendable, Equatable {
-    /// The sessions that a token ends, all of the same issuer.
-    package enum Target: Sendable, Equatable {
-        /// The sessions with this `sid`, and with this `sub` if the token has one; also those with this `sub` whose ID
-        /// token had no `sid`, as far as they began before `iat`.
-        case session(id: String, subject: String?)
-        /// All sessions with this `sub` that began before `iat`: a session that the user creates afterwards continues,
-        /// even if the token is delayed.
-        case subject(String)
-    }
-
-    /// The sessions.
-    package let target: Target
+    /// `sid`. Only the sessions with it end, of ``subject`` if the token has one; also those of the subject whose ID token
+    /// had no `sid`, as far as they began before `iat`.
+    package let session: String?
+    /// `sub`. Without a `sid`, all of its sessions end that began before `iat`: a session that the user creates afterwards
+    /// continues, even if the token is delayed. At least one of both is present.
+    package let subject: String?
     /// `iss`.
     package let issuer: String
     /// `jti`, 1 to 1,024 bytes, unique within its issuer. To be marked when all sessions are ended.
@@ -22,19 +16,6 @@ package struct LogoutToken: Sendable, Equatable {
     package let issuedAt: WallTime
     /// The time from which the token would be too old if it was sent again, and so the end of the mark of ``id``.
     package let replayableUntil: WallTime
-
-    /// `sid`.
-    package var session: String? {
-        if case .session(let id, _) = target { id } else { nil }
-    }
-
-    /// `sub`.
-    package var subject: String? {
-        switch target {
-        case .session(_, let subject): subject
-        case .subject(let subject): subject
-        }
-    }
 }
 
 /// Checks the claims of logout tokens whose signature is verified (OpenID Connect Back-Channel Logout §2.6).
@@ -68,16 +49,10 @@ package struct LogoutTokenRules: Sendable {
         guard !claims.contains("nonce") else { throw .nonceInLogoutToken }
         guard let id = try claims.name("jti", or: .invalidTokenID) else { throw .invalidTokenID }
         let subject = try claims.subject()
-        let target: LogoutToken.Target =
-            if let session = try claims.name("sid", or: .invalidSessionID) {
-                .session(id: session, subject: subject)
-            } else if let subject {
-                .subject(subject)
-            } else {
-                throw TokenRejection.noSubjectOrSession
-            }
+        let session = try claims.name("sid", or: .invalidSessionID)
+        guard session != nil || subject != nil else { throw .noSubjectOrSession }
         return LogoutToken(
-            target: target, issuer: provider.issuer, id: id, issuedAt: issuedAt,
+            session: session, subject: subject, issuer: provider.issuer, id: id, issuedAt: issuedAt,
             replayableUntil: issuedAt + Self.maximumAge + .seconds(1))
     }
 }

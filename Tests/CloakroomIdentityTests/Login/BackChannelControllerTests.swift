@@ -216,11 +216,11 @@ struct BackChannelControllerTests {
 @Suite("A logout that arrives while the login is in progress")
 struct LogoutDuringLoginTests {
     /// The logouts that concern the user and the session at the provider.
-    private static let targets: [LogoutToken.Target] = [
+    private static let targets: [LogoutTarget] = [
         .session(id: "sid-1", subject: nil), .session(id: "sid-1", subject: "jo"), .subject("jo"),
     ]
 
-    private static let targetsAndNames: [(LogoutToken.Target, String?)] =
+    private static let targetsAndNames: [(LogoutTarget, String?)] =
         targets.map { ($0, "sid-1") } + [
             // An ID token need not contain the sid of the logout token.
             (.session(id: "sid-1", subject: "jo"), nil), (.subject("jo"), nil),
@@ -234,7 +234,7 @@ struct LogoutDuringLoginTests {
     @Test(
         "Identity rule 21: wins: before the callback, while the code is exchanged, and after the session was created",
         arguments: targetsAndNames, 0..<3)
-    func logoutDuringCallbackWins(login: (LogoutToken.Target, String?), moment: Int) async throws {
+    func logoutDuringCallbackWins(login: (LogoutTarget, String?), moment: Int) async throws {
         let time = LoginFixture.now + .seconds(5)
         gateway.provider.state { $0.providerSession = login.1 }
         gateway.provider.logout(login.0, at: time)
@@ -261,7 +261,7 @@ struct LogoutDuringLoginTests {
     @Test(
         "Identity rule 21: is marked before sessions are searched: a login that completes in between ends too",
         arguments: targets)
-    func marksComeFirst(target: LogoutToken.Target) async throws {
+    func marksComeFirst(target: LogoutTarget) async throws {
         gateway.provider.logout(target)
         let query = try await browser.begin()
         // The search does not take place; the provider will send the token again.
@@ -272,7 +272,7 @@ struct LogoutDuringLoginTests {
     }
 
     @Test("Identity rule 21: does not concern a login that began afterwards", arguments: targets)
-    func later(target: LogoutToken.Target) async throws {
+    func later(target: LogoutTarget) async throws {
         gateway.provider.logout(target)
         #expect(await gateway.postLogout().status == 200)
         // The next session at the provider may have the same name.

@@ -7,9 +7,10 @@ import Testing
 struct LogoutMarksTests {
     private let marks = LogoutMarks(hashes: AccountHasher(KeyedHash(key0: 1, key1: 2)))
 
-    private func logout(_ target: LogoutToken.Target, at second: Int64) -> LogoutToken {
+    private func logout(_ target: LogoutTarget, at second: Int64) -> LogoutToken {
         LogoutToken(
-            target: target, issuer: LoginFixture.issuer, id: "jti", issuedAt: WallTime(seconds: second),
+            session: target.session, subject: target.subject, issuer: LoginFixture.issuer, id: "jti",
+            issuedAt: WallTime(seconds: second),
             replayableUntil: WallTime(seconds: second + 120))
     }
 

@@ -68,13 +68,14 @@ final class ScriptedProvider: LoginProvider {
     func logout(_ result: Result<LogoutToken, TokenClientError>) { state.withLock { $0.logout = result } }
 
     /// Accepts every logout token as one about the given sessions.
-    func logout(_ target: LogoutToken.Target, id: String = "jti-1", at time: WallTime = LoginFixture.now) {
+    func logout(_ target: LogoutTarget, id: String = "jti-1", at time: WallTime = LoginFixture.now) {
         // `iat` has whole seconds.
         let issuedAt = WallTime(seconds: time.milliseconds / 1_000)
         logout(
             .success(
                 LogoutToken(
-                    target: target, issuer: configuration.issuer, id: id, issuedAt: issuedAt,
+                    session: target.session, subject: target.subject, issuer: configuration.issuer, id: id,
+                    issuedAt: issuedAt,
                     replayableUntil: issuedAt + .seconds(121))))
     }
 
@@ -130,6 +131,21 @@ final class ScriptedProvider: LoginProvider {
         state.withLock { state in
             guard let token = provenance.idToken else { return state.endSessionURL }
             return state.endSessionURL.map { $0 + "&id_token_hint=" + String(decoding: token.bytes, as: UTF8.self) }
+        }
+    }
+}
+
+/// What the logout token of a scripted provider is about.
+enum LogoutTarget: Sendable {
+    case session(id: String, subject: String?)
+    case subject(String)
+
+    var session: String? { if case .session(let id, _) = self { id } else { nil } }
+
+    var subject: String? {
+        switch self {
+        case .session(_, let subject): subject
+        case .subject(let subject): subject
         }
     }
 }

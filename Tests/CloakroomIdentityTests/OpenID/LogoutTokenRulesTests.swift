@@ -24,12 +24,14 @@ struct LogoutTokenRulesTests {
     @Test("A valid token names the sessions that it ends")
     func valid() throws {
         let token = try check(Self.valid)
-        #expect(token.target == .session(id: "s-1", subject: "jo"))
+        #expect((token.session, token.subject) == ("s-1", "jo"))
         #expect(token.id == "t-1")
         #expect(token.issuer == "https://id.example.com")
         #expect(token.issuedAt == WallTime(seconds: 1_800_000_000))
-        #expect(try check(Self.valid.with("sub", nil)).target == .session(id: "s-1", subject: nil))
-        #expect(try check(Self.valid.with("sid", nil)).target == .subject("jo"))
+        let ofSession = try check(Self.valid.with("sub", nil))
+        #expect((ofSession.session, ofSession.subject) == ("s-1", nil))
+        let ofSubject = try check(Self.valid.with("sid", nil))
+        #expect((ofSubject.session, ofSubject.subject) == (nil, "jo"))
     }
 
     /// A claim, its value, and the rejection; `nil` for a permitted value.

@@ -130,7 +130,7 @@ struct ProviderLogoutTests {
             ])
             let token = try fixture.key.token(String(decoding: claims.payload, as: UTF8.self))
             let verified = try await fixture.provider.verifyLogoutToken(token, now: fixture.now)
-            #expect(verified.target == .session(id: "s-1", subject: "jo"))
+            #expect((verified.session, verified.subject) == ("s-1", "jo"))
             #expect(verified.issuer == fixture.issuer)
             let idToken = try fixture.key.token(String(decoding: fixture.claims().payload, as: UTF8.self))
             await #expect(throws: TokenClientError(.failed(.token(.invalidEvents)), in: .keys)) {
