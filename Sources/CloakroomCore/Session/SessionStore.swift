@@ -231,41 +231,6 @@ public protocol AccountSessions: Sendable {
     ) async throws(SessionStoreError) -> [EndedSession]
 }
 
-extension AccountSessions {
-    /// Default for stores that list sessions at no cost.
-    public func takeOldest(
-        of user: UserProfile, over limit: Int, but new: SessionID, reason: SessionEndReason, now: SessionTime
-    ) async throws(SessionStoreError) -> [EndedSession] {
-        var ended: [EndedSession] = []
-        var rest: [(summary: SessionSummary, account: AccountName)] = []
-        for account in user.name == user.account ? [user.account] : [user.account, user.name] {
-            rest += try await sessions(of: account, now: now).map { ($0, account) }
-        }
-        let oldestFirst = rest.sorted {
-            ($0.summary.createdAt, $0.summary.id.value) < ($1.summary.createdAt, $1.summary.id.value)
-        }
-        for (summary, account) in oldestFirst.filter({ $0.summary.id != new }).prefix(max(0, rest.count - limit)) {
-            if let one = try await take(summary.id, of: account, reason: reason, now: now) { ended.append(one) }
-        }
-        return ended
-    }
-
-    /// Ends a session by its identifier as ``take(_:of:reason:now:)`` does, for callers that do not use the tokens.
-    /// - Returns: Whether there was one.
-    public func end(
-        _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: SessionTime
-    ) async throws(SessionStoreError) -> Bool {
-        try await take(id, of: account, reason: reason, now: now) != nil
-    }
-
-    /// Ends the sessions of an account as ``takeAll(of:but:reason:now:)`` does, for callers that do not use the tokens.
-    public func endAll(
-        of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: SessionTime
-    ) async throws(SessionStoreError) -> [SessionID] {
-        try await takeAll(of: account, but: kept, reason: reason, now: now).map(\.id)
-    }
-}
-
 /// A session that was ended by its identifier.
 public struct EndedSession: Sendable {
     /// The identifier of the session.

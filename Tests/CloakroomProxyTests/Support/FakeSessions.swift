@@ -160,6 +160,12 @@ extension FakeSessions {
 
     func sessions(of account: AccountName, now: SessionTime) async throws(SessionStoreError) -> [SessionSummary] { [] }
 
+    func takeOldest(
+        of user: UserProfile, over limit: Int, but new: SessionID, reason: SessionEndReason, now: SessionTime
+    ) async throws(SessionStoreError) -> [EndedSession] {
+        []
+    }
+
     func take(_ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: SessionTime)
         async throws(SessionStoreError) -> EndedSession?
     {

@@ -102,3 +102,20 @@ extension SessionStore {
         return try await load(ticket, now: now)
     }
 }
+
+extension AccountSessions {
+    /// Ends a session by its identifier.
+    /// - Returns: Whether there was one.
+    func end(
+        _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: SessionTime
+    ) async throws(SessionStoreError) -> Bool {
+        try await take(id, of: account, reason: reason, now: now) != nil
+    }
+
+    /// Ends the sessions of an account.
+    func endAll(
+        of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: SessionTime
+    ) async throws(SessionStoreError) -> [SessionID] {
+        try await takeAll(of: account, but: kept, reason: reason, now: now).map(\.id)
+    }
+}
