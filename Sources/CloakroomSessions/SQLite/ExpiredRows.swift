@@ -5,26 +5,11 @@ extension SQLiteRecordStore {
     /// The number of rows deleted per transaction; other operations run in between.
     private static let clearedAtOnce = 500
 
-    /// Deletes expired rows of all tables in one transaction, repeated while there may be more. After a failure those of
-    /// each table get transactions of their own: a damaged page of one must not keep the rows of the others.
+    /// Deletes expired rows. Those of each table have transactions of their own: a damaged page of one must not keep the
+    /// rows of the others.
     func clear(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async throws(SessionStoreError) {
         let now = now()
         guard try await connector.read({ db in try db.hasRowsToForget(now: now) }) else { return }
-        do throws(SessionStoreError) {
-            var forgotten = Database.ExpiryResult(isMore: true)
-            while forgotten.isMore, !Task.isCancelled {
-                forgotten = try await expired(changes) { db in
-                    try db.deleteExpiredRows(now: now, idleTimeout: idleTimeout, limit: Self.clearedAtOnce)
-                }
-            }
-        } catch {
-            try await clearByTable(changes, idleTimeout: idleTimeout, now: now)
-        }
-    }
-
-    private func clearByTable(
-        _ changes: any RecordChangeDelegate, idleTimeout: Duration, now: SessionTime
-    ) async throws(SessionStoreError) {
         var failure: SessionStoreError?
         do throws(SessionStoreError) {
             try await clearSessions(changes, idleTimeout: idleTimeout, now: now)
@@ -110,16 +95,6 @@ extension Database {
                 OR (SELECT at FROM change ORDER BY number LIMIT 1) <= ?2
             """, [time, Self.lastOutdatedChange(now: now).milliseconds])
         return response?.integer(0) == 1
-    }
-
-    /// Deletes at most `limit` expired rows of each table, and outdated changes.
-    func deleteExpiredRows(now: SessionTime, idleTimeout: Duration, limit: Int) throws -> ExpiryResult {
-        var forgotten = try deleteExpiredSessions(now: now, idleTimeout: idleTimeout, limit: limit)
-        for (table, key) in Self.expiringTables {
-            if try deleteExpiredRows(of: table, key: key, now: now, limit: limit) { forgotten.isMore = true }
-        }
-        try forgetChanges(now: now)
-        return forgotten
     }
 
     /// Deletes at most `limit` expired sessions, all in the caller's transaction: of several processes, only one counts
