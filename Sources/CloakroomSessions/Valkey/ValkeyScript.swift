@@ -25,6 +25,23 @@ struct ValkeyScript: Sendable {
         command("EVAL", text, keys, arguments)
     }
 
+    /// Runs calls, and once more those that the server has not run because it does not know their scripts: after a
+    /// restart, or on another primary, since scripts are not replicated.
+    /// - Returns: The replies, in order.
+    static func run(
+        _ calls: [(script: ValkeyScript, keys: [String], arguments: [ValkeyCommand.Part])],
+        _ send: ([ValkeyCommand]) async -> [Result<RESPValue, ValkeyCommandError>]
+    ) async -> [Result<RESPValue, ValkeyCommandError>] {
+        var replies = await send(calls.map { $0.script.evalsha($0.keys, $0.arguments) })
+        let unknown = replies.indices.filter { index in
+            if case .failure(.rejected(let error)) = replies[index] { error.code == "NOSCRIPT" } else { false }
+        }
+        guard !unknown.isEmpty else { return replies }
+        let again = await send(unknown.map { calls[$0].script.eval(calls[$0].keys, calls[$0].arguments) })
+        for (index, reply) in zip(unknown, again) { replies[index] = reply }
+        return replies
+    }
+
     private func command(
         _ command: String, _ script: String, _ keys: [String], _ arguments: [ValkeyCommand.Part]
     ) -> ValkeyCommand {
@@ -63,16 +80,9 @@ extension ValkeyRecordStore {
     func run(
         _ script: ValkeyScript, _ calls: [ScriptCall], isDurable: Bool = false
     ) async -> [Result<RESPValue, ValkeyCommandError>] {
-        var replies = await link.send(calls.map { script.evalsha($0.keys, $0.arguments) }, isDurable: isDurable)
-        let unknown = replies.indices.filter { index in
-            if case .failure(.rejected(let error)) = replies[index] { error.code == "NOSCRIPT" } else { false }
+        await ValkeyScript.run(calls.map { (script, $0.keys, $0.arguments) }) {
+            await link.send($0, isDurable: isDurable)
         }
-        // The script is unknown after a restart, or on another primary. Those calls were not run.
-        guard !unknown.isEmpty else { return replies }
-        let again = await link.send(
-            unknown.map { script.eval(calls[$0].keys, calls[$0].arguments) }, isDurable: isDurable)
-        for (index, reply) in zip(unknown, again) { replies[index] = reply }
-        return replies
     }
 
     /// The reply to a command.

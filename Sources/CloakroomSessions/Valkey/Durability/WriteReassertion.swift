@@ -60,7 +60,7 @@ struct WriteReassertion: ValkeyFailoverDelegate {
         while !Task.isCancelled, end.map({ ContinuousClock.now < $0 }) ?? true {
             let batch = calls.next(Self.commandsAtOnce)
             guard !batch.isEmpty else { break }
-            let replies = await Self.run(batch, send)
+            let replies = await ValkeyScript.run(batch.map { ($0.script, $0.keys, $0.arguments) }, send)
             for (call, reply) in zip(batch, replies) {
                 switch reply {
                 case .success(.integer(let change)) where change > 0:
@@ -119,19 +119,6 @@ struct WriteReassertion: ValkeyFailoverDelegate {
             microseconds: seconds * 1_000_000 + microseconds, before: ContinuousClock.now)
     }
 
-    private static func run(
-        _ calls: [ReassertionCall], _ send: @Sendable ([ValkeyCommand]) async -> [Result<RESPValue, ValkeyCommandError>]
-    ) async -> [Result<RESPValue, ValkeyCommandError>] {
-        var replies = await send(calls.map { $0.script.evalsha($0.keys, $0.arguments) })
-        // Scripts are not replicated: a new primary knows none. Those calls were not run.
-        let unknown = replies.indices.filter { index in
-            if case .failure(.rejected(let error)) = replies[index] { error.code == "NOSCRIPT" } else { false }
-        }
-        guard !unknown.isEmpty else { return replies }
-        let again = await send(unknown.map { calls[$0].script.eval(calls[$0].keys, calls[$0].arguments) })
-        for (index, reply) in zip(unknown, again) { replies[index] = reply }
-        return replies
-    }
 }
 
 extension WriteReassertion.Pass {
