@@ -58,7 +58,7 @@ public enum SessionStoreFactory {
             let report: FailureCallback = { operation, reason in
                 // Without a connection, the reason for its loss is more precise.
                 let reason = reason == .unreachable ? records.link.outage ?? reason : reason
-                log.failed(operation, reason, now: .now)
+                log.failed(operation, reason, now: NIODeadline.now().uptimeNanoseconds)
                 onFailure(reason)
             }
             var product = try sealed(records, configuration, secrets, events, report, onOperation)

@@ -147,9 +147,9 @@ struct ValkeyFailureReasonTests {
     func onceAMinute() {
         let recorded = RecordedLog()
         let log = StoreFailureLog(recorded.logger)
-        let start = ContinuousClock.now
-        for second in 0..<150 { log.failed(.read, .clusterDown, now: start + .seconds(second)) }
-        log.failed(.insert, .full, now: start + .seconds(1))
+        let second: UInt64 = 1_000_000_000
+        for count: UInt64 in 1...150 { log.failed(.read, .clusterDown, now: count * second) }
+        log.failed(.insert, .full, now: 2 * second)
         let lines = recorded.lines("reason", "cluster_down")
         #expect(lines.map { $0["suppressed"] } == ["0", "59", "59"])
         #expect(lines.allSatisfy { $0["event"] == "session_store" && $0["operation"] == "read" })

@@ -1,5 +1,6 @@
 import CloakroomCore
 import Logging
+import NIOCore
 import Synchronization
 
 /// A kind of write that was repeated after a failover, as metrics name it.
@@ -161,9 +162,5 @@ final class DurabilityLog: Sendable {
         logger.notice("no writes are left to repeat in the session store")
     }
 
-    private static var now: UInt64 {
-        UInt64(clamping: (ContinuousClock.now - origin).wholeNanoseconds)
-    }
-
-    private static let origin = ContinuousClock.now
+    private static var now: UInt64 { NIODeadline.now().uptimeNanoseconds }
 }
