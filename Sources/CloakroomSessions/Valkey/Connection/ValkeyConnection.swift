@@ -12,6 +12,8 @@ import NIOSSL
 struct ValkeyConnection: Sendable {
     private let handler: NIOLoopBound<ValkeyConnectionHandler>
     private let eventLoop: any EventLoop
+    /// The time limit for each of the commands that make the connection ready.
+    let patience: TimeAmount
     /// The reason why the connection ended.
     let closed: EventLoopFuture<ValkeyDisconnectReason>
     let server: HostAndPort
@@ -48,7 +50,8 @@ struct ValkeyConnection: Sendable {
                     try channel.pipeline.syncOperations.addHandler(handler)
                     return ValkeyConnection(
                         handler: NIOLoopBound(handler, eventLoop: channel.eventLoop), eventLoop: channel.eventLoop,
-                        closed: closed.futureResult, server: HostAndPort(host: host, port: port))
+                        patience: Self.patience(options.timeout), closed: closed.futureResult,
+                        server: HostAndPort(host: host, port: port))
                 }
             }
         } catch {
@@ -58,7 +61,7 @@ struct ValkeyConnection: Sendable {
     }
 
     /// The time limit for connecting and for the first commands: a round trip or two more than for others.
-    static func patience(_ timeout: TimeAmount) -> TimeAmount {
+    private static func patience(_ timeout: TimeAmount) -> TimeAmount {
         max(timeout, .seconds(2))
     }
 
@@ -72,6 +75,28 @@ struct ValkeyConnection: Sendable {
                     commands, timeout: timeout, to: PipelinedReplies(count: commands.count, continuation))
             }
         }
+    }
+
+    /// Sends one of the commands that make a connection ready.
+    func ask(_ command: ValkeyCommand) async throws(ValkeyDisconnectReason) -> RESPValue {
+        switch await send([command], timeout: patience).first {
+        case .success(let value): return value
+        case .failure(.rejected(let error)):
+            switch error.code {
+            case "NOAUTH", "WRONGPASS", "NOPERM": throw .unauthorized(code: error.code, command: command.name)
+            case "ERR", "NOPROTO":
+                if command.name == "AUTH" { throw .unauthorized(code: "WRONGPASS", command: command.name) }
+                throw .unsupportedServer(code: error.code)
+            default: throw .notPrimary(code: error.code)
+            }
+        case .failure, nil: throw await lossReason()
+        }
+    }
+
+    /// Why a command has no reply: it was lost because the connection ended, and the connection has the reason.
+    func lossReason() async -> ValkeyDisconnectReason {
+        close(.unreachable)
+        return (try? await closed.get()) ?? .unreachable
     }
 
     /// Marks the connection as ready, and starts delivering changes.

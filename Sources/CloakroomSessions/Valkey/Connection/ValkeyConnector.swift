@@ -78,7 +78,7 @@ struct ValkeyConnector: Sendable {
         try await closingOnFailure(connection) { () async throws(ValkeyDisconnectReason) in
             let mode = try await sendHello(connection)
             guard mode == .cluster || mode == .unknown else { throw .wrongTopology(mode.mismatchForCluster) }
-            reply = try await ask(Self.clusterSlots, connection)
+            reply = try await connection.ask(Self.clusterSlots)
         }
         return try Self.usableSlots(reply, asked: address)
     }
@@ -155,7 +155,7 @@ struct ValkeyConnector: Sendable {
         if let password = configuration.password {
             hello += ["AUTH", .text(configuration.user ?? "default"), .bytes(password.bytes)]
         }
-        let reply = try await ask(ValkeyCommand("HELLO", hello + ["SETNAME", "cloakroom"]), connection)
+        let reply = try await connection.ask(ValkeyCommand("HELLO", hello + ["SETNAME", "cloakroom"]))
         return ValkeyServerMode(hello: reply)
     }
 
@@ -163,12 +163,12 @@ struct ValkeyConnector: Sendable {
         if isTracked {
             // Own changes need no notification. The scripts ensure that a key stays tracked after a change by this
             // process.
-            _ = try await ask(ValkeyCommand("CLIENT", "TRACKING", "ON", "NOLOOP"), connection)
+            _ = try await connection.ask(ValkeyCommand("CLIENT", "TRACKING", "ON", "NOLOOP"))
         }
-        _ = try await ask(ValkeyCommand("PING"), connection)
+        _ = try await connection.ask(ValkeyCommand("PING"))
         let role: RESPValue
         do throws(ValkeyDisconnectReason) {
-            role = try await ask(ValkeyCommand("ROLE"), connection)
+            role = try await connection.ask(ValkeyCommand("ROLE"))
         } catch {
             // Services that hide the role route to the primary themselves. With sentinels the role has to be checked
             // here.
@@ -187,7 +187,7 @@ struct ValkeyConnector: Sendable {
         defer { connection.close(.closed) }
         try await closingOnFailure(connection) { () async throws(ValkeyDisconnectReason) in
             if let password = configuration.sentinelPassword {
-                _ = try await ask(ValkeyCommand("AUTH", .bytes(password.bytes)), connection)
+                _ = try await connection.ask(ValkeyCommand("AUTH", .bytes(password.bytes)))
             }
             try await body(connection)
         }
@@ -200,7 +200,7 @@ struct ValkeyConnector: Sendable {
     ) async throws(ValkeyDisconnectReason) -> HostAndPort? {
         let response: RESPValue
         do throws(ValkeyDisconnectReason) {
-            response = try await ask(ValkeyCommand("SENTINEL", "GET-MASTER-ADDR-BY-NAME", .text(name)), sentinel)
+            response = try await sentinel.ask(ValkeyCommand("SENTINEL", "GET-MASTER-ADDR-BY-NAME", .text(name)))
         } catch {
             // Only sentinels have this command.
             if case .unsupportedServer = error { throw .wrongTopology(.serverForSentinel) }
@@ -222,31 +222,6 @@ struct ValkeyConnector: Sendable {
         ValkeyConnection.Options(
             timeout: TimeAmount(configuration.timeout), tls: tls,
             serverName: configuration.tls?.serverName ?? name, disconnectCodes: unfit)
-    }
-
-    /// Sends one of the commands that make a connection ready.
-    private func ask(_ command: ValkeyCommand, _ connection: ValkeyConnection) async throws(ValkeyDisconnectReason)
-        -> RESPValue
-    {
-        let timeout = ValkeyConnection.patience(TimeAmount(configuration.timeout))
-        switch await connection.send([command], timeout: timeout).first {
-        case .success(let value): return value
-        case .failure(.rejected(let error)): throw Self.disconnectReason(error, command)
-        case .failure, nil:
-            // The command was lost because the connection ended, and the connection has the reason.
-            connection.close(.unreachable)
-            throw (try? await connection.closed.get()) ?? .unreachable
-        }
-    }
-
-    private static func disconnectReason(_ error: RESPError, _ command: ValkeyCommand) -> ValkeyDisconnectReason {
-        switch error.code {
-        case "NOAUTH", "WRONGPASS", "NOPERM": .unauthorized(code: error.code, command: command.name)
-        case "ERR", "NOPROTO":
-            command.name == "AUTH"
-                ? .unauthorized(code: "WRONGPASS", command: command.name) : .unsupportedServer(code: error.code)
-        default: .notPrimary(code: error.code)
-        }
     }
 }
 

@@ -116,7 +116,7 @@ public struct ValkeyProbe: Sendable {
     private func greet(
         _ connection: ValkeyConnection, _ authentication: [ValkeyCommand.Part], in finding: inout Finding
     ) async throws(ValkeyDisconnectReason) -> RESPValue {
-        let reply = try await ask(ValkeyCommand("HELLO", ["3"] + authentication), connection)
+        let reply = try await connection.ask(ValkeyCommand("HELLO", ["3"] + authentication))
         let name = Self.field("server", in: reply) ?? "server"
         let version = Self.field("version", in: reply) ?? "of unknown version"
         let role = Self.field("role", in: reply) ?? "unknown"
@@ -165,7 +165,7 @@ public struct ValkeyProbe: Sendable {
     ) async throws(ValkeyDisconnectReason) {
         let reply: RESPValue
         do throws(ValkeyDisconnectReason) {
-            reply = try await ask(ValkeyConnector.clusterSlots, connection)
+            reply = try await connection.ask(ValkeyConnector.clusterSlots)
         } catch {
             // Named with the other missing permissions.
             if case .unauthorized(code: "NOPERM", _) = error { return }
@@ -183,7 +183,7 @@ public struct ValkeyProbe: Sendable {
             configuration.sentinelPassword.map { ["AUTH", "default", .bytes($0.bytes)] } ?? []
         let mode = ValkeyServerMode(hello: try await greet(connection, authentication, in: &finding))
         if mode != .sentinel, mode != .unknown { throw .wrongTopology(.serverForSentinel) }
-        let reply = try await ask(ValkeyCommand("SENTINEL", "GET-MASTER-ADDR-BY-NAME", .text(primary)), connection)
+        let reply = try await connection.ask(ValkeyCommand("SENTINEL", "GET-MASTER-ADDR-BY-NAME", .text(primary)))
         guard let parts = reply.elements, parts.count == 2, let host = parts[0].text, let port = parts[1].text else {
             throw .noPrimary
         }
@@ -222,8 +222,7 @@ public struct ValkeyProbe: Sendable {
             commands.append(ValkeyCommand("WAIT", "0", "1"))
             names.append("+wait")
         }
-        let replies = await connection.send(
-            commands, timeout: ValkeyConnection.patience(TimeAmount(configuration.timeout)))
+        let replies = await connection.send(commands, timeout: connection.patience)
         var rejected: [(permission: String, code: String)] = []
         for (name, reply) in zip(names, replies) {
             switch reply {
@@ -235,32 +234,10 @@ public struct ValkeyProbe: Sendable {
                     // A replica of a cluster has no replicas.
                     || isCluster && error.code == "ERR" && name == "+wait"
                 if !isExpected { rejected.append((name, error.code)) }
-            case .failure: throw await Self.reason(connection)
+            case .failure: throw await connection.lossReason()
             }
         }
         return rejected
-    }
-
-    /// Why a connection did not reply.
-    private static func reason(_ connection: ValkeyConnection) async -> ValkeyDisconnectReason {
-        connection.close(.unreachable)
-        return (try? await connection.closed.get()) ?? .unreachable
-    }
-
-    private func ask(
-        _ command: ValkeyCommand, _ connection: ValkeyConnection
-    ) async throws(ValkeyDisconnectReason) -> RESPValue {
-        let timeout = ValkeyConnection.patience(TimeAmount(configuration.timeout))
-        switch await connection.send([command], timeout: timeout).first {
-        case .success(let value): return value
-        case .failure(.rejected(let error)):
-            switch error.code {
-            case "NOAUTH", "WRONGPASS", "NOPERM": throw .unauthorized(code: error.code, command: command.name)
-            case "ERR", "NOPROTO": throw .unsupportedServer(code: error.code)
-            default: throw .notPrimary(code: error.code)
-            }
-        case .failure, nil: throw await Self.reason(connection)
-        }
     }
 
     private static func field(_ name: String, in hello: RESPValue) -> String? {
