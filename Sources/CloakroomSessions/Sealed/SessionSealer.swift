@@ -3,10 +3,7 @@ import Crypto
 
 /// Seals sessions for a store outside the process, and opens them again, only with AES-256-GCM (NIST SP 800-38D).
 ///
-/// A sealed part is, in this order:
-/// - the format, one byte: 1;
-/// - the id of the secret, 4 bytes;
-/// - the nonce, 12 random bytes; the ciphertext; the tag, 16 bytes.
+/// A sealed part is the format, one byte: 1; and ``SealedContent``.
 ///
 /// A record's contents are fields, each after its length (four bytes in network order), in this order: the value of
 /// `Authorization`; the refresh token, with a byte 1 before it, or empty for none; the expiry of the access token,
@@ -53,10 +50,10 @@ struct SessionSealer: Sendable {
 
     func open(_ record: SessionRecord, ticket: SessionTicket) -> OpenResult {
         if let format = record.contents.first, SessionFormat(rawValue: format) == nil { return .foreign }
-        guard let part = SealedPart(record.contents) else { return .unreadable }
+        guard let (format, part) = Self.part(record.contents) else { return .unreadable }
         guard secrets.contains(part.secret) else { return .foreign }
-        let keys = secrets.recordKeys(part.secret, ticket: ticket, format: part.format)
-        guard let bytes = Self.open(part, keys, Self.contentsBinding(record, part.format)),
+        let keys = secrets.recordKeys(part.secret, ticket: ticket, format: format)
+        guard let bytes = part.open(keys, binding: Self.contentsBinding(record, format)),
             let parts = SessionParts(bytes), let client = openClient(of: record)
         else { return .unreadable }
         let session = Session(
@@ -69,10 +66,10 @@ struct SessionSealer: Sendable {
 
     /// Opens the client part of a session, which requires no ticket.
     func openClient(of record: SessionRecord) -> SessionClientInfo? {
-        guard let part = SealedPart(record.client),
-            let bytes = Self.open(
-                part, secrets.clientInfoKeys(part.secret, of: record.key, format: part.format),
-                Self.clientBinding(record, part.format))
+        guard let (format, part) = Self.part(record.client),
+            let bytes = part.open(
+                secrets.clientInfoKeys(part.secret, of: record.key, format: format),
+                binding: Self.clientBinding(record, format))
         else { return nil }
         return Self.client(of: bytes)
     }
@@ -80,53 +77,22 @@ struct SessionSealer: Sendable {
 
 extension SessionSealer {
     /// The fields of a sealed part, not opened.
-    private struct SealedPart {
-        static let nonceCount = 12
-        static let tagCount = 16
-
-        let format: SessionFormat
-        let secret: SealingKeyring.ID
-        let nonce: ArraySlice<UInt8>
-        let ciphertext: ArraySlice<UInt8>
-        let tag: ArraySlice<UInt8>
-
-        init?(_ bytes: [UInt8]) {
-            let nonceStart = 1 + SealingKeyring.ID.byteCount
-            let start = nonceStart + Self.nonceCount
-            guard bytes.count >= start + Self.tagCount, let format = SessionFormat(rawValue: bytes[0]) else {
-                return nil
-            }
-            self.format = format
-            let end = bytes.count - Self.tagCount
-            secret = SealingKeyring.ID(bytes: Array(bytes[1..<nonceStart]))
-            nonce = bytes[nonceStart..<start]
-            ciphertext = bytes[start..<end]
-            tag = bytes[end...]
-        }
+    private static func part(_ bytes: [UInt8]) -> (format: SessionFormat, content: SealedContent)? {
+        guard let format = bytes.first.flatMap(SessionFormat.init(rawValue:)),
+            let content = SealedContent(bytes.dropFirst())
+        else { return nil }
+        return (format, content)
     }
 
     private func seal(
         _ bytes: [UInt8], _ key: SymmetricKey, _ binding: [UInt8]
     ) throws(SessionStoreError) -> [UInt8] {
         do {
-            let box = try AES.GCM.seal(bytes, using: key, nonce: AES.GCM.Nonce(), authenticating: binding)
-            let head = [SessionFormat.one.rawValue] + secrets.newestID.bytes
-            return head + Array(box.nonce) + Array(box.ciphertext) + Array(box.tag)
+            let content = try SealedContent.seal(bytes, key, of: secrets.newestID, binding: binding)
+            return [SessionFormat.one.rawValue] + content
         } catch {
             throw SessionStoreError(.unavailable)
         }
-    }
-
-    private static func open(_ part: SealedPart, _ keys: [SymmetricKey], _ binding: [UInt8]) -> [UInt8]? {
-        for key in keys {
-            // All failures give the same result: the reason is not revealed.
-            guard let nonce = try? AES.GCM.Nonce(data: part.nonce),
-                let box = try? AES.GCM.SealedBox(nonce: nonce, ciphertext: part.ciphertext, tag: part.tag),
-                let bytes = try? AES.GCM.open(box, using: key, authenticating: binding)
-            else { continue }
-            return Array(bytes)
-        }
-        return nil
     }
 
     /// The data that authenticates the contents: all cleartext fields that only the gateway may change. The time of the
