@@ -30,7 +30,7 @@ public enum SessionStoreFactory {
     public static func make(
         _ configuration: SessionConfiguration, tls: TLSConfiguration? = nil, group: any EventLoopGroup, logger: Logger,
         clock: @escaping @Sendable () -> SessionTime,
-        events: SessionStoreCallbacks = SessionStoreCallbacks(),
+        events: SessionStoreCallbacks = .none,
         onOperation: @escaping @Sendable (SessionStoreOperation, _ isSuccess: Bool, _ nanoseconds: UInt64) -> Void = {
             _, _, _ in
         }
@@ -109,38 +109,22 @@ extension SessionKey {
 
 /// Callbacks for events of sessions. Called on the thread that detected the event; must not wait.
 public struct SessionStoreCallbacks: Sendable {
+    /// Callbacks that do nothing.
+    public static let none = SessionStoreCallbacks()
+
     /// Called once for each session that was created here.
-    public var onCreated: @Sendable () -> Void
+    public var onCreated: @Sendable () -> Void = {}
     /// Called once for each session that ended here.
-    public var onEnded: @Sendable (SessionEndReason) -> Void
+    public var onEnded: @Sendable (SessionEndReason) -> Void = { _ in }
     /// Called if the record with this id cannot be read.
-    public var onUnreadable: @Sendable (SessionID) -> Void
+    public var onUnreadable: @Sendable (SessionID) -> Void = { _ in }
     /// Called with the number of writes that fewer replicas of the server have confirmed than configured.
-    public var onUnconfirmedWrites: @Sendable (Int) -> Void
+    public var onUnconfirmedWrites: @Sendable (Int) -> Void = { _ in }
     /// Called with the number of writes of a kind that a new server had lost, and that were repeated.
-    public var onReassertedWrites: @Sendable (ReassertedWrite, Int) -> Void
+    public var onReassertedWrites: @Sendable (ReassertedWrite, Int) -> Void = { _, _ in }
     /// Called about once a second, if sentinels are configured, with the time since at least half of them have confirmed
     /// the primary in use; 0 if it is confirmed, or if there is none.
-    public var onUnconfirmedPrimary: @Sendable (Duration) -> Void
+    public var onUnconfirmedPrimary: @Sendable (Duration) -> Void = { _ in }
     /// Called for each failed operation of a store outside the process.
-    public var onFailure: @Sendable (SessionStoreError.Reason) -> Void
-
-    /// Creates callbacks that do nothing by default.
-    public init(
-        onCreated: @escaping @Sendable () -> Void = {},
-        onEnded: @escaping @Sendable (SessionEndReason) -> Void = { _ in },
-        onUnreadable: @escaping @Sendable (SessionID) -> Void = { _ in },
-        onUnconfirmedWrites: @escaping @Sendable (Int) -> Void = { _ in },
-        onReassertedWrites: @escaping @Sendable (ReassertedWrite, Int) -> Void = { _, _ in },
-        onUnconfirmedPrimary: @escaping @Sendable (Duration) -> Void = { _ in },
-        onFailure: @escaping @Sendable (SessionStoreError.Reason) -> Void = { _ in }
-    ) {
-        self.onCreated = onCreated
-        self.onEnded = onEnded
-        self.onUnreadable = onUnreadable
-        self.onUnconfirmedWrites = onUnconfirmedWrites
-        self.onReassertedWrites = onReassertedWrites
-        self.onUnconfirmedPrimary = onUnconfirmedPrimary
-        self.onFailure = onFailure
-    }
+    public var onFailure: @Sendable (SessionStoreError.Reason) -> Void = { _ in }
 }

@@ -25,18 +25,6 @@ public protocol SessionLookupTable: AnyObject, Sendable {
     var changeCount: UInt64 { get }
 }
 
-extension SessionLookupTable {
-    /// Default for tables that do not use the key.
-    public func lookup(
-        _ ticket: SessionTicket, key: inout SessionKey?, now: SessionTime, slides: Bool
-    ) -> SessionLookup {
-        lookup(ticket, now: now, slides: slides)
-    }
-
-    /// Default for tables that do not count: long-lived responses then find the end of their session a second later.
-    public var changeCount: UInt64 { 0 }
-}
-
 /// Stores sessions. Every store passes the same contract tests.
 ///
 /// A store that cannot be reached throws; it never reports a session as missing.

@@ -21,7 +21,6 @@ package struct ProviderMetadata: Sendable, Equatable {
         case type(String)
     }
 
-    package let issuer: String
     package let authorizationEndpoint: EndpointURL
     package let tokenEndpoint: EndpointURL
     package let keys: EndpointURL
@@ -46,7 +45,6 @@ package struct ProviderMetadata: Sendable, Equatable {
         let reader = MemberReader(members: members, isSecure: issuer.hasPrefix("https:"))
         guard let named = try reader.string("issuer") else { throw .missing("issuer") }
         guard named.utf8.elementsEqual(issuer.utf8) else { throw .issuer }
-        self.issuer = issuer
         authorizationEndpoint = try reader.requiredURL("authorization_endpoint")
         tokenEndpoint = try reader.requiredURL("token_endpoint")
         keys = try reader.requiredURL("jwks_uri")

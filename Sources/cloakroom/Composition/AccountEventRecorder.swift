@@ -76,9 +76,11 @@ struct AccountEventRecorder: AccountObserver {
     /// The callbacks for a session store.
     var sessionEvents: SessionStoreCallbacks {
         let (metrics, audit) = (metrics, audit)
-        return SessionStoreCallbacks(
-            onCreated: { metrics.recordSessionCreated() }, onEnded: { metrics.recordSessionEnded($0) },
-            onUnreadable: { audit.sessionUnreadable($0) })
+        var events = SessionStoreCallbacks.none
+        events.onCreated = { metrics.recordSessionCreated() }
+        events.onEnded = { metrics.recordSessionEnded($0) }
+        events.onUnreadable = { audit.sessionUnreadable($0) }
+        return events
     }
 }
 

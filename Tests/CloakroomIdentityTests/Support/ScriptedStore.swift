@@ -73,6 +73,14 @@ final class ScriptedStore: SessionStore {
 
     func isUseDue(of session: Session, now: SessionTime) -> Bool { true }
 
+    let changeCount: UInt64 = 0
+
+    func lookup(
+        _ ticket: SessionTicket, key: inout SessionKey?, now: SessionTime, slides: Bool
+    ) -> SessionLookup {
+        lookup(ticket, now: now, slides: slides)
+    }
+
     func lookup(_ ticket: SessionTicket, now: SessionTime, slides: Bool) -> SessionLookup {
         state.withLock { state in
             guard !state.isRemote else { return .notCached }

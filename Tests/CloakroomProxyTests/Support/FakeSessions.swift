@@ -90,6 +90,12 @@ final class FakeSessions: SessionStore {
 
     func isUseDue(of session: Session, now: SessionTime) -> Bool { true }
 
+    func lookup(
+        _ ticket: SessionTicket, key: inout SessionKey?, now: SessionTime, slides: Bool
+    ) -> SessionLookup {
+        lookup(ticket, now: now, slides: slides)
+    }
+
     func lookup(_ ticket: SessionTicket, now: SessionTime, slides: Bool) -> SessionLookup {
         state.withLock { state in
             if slides { state.uses += 1 }

@@ -44,11 +44,6 @@ final class SlotRoutes: Sendable {
         }
     }
 
-    /// The link to a server, if it is ready.
-    func link(to address: HostAndPort) -> ValkeyLink? {
-        state.withLock { $0.links[address] }
-    }
-
     private static func route(_ slot: UInt16?, _ state: State) -> Route {
         if let only = state.only { return .link(only) }
         guard let slot else { return state.links.first.map { .link($0.value) } ?? .none }
