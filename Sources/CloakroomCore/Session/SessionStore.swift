@@ -8,27 +8,10 @@ public enum SessionLookup: Sendable {
     case notCached
 }
 
-/// The locally cached sessions. Lookups never suspend, so event loops may call them.
-public protocol SessionLookupTable: AnyObject, Sendable {
-    /// Looks up a session. A store that holds all its sessions locally never returns ``SessionLookup/notCached``.
-    /// - Parameters:
-    ///   - slides: Whether the lookup counts as a use of the session.
-    func lookup(_ ticket: SessionTicket, now: SessionTime, slides: Bool) -> SessionLookup
-    /// Looks up a session, for callers with repeated lookups of the same ticket.
-    /// - Parameter key: The ticket's key from an earlier lookup; `nil` at first, then set for the next lookup.
-    func lookup(_ ticket: SessionTicket, key: inout SessionKey?, now: SessionTime, slides: Bool) -> SessionLookup
-    /// Whether a lookup that counts as a use of an active session records it: not if that was done a short time ago.
-    func isUseDue(of session: Session, now: SessionTime) -> Bool
-    /// Counts the changes and ends of single sessions, of those on other replicas too, when lookups show them. While it
-    /// stays the same, a session that was active ends by its timeouts only, or with an outage of the store. Never
-    /// suspends.
-    var changeCount: UInt64 { get }
-}
-
 /// Stores sessions. Every store passes the same contract tests.
 ///
 /// A store that cannot be reached throws; it never reports a session as missing.
-public protocol SessionStore: SessionLookupTable, RefreshLeaseStore, AccountSessions, ThrottleStore, MarkStore {
+public protocol SessionStore: AnyObject, ThrottleStore, MarkStore {
     /// Stores a new session.
     /// - Returns: The ticket for the client, and the session.
     func create(_ new: NewSession, now: SessionTime) async throws(SessionStoreError) -> (SessionTicket, Session)
@@ -46,6 +29,89 @@ public protocol SessionStore: SessionLookupTable, RefreshLeaseStore, AccountSess
     /// Runs the background work of the store: deleting expired sessions, staying connected, writing touches. Returns
     /// when its task is cancelled, after writing pending touches if possible.
     func run() async
+
+    // MARK: - Cached sessions. Lookups never suspend, so event loops may call them.
+
+    /// Looks up a session. A store that holds all its sessions locally never returns ``SessionLookup/notCached``.
+    /// - Parameters:
+    ///   - slides: Whether the lookup counts as a use of the session.
+    func lookup(_ ticket: SessionTicket, now: SessionTime, slides: Bool) -> SessionLookup
+    /// Looks up a session, for callers with repeated lookups of the same ticket.
+    /// - Parameter key: The ticket's key from an earlier lookup; `nil` at first, then set for the next lookup.
+    func lookup(_ ticket: SessionTicket, key: inout SessionKey?, now: SessionTime, slides: Bool) -> SessionLookup
+    /// Whether a lookup that counts as a use of an active session records it: not if that was done a short time ago.
+    func isUseDue(of session: Session, now: SessionTime) -> Bool
+    /// Counts the changes and ends of single sessions, of those on other replicas too, when lookups show them. While it
+    /// stays the same, a session that was active ends by its timeouts only, or with an outage of the store. Never
+    /// suspends.
+    var changeCount: UInt64 { get }
+
+    // MARK: - Refreshes. At most one lease on a session is valid at a time, across all replicas.
+
+    // The fencing token of a lease counts the leases of its session: a save under an earlier lease is rejected as stale.
+    // The version of a session counts its changes: a save based on another version than the stored one would overwrite a
+    // concurrent change and is rejected too.
+
+    /// Acquires the lease on a session's refresh.
+    /// - Parameter duration: The lease expires after this duration; its holder must not act on it afterwards.
+    func lease(_ key: SessionKey, for duration: Duration, now: SessionTime) async throws(SessionStoreError)
+        -> LeaseResult
+    /// Saves a refresh result if the lease is the latest one and the session still has the version of `session`.
+    /// - Throws: ``SessionStoreError``: it is then unknown whether the result was saved.
+    func save(
+        _ refresh: SessionUpdate, ticket: SessionTicket, over session: Session, under lease: RefreshLease,
+        now: SessionTime
+    ) async throws(SessionStoreError) -> SaveResult
+    /// Ends a session whose refresh the upstream rejected, on the same two conditions.
+    func reject(_ session: Session, under lease: RefreshLease, now: SessionTime) async throws(SessionStoreError)
+        -> RejectResult
+    /// Releases a lease before it expires. If the store cannot be reached, the lease expires by itself.
+    func release(_ lease: RefreshLease, of key: SessionKey) async
+    /// Whether a new refresh of a session may start. For some seconds after an outage only refreshes may continue whose refresh
+    /// token was spent before it: if another replica spent the token again, the upstream would end the session.
+    func allowsNewRefreshes(of key: SessionKey) -> Bool
+    /// Loads a session from the store itself, bypassing the local cache.
+    func reload(_ ticket: SessionTicket, now: SessionTime) async throws(SessionStoreError) -> SessionLookup
+
+    // MARK: - The sessions of an account, across all replicas.
+
+    /// Returns all active sessions, the latest first.
+    func sessions(of account: AccountName, now: SessionTime) async throws(SessionStoreError) -> [SessionSummary]
+    /// Ends the oldest sessions of a user who has more than a number of them, at most 16 at once.
+    ///
+    /// They are the sessions of ``UserProfile/account``, and those that were signed in to with ``UserProfile/name`` and
+    /// have no other account. Nothing is decrypted. If there are more than 32, a store on a server checks some of them
+    /// only, so that the cost does not depend on their number: sessions that ended by their idle timeout may count.
+    /// - Parameter new: The session that was created last; it counts and is not ended.
+    /// - Returns: The sessions that were ended.
+    func takeOldest(
+        of user: UserProfile, over limit: Int, but new: SessionID, reason: SessionEndReason, now: SessionTime
+    ) async throws(SessionStoreError) -> [EndedSession]
+    /// Ends a session by its identifier.
+    /// - Parameter account: The account that the session has to belong to; `nil` for operators, who may end any
+    ///   session.
+    /// - Returns: The session that ended; `nil` if there was none.
+    func take(_ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: SessionTime)
+        async throws(SessionStoreError) -> EndedSession?
+    /// Ends the sessions of an account, and those that were signed in to under this name.
+    /// - Parameter kept: A session that is not ended.
+    /// - Returns: The sessions that were ended.
+    /// - Throws: An error with those that were ended before it: ``SessionStoreError/ended``. Also the two below.
+    func takeAll(of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: SessionTime)
+        async throws(SessionStoreError) -> [EndedSession]
+    /// Ends the sessions of an account that were created before a time.
+    /// - Parameter isNameless: Whether only those end that belong to no known session at a provider.
+    /// - Returns: The sessions that were ended.
+    func takeAll(
+        of account: AccountName, createdBefore: SessionTime, isNameless: Bool, reason: SessionEndReason,
+        now: SessionTime
+    ) async throws(SessionStoreError) -> [EndedSession]
+    /// Ends the sessions that belong to a session at a provider.
+    /// - Parameter account: The account that the sessions have to belong to; `nil` for any.
+    /// - Returns: The sessions that were ended.
+    func takeAll(
+        of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: SessionTime
+    ) async throws(SessionStoreError) -> [EndedSession]
 }
 
 /// The contents of a session to be created.
@@ -77,36 +143,7 @@ public struct NewSession: Sendable {
     }
 }
 
-/// The part of a store that refreshing tokens needs. At most one lease on a session is valid at a time, across all
-/// replicas.
-///
-/// The fencing token of a lease counts the leases of its session: a save under an earlier lease is rejected as stale.
-/// The version of a session counts its changes: a save based on another version than the stored one would overwrite a
-/// concurrent change and is rejected too.
-public protocol RefreshLeaseStore: Sendable {
-    /// Acquires the lease on a session's refresh.
-    /// - Parameter duration: The lease expires after this duration; its holder must not act on it afterwards.
-    func lease(_ key: SessionKey, for duration: Duration, now: SessionTime) async throws(SessionStoreError)
-        -> LeaseResult
-    /// Saves a refresh result if the lease is the latest one and the session still has the version of `session`.
-    /// - Throws: ``SessionStoreError``: it is then unknown whether the result was saved.
-    func save(
-        _ refresh: SessionUpdate, ticket: SessionTicket, over session: Session, under lease: RefreshLease,
-        now: SessionTime
-    ) async throws(SessionStoreError) -> SaveResult
-    /// Ends a session whose refresh the upstream rejected, on the same two conditions.
-    func reject(_ session: Session, under lease: RefreshLease, now: SessionTime) async throws(SessionStoreError)
-        -> RejectResult
-    /// Releases a lease before it expires. If the store cannot be reached, the lease expires by itself.
-    func release(_ lease: RefreshLease, of key: SessionKey) async
-    /// Whether a new refresh of a session may start. For some seconds after an outage only refreshes may continue whose refresh
-    /// token was spent before it: if another replica spent the token again, the upstream would end the session.
-    func allowsNewRefreshes(of key: SessionKey) -> Bool
-    /// Loads a session from the store itself, bypassing the local cache.
-    func reload(_ ticket: SessionTicket, now: SessionTime) async throws(SessionStoreError) -> SessionLookup
-}
-
-extension RefreshLeaseStore {
+extension SessionStore {
     /// Default for stores without outages.
     public func allowsNewRefreshes(of key: SessionKey) -> Bool { true }
 }
@@ -176,47 +213,6 @@ public enum RejectResult: Sendable, Equatable {
     case versionConflict
     /// The session did not exist any more.
     case notFound
-}
-
-/// The sessions of an account, across all replicas.
-public protocol AccountSessions: Sendable {
-    /// Returns all active sessions, the latest first.
-    func sessions(of account: AccountName, now: SessionTime) async throws(SessionStoreError) -> [SessionSummary]
-    /// Ends the oldest sessions of a user who has more than a number of them, at most 16 at once.
-    ///
-    /// They are the sessions of ``UserProfile/account``, and those that were signed in to with ``UserProfile/name`` and
-    /// have no other account. Nothing is decrypted. If there are more than 32, a store on a server checks some of them
-    /// only, so that the cost does not depend on their number: sessions that ended by their idle timeout may count.
-    /// - Parameter new: The session that was created last; it counts and is not ended.
-    /// - Returns: The sessions that were ended.
-    func takeOldest(
-        of user: UserProfile, over limit: Int, but new: SessionID, reason: SessionEndReason, now: SessionTime
-    ) async throws(SessionStoreError) -> [EndedSession]
-    /// Ends a session by its identifier.
-    /// - Parameter account: The account that the session has to belong to; `nil` for operators, who may end any
-    ///   session.
-    /// - Returns: The session that ended; `nil` if there was none.
-    func take(_ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: SessionTime)
-        async throws(SessionStoreError) -> EndedSession?
-    /// Ends the sessions of an account, and those that were signed in to under this name.
-    /// - Parameter kept: A session that is not ended.
-    /// - Returns: The sessions that were ended.
-    /// - Throws: An error with those that were ended before it: ``SessionStoreError/ended``. Also the two below.
-    func takeAll(of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: SessionTime)
-        async throws(SessionStoreError) -> [EndedSession]
-    /// Ends the sessions of an account that were created before a time.
-    /// - Parameter isNameless: Whether only those end that belong to no known session at a provider.
-    /// - Returns: The sessions that were ended.
-    func takeAll(
-        of account: AccountName, createdBefore: SessionTime, isNameless: Bool, reason: SessionEndReason,
-        now: SessionTime
-    ) async throws(SessionStoreError) -> [EndedSession]
-    /// Ends the sessions that belong to a session at a provider.
-    /// - Parameter account: The account that the sessions have to belong to; `nil` for any.
-    /// - Returns: The sessions that were ended.
-    func takeAll(
-        of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: SessionTime
-    ) async throws(SessionStoreError) -> [EndedSession]
 }
 
 /// A session that was ended by its identifier.

@@ -4,7 +4,7 @@ public import CloakroomCore
 ///
 /// Their tokens are revoked upstream in the background if the store can open the sessions.
 public struct SessionRevoker: SessionRevoking {
-    private let sessions: any AccountSessions
+    private let sessions: any SessionStore
     private let observer: any AccountObserver
     private let source: @Sendable () -> SessionSource
     private let revoke: @Sendable ([EndedSession]) -> AccountEvent.EndedTokens
@@ -15,7 +15,7 @@ public struct SessionRevoker: SessionRevoking {
     ///   - revoke: Starts revoking the tokens of ended sessions upstream and never waits:
     ///     ``TokenRevocations/revoke(_:)``.
     public init(
-        sessions: any AccountSessions, observer: any AccountObserver,
+        sessions: any SessionStore, observer: any AccountObserver,
         source: @escaping @Sendable () -> SessionSource,
         revoke: @escaping @Sendable ([EndedSession]) -> AccountEvent.EndedTokens
     ) {

@@ -103,7 +103,7 @@ extension SessionStore {
     }
 }
 
-extension AccountSessions {
+extension SessionStore {
     /// Ends a session by its identifier.
     /// - Returns: Whether there was one.
     func end(

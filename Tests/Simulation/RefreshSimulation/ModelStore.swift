@@ -1,6 +1,6 @@
 import CloakroomCore
 
-/// A model of the store with the semantics of `RefreshLeaseStore`. Its clock is the reference clock of the simulation.
+/// A model of the store with the semantics of `SessionStore`. Its clock is the reference clock of the simulation.
 struct ModelStore {
     struct Record {
         var session: Session
