@@ -1,4 +1,4 @@
-public import CloakroomCore
+import CloakroomCore
 import NIOCore
 
 #if canImport(Glibc)
