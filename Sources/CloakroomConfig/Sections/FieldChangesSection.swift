@@ -63,7 +63,7 @@ struct FieldChangesSection {
         case ("cache-control", .remove) where usesSession, ("vary", .remove) where usesSession,
             ("vary", .set) where usesSession:
             return ConfigValueError("conflicts with sessions: caches could mix up users", "leave \(name) out")
-        case (_, let kind) where usesSession && kind != .remove && directsSharedCaches(folded):
+        case (_, let kind) where usesSession && kind != .remove && SharedCacheFields.contains(folded):
             return ConfigValueError("conflicts with sessions: caches could mix up users", "leave \(name) out")
         case ("cache-control", _) where usesSession && directives.isDisjoint(with: ["private", "no-store"]):
             return ConfigValueError("conflicts with sessions: caches could mix up users", "add private or no-store")
@@ -73,11 +73,6 @@ struct FieldChangesSection {
                 "leave it out")
         default: return nil
         }
-    }
-
-    /// Whether caches obey it instead of `Cache-Control` (RFC 9213, Edge Architecture Specification §2.4, nginx).
-    private func directsSharedCaches(_ folded: String) -> Bool {
-        folded.hasSuffix("-cache-control") || ["surrogate-control", "x-accel-expires"].contains(folded)
     }
 
     private func isReserved(_ folded: String) -> Bool {

@@ -57,8 +57,11 @@ public final class ResponseHeaderPolicy: Sendable {
     /// - Parameters:
     ///   - secrets: The injected secrets.
     ///   - fields: The fields that change in final responses; `nil` for none.
+    ///   - hasSession: Whether the request had a session. Then ``SharedCacheFields`` are not forwarded unless
+    ///     `Cache-Control` permits shared caches to store the response.
     public func apply(
-        _ head: inout ResponseHead, without secrets: InjectedSecrets = .none, fields: FieldChanges? = nil
+        _ head: inout ResponseHead, without secrets: InjectedSecrets = .none, fields: FieldChanges? = nil,
+        hasSession: Bool = false
     ) -> ResponseHeaderSummary {
         let buffer = head.bytes
         let bytes = buffer.readableBytesUInt8Span
@@ -72,6 +75,7 @@ public final class ResponseHeaderPolicy: Sendable {
             head.reason = ByteRange(start: head.reason.start, count: 0)
             summary.removed.injectedValues += 1
         }
+        var (permitsSharing, forbidsSharing, directsCaches) = (false, false, false)
         for index in head.fields.indices where !head.fields[index].isStripped {
             let field = head.fields[index]
             if Int(field.valueCount) >= secrets.shortest, secrets.areIn(bytes, field.valueRange) {
@@ -82,7 +86,7 @@ public final class ResponseHeaderPolicy: Sendable {
             switch field.name {
             case .date: summary.hasDate = true
             case .cacheControl:
-                if addressesSharedCaches(field.valueRange, bytes) { summary.addressesSharedCaches = true }
+                readCacheControl(field.valueRange, bytes, permits: &permitsSharing, forbids: &forbidsSharing)
             case .vary:
                 if namesCookie(field.valueRange, bytes) { summary.variesByCookie = true }
             case .contentLength:
@@ -97,8 +101,19 @@ public final class ResponseHeaderPolicy: Sendable {
                     head.fields[index].isStripped = true
                 }
             case .authorization, .other:
-                if endsHere(field, bytes, &summary.removed) { head.fields[index].isStripped = true }
+                if endsHere(field, bytes, &summary.removed) {
+                    head.fields[index].isStripped = true
+                } else if hasSession, SharedCacheFields.contains(bytes, field.nameRange) {
+                    directsCaches = true
+                }
             default: continue
+            }
+        }
+        summary.addressesSharedCaches = permitsSharing || forbidsSharing
+        // After the loop, because `Cache-Control` may follow them.
+        if directsCaches, !permitsSharing || forbidsSharing {
+            for index in head.fields.indices where SharedCacheFields.contains(bytes, head.fields[index].nameRange) {
+                head.fields[index].isStripped = true
             }
         }
         // Nor is it present.
@@ -143,26 +158,27 @@ public final class ResponseHeaderPolicy: Sendable {
         return false
     }
 
-    /// Whether `Cache-Control` has a directive that permits shared caches to store a response to a request with
+    /// Finds whether `Cache-Control` has a directive that permits shared caches to store a response to a request with
     /// `Authorization`, which the upstream received, or one that forbids it (RFC 9111 §3.5, §5.2.2). Others, such as
     /// `max-age`, rely on `Authorization`, which caches in front of the gateway do not see.
-    private func addressesSharedCaches(_ value: ByteRange, _ bytes: Span<UInt8>) -> Bool {
+    private func readCacheControl(
+        _ value: ByteRange, _ bytes: Span<UInt8>, permits: inout Bool, forbids: inout Bool
+    ) {
         // Directives with quoted arguments are rare: they do not count, which is the private side.
         guard FieldScan.first(UInt8(ascii: "\""), in: bytes, from: value.start, to: value.end) == value.end else {
-            return false
+            return
         }
         var directives = ListTokenIterator(value)
         while let directive = directives.next(bytes) {
             switch directive.count {
-            case 6: if ASCII.equals(bytes, directive, "public") { return true }
-            case 7: if ASCII.equals(bytes, directive, "private") { return true }
-            case 8: if ASCII.equals(bytes, directive, "no-store") { return true }
-            case 15: if ASCII.equals(bytes, directive, "must-revalidate") { return true }
+            case 6: if ASCII.equals(bytes, directive, "public") { permits = true }
+            case 7: if ASCII.equals(bytes, directive, "private") { forbids = true }
+            case 8: if ASCII.equals(bytes, directive, "no-store") { forbids = true }
+            case 15: if ASCII.equals(bytes, directive, "must-revalidate") { permits = true }
             default: break
             }
-            if ASCII.hasPrefix(bytes, directive, "s-maxage=") { return true }
+            if ASCII.hasPrefix(bytes, directive, "s-maxage=") { permits = true }
         }
-        return false
     }
 
     /// Whether `Vary` contains `Cookie` or `*` (RFC 9110 §12.5.5).

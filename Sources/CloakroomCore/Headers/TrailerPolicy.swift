@@ -86,7 +86,7 @@ public final class TrailerPolicy: Sendable {
     private func isAllowed(_ field: FieldSlice, _ bytes: Span<UInt8>) -> Bool {
         let name = field.nameRange
         guard !field.isStripped, name.count > 0, isLetterOrDigit(bytes[name.start]) else { return false }
-        return !dropped.contains(bytes, name)
+        return !dropped.contains(bytes, name) && !SharedCacheFields.contains(bytes, name)
     }
 
     private func isLetterOrDigit(_ byte: UInt8) -> Bool {

@@ -122,7 +122,8 @@ extension Exchange: UpstreamDelegate {
         let upstreamRequest = UpstreamRequest(
             isHeadRequest: request.method == .head, upgrade: request.upgrade, responsePolicy: config.responsePolicy,
             injectedSecrets: InjectedSecrets(apiToken: entry.apiToken, authorization: credentials.authorization),
-            responseFields: route.responseFields, isClientHTTP2: request.version == .http2)
+            responseFields: route.responseFields, isClientHTTP2: request.version == .http2,
+            hasSession: permit.hasSession)
         lease.begin(upstreamRequest, for: self) { buffer in
             UpstreamRequestEncoder(
                 upstream: entry, targetIndex: lease.targetIndex, credentials: credentials,

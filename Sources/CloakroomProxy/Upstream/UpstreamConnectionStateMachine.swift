@@ -14,6 +14,8 @@ struct UpstreamRequest {
     var responseFields: FieldChanges?
     /// Whether the client uses HTTP/2.
     var isClientHTTP2 = false
+    /// Whether the request has a session.
+    var hasSession = false
     private(set) var interimResponses = 0
 
     /// Maximum number of interim responses to a request: each costs as much as a final one.
@@ -28,7 +30,7 @@ struct UpstreamRequest {
 
     /// Marks the fields of the response that are not forwarded. `mutating` only so that the request is not copied.
     mutating func apply(to head: inout ResponseHead) -> ResponseHeaderPolicy.ResponseHeaderSummary {
-        responsePolicy.apply(&head, without: injectedSecrets, fields: responseFields)
+        responsePolicy.apply(&head, without: injectedSecrets, fields: responseFields, hasSession: hasSession)
     }
 }
 

@@ -78,6 +78,7 @@ struct FieldChangesSectionTests {
         "Rule 90: with sessions, no field that caches obey instead of Cache-Control is sent, but it may be removed",
         arguments: [
             "CDN-Cache-Control", "Cloudflare_CDN-Cache-Control", "Surrogate-Control", "X-Accel-Expires",
+            "Edge-Control",
         ])
     func sharedCaches(_ name: String) throws {
         for kind in ["set", "add", "default"] {

@@ -34,7 +34,7 @@ struct TrailerPolicyTests {
             "If-Modified-Since", "If-Anything", "Age", "Date", "Expires", "Location", "Retry-After", "Vary", "Warning",
             "Pragma", "Forwarded", "X-Forwarded-For", "X-Forwarded-User", "Via", "X-Real-IP", "X-Request-Id",
             "traceparent", "tracestate", "X-Client-Cert-Subject", "Access-Control-Allow-Origin", "Sec-Fetch-Site",
-            "Origin", "X-API-TOKEN",
+            "Origin", "X-API-TOKEN", "CDN-Cache-Control", "Surrogate-Control", "X-Accel-Expires",
         ])
     func dropped(name: String) throws {
         #expect(try kept("A: b", "\(name): c", "D: e") == "A: b\r\nD: e\r\n")

@@ -227,15 +227,44 @@ struct FieldRuleTests {
     ]
 
     /// Rule 30: the fields of a response, and what is expected of `Cache-Control` and `Vary`.
-    private static let caching = cachingCases.map { fields, cacheControl, vary in
-        FieldRule("rule 30: a session's response with \(fields.map(\.1))") {
-            $0.response = fields
+    private static let caching =
+        cachingCases.map { fields, cacheControl, vary in
+            FieldRule("rule 30: a session's response with \(fields.map(\.1))") {
+                $0.response = fields
+            } check: { outcome in
+                #expect(outcome.response.body == "ok")
+                #expect(outcome.response["cache-control"] == cacheControl)
+                #expect(outcome.response["vary"] == vary)
+            }
+        } + targetedCases
+
+    /// Rule 30: fields that caches obey instead of `Cache-Control`, and whether `Cache-Control` permits them.
+    private static let targetedCases = permissions.map { fields, isPermitted in
+        FieldRule("rule 30: fields for certain caches with \(fields.map(\.1))") {
+            $0.response = targeted + fields + [("X-Accel-Buffering", "no"), ("X-Remote-Control", "a")]
+            $0.trailers = targeted + [("X-Sum", "1")]
         } check: { outcome in
             #expect(outcome.response.body == "ok")
-            #expect(outcome.response["cache-control"] == cacheControl)
-            #expect(outcome.response["vary"] == vary)
+            let names = Set(targeted.map { $0.0.lowercased() })
+            let sent = Set(outcome.response.fields.map(\.0)).intersection(names)
+            #expect(sent == (isPermitted ? names : []))
+            #expect(outcome.response["x-accel-buffering"] == ["no"] && outcome.response["x-remote-control"] == ["a"])
+            #expect(outcome.response.trailers.map(\.0) == ["x-sum"])
         }
     }
+
+    private static let permissions: [(FieldRule.Fields, Bool)] = [
+        ([], false), ([("Cache-Control", "max-age=60")], false), ([("Cache-Control", "private")], false),
+        ([("Cache-Control", "no-store")], false), ([("Cache-Control", "public, no-store")], false),
+        ([("Cache-Control", "public"), ("Cache-Control", "private")], false), ([("Cache-Control", "public")], true),
+        ([("Cache-Control", "s-maxage=60")], true), ([("Cache-Control", "must-revalidate, max-age=1")], true),
+    ]
+
+    private static let targeted: FieldRule.Fields = [
+        ("CDN-Cache-Control", "max-age=600"), ("Cloudflare-CDN-Cache-Control", "max-age=600"),
+        ("cdn_cache_control", "max-age=600"), ("Surrogate-Control", "max-age=600"), ("X-Accel-Expires", "600"),
+        ("Edge-Control", "cache-maxage=10m"),
+    ]
 
     private static let cachingCases: [(FieldRule.Fields, [String], [String])] = [
         ([], ["private"], ["Cookie"]),
@@ -260,9 +289,11 @@ struct FieldRuleTests {
     private static let forwarded: [FieldRule] = [
         FieldRule("Rule 30: a response that depends on no session is not changed") {
             $0.path = "/public/a"
+            $0.response = [("CDN-Cache-Control", "max-age=600")]
         } check: {
             #expect($0.response.body == "ok")
             #expect($0.response["cache-control"].isEmpty && $0.response["vary"].isEmpty)
+            #expect($0.response["cdn-cache-control"] == ["max-age=600"])
         },
         FieldRule("rule 30: an optional session") {
             $0.isSignedIn = false
