@@ -73,14 +73,6 @@ struct AccountsSection {
         return upstreams.tokensFor(upstreams.receivers[issuer], in: scope) { index throws(ConfigValueError) in
             try require(
                 index != issuer, "must be another upstream: \(name) gets the tokens that it issues", "leave it out")
-            let target = upstreams.configurations[index].targets.first { target in
-                guard case .tcp(let address) = target.address else { return false }
-                return target.scheme == .http && !address.isLoopback
-            }
-            guard let target else { return }
-            throw ConfigValueError(
-                "tokens would be sent unencrypted to \(target)",
-                "write https:// targets for upstreams.\(upstreams.names[index])")
         }
     }
 

@@ -116,6 +116,7 @@ extension IdentityConfiguration: ConfigSection {
             }
             do throws(ConfigValueError) {
                 let index = try upstreams.index(of: name)
+                try upstreams.requireEncryption(to: index)
                 if tokensFor.contains(index) {
                     scope.report(
                         "conflicts with tokensFor, which sends the token itself to this upstream",

@@ -50,12 +50,24 @@ struct UpstreamsSection {
             do throws(ConfigValueError) {
                 let index = try index(of: name)
                 try check(index)
+                try requireEncryption(to: index)
                 if !indices.contains(index) { indices.append(index) }
             } catch {
                 scope.report(error, at: "tokensFor", item: item)
             }
         }
         return indices
+    }
+
+    /// Requires that access tokens which an upstream gets do not leave this machine in clear text.
+    func requireEncryption(to index: Int) throws(ConfigValueError) {
+        let target = configurations[index].targets.first { target in
+            guard case .tcp(let address) = target.address else { return false }
+            return target.scheme == .http && !address.isLoopback
+        }
+        guard let target else { return }
+        throw ConfigValueError(
+            "tokens would be sent unencrypted to \(target)", "write https:// targets for upstreams.\(names[index])")
     }
 }
 

@@ -93,6 +93,25 @@ struct IdentitiesSectionTests {
     }
 
     @Test(
+        "Rule 34: an upstream on another machine gets tokens and exchanged tokens only encrypted",
+        arguments: [
+            "tokensFor: [api]", "exchange: { api: { audience: a } }", "exchange: { api: { resource: https://a } }",
+        ])
+    func unencrypted(_ key: String) throws {
+        let yaml = Self.good.replacing("tokensFor: [api]", with: key)
+        for target in ["http://127.0.0.1:9000", "https://10.0.0.1:9000", "http://[::1]:9000", "unix:/run/api"] {
+            #expect(try ConfigFixture(yaml.replacing("http://127.0.0.1:9000", with: target)).valueErrors() == [])
+        }
+        for targets in ["\"http://10.0.0.1:9000\"", "\"http://127.0.0.1:1\", \"http://10.0.0.1:9000\""] {
+            let other = yaml.replacing("\"http://127.0.0.1:9000\"", with: targets)
+            let errors = try ConfigFixture(other).valueErrors()
+            let message =
+                "tokens would be sent unencrypted to http://10.0.0.1:9000 (write https:// targets for upstreams.api)"
+            #expect(errors.first?.contains(":10:") == true && errors.first?.hasSuffix(message) == true, "\(errors)")
+        }
+    }
+
+    @Test(
         "A mistake is reported at its line, with a remedy",
         arguments: [
             ("issuer: https://id.example.com", "issuer: http://id.example.com", "8:13", "must be an https URL"),
