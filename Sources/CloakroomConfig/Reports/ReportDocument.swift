@@ -123,8 +123,7 @@ extension Route {
 /// `routes --diff`.
 struct RouteChangesDocument: Encodable {
     struct Change: Encodable {
-        /// `becamePublic`, `addedPublic`, `forwardedElsewhere`, `sendsTokens`, `servesMore`, `becameProtected`, `added`,
-        /// `removed`, `shadowed`, `redirected`, `originsWidened`, `limitLoosened`, `limitRemoved` or `fieldsRemoved`.
+        /// See ``RouteTableDiff/Kind/identifier``.
         let kind: String
         let methods: [String]
         /// The hosts, or `*` for those that no route lists; absent for every host.

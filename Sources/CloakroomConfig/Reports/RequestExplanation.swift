@@ -214,18 +214,9 @@ struct RequestExplanation {
             !configuration.providers.isEmpty || route.upstream.map({ $0 != accounts.upstream }) == true
         else { return [] }
         let isBearer = route.inject.contains(.bearer)
-        var texts: [String] = []
-        if let signIn = accounts.upstream, !isBearer || route.upstream.map(accounts.receivesToken) == true {
-            texts.append("upstream \(configuration.upstreams[signIn].name)\(isBearer ? " (its own token)" : "")")
-        }
-        for identity in configuration.providers {
-            if !isBearer {
-                texts.append(identity.name)
-            } else if identity.exchanges.contains(where: { $0.upstream == route.upstream }) {
-                texts.append("\(identity.name) (an exchanged token)")
-            } else if route.upstream.map(identity.tokensFor.contains) == true {
-                texts.append("\(identity.name) (its own token)")
-            }
+        let texts = configuration.sources(of: route).map { source in
+            let token = source.exchange == nil ? " (its own token)" : " (an exchanged token)"
+            return (source.issuer == nil ? "" : "upstream ") + source.name + (isBearer ? token : "")
         }
         let others = route.requiresAuthorization ? "others get 403 wrong_identity" : "others count as none"
         return [("sessions", "of \(texts.joined(separator: ", ")); \(others)")]
@@ -233,18 +224,8 @@ struct RequestExplanation {
 
     /// What is required of a session, one row for each part.
     private func requirements(of route: Route) -> [(String, String)] {
-        let claims = route.require.claims.map { claim in
-            (
-                "requires",
-                "claim \(claim.name.escaped) in"
-                    + " [\(claim.values.map(\.escaped).joined(separator: ", "))]; otherwise 403 missing_claim"
-            )
-        }
-        var parts: [String] = []
-        if !route.require.acr.isEmpty { parts.append("acr in [\(route.require.acr.joined(separator: ", "))]") }
-        if let age = route.require.maxAge {
-            parts.append("authentication at most \(ValueFormat<Duration>.rendered(age)) plus clockSkew ago")
-        }
+        let claims = route.require.claimTexts.map { ("requires", "\($0); otherwise 403 missing_claim") }
+        let parts = route.require.stepUpTexts
         return claims + (parts.isEmpty ? [] : [("requires", "\(parts.joined(separator: ", ")); otherwise 401 step_up")])
     }
 

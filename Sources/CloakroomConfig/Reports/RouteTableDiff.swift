@@ -3,8 +3,8 @@ import CloakroomCore
 extension CommandReport {
     /// `routes --diff OTHER`: what changes for clients when one configuration replaces another.
     ///
-    /// Exits with 3 if a path became public: one that required authorization or was not served before, regardless of
-    /// the route that serves it now.
+    /// Exits with 3 if there is an exposure, see ``RouteTableDiff/Kind/isExposure``, regardless of the route that serves
+    /// the path now.
     /// - Parameters:
     ///   - sources: The new configuration.
     ///   - other: The old configuration.
@@ -33,7 +33,9 @@ struct RouteTableDiff {
         case addedPublic = "added public"
         case forwardedElsewhere = "forwarded elsewhere"
         case sendsTokens = "sends tokens"
+        case sendsAPIToken = "sends API token"
         case servesMore = "serves more"
+        case requiresLess = "requires less"
         case becameProtected = "became protected"
         case added
         case removed
@@ -45,9 +47,14 @@ struct RouteTableDiff {
         case originsWidened = "origins widened"
 
         /// Whether requests without a session reach something of an upstream, or a redirect, that they did not reach before,
-        /// or an upstream gets tokens that it did not get before.
+        /// or with the upstream's API token; a route accepts sessions that it did not accept before; or an upstream gets
+        /// tokens that it did not get before.
         var isExposure: Bool {
-            [.becamePublic, .addedPublic, .forwardedElsewhere, .sendsTokens, .servesMore].contains(self)
+            [
+                .becamePublic, .addedPublic, .forwardedElsewhere, .sendsTokens, .sendsAPIToken, .servesMore,
+                .requiresLess,
+            ]
+            .contains(self)
         }
 
         /// The name in JSON, which is the name of the case.
@@ -71,6 +78,8 @@ struct RouteTableDiff {
     private let new: RouteTable
     private let oldConfiguration: GatewayConfiguration
     private let newConfiguration: GatewayConfiguration
+    /// The tokens that upstreams get from any route of the old configuration.
+    private let knownTokens: Set<String>
     /// The paths reserved in either configuration: those of the sign-in endpoints and of token calls.
     private let unchanged: [PathPattern]
 
@@ -78,6 +87,7 @@ struct RouteTableDiff {
         self.old = RouteTable(old)
         self.new = RouteTable(new)
         (oldConfiguration, newConfiguration) = (old, new)
+        knownTokens = Set(old.routes.flatMap(old.tokens))
         unchanged = [old, new].flatMap { configuration in
             let calls = TokenCallPaths(configuration.upstreams).calls.map(\.path)
             return (calls + [configuration.accounts.prefix, configuration.accounts.prefix + "/*"]).compactMap {
@@ -164,10 +174,17 @@ struct RouteTableDiff {
         if lostCertificates, route.isPublic, before != nil, !changes.contains(where: \.kind.isExposure) {
             add(.becamePublic, "no longer with client certificates only")
         }
-        if route.inject.contains(.bearer), let grant = route.upstream.flatMap(newConfiguration.tokenGrant),
-            !oldConfiguration.upstreams.indices.contains(where: { oldConfiguration.tokenGrant(to: $0) == grant })
-        {
-            add(.sendsTokens, grant)
+        // Requests that had tokens before may get to another upstream with them.
+        let sender = before.flatMap { $0.route.inject.contains(.bearer) ? $0.route : nil }
+        let known = sender.map { Set(oldConfiguration.tokens(sentBy: $0)) } ?? knownTokens
+        for tokens in newConfiguration.tokens(sentBy: route) where !known.contains(tokens) { add(.sendsTokens, tokens) }
+        if let before = before?.route {
+            let added = route.inject.subtracting(before.inject)
+            if before.isPublic, route.isPublic, added.contains(.apiToken) {
+                add(.sendsAPIToken, "that of \(route.target(in: newConfiguration))")
+            }
+            let sessions = Self.addedSessions(from: before, oldConfiguration, to: route, newConfiguration)
+            if let sessions { add(.requiresLess, sessions) }
         }
         let missing = Self.sentFields(before?.route, oldConfiguration).subtracting(
             Self.sentFields(route, newConfiguration))
@@ -292,14 +309,6 @@ extension GatewayConfiguration {
         return listeners.enumerated().filter { index, _ in
             if case .group = rules.resolve(host, on: index) { return true } else { return false }
         }.map(\.element)
-    }
-}
-
-extension GatewayConfiguration {
-    /// The tokens of another upstream that an upstream may get; `nil` for none.
-    fileprivate func tokenGrant(to upstream: Int) -> String? {
-        guard let issuer = accounts.upstream, accounts.tokensFor.contains(upstream) else { return nil }
-        return "tokens of \(upstreams[issuer].name) to \(upstreams[upstream].name)"
     }
 }
 

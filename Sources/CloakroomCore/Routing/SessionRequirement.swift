@@ -60,7 +60,7 @@ public struct SessionRequirement: Sendable, Equatable {
     public var requiresStepUp: Bool { !acr.isEmpty || maxAge != nil }
 
     /// Whether every session that meets the requirement clearly meets the other one too.
-    func implies(_ other: SessionRequirement) -> Bool {
+    package func implies(_ other: SessionRequirement) -> Bool {
         guard other.claims.allSatisfy({ theirs in claims.contains { $0.implies(theirs) } }) else { return false }
         let contexts = Set(other.acr.map { Array($0.utf8) })
         guard contexts.isEmpty || !acr.isEmpty && acr.allSatisfy({ contexts.contains(Array($0.utf8)) }) else {
