@@ -82,6 +82,9 @@ public struct AccountRequest: Sendable {
     public var userAgent: String?
     /// The ticket of the session cookie; `nil` unless there is exactly one well-formed ticket.
     public var ticket: SessionTicket?
+    /// The tickets whose sessions a sign-out or a sign-in ends: ``ticket``, or, of a request whose session cookies are
+    /// ambiguous, the well-formed ones; see ``SessionCookie/tickets(_:)``.
+    public var endingTickets: [SessionTicket]
     /// The value of `Authorization`; `nil` if absent.
     public var authorization: Secret?
     /// The value of `Content-Type`; `nil` if absent.
@@ -114,6 +117,7 @@ public struct AccountRequest: Sendable {
         self.fetchMetadata = fetchMetadata
         self.userAgent = userAgent
         self.ticket = ticket
+        if let ticket { endingTickets = [ticket] } else { endingTickets = [] }
         self.authorization = authorization
         self.contentType = contentType
         self.body = body

@@ -51,6 +51,29 @@ public final class SessionCookie: Sendable {
         return reading
     }
 
+    /// The maximum number of tickets of one request whose sessions are ended.
+    private static let maxTickets = 4
+
+    /// The tickets of a request, also of one whose cookies are ``ParseResult/invalid``: the last four different ones,
+    /// because browsers send those of the path `/`, as the gateway's own, last (RFC 6265 §5.4). They admit nothing. A
+    /// sign-out ends their sessions, so that a cookie which another host has set does not prevent it.
+    public func tickets(_ head: borrowing RequestHead) -> [SessionTicket] {
+        var tickets: [SessionTicket] = []
+        let bytes = head.bytes.readableBytesUInt8Span
+        for field in head.fields where field.name == .cookie {
+            var pairs = CookiePairIterator(field.valueRange)
+            while let pair = pairs.next(bytes) {
+                guard isSessionCookie(pair, bytes),
+                    let ticket = SessionTicket(cookieValue: bytes.extracting(pair.value.start..<pair.value.end)),
+                    !tickets.contains(ticket)
+                else { continue }
+                if tickets.count == Self.maxTickets { tickets.removeFirst() }
+                tickets.append(ticket)
+            }
+        }
+        return tickets
+    }
+
     /// Whether requests may have login cookies.
     var hasLogins: Bool { loginPrefix != nil }
 

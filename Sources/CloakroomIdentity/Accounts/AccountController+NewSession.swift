@@ -2,8 +2,8 @@ import CloakroomCore
 
 /// Creates the session of a successful sign-in, and ends the sessions that it replaces.
 extension AccountController {
-    /// A new session with its ticket, and the session whose ticket was presented, which has ended.
-    typealias IssuedSession = (ticket: SessionTicket, session: Session, replaced: Session?)
+    /// A new session with its ticket, and the sessions whose tickets were presented, which have ended.
+    typealias IssuedSession = (ticket: SessionTicket, session: Session, replaced: [Session])
 
     /// The contents of a new session of the requesting client.
     func newSession(
@@ -16,7 +16,7 @@ extension AccountController {
             source: source, provenance: provenance, endsBy: endsBy)
     }
 
-    /// Creates the new session, then ends the session whose ticket was presented. If the store fails half way, no
+    /// Creates the new session, then ends those whose tickets were presented. If the store fails half way, no
     /// second session remains and the new tokens are not used.
     /// - Parameter key: Another session to be ended, whose ticket was not presented; `nil` for none. Its tokens are
     ///   revoked in the background.
@@ -28,11 +28,12 @@ extension AccountController {
             let (ticket, session) = try await store.create(new, now: request.now)
             made = ticket
             await evictOldestSessions(for: session, request)
-            var replaced: Session?
-            if let presented = request.ticket {
-                replaced = try await store.end(presented, reason: .replaced, now: request.now)
+            var replaced: [Session] = []
+            for presented in request.endingTickets {
+                let ended = try await store.end(presented, reason: .replaced, now: request.now)
+                if let ended { replaced.append(ended) }
             }
-            if let key, key != replaced?.key {
+            if let key, !replaced.contains(where: { $0.key == key }) {
                 let ended = try await store.take(key.id, of: nil, reason: .replaced, now: request.now)
                 if let ended { revokeReplaced(ended, by: session, for: request) }
             }

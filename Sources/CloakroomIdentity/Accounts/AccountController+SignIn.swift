@@ -96,7 +96,7 @@ extension AccountController {
             note(.success, accountHash: accountHash, since: start, request)
             // Runs before the response: the upstream has just responded, the client bounds the wait, and work that
             // outlives its request would have to be counted and awaited separately.
-            if let replaced { await revoke(replaced, for: request) }
+            for old in replaced { await revoke(old, for: request) }
             let now = request.now + (ContinuousClock.now - start.time)
             return AccountResponse(
                 status: 200, fields: [sessionCookie(ticket, of: session, isRequested: isPersistent, now: now)],

@@ -130,25 +130,37 @@ public struct AccountController: AccountEndpointHandler {
     /// Responds with 200 and `{"next": "…"}` if the sign-out continues at the provider (OpenID Connect RP-Initiated
     /// Logout §2): the page navigates there then, see ``SignOutController``. Otherwise responds with 204.
     ///
-    /// Without a session the response is the same. The client is signed out in either case, and repeating a request
+    /// All sessions of a request with several tickets end: another host may have set one of the cookies. Without a session the response is the same. The client is signed out in either case, and repeating a request
     /// whose response was lost is not an error.
     func signOut(_ request: AccountRequest) async -> AccountResponse {
-        guard let ticket = request.ticket else { return signedOut }
+        guard !request.endingTickets.isEmpty else { return signedOut }
         return await spans.withSpan("sign_out") { span in
-            do throws(SessionStoreError) {
-                guard let ended = try await store.end(ticket, reason: .signedOut, now: request.now) else {
-                    span?.setOutcome(outcome: "no_session", isError: false)
-                    return signedOut
+            var (ended, areRevoked): ([Session], Bool) = ([], true)
+            var failure: SessionStoreError?
+            for ticket in request.endingTickets {
+                do throws(SessionStoreError) {
+                    let session = try await store.end(ticket, reason: .signedOut, now: request.now)
+                    if let session { ended.append(session) }
+                } catch {
+                    failure = error
                 }
-                observer.accountEvent(.signOut(ended.id), from: request.origin)
-                let isRevoked = await revoke(ended, for: request)
-                span?.setOutcome(outcome: isRevoked ? "success" : "revoke_failed", isError: !isRevoked)
-                return signedOut(of: ended, at: request.wallTime)
-            } catch {
+            }
+            for session in ended {
+                observer.accountEvent(.signOut(session.id), from: request.origin)
+                if await !revoke(session, for: request) { areRevoked = false }
+            }
+            if let failure {
                 span?.setOutcome(outcome: "store_error", isError: true)
                 // The session still exists, so its cookie is kept and the sign-out can be repeated.
-                return storeFailure(error)
+                return storeFailure(failure)
             }
+            // The last of several is probably that of the gateway's own cookie, see `SessionCookie.tickets`.
+            guard let session = ended.last else {
+                span?.setOutcome(outcome: "no_session", isError: false)
+                return signedOut
+            }
+            span?.setOutcome(outcome: areRevoked ? "success" : "revoke_failed", isError: !areRevoked)
+            return signedOut(of: session, at: request.wallTime)
         }
     }
 

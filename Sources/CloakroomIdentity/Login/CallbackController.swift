@@ -175,8 +175,8 @@ struct CallbackController: Sendable {
             await account.withdraw(issued.ticket, new, for: request)
             throw error
         }
-        if let replaced = issued.replaced {
-            let ended = EndedSession(id: replaced.id, opened: replaced)
+        for old in issued.replaced {
+            let ended = EndedSession(id: old.id, opened: old)
             account.revokeReplaced(ended, by: issued.session, for: request)
         }
         return (issued.ticket, issued.session)

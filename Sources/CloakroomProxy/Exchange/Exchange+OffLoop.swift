@@ -62,6 +62,9 @@ extension Exchange {
             now: context.sessionTime(at: now), wallTime: context.wallTime(at: now),
             origin: AuditContext(peer: clientAddress, requestID: "\(telemetry.record.requestID)"))
         accountRequest.routeGroup = request.routeGroup
+        if endpoint != .backChannel, request.ticket == nil {
+            accountRequest.endingTickets = config.cookie.tickets(request.head)
+        }
         context.returnRequestBuffer(replay.discard())
         let endpoints = config.accountEndpoints
         let calls = IdentityCallTime()

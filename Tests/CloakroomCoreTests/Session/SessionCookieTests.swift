@@ -63,6 +63,20 @@ struct SessionCookieTests {
         #expect(try read("Cookie: \(one); \(two); \(one)") == .invalid)
     }
 
+    @Test("Rule 101: the last four tickets of a request are known, also with two values, to end their sessions")
+    func tickets() throws {
+        func tickets(_ lines: String) throws -> [SessionTicket] { cookie.tickets(try RequestHead.with(lines)) }
+        let (one, two) = (try ticket(Self.valueA), try ticket(Self.valueB))
+        let (first, second) = ("sid=\(Self.valueA)", "sid=\(Self.valueB)")
+        #expect(try tickets("Cookie: a=b; \(first); \(second)") == [one, two])
+        #expect(try tickets("Cookie: \(second)\r\nCookie: sid=junk; \(first)\r\nCookie: \(second)") == [two, one])
+        #expect(try tickets("Cookie: sid=junk; \(first)") == [one])
+        #expect(try tickets("Cookie: sid=junk; x\(first)\r\nA: \(first)") == [])
+        let values = "abcdef".map { String(repeating: $0, count: 42) + "A" }
+        let many = values.map { "sid=\($0)" }.joined(separator: "; ")
+        #expect(try tickets("Cookie: \(many)") == values.suffix(4).map { try ticket($0) })
+    }
+
     @Test(
         "Rule 52: is removed from the forwarded request; the other cookies are kept in one field",
         arguments: [

@@ -81,6 +81,15 @@ struct SignInTests {
             ])
     }
 
+    @Test("Rule 9: signing in with several session cookies ends each of their sessions")
+    func replacesAll() async throws {
+        let old = [try await subject.ticket(), try await subject.ticket()]
+        let new = try #require(await subject.respond(.signIn, ambiguous: old).ticket)
+        for ticket in old { #expect(await subject.whoAmI(ticket).problem?.reason == .revoked) }
+        #expect(await subject.whoAmI(new).status == 200)
+        #expect(subject.journal.all.suffix(2) == ["revoke canary-refresh-1", "revoke canary-refresh-1"])
+    }
+
     @Test("succeeds if the tokens of the replaced session cannot be revoked, and reports this to the operator")
     func replacedRevokeFails() async throws {
         let old = try await subject.ticket()

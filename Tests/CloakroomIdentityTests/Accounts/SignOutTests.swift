@@ -43,6 +43,24 @@ struct SignOutTests {
         #expect(subject.observer.all.count == told)
     }
 
+    @Test("Rule 101: with several session cookies, each session ends and its tokens are revoked")
+    func ambiguous() async throws {
+        let one = try await subject.ticket()
+        subject.client.response(.success(AccountControllerFixture.signedIn("2")))
+        let two = try await subject.ticket()
+        let value = Array(String(repeating: "A", count: 43).utf8)
+        let made = SessionTicket(cookieValue: value.span)
+        let unknown = try #require(made)
+        let ids = [try subject.id(of: one), try subject.id(of: two)]
+        #expect(await subject.respond(.currentSession, ambiguous: [one, two]).problem?.reason == .noSession)
+        let response = await subject.respond(.signOut, ambiguous: [one, unknown, two])
+        #expect(response.status == 204)
+        #expect(response.values(of: "Set-Cookie") == [cleared])
+        #expect(Array(subject.observer.all.suffix(2)) == ids.map { .signOut($0) })
+        #expect(subject.journal.all.suffix(2) == ["revoke canary-refresh-1", "revoke canary-refresh-2"])
+        for ticket in [one, two] { #expect(await subject.whoAmI(ticket).problem?.reason == .revoked) }
+    }
+
     @Test("is 503 if the store is unavailable, and keeps the cookie for another attempt")
     func storeDown() async throws {
         let ticket = try await subject.ticket()

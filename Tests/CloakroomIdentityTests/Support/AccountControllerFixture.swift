@@ -87,6 +87,15 @@ struct AccountControllerFixture {
             AccountRequest(endpoint: .signOut, ticket: ticket, traceparent: "00-trace", now: Self.now))
     }
 
+    /// A request whose session cookies are ambiguous.
+    func respond(_ endpoint: AccountEndpoint, ambiguous tickets: [SessionTicket]) async -> AccountResponse {
+        var request = AccountRequest(
+            endpoint: endpoint, contentType: "application/json",
+            body: Secret(#"{"email":"jo@example.com","password":"canary-password"}"#), now: Self.now)
+        request.endingTickets = tickets
+        return await endpoints.respond(request)
+    }
+
     /// Signs in and returns the ticket from the cookie.
     func ticket() async throws -> SessionTicket {
         try #require(await signIn().ticket)

@@ -84,6 +84,34 @@ struct AccountRequestTests {
         #expect(request.loginCookies.isEmpty)
     }
 
+    @Test(
+        "Rule 101: endpoints get the tickets of ambiguous cookies to end their sessions, and none that admits the request",
+        arguments: [("/auth", true), ("/auth/backchannel", false)])
+    func ambiguousTickets(path: String, isRead: Bool) async throws {
+        let recorder = Recorder()
+        let setup = Self.setup(recorder)
+        let (one, two) = (FakeSessions.make().0, FakeSessions.make().0)
+        let junk = "__Host-cloakroom=junk"
+        let cookies = [one, two].map { "__Host-cloakroom=\($0.cookieValue)" }
+        try await setup.run { gateway in
+            let rows: [(String, [SessionTicket])] = [
+                (cookies.joined(separator: "; "), [one, two]), ("\(cookies[0]); \(junk)", [one]), (cookies[1], [two]),
+                (junk, []), ("a=b", []),
+            ]
+            for (value, tickets) in rows {
+                let client = try await gateway.client()
+                let request = path == "/auth" ? "DELETE" : "POST"
+                let fields =
+                    "Host: gateway.test\r\nCookie: \(value)\r\nSec-Fetch-Site: same-origin\r\nContent-Length: 0"
+                _ = try await client.exchange("\(request) \(path) HTTP/1.1\r\n\(fields)\r\n\r\n")
+                let received = try #require(recorder.requests.last)
+                #expect(received.endingTickets == (isRead ? tickets : []))
+                #expect(received.ticket == (isRead && value == cookies[1] ? two : nil))
+            }
+            #expect(recorder.requests.count == 5)
+        }
+    }
+
     @Test("The endpoint of a provider's server reads no cookie")
     func backChannel() async throws {
         let recorder = Recorder(AccountResponse(status: 200))
