@@ -245,7 +245,7 @@ def hosts():
         yield repr(host), get("", host=host), must_reject
     for target, must_reject in {
         "http://localhost/case/NUMBER": None,
-        "http://other/case/NUMBER": None,
+        "http://other.localhost/case/NUMBER": None,
         "HTTP://other/case/NUMBER": None,
         "https://other/case/NUMBER": None,
         "http://a@other/case/NUMBER": True,
@@ -253,7 +253,7 @@ def hosts():
         "http://other:x/case/NUMBER": True,
         "ftp://other/case/NUMBER": None,
         "http://other\\@localhost/case/NUMBER": True,
-        "http://other?case=NUMBER": None,
+        "http://other.localhost?case=NUMBER": None,
         "http:/case/NUMBER": True,
     }.items():
         yield f"absolute form {target!r}", get("", f"GET {target} HTTP/1.1"), must_reject

@@ -17,7 +17,7 @@ COUNT = 40
 def leave(port, path, by_reset):
     """Sends a request, and closes the connection after 50 ms. Returns the time of that in ns."""
     with socket.create_connection(("127.0.0.1", port)) as client:
-        client.sendall(f"GET {path} HTTP/1.1\r\nHost: trial.test\r\n\r\n".encode())
+        client.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         time.sleep(0.05)
         if by_reset:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

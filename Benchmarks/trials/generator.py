@@ -70,7 +70,7 @@ class Load:
     def __init__(self, ports, rate, seconds, connections, timeout, paths):
         self.ports, self.rate, self.connections, self.timeout = ports, rate, connections, timeout
         self.count = int(rate * seconds)
-        self.requests = [f"GET {path} HTTP/1.1\r\nHost: trial.test\r\n\r\n".encode() for path in paths]
+        self.requests = [f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() for path in paths]
         self.idle = {port: collections.deque() for port in ports}
         self.waiting = {}
         self.latency = [0.0] * self.count

@@ -72,7 +72,7 @@ class LargeBodies(Trial):
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
             client.settimeout(20)
             client.connect(("127.0.0.1", lane.port))
-            client.sendall(b"GET /large HTTP/1.1\r\nHost: trial.test\r\n\r\n")
+            client.sendall(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
             start, count = time.monotonic(), 0
             try:
                 while count < self.size and (piece := client.recv(PIECE)):
@@ -86,7 +86,7 @@ class LargeBodies(Trial):
         with socket.socket() as client:
             client.settimeout(20)
             client.connect(("127.0.0.1", lane.port))
-            client.sendall(b"POST /document HTTP/1.1\r\nHost: trial.test\r\nContent-Length: %d\r\n\r\n" % self.size)
+            client.sendall(b"POST /document HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % self.size)
             start, count = time.monotonic(), 0
             try:
                 while count < self.size:

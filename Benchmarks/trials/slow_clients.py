@@ -44,7 +44,7 @@ async def receive_head(loop, connection):
 
 async def send_slowly(loop, connection, kind, unit):
     count = 600 if kind == "bodies" else 16_384
-    head = b"POST /upload HTTP/1.1\r\nHost: trial.test\r\nContent-Length: %d\r\n\r\n"
+    head = b"POST /upload HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
     await loop.sock_sendall(connection, head % count)
     if kind == "bodies":
         for _ in range(count):
@@ -67,7 +67,7 @@ async def client(port, kind, delay, unit, result):
     try:
         await loop.sock_connect(connection, ("127.0.0.1", port))
         if kind == "readers":
-            await loop.sock_sendall(connection, b"GET /bytes/%d HTTP/1.1\r\nHost: trial.test\r\n\r\n" % LARGE)
+            await loop.sock_sendall(connection, b"GET /bytes/%d HTTP/1.1\r\nHost: localhost\r\n\r\n" % LARGE)
         else:
             sender = asyncio.ensure_future(send_slowly(loop, connection, kind, unit))
         status, rest = await receive_head(loop, connection)

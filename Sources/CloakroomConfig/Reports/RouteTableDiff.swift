@@ -298,7 +298,10 @@ struct RouteTableDiff {
 extension GatewayConfiguration {
     /// How a host or a name with a wildcard is served; `nil` if no listener or no route serves it.
     fileprivate func service(of host: String, in table: RouteTable) -> RouteTableDiff.Service? {
-        let serving = self.listeners(serving: host, table.groups)
+        var configuration = self
+        // In development, listeners on loopback serve few hosts. Changes for the others are reported too.
+        configuration.session.cookie.isSecure = true
+        let serving = configuration.listeners(serving: host, table.groups)
         guard listeners.isEmpty || !serving.isEmpty, let group = table.groups.group(of: host) else { return nil }
         return RouteTableDiff.Service(group: group, isOpen: !serving.allSatisfy(\.requiresClientCertificates))
     }

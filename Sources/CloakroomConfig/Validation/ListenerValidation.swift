@@ -160,8 +160,3 @@ extension CookieConfiguration {
         return host == domain || host.hasSuffix("." + domain)
     }
 }
-
-extension HostAndPort {
-    /// Whether the address is reachable only from this machine.
-    var isLoopback: Bool { host.lowercased() == "localhost" || IPAddress.isLoopback(host) }
-}

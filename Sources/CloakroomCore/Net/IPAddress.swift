@@ -104,3 +104,8 @@ public struct ClientAddressKey: Hashable, Sendable {
         [isVersion6 ? 6 : 4] + prefix.bigEndianBytes
     }
 }
+
+extension HostAndPort {
+    /// Whether the address is reachable only from this machine.
+    package var isLoopback: Bool { host.lowercased() == "localhost" || IPAddress.isLoopback(host) }
+}

@@ -17,14 +17,18 @@ package final class HostRules: Sendable {
     /// The hosts that listeners list, and the listeners that serve each.
     private let names: HostNames
     private let owners: [[Int]]
+    /// By listener: whether it serves hosts of this machine, and others only if the configuration names them.
+    private let areLocal: [Bool]
 
     /// - Parameter groups: Those of the same configuration.
     /// - Returns: `nil` if every listener serves every host with the same routes.
     package init?(_ configuration: GatewayConfiguration, _ groups: RouteGroups) {
         let listeners = configuration.listeners
-        let isUsed = listeners.contains { !$0.hosts.isEmpty || $0.redirectToHTTPS != nil || $0.isForDevelopment }
+        let isSecure = configuration.session.cookie.isSecure
+        let areLocal = listeners.map { $0.isForDevelopment || !isSecure && $0.isClearOnLoopback }
+        let isUsed = listeners.contains { !$0.hosts.isEmpty || $0.redirectToHTTPS != nil } || areLocal.contains(true)
         guard isUsed || !groups.hosts.isEmpty else { return nil }
-        (self.groups, self.listeners) = (groups, listeners)
+        (self.groups, self.listeners, self.areLocal) = (groups, listeners, areLocal)
         let hosts = Set(listeners.flatMap(\.hosts)).sorted()
         names = HostNames(hosts.map { [$0] })
         owners = hosts.map { host in
@@ -42,8 +46,11 @@ package final class HostRules: Sendable {
     ///   - index: The listener that received the request.
     package func resolve(_ host: String?, on index: Int) -> Resolution {
         guard listeners.indices.contains(index) else { return .misdirected(.otherListener) }
-        // No page of another site reaches it by a name that resolves to this machine.
-        if listeners[index].isForDevelopment, !HostNames.isLocal(host ?? "") { return .misdirected(.development) }
+        // No page of another site reaches it by a name that resolves to this machine. Browsers send a host.
+        if areLocal[index], !HostNames.isLocal(host ?? "") {
+            let isNamed = host.map(groups.isListed) ?? true
+            guard isNamed, !listeners[index].isForDevelopment else { return .misdirected(.development) }
+        }
         let (listsHosts, port) = (!listeners[index].hosts.isEmpty, listeners[index].redirectToHTTPS)
         guard let host else {
             return listsHosts || port != nil || !groups.servesOthers ? .misdirected(.noHost) : .group(0)
@@ -65,6 +72,12 @@ package final class HostRules: Sendable {
 }
 
 extension ListenerConfiguration {
+    /// Whether browsers of this machine, and no other ones, connect to it in clear text, by any name that resolves to it.
+    fileprivate var isClearOnLoopback: Bool {
+        tls == nil && !isBehindTLSProxy && proxyProtocolSources == nil && redirectToHTTPS == nil && hosts.isEmpty
+            && address.isLoopback
+    }
+
     /// Whether every client presents a certificate. Not inlined, for the same reason as ``Route/upstream``.
     @inline(never) package var requiresClientCertificates: Bool { tls?.clientCertificates?.mode == .required }
 }
@@ -77,6 +90,6 @@ public enum MisdirectedReason: String, Sendable, CaseIterable {
     case unknownHost = "unknown_host"
     /// Another listener serves the host.
     case otherListener = "other_listener"
-    /// A listener for development serves hosts of this machine only.
+    /// A listener for development, or on loopback without `Secure` cookies, does not serve hosts of other machines.
     case development
 }

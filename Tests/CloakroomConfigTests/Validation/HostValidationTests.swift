@@ -196,6 +196,15 @@ struct HostValidationTests {
         }
         #expect(explain(nil).contains("episodes (GET"))
         #expect(explain("a.test").contains("421: no listener has host a.test"))
+        let onLoopback = try ConfigFixture(Self.yaml("", "hosts: [b.test]"))
+        for (host, text) in [
+            ("a.test", "421: no listener has"), ("b.test", "episodes (GET"), ("[::1]", "episodes (GET"),
+        ] {
+            let report = onLoopback.report {
+                CommandReport.explain($0, method: "GET", target: "/episodes", host: host)
+            }
+            #expect(report.text.contains(text), "\(host)")
+        }
     }
 
     @Test("A public route of a host that no longer requires client certificates became public")

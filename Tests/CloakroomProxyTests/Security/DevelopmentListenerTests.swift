@@ -19,6 +19,8 @@ struct DevelopmentListenerTests {
         (["GET \(path) HTTP/1.1", "Host: \(host)"] + fields).joined(separator: "\r\n") + "\r\n\r\n"
     }
 
+    private static let onLoopback = setup { $0.listeners[0].isForDevelopment = false }
+
     private static let rows = [
         Scenario(
             "Rule 100: a listener for development serves hosts of this machine", on: setup(),
@@ -41,10 +43,39 @@ struct DevelopmentListenerTests {
             on: setup {
                 $0.listeners.insert($0.listeners[0], at: 0)
                 $0.listeners[0].isForDevelopment = false
+                $0.session.cookie.isSecure = true
             }, .ok()),
         Scenario(
             "A reload applies to established connections", on: setup(), .ask(Ask.get(), 421, "misdirected"),
-            .replace { $0.listeners[0].isForDevelopment = false }, .ok()),
+            .replace {
+                $0.listeners[0].isForDevelopment = false
+                $0.session.cookie.isSecure = true
+            }, .ok()),
+        Scenario(
+            "Rule 100: in clear text on loopback without Secure, a page's host that resolves here gets 421 as well",
+            on: onLoopback,
+            .each(
+                [
+                    to("evil.example"), to("evil.example", "/private/a", Ask.cookie), to("[2001:db8::1]"),
+                    "POST /session HTTP/1.1\r\nHost: evil.example\r\nOrigin: http://evil.example\r\n"
+                        + "Sec-Fetch-Site: same-origin\r\nContent-Length: 0\r\n\r\n",
+                ], 421, "misdirected"),
+            .run { #expect($0.sessions.uses == 0) }, sent: []),
+        Scenario(
+            "On loopback, hosts of this machine, those of routes and of accounts.publicURL, and none are served",
+            on: onLoopback.configuration {
+                $0.routes[0].hosts = ["named.test"]
+                $0.accounts.publicURL = "http://app.test:8080"
+            },
+            .all(["localhost:8080", "127.0.0.1", "named.test", "app.test:8080"].map { to($0, "/nothing") }, 404),
+            .each(["GET /nothing HTTP/1.0\r\n\r\n"], 404, "not_found"),
+            .ask(to("other.test"), 421, "misdirected")),
+        Scenario(
+            "Behind a proxy that terminates TLS, a listener on loopback serves other names",
+            on: onLoopback.configuration { $0.listeners[0].isBehindTLSProxy = true }, .ok()),
+        Scenario(
+            "A listener on loopback that lists hosts serves these",
+            on: onLoopback.configuration { $0.listeners[0].hosts = ["gateway.test"] }, .ok()),
     ]
 
     @Test("Listeners for development", arguments: rows)

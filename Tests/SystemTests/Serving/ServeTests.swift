@@ -84,7 +84,7 @@ struct ServeTests {
             _ = try await client.signIn()
             _ = try await client.get("/videos/1")
             _ = try await client.get("/nothing")
-            let odd = "GET /\"quoted\\\u{e9}\" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+            let odd = "GET /\"quoted\\\u{e9}\" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
             _ = try await RawPeer.exchange(Array(odd.utf8), port: gateway.clear.port)
             gateway.program.send(SIGTERM)
             let ending = try await gateway.program.ending()

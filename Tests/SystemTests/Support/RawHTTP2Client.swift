@@ -122,7 +122,7 @@ final class RawHTTP2Client {
 
     /// A header block of literals that are not indexed (RFC 7541 §6.2.2).
     static func block(_ path: String, method: String = "GET") -> [UInt8] {
-        [(":method", method), (":scheme", "http"), (":authority", "gateway.test"), (":path", path)]
+        [(":method", method), (":scheme", "http"), (":authority", "localhost"), (":path", path)]
             .flatMap { field($0.0, $0.1) }
     }
 

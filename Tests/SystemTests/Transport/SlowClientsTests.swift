@@ -6,8 +6,8 @@ import Testing
 @Suite("Slow clients and the built program", .serialized, .timeLimit(.minutes(3)))
 struct SlowClientsTests {
     private static let ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-    private static let post = "POST /upload HTTP/1.1\r\nHost: a\r\n"
-    private static let get = "GET /episodes HTTP/1.1\r\nHost: a\r\n\r\n"
+    private static let post = "POST /upload HTTP/1.1\r\nHost: localhost\r\n"
+    private static let get = "GET /episodes HTTP/1.1\r\nHost: localhost\r\n\r\n"
     /// Larger than the send buffer of a socket.
     private static let large =
         "HTTP/1.1 200 OK\r\nContent-Length: 16777216\r\n\r\n" + String(repeating: "a", count: 16_777_216)
