@@ -123,7 +123,9 @@ extension Exchange {
     /// Pieces are read, and not sent by the system (sendfile): that would send pages which change after the last check,
     /// wait for the disk on the event loop, and not show how much a slow client takes.
     func continueTransfer() {
-        while let transfer, !transfer.isBusy, machine.isRelaying, let downstream, downstream.isWritable {
+        while let transfer, !transfer.isBusy, machine.isRelaying, let downstream {
+            // More is sent when the client has taken some of what waits.
+            guard takesMore(of: transfer, downstream) else { return clientFellBehind() }
             transfer.isBusy = true
             guard let file = transfer.file else {
                 deliver(transfer.pieceInMemory, transfer)
@@ -136,6 +138,14 @@ extension Exchange {
                 continueTransfer()
             }
         }
+    }
+
+    /// Whether the client takes another piece. In HTTP/2 what its windows allow does not count: all streams fill theirs
+    /// before the flush. From disk a piece more is read meanwhile.
+    private func takesMore(of transfer: FileTransfer, _ downstream: any ResponseWriter) -> Bool {
+        guard request.version == .http2 else { return downstream.isWritable }
+        let count = transfer.file == nil ? transfer.piece.count : 0
+        return downstream.unacceptedBytes(isExact: false) + count <= HTTP2Stream.outboundLimit
     }
 
     /// - Parameter bytes: `nil` if the file has changed: the client must notice.

@@ -1,5 +1,7 @@
 import CloakroomCore
+import Foundation
 import NIOCore
+import NIOEmbedded
 import NIOHPACK
 import NIOHTTP2
 import Synchronization
@@ -125,6 +127,45 @@ struct HTTP2WaitingResponseTests {
             let reader = try await gateway.http2(reading)
             reader.send([.windowUpdate(0, 1 << 23)] + ids.map { .headers($0, .get()) })
             for id in ids { #expect(try await reader.response(id).bodyCount == 65_000) }
+        }
+    }
+
+    @Test("Rule 80: files in memory for large windows wait 64 KiB at a time, and arrive whole")
+    func files() throws {
+        let folder = try FolderFixture()
+        let content = Data((0..<262_144).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) })
+        try folder.write(content, to: "a.bin")
+        let connection = try EmbeddedConnection(folder.setup().makeConfig())
+        let gauge = WriteGauge()
+        let handler = try connection.http2(behind: gauge)
+        let ids = (0..<40).map { UInt32(2 * $0 + 1) }
+        let limit = ids.count * 65_536
+        gauge.measure = { [context = connection.context] in context.responseBytes }
+        let start: [HTTP2WireFrame] = [.settings([.initialWindow(1 << 22)]), .windowUpdate(0, 1 << 26)]
+        let frames = start + ids.map { .headers($0, .get("/app/a.bin")) }
+        try connection.channel.writeInbound(ByteBuffer(bytes: HTTP2WireFrame.preface + frames.flatMap(\.bytes)))
+        #expect(connection.context.responseBytes == limit)
+        #expect(handler.streams.compactMap { $0?.exchange?.drainCredit?.isBehind } == ids.map { _ in true })
+        connection.channel.embeddedEventLoop.run()
+        #expect(gauge.most <= limit)
+        #expect(connection.context.responseBytes == 0)
+        let recorder = HTTP2Recorder(.init())
+        var sent = try connection.sent()
+        _ = recorder.receive(&sent)
+        let streams = recorder.state.withLock { $0.streams }
+        let expected = ByteBuffer(bytes: content)
+        #expect(ids.allSatisfy { streams[$0]?.isEnded == true && streams[$0]?.body == expected })
+    }
+
+    /// Measures something with each write.
+    private final class WriteGauge: ChannelOutboundHandler {
+        typealias OutboundIn = ByteBuffer
+        var measure: () -> Int = { 0 }
+        private(set) var most = 0
+
+        func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+            most = max(most, measure())
+            context.write(data, promise: promise)
         }
     }
 }
