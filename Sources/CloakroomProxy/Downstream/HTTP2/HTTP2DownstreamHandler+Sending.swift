@@ -29,6 +29,7 @@ extension HTTP2DownstreamHandler {
         if channel.isWritable {
             connection.outputSent()
             if budget <= 0 { flushLater() }
+            if !touched.isEmpty { finishRead() }
         }
         closeIfDone()
     }
@@ -50,8 +51,11 @@ extension HTTP2DownstreamHandler {
 
     /// Whether a response of this size may be written at once, ahead of those that wait for a turn.
     func canSendNow(_ count: Int, on slot: Int) -> Bool {
-        connection.canSend(count, on: slot) && connection.output.readableBytes < Self.writeLimit && channel.isWritable
+        connection.canSend(count, on: slot) && hasRoom
     }
+
+    /// Whether more output is encoded at once.
+    var hasRoom: Bool { connection.output.readableBytes < Self.writeLimit && channel.isWritable }
 
     private func writeOut() {
         var bytes = ByteBuffer()

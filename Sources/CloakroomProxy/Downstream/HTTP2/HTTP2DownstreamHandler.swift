@@ -22,12 +22,14 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     private(set) var streams: [HTTP2Stream?] = []
     /// Stream objects whose request has ended, for reuse.
     private(set) var recycledStreams: [HTTP2Stream] = []
-    /// Streams with work to do after the current read.
-    private var touched: [HTTP2Stream] = []
+    /// Streams with work to do after the current read, or when the client has read what waits.
+    private(set) var touched: [HTTP2Stream] = []
     /// An incomplete frame.
     private var input = ByteBuffer()
     /// Storage of the input, in bytes.
     var inputStorage: Int { input.storageCapacity }
+    /// Storage of the output, in bytes.
+    var outputStorage: Int { connection.output.storageCapacity }
     var isFlushDue = false
     private var isPaused = false
     private var requestCount = 0
@@ -153,16 +155,26 @@ final class HTTP2DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         handlerContext.fireChannelReadComplete()
     }
 
-    /// A request begins after the read: one that is cancelled in the same read costs nothing more.
-    private func finishRead() {
+    /// A request begins after the read: one that is cancelled in the same read costs nothing more. While output waits,
+    /// none begins: no window limits the heads of responses.
+    func finishRead() {
         if !touched.isEmpty {
             var streams: [HTTP2Stream] = []
             swap(&streams, &touched)
-            for stream in streams { stream.proceed() }
-            streams.removeAll(keepingCapacity: true)
-            if touched.isEmpty { swap(&streams, &touched) }
+            var count = 0
+            while count < streams.count, hasRoom {
+                streams[count].proceed()
+                count += 1
+            }
+            if count < streams.count, phase < .lingering {
+                for stream in streams[count...] { stream.waitForOutput(isRestarted: count > 0) }
+                touched.insert(contentsOf: streams[count...], at: 0)
+            } else {
+                streams.removeAll(keepingCapacity: true)
+                if touched.isEmpty { swap(&streams, &touched) }
+            }
         }
-        if connection.isReceiveWindowScarce { forEachStream { $0.proceed() } }
+        if connection.isReceiveWindowScarce, touched.isEmpty { forEachStream { $0.proceed() } }
         // Streams have written window updates.
         if connection.output.readableBytes > 0 { flushLater() }
     }

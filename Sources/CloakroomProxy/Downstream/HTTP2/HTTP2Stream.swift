@@ -134,6 +134,7 @@ final class HTTP2Stream {
         guard !isClosed, let exchange else { return }
         if let start {
             self.start = nil
+            if drainCredit != nil { (drainCredit, deadline) = (nil, .max) }
             switch start {
             case .begin(let framing, let upgrade): exchange.begin(framing, upgrade: upgrade, now: context.now)
             case .reject(let error): exchange.reject(error, now: context.now)
@@ -220,6 +221,14 @@ final class HTTP2Stream {
         let deadline = credit.begin(coarse: -unacceptedBytes(isExact: false), now: context.now)
         drainCredit = credit
         return deadline
+    }
+
+    /// The request does not begin before the client has read earlier responses.
+    /// - Parameter isRestarted: Whether it has read some since the last call.
+    func waitForOutput(isRestarted: Bool) {
+        guard start != nil, isRestarted || drainCredit == nil else { return }
+        drainCredit = nil
+        setDeadline(waitForClient())
     }
 
     /// Writes a DATA frame, and the end of the stream if nothing follows.

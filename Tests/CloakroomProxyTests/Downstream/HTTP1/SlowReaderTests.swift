@@ -1,7 +1,9 @@
 import CloakroomCore
 import NIOCore
 import NIOEmbedded
+import NIOHPACK
 import NIOHTTP2
+import Synchronization
 import TestSupport
 import Testing
 
@@ -59,6 +61,91 @@ struct SlowReaderTests {
         connection.channel.embeddedEventLoop.run()
         let all = try connection.sent().readableBytes
         #expect(all > 49 * 9, "\(all)")
+    }
+
+    /// Requests for redirects, each of 6 bytes after the first one, whose responses have more than 11 KB.
+    private static func redirected(_ count: Int, _ socket: FullSocket) throws -> (
+        EmbeddedConnection, HTTP2DownstreamHandler
+    ) {
+        let path = try PathPattern("/old/*")
+        let template = RedirectTemplate(try PathRewrite(from: path, to: try PathPattern("/new/*")))
+        let config = try GatewaySetup().configuration {
+            $0.limits.streamsPerConnection = count
+            var route = Route(name: "old", methods: ["GET"], pattern: path, requiresAuthorization: false)
+            route.action = .redirect(template)
+            $0.routes.append(route)
+        }.makeConfig()
+        let connection = try EmbeddedConnection(config)
+        let handler = try connection.http2(behind: socket)
+        // :method, :scheme and :authority; then :path, which is inserted into the table (RFC 7541 §6.2.1).
+        let start: [UInt8] = [0x82, 0x86, 0x01, 1, 0x61]
+        let target = Array("/old/".utf8) + [UInt8](repeating: UInt8(ascii: "["), count: 3_900)
+        let first = start + [0x44] + HTTP2Fields.integer(target.count, prefix: 7) + target
+        var bytes = HTTP2WireFrame.preface + HTTP2WireFrame.settings().bytes
+        for index in 0..<count {
+            bytes += HTTP2WireFrame.headers(UInt32(2 * index + 1), block: index == 0 ? first : start + [0xbe]).bytes
+        }
+        try connection.channel.writeInbound(ByteBuffer(bytes: bytes))
+        return (connection, handler)
+    }
+
+    /// A socket with little room, whose client reads only when ``read(_:)`` is called.
+    private final class FullSocket: ChannelOutboundHandler {
+        typealias OutboundIn = ByteBuffer
+        private(set) var unread = 0
+        private(set) var mostUnread = 0
+        private(set) var mostStorage = 0
+
+        func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+            let bytes = Self.unwrapOutboundIn(data)
+            unread += bytes.readableBytes
+            mostUnread = max(mostUnread, unread)
+            mostStorage = max(mostStorage, bytes.storageCapacity)
+            context.write(data, promise: promise)
+            if unread > 65_536, let channel = context.channel as? EmbeddedChannel, channel.isWritable {
+                SlowReaderTests.setReads(false, channel)
+            }
+        }
+
+        func read(_ channel: EmbeddedChannel) {
+            unread = 0
+            SlowReaderTests.setReads(true, channel)
+            channel.embeddedEventLoop.run()
+        }
+    }
+
+    @Test("Rule 80: 1,000 redirects for a client that does not read wait as requests, and all arrive when it reads")
+    func redirects() throws {
+        let socket = FullSocket()
+        let (connection, handler) = try Self.redirected(1_000, socket)
+        #expect(handler.outputStorage <= 131_072)
+        connection.channel.embeddedEventLoop.run()
+        #expect(handler.touched.count > 980)
+        let recorder = HTTP2Recorder(.init())
+        for _ in 0..<1_000 where socket.unread > 0 {
+            var sent = try connection.sent()
+            _ = recorder.receive(&sent)
+            socket.read(connection.channel)
+        }
+        #expect(socket.mostStorage <= 131_072)
+        #expect(socket.mostUnread <= 131_072)
+        #expect(handler.touched.isEmpty)
+        let streams = recorder.state.withLock { $0.streams }
+        let location = "/new/" + String(repeating: "%5B", count: 3_900)
+        #expect(
+            streams.values.count { $0.isEnded && $0.status == 308 && $0.head?["location"] == [location] } == 1_000)
+    }
+
+    @Test("Rule 80: requests that wait for a client that does not read end in time")
+    func unreadRedirects() throws {
+        let (connection, handler) = try Self.redirected(100, FullSocket())
+        connection.channel.embeddedEventLoop.run()
+        #expect(handler.streams.contains { $0 != nil })
+        let start = connection.context.now
+        while handler.streams.contains(where: { $0 != nil }), handler.deadline < start + 60_000_000_000 {
+            handler.deadlineExpired(now: handler.deadline)
+        }
+        #expect(handler.streams.allSatisfy { $0 == nil })
     }
 }
 
