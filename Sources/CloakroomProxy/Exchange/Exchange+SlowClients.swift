@@ -173,6 +173,8 @@ extension Exchange {
     /// Bytes of the response that the client has accepted; only differences are meaningful.
     private func acceptedBytes(isExact: Bool) -> Int {
         Int(truncatingIfNeeded: telemetry.record.bytesSent) &- (downstream?.unacceptedBytes(isExact: isExact) ?? 0)
+        // Others may need the descriptor.
+        transfer?.file?.pause()
     }
 
     func clientPace(now: UInt64) -> PressureRule.Lease? {

@@ -36,40 +36,75 @@ extension FileIdentity {
     }
 }
 
-/// A file that is being sent. It counts as open from its creation until it is released, which closes it.
+/// A file that is being sent. It counts as open from its creation until it is paused or released, which closes it.
 final class OpenFile: Sendable {
     private static let count = Atomic<Int>(0)
 
+    private struct State {
+        var descriptor: CInt = -1
+        /// The file that was opened first.
+        var identity: FileIdentity?
+        var isCounted = true
+    }
+
     private let content: FileContent
+    private let limit: Int
     private let load: ClientLoad?
-    private let opened = Mutex<(descriptor: CInt, identity: FileIdentity)?>(nil)
+    private let state = Mutex(State())
 
     /// - Parameters:
     ///   - limit: The maximum number of open files of the process. One client address has a quarter of it.
     ///   - load: Of the client's address; `nil` behind trusted proxies.
     /// - Returns: `nil` if as many are open.
     init?(_ content: FileContent, limit: Int, load: ClientLoad?) {
-        (self.content, self.load) = (content, load)
-        let all = Self.count.wrappingAdd(1, ordering: .relaxed).newValue
-        let own = load?.openFiles.wrappingAdd(1, ordering: .relaxed).newValue ?? 0
-        guard all <= limit, own <= max(1, limit / 4) else { return nil }
+        (self.content, self.limit, self.load) = (content, limit, load)
+        guard take() else { return nil }
     }
 
-    deinit {
-        opened.withLock { if let opened = $0 { close(opened.descriptor) } }
+    deinit { pause() }
+
+    /// Counts it as open.
+    /// - Returns: Whether the limits allow it.
+    private func take() -> Bool {
+        let all = Self.count.wrappingAdd(1, ordering: .relaxed).newValue
+        let own = load?.openFiles.wrappingAdd(1, ordering: .relaxed).newValue ?? 0
+        return all <= limit && own <= max(1, limit / 4)
+    }
+
+    /// Closes it, and does not count it, until the next read. Not called during one.
+    func pause() {
+        state.withLock { state in
+            if state.descriptor >= 0 { close(state.descriptor) }
+            state.descriptor = -1
+            if state.isCounted { giveBack() }
+            state.isCounted = false
+        }
+    }
+
+    private func giveBack() {
         Self.count.wrappingSubtract(1, ordering: .relaxed)
         load?.openFiles.wrappingSubtract(1, ordering: .relaxed)
     }
 
-    /// Reads a part, and opens the file before the first one. Blocks.
+    /// Reads a part, and opens the file before it, unless it is open. Blocks.
+    ///
+    /// If as many files are open as are permitted, it is closed after the part: only each thread that reads has one more.
     /// - Returns: `nil` if it is not the file that was scanned, whose mode and number of names may differ, or has changed
-    ///   since it was opened.
+    ///   since it was opened first.
     func read(_ range: Range<Int>) -> ByteBuffer? {
-        let file = opened.withLock { opened in
-            if opened == nil { opened = FileIdentity.openFile(content.path) }
-            return opened
+        let (descriptor, identity, isCounted) = state.withLock { state in
+            if !state.isCounted {
+                state.isCounted = take()
+                if !state.isCounted { giveBack() }
+            }
+            if state.descriptor < 0, let file = FileIdentity.openFile(content.path) {
+                state.descriptor = file.descriptor
+                state.identity = state.identity ?? file.identity
+            }
+            return (state.descriptor, state.identity, state.isCounted)
         }
-        guard let (descriptor, identity) = file, identity.hasContent(of: content.identity) else { return nil }
+        defer { if !isCounted { pause() } }
+        guard descriptor >= 0, let identity, identity.hasContent(of: content.identity) else { return nil }
         var buffer = ByteBuffer()
         while buffer.readableBytes < range.count {
             let rest = range.dropFirst(buffer.readableBytes)

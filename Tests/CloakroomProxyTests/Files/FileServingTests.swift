@@ -258,7 +258,8 @@ struct FileServingTests {
                 $0.limits.openFiles = limit
                 $0.trustedProxies = trusted.compactMap { CIDRBlock($0) }
             }
-            try await limited.run { gateway in
+            // Time does not advance, so that no client is slow.
+            try await limited.steppedTime().run { gateway in
                 var clients: [RawPeer] = []
                 for _ in 0..<2 {
                     let client = try await gateway.client(receiveBuffer: 65_536)
@@ -278,6 +279,62 @@ struct FileServingTests {
                 }
             }
         }
+    }
+
+    @Test("Rule 95: clients that read slowly do not keep files open, and get the rest if it is the same file")
+    func slowClients() async throws {
+        try await Self.large(40_000_000) { folder, setup in
+            let limited = setup.configuration {
+                $0.limits.openFiles = 2
+                $0.trustedProxies = ["127.0.0.0/8"].compactMap { CIDRBlock($0) }
+                $0.timeouts.bodyIdle = .seconds(3_600)
+            }
+            try await limited.steppedTime().run { gateway in
+                var clients: [RawPeer] = []
+                for _ in 0..<2 {
+                    let client = try await gateway.client(receiveBuffer: 65_536)
+                    client.send(Ask.get("/app/large.bin"))
+                    _ = try await client.head()
+                    try await client.setReading(false)
+                    clients.append(client)
+                }
+                let other = try await gateway.client()
+                let part = Ask.get("/app/large.bin", "Range: bytes=7-8")
+                #expect(try await other.exchange(part).status == 503)
+                try await eventually("files that are closed") {
+                    try await gateway.advance(.seconds(2))
+                    return try await other.exchange(part).status == 206
+                }
+                try await clients[0].setReading(true)
+                let body = try await clients[0].take("the rest") { unread, _ in unread.readSlice(length: 40_000_000) }
+                #expect(body == ByteBuffer(bytes: Self.pattern(40_000_000)))
+                // With the same size, in the place of the one that is not open.
+                try folder.write(Self.pattern(40_000_000, 1), to: "large.bin")
+                try await clients[1].setReading(true)
+                #expect(try await clients[1].rest().readableBytes < 40_000_000)
+            }
+        }
+    }
+
+    @Test("Rule 95: beyond the limit a file is open only while it is read")
+    func openedAgain() throws {
+        let folder = try FolderFixture(["a.txt": "0123456789"])
+        let content = try #require(try folder.scan().contents.values.first)
+        // The client may open a quarter of the files.
+        let load = ClientLoad()
+        let slow = try #require(OpenFile(content, limit: 4, load: load))
+        #expect(slow.read(0..<3).map { String(buffer: $0) } == "012")
+        #expect(OpenFile(content, limit: 4, load: load) == nil)
+        slow.pause()
+        let other = try #require(OpenFile(content, limit: 4, load: load))
+        for _ in 0..<2 { #expect(slow.read(3..<5).map { String(buffer: $0) } == "34") }
+        #expect(OpenFile(content, limit: 8, load: load) != nil, "the slow one does not count")
+        other.pause()
+        #expect(slow.read(5..<6).map { String(buffer: $0) } == "5")
+        #expect(OpenFile(content, limit: 4, load: load) == nil, "it counts again")
+        slow.pause()
+        try folder.write("abcdefghij", to: "a.txt")
+        #expect(slow.read(6..<7) == nil, "another file")
     }
 
     @Test("Rule 95: a disk that does not respond ends the request with 503")
