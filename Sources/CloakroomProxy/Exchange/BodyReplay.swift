@@ -64,7 +64,7 @@ struct BodyReplay {
     /// buffer of the read.
     /// - Returns: The additional bytes to count in the event loop's budget.
     mutating func hold() -> Int {
-        if countedBytes == 0, body.readableBytes > 0 { own() }
+        if countedBytes == 0, body.storageCapacity > 2 * body.readableBytes { own() }
         let more = max(0, body.storageCapacity - countedBytes)
         countedBytes += more
         return more

@@ -105,9 +105,16 @@ extension Exchange {
         if isComplete {
             guard request.framing == .chunked else { return }
             lease.writeLastChunk(trailers: replay.trailers)
-        } else if !replay.isKept {
-            context.returnRequestBuffer(replay.discard())
+        } else {
+            keepForwarded()
         }
+    }
+
+    /// What was forwarded of an incomplete body is kept for sending the request again, unless the body is large or
+    /// exceeds the memory.
+    func keepForwarded() {
+        if replay.isKept, context.takeRequestBuffer(replay.hold()) { return }
+        context.returnRequestBuffer(replay.discard())
     }
 }
 
@@ -166,6 +173,8 @@ extension Exchange {
         guard drainCredit?.isBehind == true, machine.isRelaying, let downstream,
             let next = drainCredit?.expired(exact: acceptedBytes(isExact: true), now: now)
         else { return false }
+        // Others may need the descriptor.
+        transfer?.file?.pause()
         downstream.setDeadline(next)
         return true
     }
@@ -173,8 +182,6 @@ extension Exchange {
     /// Bytes of the response that the client has accepted; only differences are meaningful.
     private func acceptedBytes(isExact: Bool) -> Int {
         Int(truncatingIfNeeded: telemetry.record.bytesSent) &- (downstream?.unacceptedBytes(isExact: isExact) ?? 0)
-        // Others may need the descriptor.
-        transfer?.file?.pause()
     }
 
     func clientPace(now: UInt64) -> PressureRule.Lease? {

@@ -272,7 +272,10 @@ final class Exchange: Equatable {
         case .gathering: gather(bytes)
         case .awaitingResponse, .streamingResponse:
             guard telemetry.receivedBodyBytes <= bodyLimit else { return bodyTooLarge() }
-            if replay.isKept { replay.append(bytes) }
+            if replay.isKept {
+                replay.append(bytes)
+                keepForwarded()
+            }
             upstream?.writeBody(bytes, isChunked: request.framing == .chunked)
             if tunnel == nil {
                 creditUpload(bytes.readableBytes)

@@ -157,6 +157,22 @@ struct TokenRefreshTests {
                 "store_unavailable", retryAfter: 2),
         ]
 
+    @Test("Rule 59: a body that is forwarded while it arrives is kept only within limits.requestBuffers")
+    func keptBody() async throws {
+        let refresher = FakeRefresher { _, _ in .active(Self.fresh) }
+        let setup = GatewaySetup([.head, .body(5), .send(Self.rejected)], [.request, .send(Reply.ok)])
+            .with(\.refresher, refresher).configuration { $0.limits.requestBuffers = 0 }
+        setup.sessions.add(Self.user)
+        try await setup.run { gateway in
+            let client = try await gateway.client()
+            client.send(Ask.ask("POST", "/private/a", [Self.cookie, "Content-Length: 5"]) + "h")
+            _ = try await gateway.upstream.request()
+            client.send("ello")
+            #expect(try await client.response().status == 401)
+            #expect(gateway.upstream.requests.map(\.text) == ["hello"])
+        }
+    }
+
     @Test("Refreshes", arguments: replayed + smallBodies + passedOn + expiries + failures)
     func scenario(_ scenario: Scenario) async throws { try await scenario.run() }
 

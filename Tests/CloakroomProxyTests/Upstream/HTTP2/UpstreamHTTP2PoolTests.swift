@@ -335,8 +335,10 @@ struct UpstreamHTTP2PoolTests {
         }
     }
 
-    @Test("A small call that the server has not processed is sent again, with its messages")
-    func refusedCall() async throws {
+    @Test(
+        "Rule 59: a small call that the server has not processed is sent again, with its messages, if there is memory for them",
+        arguments: [true, false])
+    func refusedCall(hasMemory: Bool) async throws {
         let isFirst = Mutex(true)
         let script: FrameServer.Script = { link, event in
             guard case .data(let id, _, ends: true) = event else { return }
@@ -350,16 +352,19 @@ struct UpstreamHTTP2PoolTests {
             link.send(
                 .headers(id, HTTP2Fields([(":status", "200"), ("grpc-status", "0")])))
         }
-        try await GatewaySetup().http2().configuration { $0.routes[0].grpc = true }.run(against: script) {
-            gateway, server in
+        let setup = GatewaySetup().http2().configuration {
+            $0.routes[0].grpc = true
+            if !hasMemory { $0.limits.requestBuffers = 0 }
+        }
+        try await setup.run(against: script) { gateway, server in
             let client = try await gateway.http2()
             client.send(
                 .headers(1, .post("/public/m", ("content-type", "application/grpc")), ends: false),
                 .data(1, "a message"), .data(1, ", and another one", ends: true))
-            #expect(try await client.response(1).head?["grpc-status"] == ["0"])
+            #expect(try await client.response(1).head?["grpc-status"] == [hasMemory ? "0" : "14"])
             #expect(
                 server.requests.map { String(decoding: $0.body, as: UTF8.self) }
-                    == ["a message, and another one", "a message, and another one"])
+                    == Array(repeating: "a message, and another one", count: hasMemory ? 2 : 1))
         }
     }
 }
