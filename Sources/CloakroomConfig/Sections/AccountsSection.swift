@@ -73,6 +73,7 @@ struct AccountsSection {
         return upstreams.tokensFor(upstreams.receivers[issuer], in: scope) { index throws(ConfigValueError) in
             try require(
                 index != issuer, "must be another upstream: \(name) gets the tokens that it issues", "leave it out")
+            if let problem = upstreams.clearTextProblem(index) { throw problem }
         }
     }
 

@@ -76,7 +76,10 @@ extension IdentityConfiguration: ConfigSection {
             client: client ?? IdentityClientConfiguration(id: "", authentication: .basic(Secret(""))))
         self.label = label
         read(from: scope)
-        tokensFor = upstreams.tokensFor(scope.list("tokensFor", as: .text) ?? [], in: scope)
+        // Only a warning: in a cluster, the network often encrypts what the targets do not.
+        tokensFor = upstreams.tokensFor(scope.list("tokensFor", as: .text) ?? [], in: scope) { index in
+            if let problem = upstreams.clearTextProblem(index) { scope.warn(problem, at: "tokensFor") }
+        }
         exchanges = Self.exchanges(scope, upstreams, tokensFor)
         endsOn = scope.list("endsOn", as: .errorCode, default: endsOn)
         logout.read(from: scope.sectionWithDefaults("logout"))
@@ -116,7 +119,9 @@ extension IdentityConfiguration: ConfigSection {
             }
             do throws(ConfigValueError) {
                 let index = try upstreams.index(of: name)
-                try upstreams.requireEncryption(to: index)
+                if let problem = upstreams.clearTextProblem(index) {
+                    scope.warn(problem, at: audience == nil ? "resource" : "audience")
+                }
                 if tokensFor.contains(index) {
                     scope.report(
                         "conflicts with tokensFor, which sends the token itself to this upstream",

@@ -50,7 +50,6 @@ struct UpstreamsSection {
             do throws(ConfigValueError) {
                 let index = try index(of: name)
                 try check(index)
-                try requireEncryption(to: index)
                 if !indices.contains(index) { indices.append(index) }
             } catch {
                 scope.report(error, at: "tokensFor", item: item)
@@ -59,15 +58,16 @@ struct UpstreamsSection {
         return indices
     }
 
-    /// Requires that access tokens which an upstream gets do not leave this machine in clear text.
-    func requireEncryption(to index: Int) throws(ConfigValueError) {
+    /// The problem that access tokens for an upstream would leave this machine in clear text; `nil` if they do not.
+    func clearTextProblem(_ index: Int) -> ConfigValueError? {
         let target = configurations[index].targets.first { target in
             guard case .tcp(let address) = target.address else { return false }
             return target.scheme == .http && !address.isLoopback
         }
-        guard let target else { return }
-        throw ConfigValueError(
-            "tokens would be sent unencrypted to \(target)", "write https:// targets for upstreams.\(names[index])")
+        return target.map {
+            ConfigValueError(
+                "tokens would be sent unencrypted to \($0)", "write https:// targets for upstreams.\(names[index])")
+        }
     }
 }
 
