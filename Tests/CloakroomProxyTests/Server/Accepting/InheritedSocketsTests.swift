@@ -19,13 +19,14 @@ struct InheritedSocketsTests {
             let any = try SocketAddress(ipAddress: "127.0.0.1", port: 0)
             #expect(any.withSockAddr { bind(descriptor, $0, socklen_t($1)) } == 0)
             if listens { #expect(listen(descriptor, 16) == 0) }
-            var name = sockaddr_in()
-            var size = socklen_t(MemoryLayout<sockaddr_in>.size)
-            let result = withUnsafeMutableBytes(of: &name) {
+            // An address of IPv4 has its port in the third and fourth byte, in network order.
+            var name = [UInt8](repeating: 0, count: 16)
+            var size = socklen_t(name.count)
+            let result = name.withUnsafeMutableBytes {
                 getsockname(descriptor, $0.baseAddress?.assumingMemoryBound(to: sockaddr.self), &size)
             }
             #expect(result == 0)
-            port = Int(UInt16(bigEndian: name.sin_port))
+            port = Int(name[2]) << 8 | Int(name[3])
         }
 
         /// What a new gateway gets.
