@@ -54,7 +54,8 @@ struct Serve: AsyncParsableCommand {
 
     func run() async throws {
         let notifySocket = NotifySocket.take()
-        let inherited = try await CommandFailure.report { try InheritedSockets.take() }
+        var inherited = InheritedSockets()
+        try await CommandFailure.report { inherited = try InheritedSockets.take() }
         let controlPath = try control.path()
         // Must precede reading any secret.
         if !allowCoreDumps { CoreDumps.disable() }
