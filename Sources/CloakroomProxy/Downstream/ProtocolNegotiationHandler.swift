@@ -146,8 +146,8 @@ final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelH
 
     /// No request has been received yet, but the client may have sent one.
     func drain() {
-        deadline = min(deadline, client.context.lastRequestsEnd)
-        if deadline <= client.context.now { closeNow() }
+        deadline = min(deadline, client.context.now &+ client.context.requestGrace)
+        if client.context.requestGrace == 0 { closeNow() }
     }
 
     func closeNow() { handlerContext?.close(promise: nil) }

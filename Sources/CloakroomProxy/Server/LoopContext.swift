@@ -21,8 +21,8 @@ final class LoopContext {
     /// The limit of client connections; `nil` if they are not limited.
     var connectionLimit: ConnectionLimit?
     private(set) var isDraining = false
-    /// Until when a client connection that waits for a request may send one more, once draining has begun.
-    private(set) var lastRequestsEnd: UInt64 = 0
+    /// For how long a client connection that waits for a request may send one more while it drains, in nanoseconds.
+    private(set) var requestGrace: UInt64 = 0
     private(set) var registered: [any LoopRegistered] = []
     private let logger: Logger
     /// At most 10 lines about rejected messages per 10 s and event loop, so that clients cannot fill the disk.
@@ -351,7 +351,7 @@ final class LoopContext {
     func drain(grace: UInt64 = 0, onDrained: @escaping () -> Void) {
         updateTime()
         isDraining = true
-        lastRequestsEnd = now &+ grace
+        requestGrace = grace
         self.onDrained.append(onDrained)
         for member in registered { member.drain() }
         notifyIfDrained()

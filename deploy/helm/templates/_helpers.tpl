@@ -33,7 +33,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- define "cloakroom.check" -}}
 {{- $values := .Values }}
 {{- if not $values.config.upstreams }}{{ fail "config.upstreams is required: name your API, such as config.upstreams.api.targets: [\"http://api.default.svc:9000\"]" }}{{ end }}
-{{- if not $values.config.routes }}{{ fail "config.routes is required: the paths that are served, such as [{name: all, path: \"/*\", upstream: api, requiresAuthorization: true}]" }}{{ end }}
+{{- if not $values.config.routes }}{{ fail "config.routes is required: the paths that are served, such as [{name: all, methods: [GET], path: \"/*\", upstream: api, requiresAuthorization: true}]" }}{{ end }}
 {{- if not $values.secrets.name }}{{ fail "secrets.name is required: a secret with the keys session-secrets and admin-token; kubectl create secret generic cloakroom-secrets --from-file session-secrets --from-file admin-token" }}{{ end }}
 {{- if eq (not $values.tls.secretName) (not $values.behindTLSProxy) }}{{ fail "set either tls.secretName, the secret with the server certificate, or behindTLSProxy: true" }}{{ end }}
 {{- if and $values.behindTLSProxy (not $values.config.trustedProxies) }}{{ fail "behindTLSProxy requires config.trustedProxies: the addresses of the pods that terminate TLS, such as [10.244.0.0/16]" }}{{ end }}

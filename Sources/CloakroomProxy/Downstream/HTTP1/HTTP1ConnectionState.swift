@@ -80,6 +80,8 @@ struct HTTP1ConnectionState {
     private var isHTTP1_0 = false
     /// Whether the connection is reusable after the current response.
     private var keepsAlive = true
+    /// Whether the head of the current response is written, with the `Connection` field that belongs to ``keepsAlive``.
+    private var isHeadWritten = false
     /// Whether the connection closes after the next response, regardless of `Connection` fields. The head of the next
     /// request may be partly received.
     private(set) var closesAfterResponse = false
@@ -202,6 +204,7 @@ struct HTTP1ConnectionState {
         let options = ConnectionOptions.read(head)
         guard !options.isOverLimit else { throw .connectionOptions }
         keepsAlive = options.persists(minorVersion: head.minorVersion) && !isDraining && !closesAfterResponse
+        isHeadWritten = false
         isHTTP1_0 = head.minorVersion == 0
         bodyFraming = framing
         decoder = BodyDecoder(framing)
@@ -229,6 +232,7 @@ struct HTTP1ConnectionState {
     /// The upstream's response begins.
     /// - Returns: The framing of the response to the client.
     mutating func responseStarted(_ framing: BodyFraming) -> BodyFraming {
+        isHeadWritten = true
         // A response before the end of the request leaves the remaining body unread.
         if phase == .body { keepsAlive = false }
         guard framing == .untilClose || framing == .chunked else { return framing }
@@ -242,6 +246,7 @@ struct HTTP1ConnectionState {
     ///   - expectsContinue: Whether the client sends its body only if it is asked to.
     ///   - isInvalid: Whether the request is malformed, or for an unsupported tunnel, whatever the status is.
     mutating func localResponseStarted(status: Int, expectsContinue: Bool, isInvalid: Bool = false) {
+        isHeadWritten = true
         switch status {
         // After a malformed or incomplete request, or one for an unsupported tunnel, further bytes cannot be
         // interpreted.
@@ -263,10 +268,9 @@ struct HTTP1ConnectionState {
     }
 
     /// The response is written.
-    /// - Parameter isDraining: Whether the gateway is shutting down.
-    mutating func responseCompleted(isDraining: Bool) -> ResponseCompletedAction {
+    mutating func responseCompleted() -> ResponseCompletedAction {
         guard phase != .closed else { return .alreadyClosed }
-        guard keepsAlive, !isDraining else { return .linger }
+        guard keepsAlive else { return .linger }
         guard phase == .body || phase == .drainingBody else {
             phase = .head
             return .next
@@ -277,9 +281,10 @@ struct HTTP1ConnectionState {
 
     // MARK: - Ends
 
-    /// The gateway is shutting down.
+    /// The connection is to end. If the head of a response is written already, the client does not know it, and the next
+    /// response is the last.
     mutating func drain() {
-        keepsAlive = false
+        if !isHeadWritten { keepsAlive = false }
         closesAfterResponse = true
     }
 

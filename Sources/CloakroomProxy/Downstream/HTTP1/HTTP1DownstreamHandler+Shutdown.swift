@@ -86,10 +86,15 @@ extension HTTP1DownstreamHandler {
         state.drain()
         guard hasBegun else { return closeNow() }
         exchange?.drain()
-        guard !isActive, state.phase == .head, !state.hasInput else { return }
-        idleEnd = min(idleEnd, context.lastRequestsEnd)
-        deadline = min(deadline, idleEnd)
+        if !isActive, state.phase == .head, !state.hasInput { waitForLastRequest() }
+    }
+
+    /// The connection drains, and the client has not been told so: it may have sent one more request.
+    func waitForLastRequest() {
         // The last response may not be sent yet.
-        if idleEnd <= context.now { linger(for: 0) }
+        guard context.requestGrace > 0 else { return linger(for: 0) }
+        guard channel.isWritable else { return }
+        idleEnd = min(idleEnd, context.now &+ context.requestGrace)
+        deadline = min(deadline, idleEnd)
     }
 }

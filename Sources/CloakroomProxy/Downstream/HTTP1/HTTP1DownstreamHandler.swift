@@ -238,6 +238,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         idleStart = context.now
         idleEnd = channel.isWritable ? context.now &+ timeout : waitForClient()
         deadline = state.hasInput ? idleEnd : min(idleEnd, context.now &+ Self.quietTime)
+        if state.closesAfterResponse, !state.hasInput { waitForLastRequest() }
     }
 
     /// A response is complete, but not sent: the client has to read it.
@@ -332,7 +333,7 @@ extension HTTP1DownstreamHandler: ResponseWriter {
     }
 
     func exchangeCompleted() {
-        switch state.responseCompleted(isDraining: context.isDraining) {
+        switch state.responseCompleted() {
         case .next: waitForRequest()
         case .drainBody: deadline = context.now &+ context.snapshot.timeouts.bodyIdle
         case .linger: return linger()

@@ -71,7 +71,7 @@ struct HTTP1ConnectionStateTests {
         #expect(try connection.request() == nil)
         #expect(connection.state.isReceivingHead && !connection.state.hasUnparsedHead)
         connection.state.requestHeadTimedOut()
-        #expect(connection.state.responseCompleted(isDraining: false) == .linger)
+        #expect(connection.state.responseCompleted() == .linger)
     }
 
     @Test("Body bytes are passed on only while they are accepted")
@@ -101,7 +101,7 @@ struct HTTP1ConnectionStateTests {
         #expect(try connection.request() == .chunked)
         #expect(connection.step() == .malformedBody(.chunkSize))
         #expect(!connection.state.hasInput)
-        #expect(connection.state.responseCompleted(isDraining: false) == .linger)
+        #expect(connection.state.responseCompleted() == .linger)
     }
 
     @Test("Reading pauses only after 16,384 bytes, and not while a request can be parsed")
@@ -141,13 +141,13 @@ struct HTTP1ConnectionStateTests {
         var connection = Connection(Self.get + "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
         _ = try connection.request()
         #expect(connection.state.responseStarted(.untilClose) == .chunked)
-        #expect(connection.state.responseCompleted(isDraining: false) == .next)
+        #expect(connection.state.responseCompleted() == .next)
         _ = try connection.request()
         #expect(connection.state.responseStarted(.length(1)) == .length(1))
         #expect(connection.state.connectionField == .keepAlive)
         #expect(connection.state.responseStarted(.chunked) == .untilClose)
         #expect(connection.state.connectionField == .close)
-        #expect(connection.state.responseCompleted(isDraining: false) == .linger)
+        #expect(connection.state.responseCompleted() == .linger)
     }
 
     @Test("While the gateway drains, the response in progress is the last")
@@ -169,7 +169,7 @@ struct HTTP1ConnectionStateTests {
         _ = try connection.request()
         _ = connection.state.responseStarted(.length(1))
         #expect(connection.state.connectionField == .close)
-        #expect(connection.state.responseCompleted(isDraining: false) == .linger)
+        #expect(connection.state.responseCompleted() == .linger)
     }
 
     @Test("After an early local response the remaining body is discarded, if it is at most 65,536 bytes")
@@ -178,7 +178,7 @@ struct HTTP1ConnectionStateTests {
         _ = try connection.request()
         connection.state.localResponseStarted(status: 413, expectsContinue: false)
         #expect(connection.state.connectionField == .omitted)
-        #expect(connection.state.responseCompleted(isDraining: false) == .drainBody)
+        #expect(connection.state.responseCompleted() == .drainBody)
         #expect(connection.step(acceptsBody: false) == .discarded)
         #expect(connection.step() == .wait)
         connection.receive("cd" + Self.get)
@@ -195,19 +195,32 @@ struct HTTP1ConnectionStateTests {
         _ = try connection.request()
         connection.state.localResponseStarted(status: status, expectsContinue: expectsContinue)
         #expect(connection.state.connectionField == .close)
-        #expect(connection.state.responseCompleted(isDraining: false) == .linger)
+        #expect(connection.state.responseCompleted() == .linger)
     }
 
-    @Test("A drain while a body is discarded closes the connection at its end")
+    @Test("A drain after the head of a response leaves the connection open for one more request")
+    func drainAfterHead() throws {
+        var connection = Connection(Self.get)
+        _ = try connection.request()
+        #expect(connection.state.responseStarted(.length(1)) == .length(1))
+        connection.state.drain()
+        #expect(connection.state.responseCompleted() == .next)
+        connection.receive(Self.get)
+        #expect(try connection.request() == BodyFraming.none)
+        #expect(connection.state.connectionField == .close)
+        #expect(connection.respond() == .linger)
+    }
+
+    @Test("A drain while a body is discarded, after the response, leaves the connection open for one more request")
     func drainWhileDiscarding() throws {
         var connection = Connection(Self.post("", length: 1))
         _ = try connection.request()
         connection.state.localResponseStarted(status: 404, expectsContinue: false)
-        #expect(connection.state.responseCompleted(isDraining: false) == .drainBody)
+        #expect(connection.state.responseCompleted() == .drainBody)
         connection.state.drain()
         connection.receive("a")
         #expect(connection.step() == .discarded)
-        #expect(connection.step() == .linger)
+        #expect(connection.step() == .nextRequest)
     }
 
     // MARK: - Tunnels and ends
@@ -226,7 +239,7 @@ struct HTTP1ConnectionStateTests {
         #expect(connection.step() == .bodyEnd(nil))
         #expect(connection.step() == .wait)
         #expect(connection.state.hasInputEnded)
-        #expect(connection.state.responseCompleted(isDraining: false) == .linger)
+        #expect(connection.state.responseCompleted() == .linger)
         #expect(connection.state.linger() == .endTunnel)
     }
 
@@ -252,7 +265,7 @@ struct HTTP1ConnectionStateTests {
         #expect(connection.state.close() == true)
         #expect(connection.state.close() == false)
         #expect(connection.state.linger() == nil)
-        #expect(connection.state.responseCompleted(isDraining: false) == .alreadyClosed)
+        #expect(connection.state.responseCompleted() == .alreadyClosed)
         #expect(connection.step() == .wait)
     }
 
