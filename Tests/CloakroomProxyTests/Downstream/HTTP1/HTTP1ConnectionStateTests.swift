@@ -36,7 +36,7 @@ struct HTTP1ConnectionStateTests {
 
         mutating func respond(_ framing: BodyFraming = .length(2)) -> HTTP1ConnectionState.ResponseCompletedAction {
             _ = state.responseStarted(framing)
-            return state.responseCompleted(isDraining: isDraining)
+            return state.responseCompleted()
         }
     }
 
