@@ -108,16 +108,16 @@ struct HTTP2ClientTests {
                 let curl = try Curl()
                 let front = ["-s", "--unix-socket", socket]
                 try await eventually("HAProxy serves") {
-                    try await curl.run(front + ["http://a/episodes?alice"]).ending.status == 0
+                    try await curl.run(front + ["http://localhost/episodes?alice"]).ending.status == 0
                 }
-                let targets = (0..<10).flatMap { _ in Self.users }.map { "http://a/episodes?\($0)" }
+                let targets = (0..<10).flatMap { _ in Self.users }.map { "http://localhost/episodes?\($0)" }
                 let fetched = try await curl.run(front + ["-D", "-"] + targets)
                 #expect(Self.usersRead(in: fetched.output, "x-user: ") == (0..<10).flatMap { _ in Self.users })
                 #expect(fetched.output.ranges(of: Self.backslashes).count == 30)
                 let body = String(repeating: "0123456789", count: 100_000)
                 try directory.write(body, to: "body")
                 let uploaded = try await curl.run(
-                    front + ["--data-binary", "@\(directory.path(of: "body"))", "http://a/upload"])
+                    front + ["--data-binary", "@\(directory.path(of: "body"))", "http://localhost/upload"])
                 #expect(uploaded.output == "ok")
                 #expect(program.isRunning)
             }
