@@ -89,7 +89,7 @@ extension HTTP1DownstreamHandler {
         if !isActive, state.phase == .head, !state.hasInput { waitForLastRequest() }
     }
 
-    /// The connection drains, and the client has not been told so: it may have sent one more request.
+    /// The connection drains, and its client does not know it: it may have sent one more request.
     func waitForLastRequest() {
         // The last response may not be sent yet.
         guard context.requestGrace > 0 else { return linger(for: 0) }
