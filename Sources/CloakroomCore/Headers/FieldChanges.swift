@@ -14,7 +14,7 @@ public final class FieldChanges: Sendable {
         case segment(after: Int)
     }
 
-    /// Writes what a placeholder stands for: visible ASCII.
+    /// Writes the value of a placeholder: visible ASCII.
     package typealias Writing = (Value, inout HeadWriter) -> Void
 
     private struct Line: Sendable {

@@ -208,11 +208,9 @@ extension Exchange {
         }
     }
 
-    /// Address of the client: resolved from the forwarding fields if the peer is trusted, else the peer's own.
+    /// Address of the client of the request.
     var clientAddress: String {
-        guard peer.isTrusted else { return peer.address }
-        return ClientAddress.resolve(
-            request.head, peer: peer.address, trusted: snapshot.config.configuration.trustedProxies)
+        peer.clientAddress(of: request.head, trusted: snapshot.config.configuration.trustedProxies)
     }
 }
 

@@ -207,24 +207,6 @@ extension Exchange: UpstreamDelegate {
         }
     }
 
-    /// Returns a head without the fields that have references; their replacements are added to the lines. `nil` if there
-    /// are none, or the route does not rewrite.
-    func changeReferences(of head: borrowing ResponseHead, adding lines: inout [UInt8]?) -> ResponseHead? {
-        guard let rewrite = route?.rewrite, ReferenceRewriter.mayChange(head), let upstream, let pool else {
-            return nil
-        }
-        var head = copy head
-        let isPreserved = pool.upstream.configuration.preserveHost && request.hostRange != nil
-        // The scheme of the client, whose host it is, and not that of a trusted proxy.
-        let isSecure = !isPreserved || isClientSecure
-        var references = ReferenceRewriter(rewrite, isSecure: isSecure)
-        references.apply(
-            &head, host: isPreserved ? request.host ?? [] : pool.upstream.hosts[upstream.targetIndex])
-        pool.upstream.metrics.countReferences(rewritten: references.rewritten, unmapped: references.unmapped)
-        lines = lines.map { $0 + references.lines } ?? references.lines
-        return head
-    }
-
     func upstreamBody(_ bytes: ByteBuffer) {
         guard machine.isRelaying, let downstream else { return }
         telemetry.sentBody(bytes.readableBytes)

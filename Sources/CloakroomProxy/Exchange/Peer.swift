@@ -34,6 +34,11 @@ final class Peer: Sendable {
     /// `Forwarded: for=…;proto=…` without its line end (RFC 7239 §4).
     let forwardedPrefix: [UInt8]
 
+    /// Address of the client of a request: resolved from the forwarding fields if the peer is trusted, else its own.
+    func clientAddress(of head: borrowing RequestHead, trusted: [CIDRBlock]) -> String {
+        isTrusted ? ClientAddress.resolve(head, peer: address, trusted: trusted) : address
+    }
+
     /// Field with the subject of the client's certificate; a field of this name sent by a client is always stripped.
     private static let certificateField = "X-Client-Cert-Subject"
 

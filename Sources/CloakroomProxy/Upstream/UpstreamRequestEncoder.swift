@@ -55,8 +55,8 @@ struct UpstreamRequestEncoder {
         writeOwnFields(of: request, into: &writer)
     }
 
-    /// Writes what a placeholder in a field of the route stands for; nothing without such a value. Bytes of clients and
-    /// users are percent-encoded: those of the path by its normal form, the others as claims are.
+    /// Writes the value of a placeholder in a field of the route, or nothing if the request has none. Bytes of clients
+    /// and users are percent-encoded: those of the path by its normal form, the others as claims are.
     private func write(
         _ value: FieldChanges.Value, of request: borrowing InboundRequest, from peer: Peer, requestID: ID128,
         into writer: inout HeadWriter
@@ -64,9 +64,8 @@ struct UpstreamRequestEncoder {
         switch value {
         case .requestID: request.writeID(requestID, into: &writer)
         case .clientAddress:
-            guard peer.isTrusted else { return writer.append(text: peer.address) }
             let trusted = config.configuration.trustedProxies
-            writer.append(text: ClientAddress.resolve(request.head, peer: peer.address, trusted: trusted))
+            writer.append(text: peer.clientAddress(of: request.head, trusted: trusted))
         case .userID:
             if let id = permit.session?.user.account.userID, case .value(let text) = ClaimFieldValue.of(.string(id)) {
                 writer.append(text: text)
