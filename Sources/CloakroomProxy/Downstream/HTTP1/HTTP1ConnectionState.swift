@@ -25,7 +25,7 @@ struct HTTP1ConnectionState {
     enum Step: Equatable {
         /// Nothing more is possible at the moment.
         case wait
-        /// Call ``parseHead(into:)``, then ``requestReceived(_:framing:isDraining:)``.
+        /// Call ``parseHead(into:)``, then ``requestReceived(_:framing:)``.
         case parseHead
         /// Part of a request body, or of the data of a tunnel.
         case body(ByteBuffer)
@@ -196,14 +196,11 @@ struct HTTP1ConnectionState {
     }
 
     /// A complete head was parsed.
-    /// - Parameter isDraining: Whether the gateway is shutting down.
-    mutating func requestReceived(
-        _ head: borrowing RequestHead, framing: BodyFraming, isDraining: Bool
-    ) throws(WireError) {
+    mutating func requestReceived(_ head: borrowing RequestHead, framing: BodyFraming) throws(WireError) {
         assert(phase == .head)
         let options = ConnectionOptions.read(head)
         guard !options.isOverLimit else { throw .connectionOptions }
-        keepsAlive = options.persists(minorVersion: head.minorVersion) && !isDraining && !closesAfterResponse
+        keepsAlive = options.persists(minorVersion: head.minorVersion) && !closesAfterResponse
         isHeadWritten = false
         isHTTP1_0 = head.minorVersion == 0
         bodyFraming = framing

@@ -75,7 +75,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         if !state.isReceivingHead {
             idleStart = now
             // The header timeout applies to the last request, too.
-            if context.isDraining { idleEnd = .max }
+            if state.closesAfterResponse { idleEnd = .max }
         }
         var bytes = unwrapInboundIn(data)
         if exchange == nil { client.begin(with: bytes) }
@@ -228,7 +228,7 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
     private func parseHead(into head: inout RequestHead) throws(WireError) -> BodyFraming? {
         guard try state.parseHead(into: &head) else { return nil }
         let framing = try BodyFraming.of(head)
-        try state.requestReceived(head, framing: framing, isDraining: context.isDraining)
+        try state.requestReceived(head, framing: framing)
         return framing
     }
 

@@ -10,7 +10,6 @@ struct HTTP1ConnectionStateTests {
     /// A connection without I/O. Requests are passed on at once; their responses are events of the test.
     private struct Connection {
         var state = HTTP1ConnectionState(limits: HeadLimits())
-        var isDraining = false
 
         init(_ text: String = "") { receive(text) }
 
@@ -30,7 +29,7 @@ struct HTTP1ConnectionStateTests {
             var head = RequestHead()
             guard try state.parseHead(into: &head) else { return nil }
             let framing = try BodyFraming.of(head)
-            try state.requestReceived(head, framing: framing, isDraining: isDraining)
+            try state.requestReceived(head, framing: framing)
             return framing
         }
 
@@ -283,7 +282,7 @@ struct HTTP1ConnectionStateTests {
                 case .parseHead:
                     guard try connection.state.parseHead(into: &head) else { break reading }
                     let framing = try BodyFraming.of(head)
-                    try connection.state.requestReceived(head, framing: framing, isDraining: false)
+                    try connection.state.requestReceived(head, framing: framing)
                     head = RequestHead()
                     if framing == .none { _ = connection.respond() }
                 case .bodyEnd: _ = connection.respond()
