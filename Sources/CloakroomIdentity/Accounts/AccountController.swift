@@ -130,8 +130,9 @@ public struct AccountController: AccountEndpointHandler {
     /// Responds with 200 and `{"next": "…"}` if the sign-out continues at the provider (OpenID Connect RP-Initiated
     /// Logout §2): the page navigates there then, see ``SignOutController``. Otherwise responds with 204.
     ///
-    /// All sessions of a request with several tickets end: another host may have set one of the cookies. Without a session the response is the same. The client is signed out in either case, and repeating a request
-    /// whose response was lost is not an error.
+    /// All sessions of a request with several tickets end: another host may have set one of the cookies. Without a session
+    /// the response is the same. The client is signed out in either case, and repeating a request whose response was lost
+    /// is not an error.
     func signOut(_ request: AccountRequest) async -> AccountResponse {
         guard !request.endingTickets.isEmpty else { return signedOut }
         return await spans.withSpan("sign_out") { span in
