@@ -22,7 +22,7 @@ case ${1:-} in
         if [[ -z $figures ]]; then
             figures=$(mktemp -d)
             trap 'rm -rf "$figures"' EXIT
-            CLOAKROOM_SIMULATION_FIGURES=$figures swift test --filter FiguresTests
+            CLOAKROOM_SIMULATION_FIGURES=$figures deploy/test.sh --filter FiguresTests
         fi
         ;;
     *)

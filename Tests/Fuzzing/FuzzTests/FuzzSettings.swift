@@ -32,7 +32,7 @@ struct FuzzSettings {
 
     /// The command that checks an input again.
     static func replay(_ target: FuzzTarget, _ bytes: [UInt8]) -> String {
-        "CLOAKROOM_FUZZ_INPUT=\(target.name):\(Data(bytes).base64EncodedString()) swift test --filter FuzzTests/replay"
+        "CLOAKROOM_FUZZ_INPUT=\(target.name):\(Data(bytes).base64EncodedString()) deploy/test.sh --filter FuzzTests/replay"
     }
 }
 
