@@ -69,6 +69,18 @@ struct SignInAdvice {
         return .init("upstreams.\(upstream.name).apiToken.valueFile", "write it if the API requires an API token")
     }
 
+    /// The field of the access token, with the scheme that the upstream asks for.
+    private func scheme(_ challenge: String?) -> DoctorStep.Change {
+        let (key, bearer) = ("upstreams.\(upstream.name).bearer", upstream.bearer)
+        guard let challenge, challenge.lowercased() != bearer.scheme.lowercased() else {
+            return .init(
+                key + ".header", "\(bearer.header) is configured; check the field and the scheme that the API expects")
+        }
+        return .init(
+            key + ".scheme",
+            "write \(redaction.name(challenge)), which the API asks for; \(bearer.scheme) is configured")
+    }
+
     /// The code in an error response (RFC 6749 §5.2).
     private func addCode(_ call: IdentityCallObservation?, to step: inout DoctorStep) {
         guard let response = call?.response, response.status >= 400,
@@ -153,7 +165,8 @@ struct SignInAdvice {
                     "the upstream rejects the access token that it issued",
                     .init(
                         "upstreams.\(upstream.name).signIn.accessToken",
-                        "check that it is the path of the access token, not of another one"), path)
+                        "check that it is the path of the access token, not of another one"),
+                    scheme(response.challenge), path)
             }
             return step.fail("the status has no meaning for this call", path)
         }
