@@ -50,8 +50,12 @@ function duration(seconds) {
 }
 
 const ago = seconds => `${duration(seconds)} ago`;
-const percentile = (latency, name) =>
-    latency ? (latency.at_least?.includes(name) ? `>${thin}` : "") + milliseconds(latency[name]) : unknown;
+// A percentile of too few requests is the longest duration.
+const percentile = (latency, name) => {
+    if (!latency) return unknown;
+    const mark = latency.at_least?.includes(name) ? `>${thin}` : latency.too_few?.includes(name) ? `≤${thin}` : "";
+    return mark + milliseconds(latency[name]);
+};
 const failed = requests => requests.error_share === undefined ? unknown : share(requests.error_share);
 const level = requests => requests.error_share >= errorShare ? "bad" : requests.error_share > 0 ? "warning" : "";
 const lastly = status => `the last ${duration(status.window_seconds)}`;

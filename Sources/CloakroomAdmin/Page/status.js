@@ -219,23 +219,30 @@ const figure = {
     failed: (name, requests) => ({
         name, value: failed(requests), note: requests.recent ? "of all requests" : null, level: level(requests),
     }),
-    percentile: (number, { latency }) => ({
-        name: `${number}th percentile`, value: percentile(latency, `p${number}_ms`), note: "of response times",
-    }),
+    percentile: (number, { latency }) => {
+        const name = `p${number}_ms`;
+        const samples = latency?.too_few?.includes(name) ? latency.samples_ms : null;
+        return {
+            name: `${number}th percentile`, value: percentile(latency, name),
+            note: samples ? `${count(samples.length, "request")}: ${samples.map(milliseconds).join(", ")}`
+                : "of response times",
+        };
+    },
 };
 
 function gatewayPage(status) {
     const { traffic, concerns: { length: alerts }, sessions: { active } } = status;
     const sum = key => status.upstreams.reduce((sum, upstream) => sum + upstream[key], 0);
     const waiting = sum("pending");
-    const [state, meaning, level] = {
-        ready: alerts ? ["Serving traffic", `${count(alerts, "alert")}.`, "warning"]
-            : ["Serving traffic", "OK: no alerts.", "good"],
-        not_ready: ["Not ready", "Send no traffic to this instance.", "bad"],
-        draining: ["Draining", "In-flight requests complete, new connections are refused.", "warning"],
+    const isCritical = status.concerns.some(({ severity }) => severity === "critical");
+    const [meaning, level] = {
+        ready: alerts ? [`Ready for traffic, ${count(alerts, "alert")}.`, isCritical ? "bad" : "warning"]
+            : ["OK: no alerts.", "good"],
+        not_ready: ["Send no traffic to this instance.", "bad"],
+        draining: ["In-flight requests complete, new connections are refused.", "warning"],
     }[status.state];
     return {
-        state, meaning, level, alerts: status.concerns, trend: trends(status.trends[0]),
+        state: status.headline, meaning, level, alerts: status.concerns, trend: trends(status.trends[0]),
         figures: [
             figure.perSecond(traffic), figure.failed("Failed (5xx)", traffic), figure.percentile(95, traffic), {
                 name: "In flight upstream", value: whole(sum("in_flight")),

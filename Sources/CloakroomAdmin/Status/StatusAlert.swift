@@ -36,15 +36,40 @@ extension StatusAlert {
     /// The fraction of failed recent requests of a route or an upstream that is reported.
     static let errorShare = 0.05
 
-    /// The alerts for a document, most severe first.
-    static func all(in document: StatusDocument) -> [StatusAlert] {
+    /// The alerts for a document, most severe first. Each cause has one: what fails because no target of an upstream is
+    /// usable, or because the store is down, is not reported again.
+    /// - Parameter upstreams: The upstreams with their routes.
+    static func all(in document: StatusDocument, _ upstreams: [UpstreamStatus]) -> [StatusAlert] {
+        let down = Set(document.upstreams.filter { $0.health == .down }.map(\.name))
+        let causes = upstreams.filter { down.contains($0.name) }
+        let explained = Set(causes.flatMap(\.routes))
+        let routes = document.routes.filter { !explained.contains($0.name) && !failsByStore($0.name, document) }
         let found =
             document.readiness.compactMap(Self.init(check:)) + connections(document.connections)
             + reload(document.config)
             + document.upstreams.flatMap(upstream) + document.identities.flatMap(identity) + store(document)
             + document.certificates.compactMap(certificate)
-            + document.routes.compactMap(route) + outcomes(document) + document.telemetryDrops.compactMap(drops)
+            + routes.compactMap(route)
+            + outcomes(document, isUpstreamDown: causes.contains(where: \.signsUsersIn))
+            + document.telemetryDrops.compactMap(drops)
         return found.filter { $0.severity == .critical } + found.filter { $0.severity == .warning }
+    }
+
+    /// The worst that is true, without a full stop.
+    static func headline(_ state: StatusDocument.State, _ alerts: [StatusAlert]) -> String {
+        switch state {
+        case .draining: return "Draining"
+        case .notReady: return "Not ready"
+        case .ready:
+            guard let worst = alerts.first(where: { $0.severity == .critical })?.text else { return "Serving traffic" }
+            return worst.hasSuffix(".") ? String(worst.dropLast()) : worst
+        }
+    }
+
+    private static func failsByStore(_ route: String, _ document: StatusDocument) -> Bool {
+        let failures = document.recentFailures.filter { $0.route == route }
+        return document.store.up == false && !failures.isEmpty
+            && failures.allSatisfy { $0.reason == "store_unavailable" }
     }
 
     private init(_ severity: Severity, _ kind: Kind, _ text: String) {
@@ -87,12 +112,12 @@ extension StatusAlert {
         let name = "the upstream “\(upstream.name)”"
         let counted = upstream.targets.compactMap { TargetCondition(rawValue: $0.state) }.filter { $0 != .draining }
         let isFew = counted.count { $0.isUsable } * 2 < counted.count
+        if upstream.health == .down { return [unusable(upstream, counted)] }
         let waiting = upstream.pending == 1 ? "One request is waiting" : "\(upstream.pending) requests are waiting"
         let isDegraded = upstream.health == .degraded
         var conditions: [(isMet: Bool, Severity, String)] = [
             (isDegraded && isFew, .warning, "Less than half of the targets of \(name) are usable."),
             (isDegraded && !isFew, .warning, "Some targets of \(name) are not usable."),
-            (upstream.health == .down, .critical, "The upstream “\(upstream.name)” is unreachable."),
             (upstream.panic, .critical, "No target of \(name) is usable: all are used."),
             (
                 upstream.retryBudgetSpent, .warning,
@@ -105,6 +130,18 @@ extension StatusAlert {
         }
         conditions.append((upstream.pending > 0, .warning, "\(waiting) for a connection to \(name)."))
         return conditions.filter(\.isMet).map { StatusAlert($0.1, .upstream, $0.2) }
+    }
+
+    /// The alert for an upstream without a usable target, with the reason of its last failure.
+    private static func unusable(_ upstream: StatusDocument.Upstream, _ counted: [TargetCondition]) -> StatusAlert {
+        let name = "upstream “\(upstream.name)”"
+        guard counted.contains(.backingOff) else {
+            let consequence = upstream.panic ? ": all are used" : ""
+            return StatusAlert(.critical, .upstream, "No target of the \(name) is usable\(consequence).")
+        }
+        let last = upstream.targets.compactMap(\.lastFailure).min { $0.secondsAgo < $1.secondsAgo }
+        let reason = last.map { ": \($0.reason)" } ?? ""
+        return StatusAlert(.critical, .upstream, "The \(name) is unreachable\(reason).")
     }
 
     private static func identity(_ identity: StatusDocument.Identity) -> [StatusAlert] {
@@ -121,7 +158,8 @@ extension StatusAlert {
             found.append(alert(.critical, "Users cannot sign in at the provider “\(identity.name)”\(cause)."))
         }
         found += (identity.findings ?? []).map { alert(.warning, "The provider “\(identity.name)”: \($0).") }
-        if identity.loginsFailedRecent > 0 {
+        // Those of a provider that is down have its alert.
+        if identity.loginsFailedRecent > 0, identity.state != IdentityStatus.Condition.down.rawValue {
             let count = StatusFormatter.count(Int64(clamping: identity.loginsFailedRecent), "login")
             found.append(
                 alert(.warning, "\(count) at the provider “\(identity.name)” failed because of a server-side error."))
@@ -154,12 +192,15 @@ extension StatusAlert {
     }
 
     /// Outcomes not caused by the user; a wrong password is excluded.
-    private static func outcomes(_ document: StatusDocument) -> [StatusAlert] {
+    private static func outcomes(_ document: StatusDocument, isUpstreamDown: Bool) -> [StatusAlert] {
+        let explained =
+            (isUpstreamDown ? ["upstream_error", "transient"] : [])
+            + (document.store.up == false ? ["store_error", "lease_timeout"] : [])
         let signIns = document.signIns.filter {
-            ["upstream_error", "store_error", "misconfigured"].contains($0.outcome)
+            ["upstream_error", "store_error", "misconfigured"].contains($0.outcome) && !explained.contains($0.outcome)
         }
         let refreshes = document.refreshes.filter {
-            ["transient", "lease_timeout", "misconfigured"].contains($0.outcome)
+            ["transient", "lease_timeout", "misconfigured"].contains($0.outcome) && !explained.contains($0.outcome)
         }
         return [
             failures(signIns, .signIns, "sign-in"),

@@ -15,6 +15,8 @@ struct StatusDocument: Sendable, Encodable {
     }
 
     var state: State
+    /// The worst that is true: a critical alert while the gateway accepts traffic, otherwise ``state`` in words.
+    var headline = ""
     /// The alerts, most severe first.
     var alerts: [StatusAlert] = []
     /// The current time, ISO 8601.
@@ -53,7 +55,7 @@ struct StatusDocument: Sendable, Encodable {
     var details: Details?
 
     enum CodingKeys: String, CodingKey {
-        case state
+        case state, headline
         // The member keeps its name: clients read it.
         case alerts = "concerns"
         case generatedAt, windowSeconds, process, config, readiness, traffic, routes, upstreams, recentFailures
@@ -99,6 +101,11 @@ struct StatusDocument: Sendable, Encodable {
         var p99Ms: Double
         /// The names of percentiles above the highest bound of the histogram; their number is that bound.
         var atLeast: [String]?
+        /// The names of percentiles with fewer requests than they need: 2 for p50, 20 for p95, 100 for p99. Their number
+        /// is the longest duration, or the upper bound of its bucket.
+        var tooFew: [String]?
+        /// All durations in ascending order, if there are fewer than 20 and they are known.
+        var samplesMs: [Double]?
     }
 
     struct Route: Sendable, Encodable {

@@ -46,6 +46,7 @@ struct StatusReporter: Sendable {
         let sample = StatusSample(reading)
         let window = history.window(to: sample, at: instant)
         let isDraining = source.isDraining()
+        let upstreams = source.upstreams()
         var document = StatusDocument(
             state: isDraining ? .draining : readiness.isReady ? .ready : .notReady,
             generatedAt: now.iso8601, windowSeconds: (window.duration / .seconds(1)).rounded(places: 1),
@@ -55,7 +56,7 @@ struct StatusReporter: Sendable {
             config: .init(source.config()), readiness: readiness.checks,
             traffic: .init(sample.total, window.change.total, window),
             routes: Self.routes(sample, window),
-            upstreams: Self.upstreams(source.upstreams(), reading, sample, window, now: now),
+            upstreams: Self.upstreams(upstreams, reading, sample, window, now: now),
             identities: Self.identities(source.identities(), reading, sample, window, now: now),
             signIns: Self.outcomes(
                 reading["cloakroom_sign_ins_total"].counts(by: "outcome"), window.change.signIns),
@@ -70,7 +71,8 @@ struct StatusReporter: Sendable {
         document.identityCallFailures = source.identityCalls().map { .init($0, now: now) }
         document.recentFailures = trends.recentFailures()
         document.trendsNotKept = trends.omittedCount
-        document.alerts = StatusAlert.all(in: document)
+        document.alerts = StatusAlert.all(in: document, upstreams)
+        document.headline = StatusAlert.headline(document.state, document.alerts)
         return document
     }
 }
@@ -226,15 +228,23 @@ extension StatusDocument.Requests {
 }
 
 extension StatusDocument.Latency {
+    /// The number of values that p95 needs.
+    private static let fewest: UInt64 = 20
+
     /// `nil` if there are no values.
     init?(_ tally: DurationStats) {
-        guard let p50 = tally.quantile(0.5), let p95 = tally.quantile(0.95), let p99 = tally.quantile(0.99) else {
-            return nil
-        }
-        let beyond = [("p50_ms", p50), ("p95_ms", p95), ("p99_ms", p99)].filter { $0.1.isLowerBound }.map(\.0)
+        let needs: [(name: String, quantile: Double, count: UInt64)] = [
+            ("p50_ms", 0.5, 2), ("p95_ms", 0.95, Self.fewest), ("p99_ms", 0.99, 100),
+        ]
+        let count = tally.count
+        let found = needs.compactMap { tally.quantile(count < $0.count ? 1 : $0.quantile) }
+        guard found.count == needs.count else { return nil }
+        let beyond = zip(needs, found).filter { $0.1.isLowerBound }.map { $0.0.name }
+        let few = needs.filter { count < $0.count }.map { $0.name }
         self.init(
-            p50Ms: p50.milliseconds, p95Ms: p95.milliseconds, p99Ms: p99.milliseconds,
-            atLeast: beyond.isEmpty ? nil : beyond)
+            p50Ms: found[0].milliseconds, p95Ms: found[1].milliseconds, p99Ms: found[2].milliseconds,
+            atLeast: beyond.isEmpty ? nil : beyond, tooFew: few.isEmpty ? nil : few,
+            samplesMs: tally.latencies?.samples(fewerThan: Self.fewest)?.map { ($0 * 1_000).rounded(places: 2) })
     }
 }
 

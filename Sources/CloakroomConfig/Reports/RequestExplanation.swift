@@ -243,7 +243,7 @@ struct RequestExplanation {
 
     /// The request fields that are not forwarded.
     private func stripped(by route: Route) -> [String] {
-        let tokens = Set(configuration.upstreams.compactMap(\.apiToken?.header)).sorted()
+        let tokens = Set(configuration.upstreams.flatMap(\.tokenHeaders)).sorted()
         let forwarded = "Forwarded and X-Forwarded-*"
         let claims = Set(configuration.claimHeaderNames).sorted()
         let set = Set(configuration.requestFieldNames + route.requestFields.map(\.name)).sorted()
@@ -268,7 +268,7 @@ struct RequestExplanation {
         }
         if route.inject.contains(.bearer) {
             let condition = route.requiresAuthorization ? "" : " where there is a session"
-            fields.append("Authorization: Bearer <redacted>\(condition)")
+            fields.append("\(upstream.bearer.header): \(upstream.bearer.prefix)<redacted>\(condition)")
         }
         if route.usesSession {
             fields += upstream.claimHeaders.map { "\($0.name): claim \($0.claim.escaped)" }

@@ -10,8 +10,8 @@ struct UpstreamsSection {
     let receivers: [[String]]
 
     var names: [String] { configurations.map(\.name) }
-    /// The names of the fields that carry API tokens.
-    var tokenHeaders: [String] { configurations.compactMap { $0.apiToken?.header } }
+    /// The names of the fields that carry tokens, without `Authorization`.
+    var tokenHeaders: [String] { configurations.flatMap(\.tokenHeaders) }
 
     init(from root: ConfigScope) {
         let named = root.named("upstreams")
@@ -83,6 +83,7 @@ extension UpstreamConfiguration: ConfigSection {
         Key(section: "retry", \.retry),
         Key("preserveHost", \.preserveHost, .flag),
         Key { $1.apiToken = APIToken(from: $0.section("apiToken")) },
+        Key { $1.readBearer($0.sectionWithDefaults("bearer")) },
         Key { $1.readIdentityCalls($0) },
         // Sessions store it as the issuer of their tokens: those of another issuer are not used.
         Key { scope, upstream in
@@ -103,13 +104,26 @@ extension UpstreamConfiguration: ConfigSection {
         list.check(zone: zone, protocolVersion: protocolVersion)
     }
 
+    /// The field of tokens, which must not be that of the API token.
+    private mutating func readBearer(_ scope: ConfigScope) {
+        bearer.read(from: scope)
+        guard let token = apiToken, FieldNameSet.folded(token.header) == FieldNameSet.folded(bearer.header) else {
+            return
+        }
+        scope.report("conflicts with \(token.header), the field of the API token", "write another field", at: "header")
+    }
+
     /// The identity calls, and what they have in common.
     private mutating func readIdentityCalls(_ scope: ConfigScope) {
         let section = scope.section("client")
         let client = IdentityEndpointConfiguration.Client(from: section)
         let errorCode = scope.value("errorCode", as: .members, default: "error")
+        let bearer = bearer
         func call(_ kind: TokenCallPaths.Call.Kind, _ name: String) -> IdentityEndpointConfiguration? {
-            IdentityEndpointConfiguration(kind, from: scope.section(name), client: client, errorCode: errorCode)
+            var call = IdentityEndpointConfiguration(
+                kind, from: scope.section(name), client: client, errorCode: errorCode)
+            call?.bearer = bearer
+            return call
         }
         signIn = call(.signIn, "signIn")
         refresh = call(.refresh, "refresh")
@@ -176,6 +190,25 @@ extension UpstreamTLSConfiguration {
     }
 }
 
+extension BearerField: ConfigSection {
+    /// `bearer` of an upstream.
+    static let keys: [Key<Self>] = [
+        Key("header", \.header, headerName),
+        Key("scheme", \.scheme, schemeName),
+    ]
+
+    private static let headerName = ValueFormat<String>("`Authorization`, or name of a field") {
+        text throws(ConfigValueError) in
+        guard text.lowercased() != "authorization" else { return "Authorization" }
+        return try APIToken.headerName.parse(text)
+    }
+
+    private static let schemeName = ValueFormat<String>("token, or nothing") { text throws(ConfigValueError) in
+        guard !text.isEmpty else { return text }
+        return try ValueFormat<String>.token.parse(text)
+    }
+}
+
 extension APIToken {
     /// `apiToken` of an upstream.
     /// - Returns: `nil` if the section is absent or invalid.
@@ -195,7 +228,7 @@ extension APIToken {
         "via", "x-client-cert-subject", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-request-id",
     ]
 
-    private static let headerName = ValueFormat("name of a field") { text throws(ConfigValueError) in
+    fileprivate static let headerName = ValueFormat("name of a field") { text throws(ConfigValueError) in
         let name = try ValueFormat<String>.token.parse(text)
         // Upstreams that map field names to variables (CGI) treat hyphen, underscore and dot alike.
         let folded = String(name.lowercased().map { $0.isLetter || $0.isNumber ? $0 : "-" })

@@ -130,6 +130,8 @@ public struct IdentityEndpointConfiguration: Sendable, Equatable {
     public var endsOn: Set<String>?
     /// The path of the user's id in the response of a `user` call: a string or an integer. Ignored for other calls.
     public var userID: String
+    /// The field of a token that the call sends without a body.
+    public var bearer = BearerField()
 
     /// Creates an identity call. Omitted paths are the usual ones of the credential format.
     public init(

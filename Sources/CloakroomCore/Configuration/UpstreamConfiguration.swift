@@ -28,6 +28,8 @@ public struct UpstreamConfiguration: Sendable, Equatable {
     public var preserveHost = true
     /// The API token that routes with `inject: [apiToken]` add, and that every sign-in call contains.
     public var apiToken: APIToken?
+    /// The field in which the upstream expects tokens.
+    public var bearer = BearerField()
     /// The exchange of credentials for tokens; `nil` if the upstream signs no users in.
     public var signIn: IdentityEndpointConfiguration?
     /// How tokens are refreshed.
@@ -52,6 +54,31 @@ extension UpstreamConfiguration {
 
     /// The source of the sessions whose tokens this upstream issues. Only used if the upstream signs users in.
     public var source: SessionSource { SessionSource(upstream: sessionSource ?? name) }
+}
+
+extension UpstreamConfiguration {
+    /// The names of the fields with its tokens, without `Authorization`.
+    public var tokenHeaders: [String] {
+        [apiToken?.header, bearer.isAuthorization ? nil : bearer.header].compactMap(\.self)
+    }
+}
+
+/// The field in which an upstream expects the access token, and the refresh token of a call without a body: by default
+/// `Authorization: Bearer` (RFC 6750 §2.1).
+public struct BearerField: Sendable, Equatable {
+    /// The field name, a token of RFC 9110 §5.6.2.
+    public var header = "Authorization"
+    /// The word before the token; empty for the token alone.
+    public var scheme = "Bearer"
+
+    package init() {}
+
+    /// Whether the field is `Authorization`.
+    public var isAuthorization: Bool { header == "Authorization" }
+    /// What precedes the token in the value.
+    public var prefix: String { scheme.isEmpty ? "" : scheme + " " }
+    /// Whether the value is that of ``TokenSet/authorization``, in the same field.
+    public var isDefault: Bool { self == Self() }
 }
 
 /// A static key that an upstream requires in every request.

@@ -8,7 +8,7 @@ public struct InjectedSecrets: Sendable {
     /// The minimum length of a secret that is searched for: shorter ones could be part of any value.
     public static let shortestSought = 8
     /// The length of `Bearer` and a space.
-    private static let schemeLength = 7
+    package static let schemeLength = 7
 
     private let apiToken: Secret?
     private let authorization: Secret?

@@ -65,6 +65,10 @@ public struct UpstreamStatus: Sendable, Equatable {
     public var isRetryBudgetSpent: Bool
     /// The host names of targets that could not be resolved for more than 10 intervals.
     public var staleNames: [String]
+    /// The names of the routes that forward to it.
+    public var routes: [String] = []
+    /// Whether it signs users in.
+    public var signsUsersIn = false
 
     /// A target of the upstream, or one address of a target with a host name.
     public struct Target: Sendable, Equatable {
@@ -106,7 +110,7 @@ public struct UpstreamStatus: Sendable, Equatable {
     public struct Failure: Sendable, Equatable {
         /// When the connection failed, in wall-clock time.
         public var time: WallTime
-        /// The kind of failure and the system's error message, at most 200 characters. Contains no secret.
+        /// The reason in plain words. Contains no secret and no text of the peer.
         public var reason: String
 
         package init(time: WallTime, reason: String) {

@@ -18,6 +18,8 @@ public struct IdentityCallObservation: Sendable, Unprintable {
         public var contentType: String?
         /// The value of `Content-Length`, if it is a number of bytes.
         public var announcedLength: Int?
+        /// The first scheme of `WWW-Authenticate`, as sent; `nil` if absent.
+        public var challenge: String?
         /// The body. Empty if it was not read; at most 65,536 bytes.
         public var body: [UInt8] = []
         /// Whether ``body`` is the whole body.
@@ -85,7 +87,8 @@ final class ObservedAttempt: Sendable {
         observation.withLock {
             $0.response = .init(
                 status: Int(head.status.code), contentType: head.headers.first(name: "Content-Type"),
-                announcedLength: head.headers.first(name: "Content-Length").flatMap { Int($0) })
+                announcedLength: head.headers.first(name: "Content-Length").flatMap { Int($0) },
+                challenge: head.headers.first(name: "WWW-Authenticate").map { String($0.prefix { $0 != " " }) })
         }
     }
 

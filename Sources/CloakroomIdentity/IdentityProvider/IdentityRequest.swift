@@ -38,7 +38,7 @@ struct IdentityRequest: Sendable {
             request.headers.add(name: "traceparent", value: traceparent)
         }
         if let authorization = credentials.authorization {
-            request.headers.replaceOrAdd(name: "Authorization", value: text(authorization))
+            request.headers.replaceOrAdd(name: credentials.field, value: text(authorization))
         }
         if let body = credentials.body {
             request.headers.add(name: "Content-Type", value: body.type.rawValue)

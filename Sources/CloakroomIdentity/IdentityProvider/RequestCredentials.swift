@@ -1,7 +1,7 @@
 import CloakroomCore
 import FoundationEssentials
 
-/// The parts of an identity call that carry credentials: the value of `Authorization`, and the body.
+/// The parts of an identity call that carry credentials: the value of ``field``, and the body.
 struct RequestCredentials: Sendable {
     /// The media type of a body.
     enum MediaType: String, Sendable {
@@ -9,15 +9,19 @@ struct RequestCredentials: Sendable {
         case form = "application/x-www-form-urlencoded"
     }
 
-    /// The whole value of `Authorization`; `nil` sends no such field.
+    /// The whole value of ``field``; `nil` sends no such field.
     var authorization: Secret?
     /// The body; `nil` sends none.
     var body: (type: MediaType, content: Secret)?
     /// Adds parameters to the form that are new each time the call is sent; `nil` adds none.
     var assertion: ClientAssertionSigner?
+    /// The field of ``authorization``.
+    var field = "Authorization"
 
     /// A call with the access token.
-    static func accessToken(_ tokens: TokenSet) -> Self { Self(authorization: tokens.authorization) }
+    static func accessToken(_ tokens: TokenSet, in field: BearerField = BearerField()) -> Self {
+        bearer(tokens.authorization.bytes.dropFirst(TokenResponse.bearerPrefix.count), field)
+    }
 
     /// A sign-in call. A sign-in has no token yet, so `bearer` means `basic`.
     /// - Returns: `nil` if the format cannot transmit the name: in Basic credentials a colon ends it (RFC 7617 §2), so
@@ -43,7 +47,7 @@ struct RequestCredentials: Sendable {
     static func refresh(_ refreshToken: Secret, configuration: IdentityEndpointConfiguration) -> Self? {
         let token = String(decoding: refreshToken.bytes, as: UTF8.self)
         switch configuration.credentials {
-        case .basic, .bearer: return bearer(refreshToken)
+        case .basic, .bearer: return bearer(refreshToken.bytes[...], configuration.bearer)
         case .json, .form: return members([(configuration.members.refreshToken, token)], configuration)
         // RFC 6749 §6.
         case .oauth: return members([("grant_type", "refresh_token"), ("refresh_token", token)], configuration)
@@ -58,8 +62,8 @@ struct RequestCredentials: Sendable {
         return members([("token", token), ("token_type_hint", "refresh_token")], configuration)
     }
 
-    private static func bearer(_ token: Secret) -> Self {
-        Self(authorization: Secret(bytes: TokenResponse.bearerPrefix + token.bytes))
+    private static func bearer(_ token: ArraySlice<UInt8>, _ field: BearerField) -> Self {
+        Self(authorization: Secret(bytes: Array(field.prefix.utf8) + token), field: field.header)
     }
 
     /// The credentials of a client (RFC 6749 §2.3.1). Both are form-encoded before they are joined, so a colon in the id

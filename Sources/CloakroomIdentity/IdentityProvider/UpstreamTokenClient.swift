@@ -190,8 +190,8 @@ public final class UpstreamTokenClient: TokenClient {
     ) async throws(TokenClientError) -> [UInt8]? {
         guard let configuration = upstream.user else { return nil }
         let response = try await send(
-            configuration, .accessToken(tokens), traceparent: traceparent, timeout: timeout, call: .user
-        )
+            configuration, .accessToken(tokens, in: configuration.bearer), traceparent: traceparent,
+            timeout: timeout, call: .user)
         // The token was issued just before: a rejection contradicts the upstream's own response.
         guard response.status != 401 else {
             throw failure(of: response, configuration, call: .user, .invalidResponse, Defect("access_token_rejected"))

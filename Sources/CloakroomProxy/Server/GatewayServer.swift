@@ -266,7 +266,13 @@ extension GatewayServer {
     /// Status of the upstreams, in the order of the current configuration.
     public func upstreamStatus() -> [UpstreamStatus] {
         let now = time.now()
-        return currentConfig.upstreams.map { $0.status(now: now) }
+        let config = currentConfig
+        return config.upstreams.indices.map { index in
+            var status = config.upstreams[index].status(now: now)
+            status.routes = config.configuration.routes.filter { $0.upstream == index }.map(\.name)
+            status.signsUsersIn = config.configuration.accounts.upstream == index
+            return status
+        }
     }
 
     /// The targets of all upstreams of the current configuration, which the next one keeps if they are unchanged.

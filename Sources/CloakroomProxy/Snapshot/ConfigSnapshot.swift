@@ -98,7 +98,7 @@ public final class ConfigSnapshot: Sendable {
         routeTable = RouteTable(configuration)
         cookie = SessionCookie(configuration.session.cookie, hasLogins: !configuration.identities.isEmpty)
         cookieClearingLine = Array("Set-Cookie: \(cookie.clearCookieValue)\r\n".utf8)
-        let injectable = configuration.upstreams.compactMap { $0.apiToken?.header }
+        let injectable = configuration.upstreams.flatMap(\.tokenHeaders)
         let claimHeaderNames = configuration.claimHeaderNames + configuration.requestFieldNames
         requestPolicy = RequestHeaderPolicy(injectable: injectable + claimHeaderNames, cookie: cookie)
         trailerPolicy = TrailerPolicy(

@@ -17,6 +17,8 @@ final class UpstreamRuntime: Sendable {
     let apiToken: Secret?
     /// The field line with its API token and line end; empty without one.
     let apiTokenLine: [UInt8]
+    /// What precedes a session's token in its field line; `nil` for `Authorization: Bearer`.
+    let bearerStart: [UInt8]?
     /// The fields with claims of the user; `nil` if there are none.
     let claimHeaders: ClaimHeaders?
     /// `Host` value of each target.
@@ -38,6 +40,8 @@ final class UpstreamRuntime: Sendable {
         apiToken = configuration.apiToken?.value
         apiTokenLine =
             configuration.apiToken.map { Array("\($0.header): ".utf8) + $0.value.bytes + [0x0d, 0x0a] } ?? []
+        let bearer = configuration.bearer
+        bearerStart = bearer.isDefault ? nil : Array("\(bearer.header): \(bearer.prefix)".utf8)
         hosts = configuration.targets.map { Array($0.hostField.utf8) }
         let own = metrics.upstream(configuration.name, hasHTTP2: configuration.protocolVersion.allowsHTTP2)
         self.metrics = own

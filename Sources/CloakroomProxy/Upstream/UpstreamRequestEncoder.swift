@@ -29,7 +29,7 @@ struct UpstreamRequestEncoder {
         let size =
             request.head.bytes.readableBytes + peer.commonFieldLines.count + upstream.apiTokenLine.count
             + (credentials.authorization?.bytes.count ?? 0) + (credentials.claimLines?.count ?? 0)
-            + (route.requestFields?.length ?? 0) + Self.reserve
+            + (route.requestFields?.length ?? 0) + (upstream.bearerStart?.count ?? 0) + Self.reserve
         buffer.writeHead(reserving: size, from: &request) { writer, request in
             write(request, of: route, from: peer, requestID: requestID, traceContext: traceContext, into: &writer)
         }
@@ -99,8 +99,15 @@ struct UpstreamRequestEncoder {
     private func writeOwnFields(of request: borrowing InboundRequest, into writer: inout HeadWriter) {
         if credentials.includesAPIToken { writer.append(upstream.apiTokenLine) }
         if let authorization = credentials.authorization {
-            writer.append("Authorization: ")
-            writer.append(authorization.bytes)
+            if let start = upstream.bearerStart {
+                writer.append(start)
+                let bytes = authorization.bytes
+                let first = min(InjectedSecrets.schemeLength, bytes.count)
+                writer.append(bytes.span.bytes.extracting(first..<bytes.count))
+            } else {
+                writer.append("Authorization: ")
+                writer.append(authorization.bytes)
+            }
             writer.append("\r\n")
         }
         if let lines = credentials.claimLines { writer.append(lines) }

@@ -93,6 +93,17 @@ public struct LatencyCounts: Sendable, Equatable {
         LatencyCounts(first: first, counts: counts.indices.map { counts[$0] &- earlier[first + $0] })
     }
 
+    /// The values in seconds in ascending order, with the errors of ``quantile(_:)``.
+    /// - Returns: `nil` if there are no values, or as many as `limit`.
+    public func samples(fewerThan limit: UInt64) -> [Double]? {
+        guard (1..<max(limit, 1)).contains(count) else { return nil }
+        return counts.indices.flatMap { index in
+            Array(
+                repeating: LatencyHistogram.middle(of: first + index) ?? LatencyHistogram.highest,
+                count: Int(counts[index]))
+        }
+    }
+
     /// The percentile in seconds, with an error below 0.8 %.
     /// - Parameter quantile: 0...1; 0.95 is the 95th percentile.
     /// - Returns: `isLowerBound` if the value is only known to be larger, than 69 s; `nil` if there are no values.

@@ -35,6 +35,8 @@ struct TopScreen {
                 var p99Ms: Double
                 /// The percentiles that are only known to be at least their number.
                 var atLeast: [String]?
+                /// The percentiles of too few requests: their number is the longest duration.
+                var tooFew: [String]?
             }
         }
 
@@ -100,7 +102,10 @@ struct TopScreen {
 
     private static func p99(_ requests: Status.Requests) -> String {
         guard let latency = requests.latency else { return "-" }
-        return (latency.atLeast?.contains("p99_ms") == true ? "> " : "") + decimal(latency.p99Ms) + " ms"
+        let name = "p99_ms"
+        let mark =
+            latency.atLeast?.contains(name) == true ? "> " : latency.tooFew?.contains(name) == true ? "<= " : ""
+        return mark + decimal(latency.p99Ms) + " ms"
     }
 
     private static func decimal(_ number: Double, _ digits: Int = 1) -> String {

@@ -6,18 +6,22 @@ import Foundation
 struct SignInAdvice {
     private let upstream: UpstreamConfiguration
     private let redaction: DoctorRedaction
+    /// How much of an error response is searched for names, in bytes.
+    private static let maxErrorText = 4_096
 
     init(_ upstream: UpstreamConfiguration, _ redaction: DoctorRedaction) {
         self.upstream = upstream
         self.redaction = redaction
     }
 
-    func explain(_ error: TokenClientError, _ call: IdentityCallObservation?, in step: inout DoctorStep) {
+    func explain(_ error: TokenClientError, _ observed: IdentityCallObservation?, in step: inout DoctorStep) {
         let section = Section(error.call, upstream)
-        let status = call?.response?.status
-        addCode(call, to: &step)
+        let status = observed?.response?.status
+        addCode(observed, to: &step)
         switch error.kind {
-        case .rejected where error.call == .signIn: rejectedSignIn(status, section, in: &step)
+        case .rejected where error.call == .signIn:
+            rejectedSignIn(status, section, in: &step)
+            if status == 400 || status == 422 { addMembers(observed, section, to: &step) }
         case .rejected:
             if let members = section.configuration?.members, section.hasMembers {
                 step.changes.append(
@@ -49,7 +53,10 @@ struct SignInAdvice {
             let call: TokenClientError.Operation = error.call == .refresh ? .refresh : .signIn
             step.fail("the upstream rejects the request: \(reason.hint(in: call))")
             addChanges(reason, section, to: &step)
-        case .failed, .denied: invalidResponse(error.call, call, section, in: &step)
+            if error.call == .signIn, reason == .requestRejected || reason == .invalidRequest {
+                addMembers(observed, section, to: &step)
+            }
+        case .failed, .denied: invalidResponse(error.call, observed, section, in: &step)
         }
     }
 
@@ -62,12 +69,43 @@ struct SignInAdvice {
         return .init("upstreams.\(upstream.name).apiToken.valueFile", "write it if the API requires an API token")
     }
 
+    /// The field of the access token, with the scheme that the upstream asks for.
+    private func scheme(_ challenge: String?) -> DoctorStep.Change {
+        let (key, bearer) = ("upstreams.\(upstream.name).bearer", upstream.bearer)
+        guard let challenge, challenge.lowercased() != bearer.scheme.lowercased() else {
+            return .init(
+                key + ".header", "\(bearer.header) is configured; check the field and the scheme that the API expects")
+        }
+        return .init(
+            key + ".scheme",
+            "write \(redaction.name(challenge)), which the API asks for; \(bearer.scheme) is configured")
+    }
+
     /// The code in an error response (RFC 6749 §5.2).
     private func addCode(_ call: IdentityCallObservation?, to step: inout DoctorStep) {
         guard let response = call?.response, response.status >= 400,
             case .string(let code)? = JSONValue(document: response.body)?[path: upstream.signIn?.errorCode ?? "error"]
         else { return }
         step.facts.append("error code \(redaction.code(code))")
+    }
+
+    /// The members that an error response names, and that the request does not have.
+    private func addMembers(_ call: IdentityCallObservation?, _ section: Section, to step: inout DoctorStep) {
+        guard let body = call?.response?.body, let configuration = section.configuration,
+            configuration.credentials != .oauth
+        else { return }
+        let text = String(decoding: body.prefix(Self.maxErrorText), as: UTF8.self)
+        let members = section.hasMembers ? configuration.members : nil
+        for (member, key, configured) in [
+            (UsualMember.name, "name", members?.name), (UsualMember.password, "password", members?.password),
+        ] {
+            guard let word = member.word(in: text, otherThan: configured, redaction) else { continue }
+            let current =
+                configured.map { "\($0) is configured" }
+                ?? "with credentials: json or form; \(section.format) is configured"
+            step.changes.append(
+                .init("\(section.key).members.\(key)", "write \(word), which the response names; \(current)"))
+        }
     }
 
     private func rejectedSignIn(_ status: Int?, _ section: Section, in step: inout DoctorStep) {
@@ -127,7 +165,8 @@ struct SignInAdvice {
                     "the upstream rejects the access token that it issued",
                     .init(
                         "upstreams.\(upstream.name).signIn.accessToken",
-                        "check that it is the path of the access token, not of another one"), path)
+                        "check that it is the path of the access token, not of another one"),
+                    scheme(response.challenge), path)
             }
             return step.fail("the status has no meaning for this call", path)
         }
@@ -152,7 +191,7 @@ struct SignInAdvice {
                 "token_type is not Bearer, or a token is not visible ASCII of at most 16384 bytes",
                 .init(section.key + ".credentials", "write json or form if this is no OAuth token endpoint"))
         }
-        let candidates = TokenKeys.candidates(in: document, redaction)
+        let candidates = UsualMember.accessToken.candidates(in: document, redaction)
         if case .string? = document[path: configuration.accessToken] {
             step.fail(
                 "a token is invalid",
@@ -190,30 +229,4 @@ private struct Section {
     var format: String { configuration?.credentials.rawValue ?? "" }
     /// Whether the names of keys in the request are configured.
     var hasMembers: Bool { configuration?.credentials == .json || configuration?.credentials == .form }
-}
-
-/// Finds keys that usually hold an access token.
-enum TokenKeys {
-    private static let usual: Set<String> = [
-        "accesstoken", "token", "access", "jwt", "authtoken", "bearer", "bearertoken",
-    ]
-
-    /// The paths of strings with a usual name, at most three, one of each object below the top.
-    static func candidates(in document: JSONValue, _ redaction: DoctorRedaction) -> [String] {
-        guard case .object(let members) = document else { return [] }
-        var found: [String] = []
-        for (name, value) in members.sorted(by: { $0.key.text < $1.key.text }) where found.count < 3 {
-            if isToken(name, value), redaction.name(name.text) == name.text { found.append(name.text) }
-            guard case .object(let inner) = value else { continue }
-            let token = inner.sorted { $0.key.text < $1.key.text }.first { isToken($0.key, $0.value) }
-            guard let token, redaction.name(name.text) == name.text else { continue }
-            found.append("\(name.text).\(token.key.text)")
-        }
-        return found
-    }
-
-    private static func isToken(_ name: JSONMemberName, _ value: JSONValue) -> Bool {
-        guard case .string = value else { return false }
-        return usual.contains(name.text.lowercased().filter { $0 != "_" && $0 != "-" })
-    }
 }

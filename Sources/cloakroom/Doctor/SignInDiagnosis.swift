@@ -79,7 +79,7 @@ private final class SignInSession {
     }
 
     func run() async -> [DoctorStep] {
-        var (step, issued) = await signIn()
+        var (step, issued, document) = await signIn()
         guard var tokens = issued else {
             return [step] + ["user", "refresh", "revoke"].map { .skipped($0, "there are no tokens") }
         }
@@ -89,7 +89,8 @@ private final class SignInSession {
                 "the response has no refresh token, and refresh or revoke is configured",
                 .init(
                     key + ".signIn.refreshToken",
-                    "write the path of the refresh token; \(signIn.refreshToken) is configured"))
+                    "write the path of the refresh token\(perhaps(.refreshToken, in: document));"
+                        + " \(signIn.refreshToken) is configured"))
         }
         var steps = [step, await user(tokens)]
         let refresh = await refresh(&tokens)
@@ -105,14 +106,30 @@ private final class SignInSession {
 
     // MARK: - Calls
 
-    private func signIn() async -> (DoctorStep, TokenSet?) {
-        guard let configuration = upstream.signIn else { return (DoctorStep("sign-in", .notConfigured), nil) }
+    private func signIn() async -> (DoctorStep, TokenSet?, JSONValue?) {
+        guard let configuration = upstream.signIn else { return (DoctorStep("sign-in", .notConfigured), nil, nil) }
         var (step, tokens, call) = await attempt("sign-in") {
             [signInClient, credentials] () throws(TokenClientError) in
             try await signInClient.signIn(credentials, traceparent: nil, now: .now).tokens
         }
         addLookups(configuration, "signIn", call, to: &step)
-        return (step, tokens)
+        let document = call.flatMap { JSONValue(document: $0.response?.body ?? []) }
+        if let tokens, tokens.accessTokenExpiresAt == nil {
+            let found = perhaps(.lifetime, in: document)
+            if !found.isEmpty {
+                step.changes.append(
+                    .init(key + ".signIn.expiresIn", "write the path of the lifetime in seconds\(found): it is unknown")
+                )
+            }
+        }
+        return (step, tokens, document)
+    }
+
+    /// The members that probably have a value, as the end of an advice; empty without any.
+    private func perhaps(_ member: UsualMember, in document: JSONValue?) -> String {
+        guard let document, !redaction.isIncomplete else { return "" }
+        let found = member.candidates(in: document, redaction)
+        return found.isEmpty ? "" : ", perhaps \(found.joined(separator: " or "))"
     }
 
     private func user(_ tokens: TokenSet) async -> DoctorStep {
@@ -126,6 +143,10 @@ private final class SignInSession {
                 .init(
                     setting: key + ".user.id", path: configuration.userID,
                     result: isFound ? "found" : "missing: the name at sign-in identifies the account"))
+            let found = isFound ? "" : perhaps(.userID, in: document)
+            if !found.isEmpty {
+                step.changes.append(.init(key + ".user.id", "write the path of the user's id\(found)"))
+            }
         }
         return step
     }

@@ -12,8 +12,29 @@ struct Init: ParsableCommand {
             secret. The file is readable by its owner only.
             """)
 
-    @Option(name: .long, help: ArgumentHelp("The API: http://host:port or https://host:port.", valueName: "URL"))
+    @Option(
+        name: [.customLong("upstream"), .customLong("api")],
+        help: ArgumentHelp("The API: http://host:port or https://host:port.", valueName: "URL"))
     var upstream: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "The folder of a single-page app, such as dist. The paths of the API then begin with /api.",
+            valueName: "folder"))
+    var files: String?
+
+    @Option(
+        name: .long, help: ArgumentHelp("The issuer of an OpenID Provider that signs users in.", valueName: "issuer"))
+    var provider: String?
+
+    @Option(name: .long, help: ArgumentHelp("The client id at the provider. Default: cloakroom.", valueName: "id"))
+    var clientID: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp("The file with the client secret. Default: client-secret.", valueName: "file"))
+    var clientSecretFile: String?
 
     @Option(
         name: .long,
@@ -52,6 +73,13 @@ struct Init: ParsableCommand {
             valueName: "key"))
     var refreshToken: String?
 
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "The key of the lifetime in seconds in the response. Default: none, with oauth expires_in.",
+            valueName: "key"))
+    var expiresIn: String?
+
     @Option(name: .long, help: ArgumentHelp("The call that refreshes tokens.", valueName: "method path"))
     var refresh: String?
 
@@ -84,6 +112,11 @@ struct Init: ParsableCommand {
             valueName: "URL"))
     var publicURL: String?
 
+    @Option(
+        name: .long,
+        help: ArgumentHelp("The address that clients connect to. Default: 127.0.0.1:8080.", valueName: "host:port"))
+    var listener: String?
+
     @Option(name: [.short, .long], help: "The file to write; - writes to standard output.")
     var output = "cloakroom.yaml"
 
@@ -92,6 +125,7 @@ struct Init: ParsableCommand {
 
     func validate() throws {
         if user != nil, userPath != nil { throw ValidationError("--user and --user-path: write one of them") }
+        if signIn != nil, provider != nil { throw ValidationError("--sign-in and --provider: write one of them") }
         if apiTokenFile != nil, apiTokenEnvironment {
             throw ValidationError("--api-token-file and --api-token-environment: write one of them")
         }
@@ -103,58 +137,52 @@ struct Init: ParsableCommand {
         }
     }
 
-    static let formats = ["basic", "json", "form", "oauth"]
+    private static let formats = ["basic", "json", "form", "oauth"]
 
     func run() throws {
         // Before any question.
         let file = StarterFile(path: output, replaces: force)
         try file.checkAbsence()
-        let questions = StarterQuestions.onTerminal
-        guard let upstream = upstream ?? questions?.text("Upstream API (URL)", example: "https://api.example.com"),
-            let signIn = signIn ?? questions?.text("Sign-in call", example: "POST /login")
-        else {
+        var starter = try starter()
+        // With the required options there are no questions, so that a script in a terminal does not wait.
+        if !starter.isComplete { StarterQuestions.onTerminal?.ask(&starter) }
+        guard starter.isComplete else {
             throw ValidationError(
-                "--upstream and --sign-in are required (write --upstream https://api.example.com --sign-in 'POST /login')"
-            )
+                "--upstream and --sign-in are required (write --upstream https://api.example.com --sign-in 'POST /login',"
+                    + " or --provider or --files instead of --sign-in)")
         }
-        var starter = StarterConfiguration(
-            upstream: upstream, signIn: try Self.call(signIn, method: "POST", option: "--sign-in"))
-        starter.nameMember = nameMember
-        starter.passwordMember = passwordMember
-        starter.userID = userID
-        starter.usesTextNames = textNames
-        starter.apiTokenHeader = apiTokenHeader
-        starter.publicURL = publicURL
-        if let apiTokenFile { starter.apiToken = .file(apiTokenFile) }
-        if apiTokenEnvironment { starter.apiToken = .environment }
-        // With both required options there are no questions, so that a script in a terminal does not wait.
-        let further = self.upstream == nil || self.signIn == nil ? questions : nil
-        try complete(&starter, further)
         try file.write(starter)
     }
 
-    /// Adds what is optional, from the options or from questions.
-    private func complete(_ starter: inout StarterConfiguration, _ questions: StarterQuestions?) throws {
-        starter.credentials =
-            credentials ?? questions?.choice("Format of the credentials", among: Self.formats) ?? "basic"
-        starter.accessToken =
-            accessToken ?? questions?.optional("Key of the access token in the response", example: "data.token")
-        starter.refreshToken =
-            refreshToken ?? questions?.optional("Key of the refresh token in the response", example: "data.refresh")
-        let refresh = refresh ?? questions?.optional("Refresh call", example: "POST /refresh")
-        let revoke = revoke ?? questions?.optional("Revocation call", example: "POST /logout")
-        let user = user ?? userPath ?? questions?.optional("User call", example: "GET /me")
-        starter.refresh = try refresh.map { try Self.call($0, method: "POST", option: "--refresh") }
-        starter.revoke = try revoke.map { try Self.call($0, method: "POST", option: "--revoke") }
-        starter.user = try user.map {
-            try Self.call($0, method: "GET", option: userPath == nil ? "--user" : "--user-path")
-        }
-        if starter.apiToken == nil {
-            starter.apiToken = questions?.optional("File with the API token", example: "api-token").map { .file($0) }
-        }
+    /// What the options specify.
+    private func starter() throws -> StarterConfiguration {
+        var starter = StarterConfiguration(
+            upstream: upstream, signIn: try Self.call(signIn, method: "POST", option: "--sign-in"))
+        starter.files = files
+        starter.issuer = provider
+        starter.clientID = clientID
+        starter.clientSecretFile = clientSecretFile
+        starter.credentials = credentials
+        starter.nameMember = nameMember
+        starter.passwordMember = passwordMember
+        starter.usesTextNames = textNames
+        starter.accessToken = accessToken
+        starter.refreshToken = refreshToken
+        starter.expiresIn = expiresIn
+        starter.refresh = try Self.call(refresh, method: "POST", option: "--refresh")
+        starter.revoke = try Self.call(revoke, method: "POST", option: "--revoke")
+        starter.user = try Self.call(
+            user ?? userPath, method: "GET", option: userPath == nil ? "--user" : "--user-path")
+        starter.userID = userID
+        starter.apiToken = apiTokenEnvironment ? .environment : apiTokenFile.map { .file($0) }
+        starter.apiTokenHeader = apiTokenHeader
+        starter.publicURL = publicURL
+        starter.listener = listener
+        return starter
     }
 
-    private static func call(_ text: String, method: String, option: String) throws -> StarterConfiguration.Call {
+    private static func call(_ text: String?, method: String, option: String) throws -> StarterConfiguration.Call? {
+        guard let text else { return nil }
         guard let call = StarterConfiguration.Call(text, method: method) else {
             throw ValidationError("\(option) must be a method and a path (write \(option) '\(method) /path')")
         }

@@ -1,3 +1,4 @@
+import CloakroomConfig
 import Foundation
 
 /// A small configuration for one API: what `cloakroom init` writes.
@@ -30,14 +31,23 @@ struct StarterConfiguration: Equatable {
     static let apiTokenVariable = "CLOAKROOM_UPSTREAMS_API_API_TOKEN_VALUE"
 
     /// `http://host:port` or `https://host:port`.
-    var upstream: String
-    var signIn: Call
-    /// `basic`, `json`, `form` or `oauth`.
-    var credentials = "basic"
+    var upstream: String?
+    /// `nil` if a provider signs users in, or nothing does.
+    var signIn: Call?
+    /// The OpenID Provider, and the registration of the gateway there; `nil` for the default.
+    var issuer, clientID, clientSecretFile: String?
+    /// The folder of a single-page application, whose API is below `/api`; `nil` without one.
+    var files: String?
+    /// The address that clients connect to; `nil` for the default.
+    var listener: String?
+    /// `basic`, `json`, `form` or `oauth`; `nil` for the default.
+    var credentials: String?
     /// Keys of the sign-in request, for `json` and `form`; `nil` for the default.
     var nameMember, passwordMember: String?
     /// Paths of keys in the sign-in response; `nil` for the default of the credential format.
     var accessToken, refreshToken: String?
+    /// The path of the lifetime in seconds; `nil` for the default.
+    var expiresIn: String?
     var refresh, revoke, user: Call?
     /// The path of the user's id in the response of `user`; `nil` for the default.
     var userID: String?
@@ -49,22 +59,39 @@ struct StarterConfiguration: Equatable {
     /// The origin of the gateway as browsers see it; `nil` for clear text on loopback.
     var publicURL: String?
 
-    init(upstream: String, signIn: Call) {
+    init(upstream: String?, signIn: Call? = nil) {
         self.upstream = upstream
         self.signIn = signIn
     }
 
     /// The configuration in YAML, which ends with a line break.
     var yaml: String {
-        (header + listener + upstreamSection + accountsSection + sessionSection + routes)
+        (header + listenerSection + identitiesSection + upstreamSection + accountsSection + sessionSection + routes)
             .joined(separator: "\n") + "\n"
     }
 
+    /// Whether the required values are known.
+    var isComplete: Bool { upstream != nil && (hasSignIn || files != nil) }
+
+    /// Whether a session is possible.
+    private var hasSignIn: Bool { signIn != nil || issuer != nil }
+    private var format: String { credentials ?? "basic" }
+    /// Whether name and password are members of a body with names of their own.
+    var hasMembers: Bool { format == "json" || format == "form" }
+    private var address: String { listener ?? "127.0.0.1:8080" }
+    var secretFile: String { clientSecretFile ?? "client-secret" }
+
     private var header: [String] {
-        [
+        let doctor =
+            signIn != nil
+            ? ["#   cloakroom doctor --config FILE --user NAME    tries sign-in, user, refresh and revoke at the API"]
+            : issuer != nil
+                ? ["#   cloakroom doctor --config FILE                checks the metadata and keys of the provider"]
+                : []
+        return [
             "# Configuration of Cloakroom, written by `cloakroom init`. Next steps:",
             "#   cloakroom check-config --config FILE          reports errors in this file",
-            "#   cloakroom doctor --config FILE --user NAME    tries sign-in, user, refresh and revoke at the API",
+        ] + doctor + [
             "#   cloakroom serve --config FILE                 runs the gateway",
             "# ConfigurationReference.md describes all keys; `cloakroom print-config` shows their effective values.",
             "",
@@ -73,7 +100,7 @@ struct StarterConfiguration: Equatable {
 
     private var isPublic: Bool { publicURL?.lowercased().hasPrefix("https://") ?? false }
 
-    private var listener: [String] {
+    private var listenerSection: [String] {
         let transport =
             isPublic
             ? [
@@ -82,12 +109,28 @@ struct StarterConfiguration: Equatable {
                 "    behindTLSProxy: true",
             ]
             : ["    # Clear text on loopback, for a trial. In production write tls.certificateFile and tls.keyFile."]
-        return ["listeners:", "  - address: 127.0.0.1:8080"] + transport + [""]
+        return ["listeners:", "  - address: \(Self.address(address))"] + transport + [""]
+    }
+
+    /// The origin of the gateway as browsers see it.
+    var origin: String { publicURL ?? "http://\(address)" }
+
+    private var identitiesSection: [String] {
+        guard let issuer else { return [] }
+        return [
+            "identities:", "  provider:", "    # Exactly as in the provider's /.well-known/openid-configuration.",
+            "    issuer: \(Self.quoted(issuer))",
+            "    # A confidential client, with the redirect URI",
+            "    # \(Self.comment(origin))/auth/callback", "    client:",
+            "      id: \(Self.scalar(clientID ?? "cloakroom"))", "      secretFile: \(Self.scalar(secretFile))",
+            "    # Which upstreams get the provider's access token.", "    tokensFor: [api]", "",
+        ]
     }
 
     private var upstreamSection: [String] {
-        var lines = ["upstreams:", "  api:", "    targets: [\(Self.quoted(upstream))]"]
+        var lines = ["upstreams:", "  api:", "    targets: [\(Self.quoted(upstream ?? ""))]"]
         lines += apiTokenLines
+        guard signIn != nil else { return lines + [""] }
         lines += ["    # The call that exchanges a name and a password for tokens."] + signInLines
         if let refresh {
             lines += ["    # The call that exchanges the refresh token for new tokens."]
@@ -123,12 +166,12 @@ struct StarterConfiguration: Equatable {
     }
 
     private var signInLines: [String] {
-        var lines = callLines("signIn", signIn, method: "POST")
+        var lines = signIn.map { callLines("signIn", $0, method: "POST") } ?? []
         lines += [
             "      # basic: in Authorization; json or form: in the body; oauth: a token request of OAuth 2.0.",
-            "      credentials: \(Self.scalar(credentials))",
+            "      credentials: \(Self.scalar(format))",
         ]
-        if credentials == "json" || credentials == "form" {
+        if hasMembers {
             lines.append("      members:")
             lines.append("        name: \(Self.scalar(nameMember ?? "email"))")
             lines.append("        password: \(Self.scalar(passwordMember ?? "password"))")
@@ -139,16 +182,17 @@ struct StarterConfiguration: Equatable {
 
     /// The keys of the tokens, the same in the responses of sign-in and refresh.
     private var responseLines: [String] {
-        let isOAuth = credentials == "oauth"
+        let isOAuth = format == "oauth"
         let access = accessToken ?? (isOAuth ? "access_token" : "accessToken")
         let refresh = refreshToken ?? (isOAuth ? "refresh_token" : "refreshToken")
-        return ["      accessToken: \(Self.scalar(access))", "      refreshToken: \(Self.scalar(refresh))"]
+        let lifetime = expiresIn.map { ["      expiresIn: \(Self.scalar($0))"] } ?? []
+        return ["      accessToken: \(Self.scalar(access))", "      refreshToken: \(Self.scalar(refresh))"] + lifetime
     }
 
     /// The key of the refresh token in a request: an API that returns the token under another name than the default
     /// usually expects it under that name.
     private var tokenMemberLines: [String] {
-        guard credentials == "json" || credentials == "form", let name = refreshToken?.split(separator: ".").last,
+        guard hasMembers, let name = refreshToken?.split(separator: ".").last,
             name != "refreshToken"
         else { return [] }
         return [
@@ -159,7 +203,7 @@ struct StarterConfiguration: Equatable {
 
     /// A call with the refresh token.
     private func tokenCallLines(_ name: String, _ call: Call) -> [String] {
-        let format = credentials == "basic" ? "bearer" : credentials
+        let format = self.format == "basic" ? "bearer" : self.format
         return callLines(name, call, method: "POST") + ["      credentials: \(Self.scalar(format))"] + tokenMemberLines
     }
 
@@ -169,6 +213,12 @@ struct StarterConfiguration: Equatable {
     }
 
     private var accountsSection: [String] {
+        if issuer != nil {
+            return [
+                "accounts:", "  # The origin of the gateway as browsers see it.",
+                "  publicURL: \(Self.quoted(origin))", "",
+            ]
+        }
         var lines: [String] = []
         // Without identities the key has no effect, and check-config warns about it.
         if let publicURL { lines.append("  #publicURL: \(Self.quoted(publicURL))") }
@@ -181,22 +231,43 @@ struct StarterConfiguration: Equatable {
     private var sessionSection: [String] {
         var lines = ["session:", "  # Sessions in memory end with the process. See store: sqlite and valkey."]
         lines += ["  store: memory"]
+        var cookie: [String] = []
         if !isPublic {
-            lines += [
-                "  cookie:", "    # For clear text only. Remove it together with clear text.", "    secure: false",
-            ]
+            cookie = ["    # For clear text only. Remove it together with clear text.", "    secure: false"]
         }
-        return lines + [""]
+        if issuer != nil { cookie += ["    # Links of other sites arrive with the session.", "    sameSite: Lax"] }
+        return lines + (cookie.isEmpty ? [] : ["  cookie:"] + cookie) + [""]
     }
 
     private var routes: [String] {
-        let inject = apiToken == nil ? "[bearer]" : "[apiToken, bearer]"
+        let fields = (apiToken == nil ? [] : ["apiToken"]) + (hasSignIn ? ["bearer"] : [])
+        let inject = "[\(fields.joined(separator: ", "))]"
+        let access = ["    requiresAuthorization: \(hasSignIn)"] + (fields.isEmpty ? [] : ["    inject: \(inject)"])
         var lines = ["# A request that matches no route gets 404. The most specific path wins.", "routes:"]
-        if let user {
+        if let user, signIn != nil {
             lines += [
                 "  - name: user", "    methods: [\(Self.scalar(user.method))]", "    path: \(Self.scalar(user.path))",
                 "    requiresAuthorization: true", "    inject: \(inject)",
             ]
+        }
+        if let files {
+            lines += [
+                "  # The app. Paths without a file get fallback, so that its links work.", "  - name: app",
+                "    path: /*", "    requiresAuthorization: false", "    files:",
+                "      root: \(Self.scalar(files))", "      fallback: index.html",
+                "      # Their names change with their content: clients keep them for a year.",
+                "      immutable: [/assets/*]",
+                "  # The API\(hasSignIn ? ", for signed-in users only" : ", public, because nothing signs users in").",
+                "  - name: api", "    methods: [GET, POST, PUT, PATCH, DELETE]", "    path: /api/*",
+                "    # If the paths of the API do not begin with /api:", "    #stripPrefix: /api",
+            ]
+            return lines + access
+        }
+        guard signIn != nil else {
+            // Navigations of a browser without a session are redirected to the provider.
+            let login = issuer == nil ? [] : ["    onMissingSession: login"]
+            return lines + ["  - name: api", "    methods: [GET, POST, PUT, PATCH, DELETE]", "    path: /*"] + access
+                + login
         }
         return lines + [
             "  # Everything else of the API, for signed-in users only. Replace it by the routes that clients need; a route",
@@ -204,6 +275,31 @@ struct StarterConfiguration: Equatable {
             "  - name: api", "    methods: [GET, POST, PUT, PATCH, DELETE]", "    path: /*",
             "    requiresAuthorization: true", "    inject: \(inject)",
         ]
+    }
+
+    // MARK: - Loading
+
+    /// Loads the configuration as the gateway would. The files that it names need not exist yet.
+    func load() throws(ConfigDiagnostics) -> LoadedConfig {
+        // Only its presence is checked.
+        let environment = apiToken == .environment ? [Self.apiTokenVariable: "unset"] : [:]
+        var sources = ConfigSources(file: nil, environment: environment)
+        sources.standardInput = Array(yaml.utf8)
+        sources.isOffline = true
+        return try loadConfig(sources)
+    }
+
+    /// The errors, one a line, without lines of a file that is not written; `nil` if there are none.
+    var problem: String? {
+        do throws(ConfigDiagnostics) {
+            _ = try load()
+            return nil
+        } catch {
+            return error.problems.map { problem in
+                "\(problem.key ?? "configuration"): \(problem.message)"
+                    + (problem.suggestion.isEmpty ? "" : " (\(problem.suggestion))")
+            }.joined(separator: "\n")
+        }
     }
 
     // MARK: - Scalars
@@ -216,6 +312,16 @@ struct StarterConfiguration: Equatable {
         let isPlain =
             text.wholeMatch(of: /[A-Za-z\/][A-Za-z0-9\/._-]*/) != nil && !reserved.contains(text.lowercased())
         return isPlain ? text : quoted(text)
+    }
+
+    /// An address as a plain scalar, as far as every YAML parser reads it as text.
+    private static func address(_ text: String) -> String {
+        text.wholeMatch(of: /[A-Za-z0-9.\-]+:[0-9]+/) != nil ? text : quoted(text)
+    }
+
+    /// A text as a part of a comment.
+    private static func comment(_ text: String) -> String {
+        String(text.unicodeScalars.filter { (0x20...0x7e).contains($0.value) })
     }
 
     /// A value in double quotes.

@@ -29,7 +29,7 @@ struct StarterFile {
         let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         try handle.write(contentsOf: text)
         try handle.synchronize()
-        let report = try check(draft, starter)
+        let report = try check(starter)
         guard !isStandardOutput else { return try FileHandle.standardOutput.write(contentsOf: text) }
         if replaces {
             guard rename(draft, path) == 0 else { throw Self.failure("cannot write \(path)") }
@@ -63,33 +63,25 @@ struct StarterFile {
         }
     }
 
-    /// Loads the draft as the gateway would. Files with secrets need not exist yet.
+    /// Loads the configuration as the gateway would. Files with secrets need not exist yet.
     /// - Returns: What to do next.
-    private func check(_ draft: String, _ starter: StarterConfiguration) throws -> String {
-        var environment: [String: String] = [:]
-        // Only its presence is checked.
-        if starter.apiToken == .environment { environment[StarterConfiguration.apiTokenVariable] = "unset" }
-        var sources = ConfigSources(file: draft, environment: environment)
-        sources.isOffline = true
-        let configuration: LoadedConfig
-        do throws(ConfigDiagnostics) {
-            configuration = try loadConfig(sources)
-        } catch {
-            // The lines are those of a file that is not written.
-            let lines = error.problems.map { problem in
-                "\(problem.key ?? "configuration"): \(problem.message)"
-                    + (problem.suggestion.isEmpty ? "" : " (\(problem.suggestion))")
-            }
-            throw Self.failure(lines.joined(separator: "\n"), explains: false)
-        }
-        let routes = configuration.configuration.routes.count
+    private func check(_ starter: StarterConfiguration) throws -> String {
+        if let problem = starter.problem { throw Self.failure(problem, explains: false) }
+        let routes = try starter.load().configuration.routes.count
         var next = ["cloakroom check-config --config \(path)"]
         switch starter.apiToken {
         case .file(let file): next.insert("write the API token to \(file), if it does not contain it", at: 0)
         case .environment: next.insert("set \(StarterConfiguration.apiTokenVariable)", at: 0)
         case nil: break
         }
-        next += ["cloakroom doctor --config \(path) --user NAME", "cloakroom serve --config \(path)"]
+        if starter.issuer != nil {
+            next.insert("register \(starter.origin)/auth/callback as a redirect URI at the provider", at: 0)
+            next.insert("write the client secret to \(starter.secretFile), if it does not contain it", at: 1)
+            next.append("cloakroom doctor --config \(path)")
+        } else if starter.signIn != nil {
+            next.append("cloakroom doctor --config \(path) --user NAME")
+        }
+        next.append("cloakroom serve --config \(path)")
         return "\(path): written (\(routes) \(routes == 1 ? "route" : "routes"))\nnext:\n"
             + next.map { "  \($0)\n" }.joined()
     }

@@ -1,37 +1,143 @@
 import Foundation
 
-/// Questions on a terminal. The prompts go to standard error, so that standard output can be a file.
+/// A question about one value of the configuration, asked while ``isOpen`` is true.
+struct StarterQuestion {
+    let text: String
+    /// What an empty line means; `nil` if a value is required.
+    let standard: String?
+    let isOpen: (StarterConfiguration) -> Bool
+    /// Sets the value.
+    /// - Returns: What is wrong with the text; `nil` if the configuration decides.
+    let set: (inout StarterConfiguration, String) -> String?
+
+    /// A question about a text.
+    private static func value(
+        _ text: String, default standard: String?, _ value: WritableKeyPath<StarterConfiguration, String?>,
+        if isNeeded: @escaping (StarterConfiguration) -> Bool = { _ in true }
+    ) -> StarterQuestion {
+        StarterQuestion(text: text, standard: standard, isOpen: { $0[keyPath: value] == nil && isNeeded($0) }) {
+            $0[keyPath: value] = $1
+            return nil
+        }
+    }
+
+    /// A question about a call that an API with a sign-in call may have.
+    private static func call(
+        _ text: String, default standard: String, _ method: String,
+        _ value: WritableKeyPath<StarterConfiguration, StarterConfiguration.Call?>
+    ) -> StarterQuestion {
+        StarterQuestion(text: text, standard: standard, isOpen: { $0[keyPath: value] == nil && $0.signIn != nil }) {
+            $0[keyPath: value] = StarterConfiguration.Call($1, method: method)
+            return $0[keyPath: value] == nil ? "write a method and a path, such as \(method) /path" : nil
+        }
+    }
+
+    /// The question that decides about most others.
+    private static func signIn(default standard: String?, if isNeeded: @escaping (StarterConfiguration) -> Bool)
+        -> StarterQuestion
+    {
+        StarterQuestion(
+            text:
+                "Sign-in call, such as POST /login, or the issuer of an OpenID Provider, such as https://id.example.com",
+            standard: standard, isOpen: { $0.signIn == nil && $0.issuer == nil && isNeeded($0) }
+        ) {
+            if $1.contains("://") {
+                $0.issuer = $1
+                return nil
+            }
+            $0.signIn = StarterConfiguration.Call($1, method: "POST")
+            return $0.signIn == nil ? "write a method and a path, such as POST /login, or the URL of an issuer" : nil
+        }
+    }
+
+    private static func hasCall(_ starter: StarterConfiguration) -> Bool { starter.signIn != nil }
+    private static func hasProvider(_ starter: StarterConfiguration) -> Bool { starter.issuer != nil }
+    private static func hasMembers(_ starter: StarterConfiguration) -> Bool { hasCall(starter) && starter.hasMembers }
+
+    /// All questions, in their order.
+    static var all: [StarterQuestion] {
+        [
+            value("API, such as https://api.example.com", default: nil, \.upstream),
+            value("Folder of a single-page app, such as dist", default: "none", \.files, if: { !$0.isComplete }),
+            signIn(default: nil, if: { $0.files == nil }),
+            signIn(default: "none: the API is public", if: { $0.files != nil }),
+            value("Client id at the provider", default: "cloakroom", \.clientID, if: hasProvider),
+            value("File with the client secret", default: "client-secret", \.clientSecretFile, if: hasProvider),
+            value(
+                "Format of name and password: basic, json, form, oauth", default: "basic: in the field Authorization",
+                \.credentials, if: hasCall),
+            value("Key of the name in the request", default: "email", \.nameMember, if: hasMembers),
+            value("Key of the password in the request", default: "password", \.passwordMember, if: hasMembers),
+            StarterQuestion(
+                text: "Names of users: email, text", standard: "email: an e-mail address",
+                isOpen: { hasCall($0) && !$0.usesTextNames }
+            ) {
+                $0.usesTextNames = $1 == "text"
+                return ["email", "text"].contains($1) ? nil : "write email or text"
+            },
+            value(
+                "Key of the access token in the response, such as data.token",
+                default: "accessToken; access_token with oauth", \.accessToken, if: hasCall),
+            value(
+                "Key of the refresh token, such as data.refresh", default: "refreshToken; refresh_token with oauth",
+                \.refreshToken, if: hasCall),
+            value(
+                "Key of the lifetime in seconds, such as ttl",
+                default: "exp of a JWT; expires_in with oauth; otherwise unknown", \.expiresIn, if: hasCall),
+            call(
+                "Refresh call, such as POST /refresh", default: "none: sessions end with the token", "POST", \.refresh),
+            call("Revocation call, such as POST /logout", default: "none: tokens stay valid", "POST", \.revoke),
+            call("User call, such as GET /me", default: "none: the user is the name", "GET", \.user),
+            value("Key of the user's id, such as data.id", default: "id", \.userID, if: { $0.user != nil }),
+            StarterQuestion(
+                text: "File with an API token, such as api-token", standard: "none: the API requires none",
+                isOpen: { $0.apiToken == nil }
+            ) {
+                $0.apiToken = .file($1)
+                return nil
+            },
+            value("Field of the API token", default: "X-API-TOKEN", \.apiTokenHeader, if: { $0.apiToken != nil }),
+            StarterQuestion(
+                text: "Origin that browsers use, such as https://app.example.com behind a proxy that terminates TLS",
+                standard: "that of the listener, in clear text", isOpen: { $0.publicURL == nil }
+            ) {
+                $0.publicURL = $1
+                return $1.wholeMatch(of: /https?:\/\/[^\/]+/) == nil ? "write such as https://app.example.com" : nil
+            },
+            value("Address that clients connect to", default: "127.0.0.1:8080", \.listener),
+        ]
+    }
+}
+
+/// Asks questions on a terminal, one at a time. The prompts go to standard error, so that standard output can be a file.
 struct StarterQuestions {
+    /// `nil` at the end of the input.
+    var read: () -> String?
+    var write: (String) -> Void
+
     /// `nil` unless standard input is a terminal.
-    static var onTerminal: StarterQuestions? { isatty(STDIN_FILENO) == 1 ? StarterQuestions() : nil }
+    static var onTerminal: StarterQuestions? {
+        guard isatty(STDIN_FILENO) == 1 else { return nil }
+        return StarterQuestions(
+            read: { readLine() }, write: { try? FileHandle.standardError.write(contentsOf: Data($0.utf8)) })
+    }
 
-    /// Asks until a text is typed.
-    /// - Returns: `nil` at the end of the input.
-    func text(_ question: String, example: String) -> String? {
-        while let line = ask("\(question), such as \(example): ") {
-            if !line.isEmpty { return line }
+    /// Asks for what the configuration does not have. It is checked with each answer; a wrong one changes nothing, and its
+    /// question is asked again. At the end of the input, the remaining values keep their defaults.
+    func ask(_ starter: inout StarterConfiguration) {
+        for question in StarterQuestion.all where question.isOpen(starter) {
+            while true {
+                write(question.text + (question.standard.map { " [\($0)]" } ?? "") + ": ")
+                guard let line = read()?.trimmingCharacters(in: .whitespaces) else { return write("\n") }
+                if line.isEmpty, question.standard != nil { break }
+                if line.isEmpty { continue }
+                var changed = starter
+                guard let problem = question.set(&changed, line) ?? changed.problem else {
+                    starter = changed
+                    break
+                }
+                write("  " + problem.replacing("\n", with: "\n  ") + "\n")
+            }
         }
-        return nil
-    }
-
-    /// Asks once.
-    /// - Returns: `nil` if nothing is typed.
-    func optional(_ question: String, example: String) -> String? {
-        guard let line = ask("\(question), such as \(example) [default]: "), !line.isEmpty else { return nil }
-        return line
-    }
-
-    /// Asks until one of the choices is typed; an empty line is the first.
-    func choice(_ question: String, among choices: [String]) -> String? {
-        while let line = ask("\(question): \(choices.joined(separator: ", ")) [\(choices[0])]: ") {
-            if line.isEmpty { return choices[0] }
-            if choices.contains(line) { return line }
-        }
-        return nil
-    }
-
-    private func ask(_ prompt: String) -> String? {
-        try? FileHandle.standardError.write(contentsOf: Data(prompt.utf8))
-        return readLine()?.trimmingCharacters(in: .whitespaces)
     }
 }

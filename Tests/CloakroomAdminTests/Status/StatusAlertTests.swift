@@ -99,6 +99,57 @@ struct StatusAlertTests {
                 ])
     }
 
+    @Test("An upstream that is down has one alert, which is the headline: what fails because of it is not reported")
+    func oneCause() {
+        var made = made
+        let failure = UpstreamStatus.Failure(time: SampleStatus.now, reason: "connection refused")
+        func target(_ condition: TargetCondition, _ failure: UpstreamStatus.Failure? = nil) -> UpstreamStatus.Target {
+            .init(address: "x", circuit: .open, condition: condition, lastFailure: failure)
+        }
+        var api = UpstreamStatus(
+            name: "api", targets: [target(.backingOff, failure)], isPanicking: true, isRetryBudgetSpent: true)
+        api.routes = ["episodes"]
+        api.signsUsersIn = true
+        made.upstreams = [api]
+        made.served(10, status: 502)
+        made.served(10, route: "other", status: 502)
+        made.gauge("cloakroom_upstream_pending_requests", [("upstream", "api")], 1)
+        made.count("cloakroom_sign_ins_total", [("outcome", "upstream_error")], 1)
+        made.registry.histogram(
+            "cloakroom_sign_in_duration_seconds", help: "Sign-ins.", labels: [("outcome", "upstream_error")]
+        ).record(nanoseconds: 1)
+        let document = made.document()
+        #expect(document.headline == "The upstream “api” is unreachable: connection refused")
+        #expect(
+            document.alerts.map(\.text) == [
+                "The upstream “api” is unreachable: connection refused.",
+                "100\u{202F}% of the requests of the route “other” failed.",
+            ])
+        made.upstreams = [UpstreamStatus(name: "api", targets: [target(.ejected), target(.down)], isPanicking: true)]
+        #expect(made.document().alerts.first?.text == "No target of the upstream “api” is usable: all are used.")
+    }
+
+    @Test("The headline is the worst that is true: the state, unless a critical alert says more")
+    func headline() {
+        var made = made
+        #expect(made.document().headline == "Serving traffic")
+        made.config.lastReload = .init(time: SampleStatus.now, problems: ["no"])
+        #expect(made.document().headline == "Serving traffic")
+        made.identities = [IdentityStatus(name: "company", issuer: "https://id.test", condition: .down)]
+        #expect(made.document().headline == "Users cannot sign in at the provider “company”")
+        #expect(made.document([ReadinessCheck(name: "listening", isReady: false)]).headline == "Not ready")
+        made.isDraining = true
+        #expect(made.document().headline == "Draining")
+    }
+
+    @Test("A provider that is down has no second alert for the logins that failed")
+    func failedLogins() {
+        var made = made
+        made.identities = [IdentityStatus(name: "company", issuer: "https://id.test", condition: .down)]
+        made.count("cloakroom_logins_total", [("identity", "company"), ("outcome", "unavailable")], 3)
+        #expect(made.document().alerts.map(\.text) == ["Users cannot sign in at the provider “company”."])
+    }
+
     @Test("A provider causes an alert for its condition, its mismatches and its failed logins")
     func identity() {
         var made = made

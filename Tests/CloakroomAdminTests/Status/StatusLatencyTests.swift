@@ -54,6 +54,21 @@ struct StatusLatencyTests {
         }
     }
 
+    @Test("The durations of fewer requests than p95 needs are listed, shortest first")
+    func samples() throws {
+        try reporting { loop, reporter, start in
+            serve(0, [61_000, 520, 3_300], in: loop)
+            let latency = try #require(document(reporter, at: start + .seconds(10)).traffic.latency)
+            let samples = try #require(latency.samplesMs)
+            #expect(samples.count == 3)
+            #expect(zip(samples, [0.52, 3.3, 61]).allSatisfy { abs($0 - $1) < $1 / 100 + 0.005 })
+            #expect(latency.tooFew == ["p95_ms", "p99_ms"])
+            #expect(latency.p95Ms == samples.last)
+            serve(0, Array(repeating: 520, count: 17), in: loop)
+            #expect(document(reporter, at: start + .seconds(10)).traffic.latency?.samplesMs == nil)
+        }
+    }
+
     @Test("Only requests of the window count")
     func window() throws {
         try reporting { loop, reporter, start in

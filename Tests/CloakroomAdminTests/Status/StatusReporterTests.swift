@@ -47,6 +47,23 @@ struct StatusReporterTests {
         #expect(latency?.atLeast == ["p50_ms", "p95_ms", "p99_ms"])
     }
 
+    @Test("A percentile of fewer requests than it needs is the upper bound of the longest one, and is marked")
+    func tooFew() {
+        made.served(1, milliseconds: 3)
+        let one = made.document().traffic.latency
+        #expect(one?.p50Ms == 5 && one?.p99Ms == 5)
+        #expect(one?.tooFew == ["p50_ms", "p95_ms", "p99_ms"])
+        made.served(18, milliseconds: 8)
+        #expect(made.document().traffic.latency?.tooFew == ["p95_ms", "p99_ms"])
+        #expect(made.document().traffic.latency?.p95Ms == 10)
+        made.served(1, milliseconds: 8)
+        #expect(made.document().traffic.latency?.tooFew == ["p99_ms"])
+        made.served(80, milliseconds: 8)
+        #expect(made.document().traffic.latency?.tooFew == nil)
+        // The buckets do not have the durations.
+        #expect(one?.samplesMs == nil)
+    }
+
     @Test("Without requests shares and percentiles are unknown, not zero")
     func unknown() {
         let traffic = made.document().traffic
@@ -242,8 +259,9 @@ struct StatusReporterTests {
         let document = try #require(object as? [String: Any])
         #expect(
             Set(document.keys) == [
-                "state", "concerns", "generated_at", "window_seconds", "process", "config", "readiness", "traffic",
-                "routes", "upstreams", "identities", "sign_ins", "sessions", "refreshes", "store", "certificates",
+                "state", "headline", "concerns", "generated_at", "window_seconds", "process", "config", "readiness",
+                "traffic", "routes", "upstreams", "identities", "sign_ins", "sessions", "refreshes", "store",
+                "certificates",
                 "telemetry_drops", "wire_rejections", "identity_call_failures", "recent_failures",
                 "trends", "trends_not_kept",
             ])
@@ -254,6 +272,6 @@ struct StatusReporterTests {
         let traffic = try #require(document["traffic"] as? [String: Any])
         #expect(Set(traffic.keys) == ["total", "recent", "per_second", "error_share", "errors_total", "latency"])
         let latency = try #require(traffic["latency"] as? [String: Any])
-        #expect(Set(latency.keys) == ["p50_ms", "p95_ms", "p99_ms", "at_least"])
+        #expect(Set(latency.keys) == ["p50_ms", "p95_ms", "p99_ms", "at_least", "too_few"])
     }
 }

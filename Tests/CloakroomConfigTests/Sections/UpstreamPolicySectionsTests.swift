@@ -54,6 +54,22 @@ import Testing
         #expect(upstream.pool.streamWindow == 131_072)
     }
 
+    @Test func theFieldOfTokensHasAnotherNameAndScheme() throws {
+        #expect(try Self.upstream("preserveHost: true").bearer == BearerField())
+        let own = try Self.upstream("bearer: { header: X-Auth-Token, scheme: \"\" }")
+        #expect(own.bearer.header == "X-Auth-Token" && own.bearer.prefix.isEmpty)
+        #expect(own.tokenHeaders == ["X-API-TOKEN", "X-Auth-Token"])
+        let scheme = try Self.upstream(
+            "bearer: { header: authorization, scheme: Token }\nuser: { path: /me }\nrefresh: { path: /refresh }")
+        #expect(scheme.bearer.isAuthorization && scheme.bearer.prefix == "Token ")
+        #expect(scheme.user?.bearer == scheme.bearer && scheme.refresh?.bearer == scheme.bearer)
+        let errors = try Self.fixture("bearer: { header: x-api-token, scheme: \"a b\" }").valueErrors()
+        #expect(errors.contains { $0.contains("upstreams.api.bearer.header: conflicts with X-API-TOKEN") }, "\(errors)")
+        #expect(errors.contains { $0.contains("upstreams.api.bearer.scheme: must be a token") }, "\(errors)")
+        let reserved = try Self.fixture("bearer: { header: Cookie }").valueErrors()
+        #expect(reserved.contains { $0.contains("must be a field without a reserved meaning") }, "\(reserved)")
+    }
+
     @Test func everyKeyCanBeSet() throws {
         let upstream = try Self.upstream(
             """

@@ -33,6 +33,23 @@ struct RequestCredentialsTests {
         #expect(read["pass"] == "a b&c=d%+é\"")
     }
 
+    @Test("are a token in the field and with the scheme that the upstream expects")
+    func bearer() throws {
+        var configuration = Configuration(path: "/refresh")
+        let plain = try #require(RequestCredentials.refresh(Secret("r"), configuration: configuration))
+        #expect(plain.field == "Authorization" && text(plain.authorization) == "Bearer r")
+        configuration.bearer.header = "X-Auth-Token"
+        configuration.bearer.scheme = ""
+        for make in [RequestCredentials.refresh, RequestCredentials.revocation] {
+            let made = try #require(make(Secret("r"), configuration))
+            #expect(made.field == "X-Auth-Token" && text(made.authorization) == "r")
+        }
+        configuration.bearer.scheme = "Token"
+        let tokens = TokenSet(authorization: Secret("Bearer a"), obtainedAt: WallTime(seconds: 1))
+        #expect(text(RequestCredentials.accessToken(tokens, in: configuration.bearer).authorization) == "Token a")
+        #expect(text(RequestCredentials.accessToken(tokens).authorization) == "Bearer a")
+    }
+
     @Test("are the configured members of a JSON object")
     func json() throws {
         let configuration = Configuration(

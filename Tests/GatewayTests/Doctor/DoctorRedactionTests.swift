@@ -95,11 +95,35 @@ struct DoctorRedactionTests {
 }
 
 @Suite("The keys that doctor proposes")
-struct TokenKeysTests {
-    @Test("Strings with usual names, at the top or one level below")
+struct UsualMemberTests {
+    private func candidates(_ member: UsualMember, _ text: String) throws -> [String] {
+        member.candidates(in: try #require(JSONValue(document: Array(text.utf8))), DoctorRedaction([]))
+    }
+
+    @Test("Values with usual names, at the top or one level below")
     func candidates() throws {
-        let document = try #require(
-            JSONValue(document: Array(#"{"data":{"token":"x","id":1},"access_token":"y","jwt":5}"#.utf8)))
-        #expect(TokenKeys.candidates(in: document, DoctorRedaction([])) == ["access_token", "data.token"])
+        let response = #"{"data":{"token":"x","id":1},"access_token":"y","jwt":5,"refresh":"z","ttl":300}"#
+        #expect(try candidates(.accessToken, response) == ["access_token", "data.token"])
+        #expect(try candidates(.refreshToken, response) == ["refresh"])
+        #expect(try candidates(.lifetime, response) == ["ttl"])
+        #expect(try candidates(.userID, #"{"me":{"uid":"u1"},"name":"Jo"}"#) == ["me.uid"])
+        #expect(try candidates(.lifetime, #"{"expires":"900"}"#) == ["expires"])
+    }
+
+    @Test("A point in time and a value of another type are no candidates")
+    func otherValues() throws {
+        #expect(try candidates(.lifetime, #"{"expires":1900000000,"ttl":"soon","lifetime":0}"#) == [])
+        #expect(try candidates(.userID, #"{"id":null,"uid":[],"sub":true}"#) == [])
+    }
+
+    @Test("A member that an error response names is one, unless the request has it; a secret is none")
+    func words() {
+        let text = #"{"errors":{"user":["is required"],"Pass":["is required"]}}"#
+        let redaction = DoctorRedaction([])
+        #expect(UsualMember.name.word(in: text, otherThan: "email", redaction) == "user")
+        #expect(UsualMember.password.word(in: text, otherThan: "password", redaction) == "Pass")
+        #expect(UsualMember.name.word(in: text, otherThan: nil, redaction) == "user")
+        #expect(UsualMember.name.word(in: "invalid email or user", otherThan: "email", redaction) == nil)
+        #expect(UsualMember.password.word(in: text, otherThan: nil, DoctorRedaction([Secret("Pass")])) == nil)
     }
 }

@@ -1,3 +1,5 @@
+import CloakroomConfig
+import CloakroomCore
 import Testing
 
 @testable import cloakroom
@@ -29,6 +31,30 @@ struct StarterConfigurationTests {
             #"targets: ["https://api.example.com\"\u000a"]"#, #"path: "/ab:#c""#, #"name: "yes""#,
             #"password: "pass word\\""#, "accessToken: data.token",
         ] { #expect(lines.contains(line[...]), "\(line)") }
+    }
+
+    @Test("What init writes for each kind of sign-in is valid, and a session is required where one is possible")
+    func kinds() throws {
+        let call = try #require(StarterConfiguration.Call("/api/login", method: "POST"))
+        let kinds: [(signIn: StarterConfiguration.Call?, issuer: String?)] = [
+            (call, nil), (nil, "https://id.example.com"), (nil, nil),
+        ]
+        for files in [nil, "dist folder"] {
+            for (signIn, issuer) in kinds {
+                var starter = StarterConfiguration(upstream: "https://api.example.com", signIn: signIn)
+                starter.files = files
+                starter.issuer = issuer
+                starter.expiresIn = "data.ttl"
+                #expect(starter.problem == nil, "\(starter.yaml)")
+                let configuration = try starter.load().configuration
+                let api = try #require(configuration.routes.first { $0.name == "api" })
+                #expect(api.requiresAuthorization == (signIn != nil || issuer != nil))
+                #expect("\(api.pattern)" == (files == nil ? "/*" : "/api/*"))
+                #expect(configuration.routes.compactMap(\.files?.root).count == (files == nil ? 0 : 1))
+                #expect(configuration.upstreams.first?.signIn?.expiresIn == (signIn == nil ? nil : "data.ttl"))
+                #expect(configuration.providers.map(\.issuer) == (issuer.map { [$0] } ?? []))
+            }
+        }
     }
 
     @Test("The API token is only referenced")

@@ -319,6 +319,41 @@ struct DoctorTests {
         }
     }
 
+    @Test("An API with names of its own: the members of the request, the lifetime, the refresh token and the user's id")
+    func otherNames() async throws {
+        func response(_ status: String, _ body: String) -> String {
+            "HTTP/1.1 \(status)\r\nContent-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n"
+                + "Connection: close\r\n\r\n\(body)"
+        }
+        try await ScriptedServer.run { port, upstream in
+            let address = "http://127.0.0.1:\(port)"
+            upstream.respond(
+                to: "POST /auth",
+                with: response("422 Unprocessable", #"{"errors":{"user":["missing"],"pass":["missing"]}}"#))
+            let rejected = try await doctor(
+                yaml: file(address, replacing: "signIn", with: "signIn: { path: /auth, credentials: json }"))
+            for line in [
+                ".name: write user, which the response names", ".password: write pass, which the response names",
+            ] {
+                let lines = try rejected.step("sign-in").changes.map { "\($0.key): \($0.advice)" }
+                #expect(lines.contains { $0.hasPrefix("upstreams.api.signIn.members\(line)") }, "\(lines)")
+            }
+            upstream.respond(
+                to: "POST /auth",
+                with: response("200 OK", #"{"accessToken":"opaque-a","renewal_token":"opaque-r","ttl":900}"#))
+            upstream.respond(to: "GET /user", with: response("200 OK", #"{"me":{"uid":"u1"}}"#))
+            let accepted = try await doctor(yaml: file(address))
+            let changes = try accepted.step("sign-in").changes + accepted.step("user").changes
+            #expect(
+                changes.map { "\($0.key): \($0.advice)" } == [
+                    "upstreams.api.signIn.expiresIn: write the path of the lifetime in seconds, perhaps ttl: it is unknown",
+                    "upstreams.api.signIn.refreshToken: write the path of the refresh token, perhaps renewal_token;"
+                        + " refreshToken is configured",
+                    "upstreams.api.user.id: write the path of the user's id, perhaps me.uid",
+                ], "\(accepted.output)")
+        }
+    }
+
     // MARK: - Providers
 
     @Test("A provider: metadata, keys, and a wrong issuer")

@@ -62,6 +62,56 @@ struct InitTests {
         }
     }
 
+    @Test("An app with files and an API below /api: links of the app and calls have their routes")
+    func app() async throws {
+        let directory = try TemporaryDirectory()
+        try FileManager.default.createDirectory(
+            atPath: directory.path(of: "dist"), withIntermediateDirectories: true)
+        try directory.write("<!doctype html>", to: "dist/index.html")
+        let written = try await cloakroom(
+            "init", "--files", "dist", "--api", "http://127.0.0.1:9000", "--sign-in", "/api/login", "--user", "/api/me",
+            "--listener", "127.0.0.1:8081", in: directory)
+        #expect(written.ending.status == 0, "\(written.errors)")
+        let check = try await cloakroom("check-config", "--strict", "--config", "cloakroom.yaml", in: directory)
+        #expect(check.ending.status == 0, "\(check.output)")
+        for (path, route) in [("/episodes/1", "app"), ("/api/episodes", "api"), ("/api/me", "user")] {
+            let explained = try await cloakroom("explain", "--config", "cloakroom.yaml", "GET", path, in: directory)
+            #expect(explained.output.contains("route:          \(route) "), "\(path): \(explained.output)")
+        }
+        let open = try await cloakroom(
+            "init", "--files", "dist", "--api", "http://127.0.0.1:9000", "--output", "open.yaml", in: directory)
+        #expect(open.ending.status == 0, "\(open.errors)")
+        let openCheck = try await cloakroom("check-config", "--config", "open.yaml", in: directory)
+        #expect(openCheck.ending.status == 0, "\(openCheck.output)")
+    }
+
+    @Test("A provider: the configuration has no findings, and the next steps name the redirect URI and the secret")
+    func provider() async throws {
+        let directory = try TemporaryDirectory()
+        try directory.write("canary-client-secret\n", to: "client-secret")
+        try FileManager.default.setAttributes(
+            [.posixPermissions: 0o600], ofItemAtPath: directory.path(of: "client-secret"))
+        let cases: [(options: [String], origin: String)] = [
+            ([], "http://127.0.0.1:8080"), (["--public-url", "https://app.example.com"], "https://app.example.com"),
+        ]
+        for (options, origin) in cases {
+            let written = try await ChildProgram.run(
+                try Executables.cloakroom(),
+                ["init", "--provider", "https://id.example.com/realms/company", "--api", "https://api.example.com"]
+                    + options + ["--force"], directory: directory.url)
+            #expect(written.ending.status == 0, "\(written.errors)")
+            #expect(written.output.contains("register \(origin)/auth/callback as a redirect URI"), "\(written.output)")
+            #expect(written.output.contains("write the client secret to client-secret"))
+            let check = try await cloakroom("check-config", "--strict", "--config", "cloakroom.yaml", in: directory)
+            #expect(check.ending.status == 0, "\(check.output)")
+            #expect(check.output == "cloakroom.yaml: ok (1 route, 1 upstream)\n")
+        }
+        let both = try await cloakroom(
+            "init", "--provider", "https://id.example.com", "--sign-in", "/login", "--api", "https://api.example.com",
+            in: directory)
+        #expect(both.ending.status != 0 && both.errors.contains("--sign-in and --provider: write one of them"))
+    }
+
     @Test("With --api-token-environment the file refers to a variable")
     func tokenInTheEnvironment() async throws {
         let directory = try TemporaryDirectory()

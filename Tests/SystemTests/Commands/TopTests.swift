@@ -52,10 +52,12 @@ struct TopTests {
         #expect(names == ["b", "a"])
     }
 
-    @Test("A percentile above the highest bucket is shown as a lower bound")
+    @Test("A percentile above the highest bucket is a lower bound, and one of too few requests an upper bound")
     func bound() throws {
         let slow = Self.route("video", latency: #""p99_ms":10000,"at_least":["p99_ms"]"#)
         #expect(try Self.screen(routes: slow).text().contains("> 10000.0 ms"))
+        let few = Self.route("video", latency: #""p99_ms":12,"too_few":["p99_ms"]"#)
+        #expect(try Self.screen(routes: few).text().contains("<= 12.0 ms"))
     }
 
     @Test("Texts of the document cannot control the terminal, and lines are cut to it")

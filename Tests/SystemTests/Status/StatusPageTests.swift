@@ -31,7 +31,7 @@ struct StatusPageTests {
             for (name, look) in looks {
                 #expect(look.title == "Not ready · Cloakroom", "\(name)")
                 for fact in [
-                    "the valkey store cannot be used", "The upstream “videos” is unreachable.", "Backing off",
+                    "the valkey store cannot be used", "The upstream “videos” is unreachable: tls", "Backing off",
                     "Next attempt due", "connection refused", "<script>alert(1)</script>", "Expired", "In 5 days",
                     "Failed identity calls", "signIn.accessToken", "expected access_token; found a_member",
                     "unknown upstream “vidoes”", ">\u{202F}10\u{202F}s", "Rejected", "Down", "1\u{202F}284",
@@ -231,6 +231,22 @@ struct StatusPageTests {
                 return [...chart.querySelectorAll('b')].map(latest => latest.textContent).join();
             })()
             """: "1.0,0\u{202F}%,8.0\u{202F}ms,>\u{202F}10\u{202F}s",
+        ])
+    }
+
+    @Test("The headline is that of the document, and a percentile of too few requests is shown with the requests")
+    func headline() async throws {
+        func page(_ change: String, _ value: String) -> String {
+            "(() => { const status = structuredClone(last); \(change); return \(value) })()"
+        }
+        let ready = "status.state = 'ready'; status.headline = 'The upstream “api” is unreachable'"
+        let few = "{ p95_ms: 80, too_few: ['p95_ms'], samples_ms: [12, 14, 80] }"
+        let thin = "\u{202F}"
+        try await shows([
+            page(ready, "[gatewayPage(status).state, gatewayPage(status).level].join()"):
+                "The upstream “api” is unreachable,bad",
+            page("status.traffic.latency = \(few)", "Object.values(gatewayPage(status).figures[2]).join('|')"):
+                "95th percentile|≤\(thin)80\(thin)ms|3 requests: 12\(thin)ms, 14\(thin)ms, 80\(thin)ms",
         ])
     }
 

@@ -1,13 +1,20 @@
 import CloakroomCore
+import CloakroomTLS
 import Logging
+import NIOCore
 import NIOPosix
+import NIOSSL
 import Synchronization
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#endif
 
 /// Why connections to a target fail, for operators: the last failure for the status page, and at most one log line per
 /// 10 s.
 final class ConnectFailureLog: Sendable {
-    private static let maxReasonLength = 500
-
     /// A failed connection attempt. The error is formatted only when it is queried.
     private struct Failure {
         let time: WallTime
@@ -34,7 +41,7 @@ final class ConnectFailureLog: Sendable {
         logger.warning(
             "upstream connection failed",
             metadata: [
-                "error_type": "\(kind)", "reason": "\(String("\(error)".prefix(Self.maxReasonLength)))",
+                "error_type": "\(kind)", "reason": "\(ConnectFailureReason.text(kind, error, at: time))",
                 "suppressed": .stringConvertible(suppressed),
             ])
     }
@@ -42,25 +49,51 @@ final class ConnectFailureLog: Sendable {
     /// The last failed connection attempt; `nil` if there was none.
     var last: UpstreamStatus.Failure? {
         failure.withLock { $0 }.map {
-            UpstreamStatus.Failure(time: $0.time, reason: ConnectFailureReason.text($0.kind, $0.error))
+            UpstreamStatus.Failure(time: $0.time, reason: ConnectFailureReason.text($0.kind, $0.error, at: $0.time))
         }
     }
 }
 
-/// Reason of a failed connection attempt, as text for operators.
+/// Reason of a failed connection attempt, in plain words for operators. Constant texts: errors may contain text of the peer,
+/// such as names from a certificate, and names of types.
 enum ConnectFailureReason {
-    /// Maximum length in Unicode scalars.
-    static let limit = 200
-
-    /// The kind of failure and the message of the system or of TLS. The message may contain untrusted text, such as
-    /// names from a certificate, so control characters are replaced with spaces.
-    static func text(_ kind: UpstreamFailure.Kind, _ error: any Error) -> String {
-        var text = String.UnicodeScalarView()
-        // Scalars, not characters: the length of a character is unbounded.
-        for scalar in "\(kind): \(cause(of: error))".unicodeScalars.prefix(limit) {
-            text.append(scalar.properties.generalCategory == .control ? " " : scalar)
+    /// - Parameter time: When the attempt failed.
+    static func text(_ kind: UpstreamFailure.Kind, _ error: any Error, at time: WallTime) -> String {
+        if let error = error as? NIOConnectionError, error.connectionErrors.isEmpty {
+            return "the host name was not found"
         }
-        return String(text)
+        return switch cause(of: error) {
+        case let error as IOError: String(cString: strerror(error.errnoCode)).lowercased()
+        case let error as TLSHandshakeError: text(error, at: time)
+        case ChannelError.connectTimeout: text(.connectTimeout)
+        default: text(kind)
+        }
+    }
+
+    private static func text(_ error: TLSHandshakeError, at time: WallTime) -> String {
+        switch error.cause {
+        case is ServerNameVerifier.Mismatch: return "the certificate is not issued for this host"
+        case let error as NIOSSLExtraError where error == .failedToValidateHostname:
+            return "the certificate is not issued for this host"
+        case let error as HTTP2NotNegotiated: return "\(error)"
+        default: break
+        }
+        guard let expiry = error.expiry else {
+            return "the TLS handshake failed: the target may not use TLS on this port"
+        }
+        return expiry < time
+            ? "the certificate has expired"
+            : "no trusted authority issued the certificate, or the target requires one of a client"
+    }
+
+    private static func text(_ kind: UpstreamFailure.Kind) -> String {
+        switch kind {
+        case .unreachable: "no connection could be established"
+        case .noResources: "the gateway has no file descriptor, memory or local port left"
+        case .connectTimeout: "the connection attempt timed out"
+        case .tls: "the TLS handshake failed"
+        default: "the connection was closed before a response"
+        }
     }
 
     /// NIO lists the errors of all addresses tried; the last one is reported.

@@ -145,7 +145,8 @@ extension PoolConnector {
             streams: configuration.pool.streams, streamWindow: configuration.pool.streamWindow,
             headLimits: pool.settings.headLimits, idleTimeout: pool.idleTimeout, settleDeadline: deadline,
             scheme: attempt.target.tls == nil ? "http" : "https",
-            apiTokenName: configuration.apiToken?.header.lowercased() ?? "")
+            apiTokenName: configuration.apiToken?.header.lowercased() ?? "",
+            bearerName: configuration.bearer.header.lowercased())
         let connection = UpstreamHTTP2Connection(
             owner: pool, context: context, target: attempt.target, poolID: attempt.id, settings: settings)
         connection.lifetime = pool.newLifetime

@@ -1,5 +1,8 @@
+import CloakroomCore
 import NIOCore
+import NIOSSL
 import NIOTLS
+import X509
 
 /// Waits until the TLS handshake with an upstream is complete and its certificate verified, and then removes itself.
 final class TLSHandshakeHandler: ChannelInboundHandler, RemovableChannelHandler {
@@ -23,7 +26,7 @@ final class TLSHandshakeHandler: ChannelInboundHandler, RemovableChannelHandler 
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        complete(error)
+        complete(error, expiry: Self.expiry(context))
         context.close(promise: nil)
     }
 
@@ -36,11 +39,21 @@ final class TLSHandshakeHandler: ChannelInboundHandler, RemovableChannelHandler 
         complete(ChannelError.eof)
     }
 
-    private func complete(_ error: (any Error)?) {
+    /// When the certificate of the server expires; `nil` if it sent none. The certificate may be unverified, so it is parsed
+    /// first: NIOSSL traps on an invalid time.
+    private static func expiry(_ context: ChannelHandlerContext) -> WallTime? {
+        let handler = try? context.pipeline.syncOperations.handler(type: NIOSSLClientHandler.self)
+        guard let certificate = handler?.peerCertificate, let bytes = try? certificate.toDERBytes(),
+            (try? Certificate(derEncoded: bytes)) != nil
+        else { return nil }
+        return WallTime(seconds: Int64(certificate.notValidAfter))
+    }
+
+    private func complete(_ error: (any Error)?, expiry: WallTime? = nil) {
         guard let done else { return }
         self.done = nil
         if let error {
-            done.fail(TLSHandshakeError(cause: error))
+            done.fail(TLSHandshakeError(cause: error, expiry: expiry))
         } else {
             done.succeed(negotiated)
         }
@@ -50,6 +63,8 @@ final class TLSHandshakeHandler: ChannelInboundHandler, RemovableChannelHandler 
 /// The TLS handshake failed: the server's certificate was not accepted, or the server rejected the handshake.
 struct TLSHandshakeError: Error, CustomStringConvertible {
     let cause: any Error
+    /// When the certificate of the server expires; `nil` if none was received.
+    var expiry: WallTime?
 
     var description: String { "TLS: \(cause)" }
 }

@@ -20,6 +20,8 @@ struct HTTP2RequestHead {
     let scheme: String
     /// Name of the field with the API token, in lower case; empty without one.
     let apiTokenName: String
+    /// Name of the field with the session's token, in lower case, unless it is `authorization`.
+    var bearerName = ""
     /// `SETTINGS_MAX_FRAME_SIZE` of the peer, in bytes.
     var maxFrame = 16_384
     /// `SETTINGS_MAX_HEADER_LIST_SIZE` of the peer, in bytes.
@@ -95,7 +97,7 @@ struct HTTP2RequestHead {
         case .authorization, .proxyAuthorization, .cookie: return .neverIndexed
         case .userAgent, .te, .via, .contentType, .cacheControl, .xForwardedProto, .xForwardedHost:
             return isIndexing && Int(field.valueCount) <= Self.maxIndexed ? .indexable : .nonIndexable
-        case .other where name == apiTokenName: return .neverIndexed
+        case .other where name == apiTokenName || name == bearerName: return .neverIndexed
         case .other:
             guard isIndexing, Int(field.valueCount) <= Self.maxIndexed else { return .nonIndexable }
             return Self.common.contains(name) ? .indexable : .nonIndexable

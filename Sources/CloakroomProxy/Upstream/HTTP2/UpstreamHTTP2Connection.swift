@@ -53,6 +53,8 @@ final class UpstreamHTTP2Connection: ChannelInboundHandler, LoopRegistered, Pool
         var scheme = "http"
         /// Name of the field with the API token, in lower case; empty without one.
         var apiTokenName = ""
+        /// Name of the field with a session's token, in lower case.
+        var bearerName = ""
     }
 
     let target: TargetRuntime
@@ -131,7 +133,8 @@ final class UpstreamHTTP2Connection: ChannelInboundHandler, LoopRegistered, Pool
         self.poolID = poolID
         self.settings = settings
         intake = FrameIntakeHandler { context.updateTime() }
-        requestHead = HTTP2RequestHead(scheme: settings.scheme, apiTokenName: settings.apiTokenName)
+        requestHead = HTTP2RequestHead(
+            scheme: settings.scheme, apiTokenName: settings.apiTokenName, bearerName: settings.bearerName)
         machine = UpstreamHTTP2StateMachine(
             streams: settings.streams, settleDeadline: settings.settleDeadline, idleTimeout: settings.idleTimeout)
     }

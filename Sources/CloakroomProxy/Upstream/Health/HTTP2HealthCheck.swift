@@ -82,7 +82,7 @@ final class HTTP2HealthCheck: ChannelInboundHandler {
 
     func handlerRemoved(context: ChannelHandlerContext) {
         handlerContext = nil
-        end(.failed(Self.closed))
+        end(.failed(HealthCheck.closed))
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -130,11 +130,11 @@ final class HTTP2HealthCheck: ChannelInboundHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        end(.failed(ConnectFailureReason.text(.closedBeforeResponse, error)))
+        end(.failed(HealthCheck.closed))
     }
 
     func channelInactive(context: ChannelHandlerContext) {
-        end(.failed(Self.closed))
+        end(.failed(HealthCheck.closed))
         context.fireChannelInactive()
     }
 
@@ -144,6 +144,4 @@ final class HTTP2HealthCheck: ChannelInboundHandler {
         done.succeed(outcome)
         handlerContext?.close(promise: nil)
     }
-
-    private static let closed = "the connection was closed before a response"
 }

@@ -56,6 +56,9 @@ struct HealthCheck: Sendable {
         }
     }
 
+    /// The reason of a check whose connection was closed.
+    static let closed = "the connection was closed before a response"
+
     let connector: UpstreamConnector
     /// Maximum duration of the whole check.
     let timeout: TimeAmount
@@ -115,7 +118,9 @@ struct HealthCheck: Sendable {
                 send(on: established, until: deadline, done)
             case .failure(let error):
                 let kind = UpstreamFailure(connecting: error, to: target).kind
-                done.succeed(kind == .noResources ? .notSent : .unreachable(ConnectFailureReason.text(kind, error)))
+                let now = LoopClock().wallNanoseconds(at: NIODeadline.now().uptimeNanoseconds) / 1_000_000
+                let reason = ConnectFailureReason.text(kind, error, at: WallTime(milliseconds: now))
+                done.succeed(kind == .noResources ? .notSent : .unreachable(reason))
             }
         }
         return done.futureResult
@@ -176,7 +181,7 @@ struct HealthCheck: Sendable {
 
         func handlerRemoved(context: ChannelHandlerContext) {
             handlerContext = nil
-            end(.failed("the connection was closed before a response"))
+            end(.failed(HealthCheck.closed))
         }
 
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -200,11 +205,11 @@ struct HealthCheck: Sendable {
         }
 
         func errorCaught(context: ChannelHandlerContext, error: any Error) {
-            end(.failed(ConnectFailureReason.text(.closedBeforeResponse, error)))
+            end(.failed(HealthCheck.closed))
         }
 
         func channelInactive(context: ChannelHandlerContext) {
-            end(.failed("the connection was closed before a response"))
+            end(.failed(HealthCheck.closed))
             context.fireChannelInactive()
         }
 

@@ -25,6 +25,14 @@ struct HTTP2RequestHeadTests {
             ])
     }
 
+    @Test("Rule 65: a token in a field of the upstream's own never enters the compression state")
+    func ownField() throws {
+        var own = converter
+        own.bearerName = "x-auth-token"
+        let list = try convert("GET / HTTP/1.1\r\nHost: a\r\nX-Auth-Token: t\r\n\r\n", own)
+        #expect(list.first { $0.name == "x-auth-token" }?.indexable == .neverIndexed)
+    }
+
     @Test("Rule 65: only fields that are common to many requests enter the compression state of all users")
     func indexing() throws {
         let list = try convert(

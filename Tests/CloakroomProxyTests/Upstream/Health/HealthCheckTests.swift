@@ -108,11 +108,11 @@ struct HealthCheckTests {
         let deaf = try await BlackholePort(.isDeaf)
         defer { deaf.release() }
         let cases: [(Int, Int64, String)] = [
-            (rejecting.port, 20_000, "unreachable: "), (deaf.port, 500, "connectTimeout: "),
+            (rejecting.port, 20_000, "connection refused"), (deaf.port, 500, "the connection attempt timed out"),
         ]
         for (port, limit, reason) in cases {
             let outcome = try await check(.http("127.0.0.1", port), Self.health(timeout: .milliseconds(limit)))
-            #expect(outcome.description.hasPrefix(reason), "\(outcome)")
+            #expect(outcome.description == reason)
             #expect(outcome.metric(isPassed: false) == .unreachable)
         }
     }
@@ -130,7 +130,7 @@ struct HealthCheckTests {
                 if isValid {
                     #expect(outcome == .status(200))
                 } else {
-                    #expect(outcome.description.hasPrefix("tls: "), "\(outcome)")
+                    #expect(outcome.description == "the certificate is not issued for this host")
                     #expect(outcome.metric(isPassed: false) == .unreachable)
                 }
                 #expect(upstream.requests.count == (isValid ? 1 : 0))

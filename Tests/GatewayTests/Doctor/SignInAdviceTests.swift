@@ -1,0 +1,31 @@
+import CloakroomCore
+import Testing
+
+@testable import CloakroomIdentity
+@testable import cloakroom
+
+@Suite("What doctor advises about a rejected access token")
+struct SignInAdviceTests {
+    private func changes(challenge: String?) -> [String] {
+        var upstream = UpstreamConfiguration(name: "api", targets: [])
+        upstream.user = IdentityEndpointConfiguration(method: "GET", path: "/me")
+        var call = IdentityCallObservation(method: "GET", url: "http://api.test/me", fieldNames: [], bodyType: nil)
+        call.response = IdentityCallObservation.Response(status: 401, challenge: challenge)
+        var step = DoctorStep("user", .passed)
+        SignInAdvice(upstream, DoctorRedaction([])).explain(TokenClientError(.failed, in: .user), call, in: &step)
+        return step.changes.map { "\($0.key): \($0.advice)" }
+    }
+
+    @Test("The scheme that the API asks for, or the field to check")
+    func scheme() {
+        #expect(
+            changes(challenge: "Token").contains(
+                "upstreams.api.bearer.scheme: write Token, which the API asks for; Bearer is configured"))
+        for challenge in [nil, "bearer"] {
+            #expect(
+                changes(challenge: challenge).contains(
+                    "upstreams.api.bearer.header: Authorization is configured; check the field and the scheme that the API"
+                        + " expects"))
+        }
+    }
+}

@@ -1,0 +1,78 @@
+import Testing
+
+@testable import cloakroom
+
+@Suite("The questions of init")
+struct StarterQuestionsTests {
+    /// Answers the questions with lines; after them the input ends.
+    private func answer(
+        _ lines: [String], _ starter: StarterConfiguration = StarterConfiguration(upstream: nil)
+    ) -> (starter: StarterConfiguration, output: String) {
+        var (input, output, starter) = (lines[...], "", starter)
+        StarterQuestions(read: { input.popFirst() }, write: { output += $0 }).ask(&starter)
+        return (starter, output)
+    }
+
+    @Test("A wrong answer is explained at once and asked again; the other answers are kept")
+    func wrong() throws {
+        let (starter, output) = answer([
+            "ftp://api.example.com", "https://api.example.com", "", "POST login", "POST /login", "xml", "json", "user",
+            "pass",
+        ])
+        #expect(starter.upstream == "https://api.example.com")
+        #expect(starter.signIn == StarterConfiguration.Call("/login", method: "POST"))
+        #expect(starter.credentials == "json")
+        #expect(starter.nameMember == "user" && starter.passwordMember == "pass")
+        #expect(output.contains("  upstreams.api.targets"), "\(output)")
+        #expect(output.contains("  write a method and a path, such as POST /login, or the URL of an issuer\n"))
+        #expect(output.contains("  upstreams.api.signIn.credentials: "), "\(output)")
+        // Only the question of the wrong answer is repeated.
+        #expect(output.ranges(of: "API, such as").count == 2)
+        #expect(output.ranges(of: "Sign-in call").count == 2)
+        #expect(output.ranges(of: "Key of the name in the request [email]").count == 1)
+    }
+
+    @Test("Empty lines leave every default, whose meaning is shown")
+    func defaults() {
+        let (starter, output) = answer(
+            ["https://api.example.com", "", "/login"] + Array(repeating: "", count: 20))
+        #expect(
+            starter
+                == StarterConfiguration(
+                    upstream: "https://api.example.com", signIn: StarterConfiguration.Call("/login", method: "POST")))
+        #expect(output.contains("Refresh call, such as POST /refresh [none: sessions end with the token]: "))
+        #expect(!output.contains("Key of the name"))
+        #expect(!output.contains("Field of the API token"))
+    }
+
+    @Test("With an issuer the questions are those of a provider, and with files the sign-in is optional")
+    func others() {
+        let provider = answer(["https://api.example.com", "", "https://id.example.com", "gateway", "secrets/client"])
+        #expect(provider.starter.issuer == "https://id.example.com" && provider.starter.clientID == "gateway")
+        #expect(provider.starter.clientSecretFile == "secrets/client")
+        #expect(!provider.output.contains("Format of name"))
+        let app = answer(["https://api.example.com", "dist", ""])
+        #expect(app.starter.files == "dist" && app.starter.isComplete)
+        #expect(app.output.contains("[none: the API is public]"))
+    }
+
+    @Test("What options specify is not asked, and the listener and origin are checked too")
+    func given() {
+        var given = StarterConfiguration(
+            upstream: "https://api.example.com", signIn: StarterConfiguration.Call("/login", method: "POST"))
+        given.credentials = "oauth"
+        given.usesTextNames = true
+        (given.accessToken, given.refreshToken, given.expiresIn) = ("a", "r", "ttl")
+        given.apiToken = .environment
+        given.apiTokenHeader = "X-Key"
+        let (starter, output) = answer(
+            ["", "", "", "app.example.com", "", "0.0.0.0:8080", "127.0.0.1:8081"], given)
+        #expect(starter.listener == "127.0.0.1:8081")
+        #expect(starter.publicURL == nil)
+        #expect(output.contains("  write such as https://app.example.com"))
+        #expect(output.contains("  session.cookie.secure: must be true unless all listeners are on loopback"))
+        for text in ["API, such as", "Format", "Names of users", "Key of", "File with", "Field of"] {
+            #expect(!output.contains(text), "\(text)")
+        }
+    }
+}
