@@ -2,6 +2,7 @@ import CloakroomCore
 import NIOCore
 import NIOSSL
 import NIOTLS
+import SwiftASN1
 import X509
 
 /// Waits until the TLS handshake with an upstream is complete and its certificate verified, and then removes itself.
