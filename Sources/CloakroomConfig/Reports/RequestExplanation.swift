@@ -233,7 +233,7 @@ struct RequestExplanation {
     private func rates(of route: Route? = nil) -> [(String, String)] {
         configuration.rateLimits(of: route).map { limit in
             let claims = limit.when.map { claim in
-                "; only sessions with claim \(claim.name.escaped) in"
+                "; only sessions with claim \(claim.name.description.escaped) in"
                     + " [\(claim.values.map(\.escaped).joined(separator: ", "))]"
             }
             let beyond = limit.isEnforced ? "beyond it 429 rate_limited" : "not enforced: beyond it only counted"
@@ -271,7 +271,7 @@ struct RequestExplanation {
             fields.append("Authorization: Bearer <redacted>\(condition)")
         }
         if route.usesSession {
-            fields += upstream.claimHeaders.map { "\($0.name): claim \($0.claim.escaped)" }
+            fields += upstream.claimHeaders.map { "\($0.name): claim \($0.claim.description.escaped)" }
         }
         if let prefix = route.rewrite?.removedPrefix, !prefix.isEmpty {
             fields.append("X-Forwarded-Prefix: " + String(decoding: prefix, as: UTF8.self))

@@ -21,7 +21,7 @@ extension RouteTableDiff {
 extension SessionRequirement {
     /// The required claims, one text for each.
     var claimTexts: [String] {
-        claims.map { "claim \($0.name.escaped) in [\($0.values.map(\.escaped).joined(separator: ", "))]" }
+        claims.map { "claim \($0.name.description.escaped) in [\($0.values.map(\.escaped).joined(separator: ", "))]" }
     }
 
     /// What is required of the authentication, one text for each part.

@@ -44,17 +44,23 @@ extension ConfigScope {
     /// The maximum number of values of a claim.
     private static let maxClaimValues = 256
 
-    /// A mapping from names of claims to acceptable values.
+    /// A mapping from claims to acceptable values.
     func claims(_ name: String) -> [SessionRequirement.Claim] {
-        entries(name) { section, name in
+        entries(name) { section, name -> SessionRequirement.Claim? in
             let values = section.nonEmptyList(name, as: .text)
             if let values, values.count > Self.maxClaimValues {
                 section.report(
                     "must be at most \(Self.maxClaimValues) values, not \(values.count)",
                     "let the provider state one value for all of them", at: name)
             }
-            return values
-        }.map { SessionRequirement.Claim($0.name, in: $0.value) }
+            do throws(ConfigValueError) {
+                let claim = try ValueFormat<ClaimName>.claimName.parse(name)
+                return values.map { SessionRequirement.Claim(claim, in: $0) }
+            } catch {
+                section.report(error, at: name)
+                return nil
+            }
+        }.map(\.value)
     }
 
     /// Reports sections whose names differ only in what names of variables do not preserve: case and punctuation.
@@ -86,7 +92,7 @@ extension ValueFormat where Value == RateLimit.Subject {
         try require(
             text.hasPrefix(claimPrefix), "must be one of the allowed values, not \(text.quoted)",
             "write address, session, account, route or claim:NAME")
-        return .claim(try ValueFormat<String>.claimName.parse(String(text.dropFirst(claimPrefix.count))))
+        return .claim(try ValueFormat<ClaimName>.claimName.parse(String(text.dropFirst(claimPrefix.count))))
     }
 }
 

@@ -93,8 +93,9 @@ struct RouteSessionRules {
         for claim in route.options.require.claims where !providers.contains(where: { $0.keeps(claim.name) }) {
             require.sectionWithDefaults("claims").report(
                 "requires a claim that no identity keeps: no session could use the route",
-                "add \(claim.name.escaped) to keep.claims of"
-                    + " \(providers.map { "identities.\($0.name)" }.joined(separator: " or "))", at: claim.name)
+                "add \(claim.name.description.escaped) to keep.claims of"
+                    + " \(providers.map { "identities.\($0.name)" }.joined(separator: " or "))",
+                at: claim.name.description)
         }
     }
 }

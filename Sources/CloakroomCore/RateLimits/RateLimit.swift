@@ -44,7 +44,7 @@ public struct RateLimit: Sendable, Equatable {
         /// The route, for all clients together.
         case route
         /// The value of a claim of the session; without one the address.
-        case claim(String)
+        case claim(ClaimName)
 
         /// The notation in the configuration.
         public var description: String {
@@ -85,8 +85,8 @@ public struct RateLimit: Sendable, Equatable {
     /// Whether it counts the requests of a session, or those without one.
     public func counts(_ session: Session?) -> Bool {
         guard !when.isEmpty else { return true }
-        guard case .object(let members)? = session?.claims?.values else { return false }
-        return when.allSatisfy { $0.isMet(by: members) }
+        guard let claims = session?.claims?.values else { return false }
+        return when.allSatisfy { $0.isMet(by: claims) }
     }
 
     /// Whether it is decided with the session. Otherwise before the session is looked up.

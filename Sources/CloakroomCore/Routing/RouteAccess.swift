@@ -165,7 +165,7 @@ public final class SessionRules: Sendable {
         guard !requirement.isEmpty || claimHeaders != nil else { return nil }
         let claims = session.claims
         guard let claims, let kept = claims.verdict(by: self) else { return judge(claims, skew: skew, now: now) }
-        guard kept == Self.isMet else { return .missingClaim(requirement.claims[Int(kept)].name) }
+        guard kept == Self.isMet else { return .missingClaim(requirement.claims[Int(kept)].name.description) }
         return requirement.isRecent(claims.authenticatedAt, now: now, skew: skew) ? nil : .stepUp
     }
 
@@ -182,7 +182,7 @@ public final class SessionRules: Sendable {
         switch verdict {
         case .permitted: break
         case .missingClaim(let name):
-            let index = requirement.claims.firstIndex { $0.name == name }
+            let index = requirement.claims.firstIndex { $0.name.description == name }
             if let index, index < Self.isMet { claims?.keep(UInt8(index), by: self) }
             return .missingClaim(name)
         // A login at a provider does not authenticate a user who signed in with credentials.

@@ -2,14 +2,14 @@
 public struct SessionRequirement: Sendable, Equatable {
     /// A claim and its acceptable values.
     public struct Claim: Sendable, Equatable {
-        /// The name of the claim.
-        public let name: String
+        /// The claim.
+        public let name: ClaimName
         /// The acceptable values; one has to be equal, by bytes. 1 to 256.
         public let values: [String]
         /// The values in UTF-8. A set, because a user may have thousands of groups.
         private let accepted: Set<[UInt8]>
 
-        package init(_ name: String, in values: [String]) {
+        package init(_ name: ClaimName, in values: [String]) {
             self.name = name
             self.values = values
             accepted = Set(values.map { Array($0.utf8) })
@@ -17,8 +17,8 @@ public struct SessionRequirement: Sendable, Equatable {
 
         /// Whether a claim is an acceptable string, or a list with one. A Boolean is equal to `true` or `false`. A claim of
         /// another type, also a number that is written alike, is not equal to any value.
-        func isMet(by members: [JSONMemberName: JSONValue]) -> Bool {
-            switch members[JSONMemberName(name)] {
+        func isMet(by claims: JSONValue) -> Bool {
+            switch claims[claim: name] {
             case .array(let items)?: items.contains(where: isAcceptable)
             case let value?: isAcceptable(value)
             case nil: false
@@ -27,7 +27,7 @@ public struct SessionRequirement: Sendable, Equatable {
 
         /// Whether every user who has the claim has the other one too.
         fileprivate func implies(_ other: Claim) -> Bool {
-            name.utf8.elementsEqual(other.name.utf8) && accepted.isSubset(of: other.accepted)
+            name == other.name && accepted.isSubset(of: other.accepted)
         }
 
         private func isAcceptable(_ value: JSONValue) -> Bool {
@@ -94,9 +94,7 @@ extension SessionRequirement {
     package func judge(
         claims kept: JSONValue, acr: String?, authenticatedAt: WallTime?, now: WallTime, skew: Duration = .zero
     ) -> Verdict {
-        var members: [JSONMemberName: JSONValue] = [:]
-        if case .object(let kept) = kept { members = kept }
-        for claim in claims where !claim.isMet(by: members) { return .missingClaim(claim.name) }
+        for claim in claims where !claim.isMet(by: kept) { return .missingClaim(claim.name.description) }
         if !self.acr.isEmpty {
             guard let acr, self.acr.contains(where: { $0.utf8.elementsEqual(acr.utf8) }) else { return .stepUp }
         }
