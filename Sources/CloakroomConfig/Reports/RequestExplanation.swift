@@ -224,7 +224,7 @@ struct RequestExplanation {
 
     /// What is required of a session, one row for each part.
     private func requirements(of route: Route) -> [(String, String)] {
-        let claims = route.require.claimTexts.map { ("requires", "\($0); otherwise 403 missing_claim") }
+        let claims = route.require.claims.map { ("requires", "\($0.summary); otherwise 403 missing_claim") }
         let parts = route.require.stepUpTexts
         return claims + (parts.isEmpty ? [] : [("requires", "\(parts.joined(separator: ", ")); otherwise 401 step_up")])
     }
@@ -232,10 +232,7 @@ struct RequestExplanation {
     /// The rate limits that count the request, one row for each.
     private func rates(of route: Route? = nil) -> [(String, String)] {
         configuration.rateLimits(of: route).map { limit in
-            let claims = limit.when.map { claim in
-                "; only sessions with claim \(claim.name.description.escaped) in"
-                    + " [\(claim.values.map(\.escaped).joined(separator: ", "))]"
-            }
+            let claims = limit.when.map { "; only sessions with \($0.summary)" }
             let beyond = limit.isEnforced ? "beyond it 429 rate_limited" : "not enforced: beyond it only counted"
             return ("rate", "\(limit.summary)\(claims.joined()); \(beyond)")
         }

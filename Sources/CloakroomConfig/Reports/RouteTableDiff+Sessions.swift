@@ -19,18 +19,13 @@ extension RouteTableDiff {
 }
 
 extension SessionRequirement {
-    /// The required claims, one text for each.
-    var claimTexts: [String] {
-        claims.map { "claim \($0.name.description.escaped) in [\($0.values.map(\.escaped).joined(separator: ", "))]" }
-    }
-
     /// What is required of the authentication, one text for each part.
     var stepUpTexts: [String] {
         (acr.isEmpty ? [] : ["acr in [\(acr.joined(separator: ", "))]"])
             + (maxAge.map { ["authentication at most \(ValueFormat<Duration>.rendered($0)) plus clockSkew ago"] } ?? [])
     }
 
-    fileprivate var texts: [String] { claimTexts + stepUpTexts }
+    fileprivate var texts: [String] { claims.map(\.summary) + stepUpTexts }
 }
 
 extension GatewayConfiguration {

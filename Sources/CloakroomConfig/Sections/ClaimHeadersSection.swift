@@ -74,18 +74,6 @@ enum ClaimHeadersSection {
     }
 }
 
-extension ConfigScope {
-    /// Whether a key has a section in the file, or flags set keys below it.
-    fileprivate func holdsSection(_ name: String) -> Bool {
-        let key = path + [name]
-        switch reading.tree[key]?.shape {
-        case .section?, .empty?: return true
-        case .scalar?, .list?: return false
-        case nil: return reading.flagPaths.contains { $0.count > key.count && $0.starts(with: key) }
-        }
-    }
-}
-
 extension Byte {
     fileprivate static func isAlphanumeric(_ byte: UInt8) -> Bool {
         switch lowerCase(byte) {

@@ -41,28 +41,6 @@ extension RateLimit: ConfigSection {
 }
 
 extension ConfigScope {
-    /// The maximum number of values of a claim.
-    private static let maxClaimValues = 256
-
-    /// A mapping from claims to acceptable values.
-    func claims(_ name: String) -> [SessionRequirement.Claim] {
-        entries(name) { section, name -> SessionRequirement.Claim? in
-            let values = section.nonEmptyList(name, as: .text)
-            if let values, values.count > Self.maxClaimValues {
-                section.report(
-                    "must be at most \(Self.maxClaimValues) values, not \(values.count)",
-                    "let the provider state one value for all of them", at: name)
-            }
-            do throws(ConfigValueError) {
-                let claim = try ValueFormat<ClaimName>.claimName.parse(name)
-                return values.map { SessionRequirement.Claim(claim, in: $0) }
-            } catch {
-                section.report(error, at: name)
-                return nil
-            }
-        }.map(\.value)
-    }
-
     /// Reports sections whose names differ only in what names of variables do not preserve: case and punctuation.
     /// - Parameter kind: What the names belong to.
     static func checkVariables(_ sections: [(name: String, scope: ConfigScope)], of kind: String) {

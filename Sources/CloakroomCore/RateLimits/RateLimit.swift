@@ -71,7 +71,7 @@ public struct RateLimit: Sendable, Equatable {
     /// Whether all gateways at one session store have one bucket for each key. Otherwise each counts by itself.
     public var isShared = false
     /// The claims of the sessions that are counted; empty for all requests.
-    public var when: [SessionRequirement.Claim] = []
+    public var when: [RequiredClaim] = []
 
     /// Creates a limit by address.
     public init(name: String) { self.name = name }

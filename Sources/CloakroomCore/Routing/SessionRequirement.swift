@@ -1,52 +1,13 @@
 /// What a route requires of a session besides its existence. All parts have to be met.
 public struct SessionRequirement: Sendable, Equatable {
-    /// A claim and its acceptable values.
-    public struct Claim: Sendable, Equatable {
-        /// The claim.
-        public let name: ClaimName
-        /// The acceptable values; one has to be equal, by bytes. 1 to 256.
-        public let values: [String]
-        /// The values in UTF-8. A set, because a user may have thousands of groups.
-        private let accepted: Set<[UInt8]>
-
-        package init(_ name: ClaimName, in values: [String]) {
-            self.name = name
-            self.values = values
-            accepted = Set(values.map { Array($0.utf8) })
-        }
-
-        /// Whether a claim is an acceptable string, or a list with one. A Boolean is equal to `true` or `false`. A claim of
-        /// another type, also a number that is written alike, is not equal to any value.
-        func isMet(by claims: JSONValue) -> Bool {
-            switch claims[claim: name] {
-            case .array(let items)?: items.contains(where: isAcceptable)
-            case let value?: isAcceptable(value)
-            case nil: false
-            }
-        }
-
-        /// Whether every user who has the claim has the other one too.
-        fileprivate func implies(_ other: Claim) -> Bool {
-            name == other.name && accepted.isSubset(of: other.accepted)
-        }
-
-        private func isAcceptable(_ value: JSONValue) -> Bool {
-            switch value {
-            case .string(let text): accepted.contains(Array(text.utf8))
-            case .bool(let flag): accepted.contains(Array((flag ? "true" : "false").utf8))
-            case .null, .number, .array, .object: false
-            }
-        }
-    }
-
     /// The required claims.
-    public var claims: [Claim]
+    public var claims: [RequiredClaim]
     /// The acceptable authentication contexts, most preferred first (OpenID Connect Core §2); empty for any.
     public var acr: [String]
     /// The maximum time since the user authenticated at the provider, 1 s to 1 day; `nil` for any.
     public var maxAge: Duration?
 
-    package init(claims: [Claim] = [], acr: [String] = [], maxAge: Duration? = nil) {
+    package init(claims: [RequiredClaim] = [], acr: [String] = [], maxAge: Duration? = nil) {
         self.claims = claims
         self.acr = acr
         self.maxAge = maxAge

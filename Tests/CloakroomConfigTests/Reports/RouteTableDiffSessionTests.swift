@@ -110,6 +110,26 @@ struct RouteTableDiffSessionTests {
         #expect(found.exitCode == 3)
     }
 
+    @Test("A value that is no longer required, or no longer excluded, is an exposure, and another notation is none")
+    func claimParts() throws {
+        func admin(_ claim: String) -> [(String, String)] { [("[admins]", claim)] }
+        for (before, after, text) in [
+            (
+                "{ any: [admins], none: [left, banned] }", "{ any: [admins], none: [left] }",
+                "claim groups in [admins], with none of [left], was claim groups in [admins], with none of [left, banned]"
+            ),
+            ("{ all: [a, b] }", "{ all: [b] }", "claim groups with all of [b], was claim groups with all of [a, b]"),
+            ("{ all: [a, b] }", "[b, c]", "claim groups in [b, c], was claim groups with all of [a, b]"),
+        ] {
+            let opened = try Self.difference(from: admin(before), to: admin(after))
+            #expect(opened.lines == ["\(Self.admin) \(text)"])
+            #expect(opened.exitCode == 3)
+            #expect(try Self.difference(from: admin(after), to: admin(before)).lines == ["no change"])
+        }
+        #expect(try Self.difference(to: admin("{ all: [admins] }")).lines == ["no change"])
+        #expect(try Self.difference(from: admin("{ all: [admins] }"), to: []).lines == ["no change"])
+    }
+
     @Test("Sessions of a further identity are an exposure of each route that accepts them")
     func identities() throws {
         let found = try Self.difference(to: [("identities: [company]", "identities: [company, partner]")])
