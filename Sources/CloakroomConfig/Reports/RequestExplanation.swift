@@ -226,7 +226,13 @@ struct RequestExplanation {
     private func requirements(of route: Route) -> [(String, String)] {
         let claims = route.require.claims.map { ("requires", "\($0.summary); otherwise 403 missing_claim") }
         let parts = route.require.stepUpTexts
+        let alternatives = route.require.anyOf
+        let responses =
+            !alternatives.contains(where: \.requiresStepUp)
+            ? "403 missing_claim"
+            : alternatives.contains(where: \.claims.isEmpty) ? "401 step_up" : "403 missing_claim or 401 step_up"
         return claims + (parts.isEmpty ? [] : [("requires", "\(parts.joined(separator: ", ")); otherwise 401 step_up")])
+            + route.require.alternativeTexts.map { ("requires", "\($0); otherwise \(responses)") }
     }
 
     /// The rate limits that count the request, one row for each.

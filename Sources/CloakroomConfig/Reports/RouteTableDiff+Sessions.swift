@@ -25,7 +25,13 @@ extension SessionRequirement {
             + (maxAge.map { ["authentication at most \(ValueFormat<Duration>.rendered($0)) plus clockSkew ago"] } ?? [])
     }
 
-    fileprivate var texts: [String] { claims.map(\.summary) + stepUpTexts }
+    /// The alternatives in one text, as a list of one; empty without alternatives.
+    var alternativeTexts: [String] {
+        let texts = anyOf.map { "(\($0.texts.joined(separator: ", ")))" }
+        return texts.isEmpty ? [] : ["one of \(texts.joined(separator: ", "))"]
+    }
+
+    fileprivate var texts: [String] { claims.map(\.summary) + stepUpTexts + alternativeTexts }
 }
 
 extension GatewayConfiguration {

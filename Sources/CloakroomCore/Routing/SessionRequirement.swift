@@ -6,22 +6,44 @@ public struct SessionRequirement: Sendable, Equatable {
     public var acr: [String]
     /// The maximum time since the user authenticated at the provider, 1 s to 1 day; `nil` for any.
     public var maxAge: Duration?
+    /// Alternatives, of which one has to be met too: at most 8, without alternatives of their own. Empty for none.
+    public var anyOf: [SessionRequirement]
 
-    package init(claims: [RequiredClaim] = [], acr: [String] = [], maxAge: Duration? = nil) {
+    package init(
+        claims: [RequiredClaim] = [], acr: [String] = [], maxAge: Duration? = nil, anyOf: [SessionRequirement] = []
+    ) {
         self.claims = claims
         self.acr = acr
         self.maxAge = maxAge
+        self.anyOf = anyOf
     }
 
     /// No requirement.
     public static let none = SessionRequirement()
     /// Whether nothing is required.
-    public var isEmpty: Bool { claims.isEmpty && !requiresStepUp }
+    public var isEmpty: Bool { claims.isEmpty && anyOf.isEmpty && !requiresStepUp }
     /// Whether a new login can be necessary.
-    public var requiresStepUp: Bool { !acr.isEmpty || maxAge != nil }
+    public var requiresStepUp: Bool { !acr.isEmpty || maxAge != nil || anyOf.contains(where: \.requiresStepUp) }
+    /// Whether the claims of a session can decide.
+    var dependsOnClaims: Bool { !claims.isEmpty || anyOf.contains(where: \.dependsOnClaims) }
 
     /// Whether every session that meets the requirement clearly meets the other one too.
     package func implies(_ other: SessionRequirement) -> Bool {
+        let alternatives = anyOf.isEmpty ? [self] : anyOf.map(adding)
+        return alternatives.allSatisfy { mine in
+            mine.impliesParts(of: other) && (other.anyOf.isEmpty || other.anyOf.contains(where: mine.impliesParts(of:)))
+        }
+    }
+
+    /// The requirement with the parts of an alternative in place of the alternatives. A session that meets both meets it.
+    private func adding(_ alternative: SessionRequirement) -> SessionRequirement {
+        SessionRequirement(
+            claims: claims + alternative.claims, acr: alternative.acr.isEmpty ? acr : alternative.acr,
+            maxAge: [maxAge, alternative.maxAge].compactMap(\.self).min())
+    }
+
+    /// Whether the parts but the alternatives imply those of the other one.
+    private func impliesParts(of other: SessionRequirement) -> Bool {
         guard other.claims.allSatisfy({ theirs in claims.contains { $0.implies(theirs) } }) else { return false }
         let contexts = Set(other.acr.map { Array($0.utf8) })
         guard contexts.isEmpty || !acr.isEmpty && acr.allSatisfy({ contexts.contains(Array($0.utf8)) }) else {
@@ -46,7 +68,8 @@ extension SessionRequirement {
 
     /// Judges a session.
     ///
-    /// Claims are judged first: a user without them would authenticate again for nothing.
+    /// Claims are judged first: a user without them would authenticate again for nothing. Each alternative is judged by
+    /// itself; if none is met, a new login helps if it does with one of them.
     /// - Parameters:
     ///   - kept: The claims of the session: an object.
     ///   - acr: The authentication context of the session; `nil` for unknown.
@@ -56,10 +79,28 @@ extension SessionRequirement {
         claims kept: JSONValue, acr: String?, authenticatedAt: WallTime?, now: WallTime, skew: Duration = .zero
     ) -> Verdict {
         for claim in claims where !claim.isMet(by: kept) { return .missingClaim(claim.name.description) }
-        if !self.acr.isEmpty {
-            guard let acr, self.acr.contains(where: { $0.utf8.elementsEqual(acr.utf8) }) else { return .stepUp }
+        let isAcceptable =
+            self.acr.isEmpty
+            || acr.map { acr in self.acr.contains { $0.utf8.elementsEqual(acr.utf8) } } ?? false
+        let own: Verdict =
+            isAcceptable && isRecent(authenticatedAt, now: now, skew: skew) ? .permitted : .stepUp
+        guard !anyOf.isEmpty else { return own }
+        let verdicts = anyOf.map {
+            $0.judge(claims: kept, acr: acr, authenticatedAt: authenticatedAt, now: now, skew: skew)
         }
-        return isRecent(authenticatedAt, now: now, skew: skew) ? .permitted : .stepUp
+        if verdicts.contains(.permitted) { return own }
+        return verdicts.contains(.stepUp) ? .stepUp : verdicts[0]
+    }
+
+    /// What a new login has to request so that a session meets the requirement, without claims: that of the requirement
+    /// and of one alternative. The alternatives whose claims are met come first, and of these one without a login.
+    /// - Parameter kept: The claims of the session; `nil` without one.
+    package func stepUp(for kept: JSONValue?) -> SessionRequirement {
+        let met = anyOf.filter { $0.claims.allSatisfy { $0.isMet(by: kept ?? .null) } }
+        let chosen = met.first { !$0.requiresStepUp } ?? met.first ?? anyOf.first(where: \.requiresStepUp)
+        var result = adding(chosen ?? .none)
+        result.claims = []
+        return result
     }
 
     /// Whether an authentication is not longer ago than ``maxAge``.

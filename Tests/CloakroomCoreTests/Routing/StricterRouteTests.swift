@@ -188,6 +188,10 @@ struct StricterRouteTests {
         (groups(none: ["a", "b"]), groups(none: ["a"]), true), (groups(none: ["a"]), groups(["b"]), true),
         (groups(["b"]), groups(none: ["a"]), true), (groups(["b"]), groups(["b"], none: ["a"]), false),
         (groups(["b"], none: ["a"]), groups(["b"]), true),
+        (anyOf(groups(["a"]), gold), groups(["a"]), false), (groups(["a"]), anyOf(groups(["a"]), gold), true),
+        (anyOf(groups(["a"]), gold), anyOf(gold, groups(["a"])), false), (anyOf(gold), gold, false),
+        (gold, anyOf(gold), false), (anyOf(groups(["a"]), gold), anyOf(gold), false),
+        (anyOf(gold), anyOf(groups(["a"]), gold), true), (anyOf(gold), groups(["a"]), true),
         (SessionRequirement(acr: ["x", "y"]), SessionRequirement(acr: ["y"]), false),
         (SessionRequirement(acr: ["y"]), SessionRequirement(acr: ["x", "y"]), true),
         (SessionRequirement(acr: ["y"]), .none, true),
@@ -205,6 +209,12 @@ struct StricterRouteTests {
             ProviderFixture.rules(try ProviderFixture.route(to: ProviderFixture.shop, require: requirement))
         }
         #expect(try rules(mine).isStricter(than: rules(other)) == isStricter)
+    }
+
+    private static let gold = SessionRequirement(acr: ["gold"])
+
+    private static func anyOf(_ alternatives: SessionRequirement...) -> SessionRequirement {
+        SessionRequirement(anyOf: alternatives)
     }
 
     private static func groups(

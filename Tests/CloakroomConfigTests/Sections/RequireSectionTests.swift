@@ -3,8 +3,8 @@ import Testing
 
 @testable import CloakroomCore
 
-@Suite("require.claims of a route, and when of a rate limit")
-struct RequiredClaimsSectionTests {
+@Suite("require of a route, and when of a rate limit")
+struct RequireSectionTests {
     /// `require` is on line 25.
     private static let good = IdentitiesSectionTests.good
 
@@ -39,6 +39,40 @@ struct RequiredClaimsSectionTests {
         ])
     func mistakes(claims: String, message: String) throws {
         try ConfigFixture.expectError(message, at: "25:", in: Self.good, replacing: "groups: [staff]", by: claims)
+    }
+
+    @Test("anyOf has alternatives, which explain shows with the responses if none is met")
+    func anyOf() throws {
+        let fixture = try ConfigFixture(
+            Self.good.replacing(
+                "acr: [\"urn:mfa\"], maxAge: 10m",
+                with: "anyOf: [{ claims: { /groups: { none: [a] } }, maxAge: 1m }, { acr: [gold] }]"))
+        #expect(
+            try fixture.load().configuration.routes[0].require
+                == SessionRequirement(
+                    claims: [.init("groups", in: ["staff"])],
+                    anyOf: [
+                        .init(claims: [.init("groups", none: ["a"])], maxAge: .seconds(60)), .init(acr: ["gold"]),
+                    ]))
+        let text = fixture.report { CommandReport.explain($0, method: "GET", target: "/") }.text
+        let age = "authentication at most 1m plus clockSkew ago"
+        let line = "one of (claim /groups with none of [a], \(age)), (acr in [gold]); otherwise 401 step_up"
+        #expect(text.contains(line), "\(text)")
+    }
+
+    @Test(
+        "A mistake in an alternative is reported at its line: one that is always met would open the route",
+        arguments: [
+            ("[]", "must not be empty"), ("[{}]", "must contain claims, acr or maxAge: it would always be met"),
+            ("[{ claims: {} }]", "must contain claims, acr or maxAge"), ("{ acr: [a] }", "must be a list"),
+            ("[{ acr: [a] }]", "conflicts with acr of require"), ("[staff]", "must be a section of keys"),
+            ("[{ claims: { roles: [a] } }]", "add roles to keep.claims of identities.company"),
+            ("[{ anyOf: [{ maxAge: 1m }] }]", "unknown key"), ("[{ maxAge: 0s }]", "must be"),
+            ("[\(Array(repeating: "{ maxAge: 1m }", count: 9).joined(separator: ", "))]", "at most 8 alternatives"),
+        ])
+    func alternatives(anyOf: String, message: String) throws {
+        try ConfigFixture.expectError(
+            message, at: "25:", in: Self.good, replacing: "claims: { groups: [staff] }", by: "anyOf: \(anyOf)")
     }
 
     @Test("A rate limit takes the same, and explain shows it")

@@ -1,5 +1,40 @@
 import CloakroomCore
 
+/// `require` of a route. Default none.
+extension SessionRequirement {
+    /// The maximum number of alternatives.
+    private static let maxAlternatives = 8
+
+    init(from scope: ConfigScope) {
+        self.init(parts: scope)
+        let items = scope.items("anyOf")
+        anyOf = items.map(Self.init(parts:))
+        if items.count > Self.maxAlternatives {
+            scope.report(
+                "must be at most \(Self.maxAlternatives) alternatives, not \(items.count)",
+                "write the values of one claim as one alternative", at: "anyOf")
+        }
+        if items.isEmpty, scope.reading.tree[scope.path + ["anyOf"]] != nil, !scope.isInvalid("anyOf") {
+            scope.report("must not be empty", "write at least one, or leave it out", at: "anyOf")
+        }
+        for (item, alternative) in zip(items, anyOf) {
+            if alternative.isEmpty, !scope.reading.invalidKeys.contains(where: { $0.starts(with: item.path) }) {
+                item.report("must contain claims, acr or maxAge: it would always be met", "write one of them")
+            }
+            if !acr.isEmpty, !alternative.acr.isEmpty {
+                item.report("conflicts with acr of require", "keep one of the two", at: "acr")
+            }
+        }
+    }
+
+    private init(parts scope: ConfigScope) {
+        self.init(
+            claims: scope.claims("claims"),
+            acr: scope.nonEmptyList("acr", as: .authenticationContext) ?? [],
+            maxAge: scope.optional("maxAge", as: .duration(.seconds(1) ... .seconds(86_400))))
+    }
+}
+
 /// `require.claims` of a route and `when` of a rate limit: by a claim, its acceptable values, or a section of `any`, `all`
 /// and `none`. Default none.
 extension ConfigScope {
