@@ -72,16 +72,6 @@ extension ValueFormat where Value == String {
         return label
     }
 
-    /// The name of a claim: not a member that refers to other documents (OpenID Connect Core §5.6.2).
-    static let claimName = ValueFormat("name of a claim") { text throws(ConfigValueError) in
-        let name = try ValueFormat<String>.text.parse(text)
-        try require(name.utf8.count <= 255, "must be at most 255 bytes long", "write the name of one claim")
-        try require(
-            name != "_claim_names" && name != "_claim_sources",
-            "\(name) is not supported: claims elsewhere are not fetched", "leave it out")
-        return name
-    }
-
     /// An error code of a token endpoint (RFC 6749 §5.2) that ends a session, or `any400`. Codes that a mistake in the
     /// gateway's configuration causes are not allowed: one mistake would sign out all users. `invalid_request` is: some
     /// servers use it for an invalid refresh token.
@@ -98,6 +88,25 @@ extension ValueFormat where Value == String {
     /// `NQCHAR` (RFC 6749 Appendix A): visible ASCII without `"` and `\`.
     private static func isScope(_ text: some StringProtocol) -> Bool {
         !text.isEmpty && text.utf8.allSatisfy { (0x21...0x7e).contains($0) && $0 != 0x22 && $0 != 0x5c }
+    }
+}
+
+extension ValueFormat where Value == ClaimName {
+    /// A claim: not a member that refers to other documents (OpenID Connect Core §5.6.2).
+    static let claimName = ValueFormat("name of a claim, or JSON Pointer: `/realm_access/roles`") {
+        text throws(ConfigValueError) in
+        let text = try ValueFormat<String>.text.parse(text)
+        try require(text.utf8.count <= 255, "must be at most 255 bytes long", "write the name of one claim")
+        guard let name = ClaimName(text) else {
+            throw ConfigValueError(
+                "must be a JSON Pointer without empty names, not \(text.quoted)",
+                "write such as /realm_access/roles, with ~1 for / and ~0 for ~ within a name")
+        }
+        let elsewhere: [ClaimName] = ["_claim_names", "_claim_sources"]
+        try require(
+            !elsewhere.contains { $0.contains(name) },
+            "\(text) is not supported: claims elsewhere are not fetched", "leave it out")
+        return name
     }
 }
 

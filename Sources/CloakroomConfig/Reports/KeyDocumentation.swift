@@ -37,7 +37,7 @@ extension DocumentedKeys {
         upstreams: { NAME: { targets: [{}] }, OTHER: {} }
         identities: { NAME: { exchange: { NAME: {} } } }
         rateLimits: { NAME: {} }
-        routes: [{}]
+        routes: [{ require: { anyOf: [{}] } }]
 
         """
 
@@ -96,7 +96,8 @@ struct YAMLKeyComments {
         switch Array(section) {
         case ["upstreams"], ["identities"], ["rateLimits"], ["rateLimits", "NAME", "when"],
             ["identities", "NAME", "parameters"], ["identities", "NAME", "exchange"],
-            ["routes", "require", "claims"], ["routes", "files", "names", "types"],
+            ["routes", "require", "claims"], ["routes", "require", "anyOf", "claims"],
+            ["routes", "files", "names", "types"],
             ["upstreams", "NAME", "claimHeaders"],
             ["upstreams", "NAME", "signIn", "static"], ["upstreams", "NAME", "refresh", "static"],
             ["upstreams", "NAME", "revoke", "static"]:

@@ -224,18 +224,21 @@ struct RequestExplanation {
 
     /// What is required of a session, one row for each part.
     private func requirements(of route: Route) -> [(String, String)] {
-        let claims = route.require.claimTexts.map { ("requires", "\($0); otherwise 403 missing_claim") }
+        let claims = route.require.claims.map { ("requires", "\($0.summary); otherwise 403 missing_claim") }
         let parts = route.require.stepUpTexts
+        let alternatives = route.require.anyOf
+        let responses =
+            !alternatives.contains(where: \.requiresStepUp)
+            ? "403 missing_claim"
+            : alternatives.contains(where: \.claims.isEmpty) ? "401 step_up" : "403 missing_claim or 401 step_up"
         return claims + (parts.isEmpty ? [] : [("requires", "\(parts.joined(separator: ", ")); otherwise 401 step_up")])
+            + route.require.alternativeTexts.map { ("requires", "\($0); otherwise \(responses)") }
     }
 
     /// The rate limits that count the request, one row for each.
     private func rates(of route: Route? = nil) -> [(String, String)] {
         configuration.rateLimits(of: route).map { limit in
-            let claims = limit.when.map { claim in
-                "; only sessions with claim \(claim.name.escaped) in"
-                    + " [\(claim.values.map(\.escaped).joined(separator: ", "))]"
-            }
+            let claims = limit.when.map { "; only sessions with \($0.summary)" }
             let beyond = limit.isEnforced ? "beyond it 429 rate_limited" : "not enforced: beyond it only counted"
             return ("rate", "\(limit.summary)\(claims.joined()); \(beyond)")
         }
@@ -271,7 +274,7 @@ struct RequestExplanation {
             fields.append("\(upstream.bearer.header): \(upstream.bearer.prefix)<redacted>\(condition)")
         }
         if route.usesSession {
-            fields += upstream.claimHeaders.map { "\($0.name): claim \($0.claim.escaped)" }
+            fields += upstream.claimHeaders.map { "\($0.name): claim \($0.claim.description.escaped)" }
         }
         if let prefix = route.rewrite?.removedPrefix, !prefix.isEmpty {
             fields.append("X-Forwarded-Prefix: " + String(decoding: prefix, as: UTF8.self))

@@ -19,18 +19,19 @@ extension RouteTableDiff {
 }
 
 extension SessionRequirement {
-    /// The required claims, one text for each.
-    var claimTexts: [String] {
-        claims.map { "claim \($0.name.escaped) in [\($0.values.map(\.escaped).joined(separator: ", "))]" }
-    }
-
     /// What is required of the authentication, one text for each part.
     var stepUpTexts: [String] {
         (acr.isEmpty ? [] : ["acr in [\(acr.joined(separator: ", "))]"])
             + (maxAge.map { ["authentication at most \(ValueFormat<Duration>.rendered($0)) plus clockSkew ago"] } ?? [])
     }
 
-    fileprivate var texts: [String] { claimTexts + stepUpTexts }
+    /// The alternatives in one text, as a list of one; empty without alternatives.
+    var alternativeTexts: [String] {
+        let texts = anyOf.map { "(\($0.texts.joined(separator: ", ")))" }
+        return texts.isEmpty ? [] : ["one of \(texts.joined(separator: ", "))"]
+    }
+
+    fileprivate var texts: [String] { claims.map(\.summary) + stepUpTexts + alternativeTexts }
 }
 
 extension GatewayConfiguration {

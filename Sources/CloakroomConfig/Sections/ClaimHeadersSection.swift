@@ -58,7 +58,7 @@ enum ClaimHeadersSection {
         KnownField.allCases.map(\.text) + ["http2-settings", "range", "referer", "cookie2", "x-csrf-token"])
     private static let reservedPrefixes = ["accept", "access-control-", "content-", "if-", "proxy-", "sec-", "grpc-"]
 
-    private static let claim = ValueFormat<String>.claimName
+    private static let claim = ValueFormat<ClaimName>.claimName
 
     /// Not a digit of a percent-encoded byte, so that a list can be separated again.
     private static let separator = ValueFormat(
@@ -71,18 +71,6 @@ enum ClaimHeadersSection {
                 "must be one punctuation character other than %, not \(text.quoted)", "write one such as \",\"")
         }
         return byte
-    }
-}
-
-extension ConfigScope {
-    /// Whether a key has a section in the file, or flags set keys below it.
-    fileprivate func holdsSection(_ name: String) -> Bool {
-        let key = path + [name]
-        switch reading.tree[key]?.shape {
-        case .section?, .empty?: return true
-        case .scalar?, .list?: return false
-        case nil: return reading.flagPaths.contains { $0.count > key.count && $0.starts(with: key) }
-        }
     }
 }
 
@@ -111,7 +99,7 @@ enum ClaimHeaderRules {
                 if !identities.items.isEmpty, !identities.keeps(header.claim) {
                     section.report(
                         "requires a claim that no identity keeps: the field would never be sent",
-                        "add \(header.claim.escaped) to keep.claims of an identity", at: header.name)
+                        "add \(header.claim.description.escaped) to keep.claims of an identity", at: header.name)
                 }
             }
             if identities.items.isEmpty {
@@ -125,12 +113,14 @@ enum ClaimHeaderRules {
 
 extension IdentityConfiguration {
     /// Whether sessions may have a claim: it is kept, or every ID token has it.
-    func keeps(_ claim: String) -> Bool { claim == "sub" || claim == "iss" || keep.claims.contains(claim) }
+    func keeps(_ claim: ClaimName) -> Bool {
+        claim == "sub" || claim == "iss" || keep.claims.contains { $0.contains(claim) }
+    }
 }
 
 extension IdentitiesSection {
     /// Whether sessions of an identity may have a claim. An invalid identity could keep it.
-    func keeps(_ claim: String) -> Bool {
+    func keeps(_ claim: ClaimName) -> Bool {
         configurations.count < items.count || configurations.contains { $0.keeps(claim) }
     }
 }

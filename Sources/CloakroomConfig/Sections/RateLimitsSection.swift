@@ -41,22 +41,6 @@ extension RateLimit: ConfigSection {
 }
 
 extension ConfigScope {
-    /// The maximum number of values of a claim.
-    private static let maxClaimValues = 256
-
-    /// A mapping from names of claims to acceptable values.
-    func claims(_ name: String) -> [SessionRequirement.Claim] {
-        entries(name) { section, name in
-            let values = section.nonEmptyList(name, as: .text)
-            if let values, values.count > Self.maxClaimValues {
-                section.report(
-                    "must be at most \(Self.maxClaimValues) values, not \(values.count)",
-                    "let the provider state one value for all of them", at: name)
-            }
-            return values
-        }.map { SessionRequirement.Claim($0.name, in: $0.value) }
-    }
-
     /// Reports sections whose names differ only in what names of variables do not preserve: case and punctuation.
     /// - Parameter kind: What the names belong to.
     static func checkVariables(_ sections: [(name: String, scope: ConfigScope)], of kind: String) {
@@ -86,7 +70,7 @@ extension ValueFormat where Value == RateLimit.Subject {
         try require(
             text.hasPrefix(claimPrefix), "must be one of the allowed values, not \(text.quoted)",
             "write address, session, account, route or claim:NAME")
-        return .claim(try ValueFormat<String>.claimName.parse(String(text.dropFirst(claimPrefix.count))))
+        return .claim(try ValueFormat<ClaimName>.claimName.parse(String(text.dropFirst(claimPrefix.count))))
     }
 }
 

@@ -185,13 +185,3 @@ extension StreamLimits: ConfigSection {
         Key(list: "origins", \.origins, .httpsOrigin(otherwise: "its pages can be replaced on the network")),
     ]
 }
-
-extension SessionRequirement {
-    /// `require` of a route.
-    fileprivate init(from scope: ConfigScope) {
-        self.init(
-            claims: scope.claims("claims"),
-            acr: scope.nonEmptyList("acr", as: .authenticationContext) ?? [],
-            maxAge: scope.optional("maxAge", as: .duration(.seconds(1) ... .seconds(86_400))))
-    }
-}

@@ -142,6 +142,7 @@ enum IdentityValidation {
     static func requirement(of route: RouteSection) -> String? {
         if !route.options.require.claims.isEmpty { return "claims" }
         if !route.options.require.acr.isEmpty { return "acr" }
+        if !route.options.require.anyOf.isEmpty { return "anyOf" }
         return route.options.require.maxAge == nil ? nil : "maxAge"
     }
 }

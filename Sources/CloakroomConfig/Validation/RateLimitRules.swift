@@ -102,7 +102,7 @@ struct RateLimitRules {
             } else {
                 scope.report(
                     "requires a claim that no identity keeps: \(effect)",
-                    "add \(claim.name.escaped) to keep.claims of an identity", at: claim.key)
+                    "add \(claim.name.description.escaped) to keep.claims of an identity", at: claim.key)
             }
         }
     }

@@ -90,11 +90,15 @@ struct RouteSessionRules {
                 becauseOf: [["identities"], ["accounts", "identities"]])
             return
         }
-        for claim in route.options.require.claims where !providers.contains(where: { $0.keeps(claim.name) }) {
-            require.sectionWithDefaults("claims").report(
-                "requires a claim that no identity keeps: no session could use the route",
-                "add \(claim.name.escaped) to keep.claims of"
-                    + " \(providers.map { "identities.\($0.name)" }.joined(separator: " or "))", at: claim.name)
+        let parts = [(require, route.options.require)] + zip(require.items("anyOf"), route.options.require.anyOf)
+        for (scope, part) in parts {
+            for claim in part.claims where !providers.contains(where: { $0.keeps(claim.name) }) {
+                scope.sectionWithDefaults("claims").report(
+                    "requires a claim that no identity keeps: no session could use the route",
+                    "add \(claim.name.description.escaped) to keep.claims of"
+                        + " \(providers.map { "identities.\($0.name)" }.joined(separator: " or "))",
+                    at: claim.name.description)
+            }
         }
     }
 }

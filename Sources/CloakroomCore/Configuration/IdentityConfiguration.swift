@@ -20,8 +20,8 @@ public struct IdentityConfiguration: Sendable, Equatable {
 
     /// The claims that a session keeps.
     public struct KeptClaims: Sendable, Equatable {
-        /// The names of the claims, at most 32.
-        public var claims = ["name", "preferred_username", "email", "email_verified", "groups"]
+        /// The claims, at most 32.
+        public var claims: [ClaimName] = ["name", "preferred_username", "email", "email_verified", "groups"]
         /// The maximum size of all claims as JSON in bytes, 0...16,384; a user with larger claims cannot sign in.
         public var bytes = 4_096
     }

@@ -2,14 +2,14 @@
 public struct ClaimHeader: Sendable, Equatable {
     /// The field name, a token of RFC 9110 §5.6.2.
     public var name: String
-    /// The name of the claim; `sub` and `iss` always exist.
-    public var claim: String
+    /// The claim; `sub` and `iss` always exist.
+    public var claim: ClaimName
     /// The character between the items of a list: visible ASCII without letters, digits and `%`; `nil` if the claim must
     /// not be a list.
     public var separator: UInt8?
 
     /// Creates a header.
-    public init(_ name: String, claim: String, separator: UInt8? = nil) {
+    public init(_ name: String, claim: ClaimName, separator: UInt8? = nil) {
         self.name = name
         self.claim = claim
         self.separator = separator
@@ -35,13 +35,12 @@ public final class ClaimHeaders: Sendable {
 
     /// Renders the fields for a session's claims. A claim that is absent, `null` or empty has no field.
     package func fields(of claims: JSONValue) -> SessionClaims.HeaderFields {
-        guard case .object(let members) = claims else { return SessionClaims.HeaderFields(self, lines: []) }
         var lines: [UInt8] = []
         for header in headers {
-            let value = ClaimFieldValue.of(members[JSONMemberName(header.claim)], separator: header.separator)
+            let value = ClaimFieldValue.of(claims[claim: header.claim], separator: header.separator)
             if case .value(let text) = value, !text.isEmpty { lines += Array("\(header.name): \(text)\r\n".utf8) }
             if value == .unsupported || lines.count > Self.maxLength {
-                return SessionClaims.HeaderFields(self, lines: [], unrepresentable: header.claim)
+                return SessionClaims.HeaderFields(self, lines: [], unrepresentable: header.claim.description)
             }
         }
         return SessionClaims.HeaderFields(self, lines: lines)

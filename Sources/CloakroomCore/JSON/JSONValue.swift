@@ -19,10 +19,15 @@ package enum JSONValue: Equatable, Sendable {
 
     /// The value at a path of member names joined by dots; `nil` if it is missing or `null`.
     package subscript(path path: String) -> JSONValue? {
+        let names = path.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        return value(at: names.lazy.map { JSONMemberName(String(Substring($0))) })
+    }
+
+    /// The value that members of objects lead to; `nil` if it is missing or `null`.
+    func value(at path: some Sequence<JSONMemberName>) -> JSONValue? {
         var value = self
-        for name in path.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false) {
-            guard case .object(let members) = value, let member = members[JSONMemberName(String(Substring(name)))]
-            else { return nil }
+        for name in path {
+            guard case .object(let members) = value, let member = members[name] else { return nil }
             value = member
         }
         return value == .null ? nil : value

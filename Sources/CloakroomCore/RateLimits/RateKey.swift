@@ -58,11 +58,9 @@ public struct RateKey: Sendable, Equatable {
         case .session: self.init(.session, session.id.value, hash)
         case .account: self.init(.account, session.accountBytes, hash)
         case .claim(let name):
-            guard case .object(let members)? = session.claims?.values, let provenance = session.provenance else {
-                return nil
-            }
+            guard let claims = session.claims?.values, let provenance = session.provenance else { return nil }
             let issuer = hash.hash(provenance.issuer.utf8)
-            switch members[JSONMemberName(name)] {
+            switch claims[claim: name] {
             case .string(let text)?: self.init(.claim, hash.hash(issuer, hash.hash(text.utf8)), hash)
             case .bool(let flag)?: self.init(.claim, hash.hash(issuer, flag ? 1 : 0), hash)
             default: return nil

@@ -44,7 +44,7 @@ public struct RateLimit: Sendable, Equatable {
         /// The route, for all clients together.
         case route
         /// The value of a claim of the session; without one the address.
-        case claim(String)
+        case claim(ClaimName)
 
         /// The notation in the configuration.
         public var description: String {
@@ -71,7 +71,7 @@ public struct RateLimit: Sendable, Equatable {
     /// Whether all gateways at one session store have one bucket for each key. Otherwise each counts by itself.
     public var isShared = false
     /// The claims of the sessions that are counted; empty for all requests.
-    public var when: [SessionRequirement.Claim] = []
+    public var when: [RequiredClaim] = []
 
     /// Creates a limit by address.
     public init(name: String) { self.name = name }
@@ -85,8 +85,8 @@ public struct RateLimit: Sendable, Equatable {
     /// Whether it counts the requests of a session, or those without one.
     public func counts(_ session: Session?) -> Bool {
         guard !when.isEmpty else { return true }
-        guard case .object(let members)? = session?.claims?.values else { return false }
-        return when.allSatisfy { $0.isMet(by: members) }
+        guard let claims = session?.claims?.values else { return false }
+        return when.allSatisfy { $0.isMet(by: claims) }
     }
 
     /// Whether it is decided with the session. Otherwise before the session is looked up.

@@ -74,6 +74,8 @@ public final class SessionRules: Sendable {
     private let accepted: [Acceptance]
     private let known: [SessionSource]
     private let requirement: SessionRequirement
+    /// The names of the claims that a verdict may state as missing.
+    private let claimNames: [String]
     private let claimHeaders: ClaimHeaders?
     /// The names of the rate limits that may reject its requests.
     private let rate: Set<String>
@@ -84,10 +86,12 @@ public final class SessionRules: Sendable {
         accepted = Self.acceptances(of: route, in: configuration)
         known = configuration.sessionSources
         requirement = route.require
+        // If no alternative is met, the verdict is that of the first one.
+        claimNames = (route.require.claims + (route.require.anyOf.first?.claims ?? [])).map(\.name.description)
         rate = Set(configuration.rateLimits.filter(\.isEnforced).map(\.name)).intersection(route.rate)
         self.claimHeaders = claimHeaders
         upstream = route.upstream ?? -1
-        dependsOnClaims = claimHeaders != nil || !route.require.claims.isEmpty
+        dependsOnClaims = claimHeaders != nil || route.require.dependsOnClaims
         let signInSource = configuration.sessionSource
         let direct = accepted.first { acceptance in
             // Sessions that were signed in to with credentials have no claims, so claim headers do not concern them.
@@ -131,6 +135,7 @@ public final class SessionRules: Sendable {
         accepted = sources.map { Acceptance(source: $0, token: .none) }
         known = []
         requirement = .none
+        claimNames = []
         rate = []
         claimHeaders = nil
         upstream = -1
@@ -165,13 +170,20 @@ public final class SessionRules: Sendable {
         guard !requirement.isEmpty || claimHeaders != nil else { return nil }
         let claims = session.claims
         guard let claims, let kept = claims.verdict(by: self) else { return judge(claims, skew: skew, now: now) }
-        guard kept == Self.isMet else { return .missingClaim(requirement.claims[Int(kept)].name) }
-        return requirement.isRecent(claims.authenticatedAt, now: now, skew: skew) ? nil : .stepUp
+        guard kept >= Self.leastMet else { return .missingClaim(claimNames[Int(kept)]) }
+        guard requirement.isRecent(claims.authenticatedAt, now: now, skew: skew) else { return .stepUp }
+        guard !requirement.anyOf.isEmpty else { return nil }
+        let alternative = requirement.anyOf[Int(Self.isMet - kept)]
+        // Another alternative may permit an older authentication.
+        return alternative.isRecent(claims.authenticatedAt, now: now, skew: skew)
+            ? nil : judge(claims, skew: skew, now: now)
     }
 
-    /// The kept verdict that the claims meet the rules, apart from a maximum age. The others are the index of a required
-    /// claim that is missing.
+    /// The kept verdict that the claims meet the rules, apart from a maximum age. The index of the alternative that they
+    /// meet is subtracted.
     private static let isMet = UInt8.max
+    /// That of the last of 8 alternatives. The kept verdicts below it are the index of a claim that is missing.
+    private static let leastMet: UInt8 = 248
 
     /// Judges the claims of a session that may use the route otherwise.
     @inline(never)
@@ -182,14 +194,22 @@ public final class SessionRules: Sendable {
         switch verdict {
         case .permitted: break
         case .missingClaim(let name):
-            let index = requirement.claims.firstIndex { $0.name == name }
-            if let index, index < Self.isMet { claims?.keep(UInt8(index), by: self) }
+            let index = claimNames.firstIndex(of: name)
+            if let index, index < Self.leastMet { claims?.keep(UInt8(index), by: self) }
             return .missingClaim(name)
         // A login at a provider does not authenticate a user who signed in with credentials.
         case .stepUp: return claims == nil ? .wrongIdentity : .stepUp
         }
         if let claimHeaders, let name = claims?.fields(for: claimHeaders).unrepresentable { return .missingClaim(name) }
-        claims?.keep(Self.isMet, by: self)
+        guard let claims else { return nil }
+        let alternative = requirement.anyOf.firstIndex {
+            $0.judge(
+                claims: claims.values, acr: claims.acr, authenticatedAt: claims.authenticatedAt, now: now, skew: skew)
+                == .permitted
+        }
+        if let kept = UInt8(exactly: alternative ?? 0), kept <= Self.isMet - Self.leastMet {
+            claims.keep(Self.isMet - kept, by: self)
+        }
         return nil
     }
 

@@ -1,66 +1,49 @@
 /// What a route requires of a session besides its existence. All parts have to be met.
 public struct SessionRequirement: Sendable, Equatable {
-    /// A claim and its acceptable values.
-    public struct Claim: Sendable, Equatable {
-        /// The name of the claim.
-        public let name: String
-        /// The acceptable values; one has to be equal, by bytes. 1 to 256.
-        public let values: [String]
-        /// The values in UTF-8. A set, because a user may have thousands of groups.
-        private let accepted: Set<[UInt8]>
-
-        package init(_ name: String, in values: [String]) {
-            self.name = name
-            self.values = values
-            accepted = Set(values.map { Array($0.utf8) })
-        }
-
-        /// Whether a claim is an acceptable string, or a list with one. A Boolean is equal to `true` or `false`. A claim of
-        /// another type, also a number that is written alike, is not equal to any value.
-        func isMet(by members: [JSONMemberName: JSONValue]) -> Bool {
-            switch members[JSONMemberName(name)] {
-            case .array(let items)?: items.contains(where: isAcceptable)
-            case let value?: isAcceptable(value)
-            case nil: false
-            }
-        }
-
-        /// Whether every user who has the claim has the other one too.
-        fileprivate func implies(_ other: Claim) -> Bool {
-            name.utf8.elementsEqual(other.name.utf8) && accepted.isSubset(of: other.accepted)
-        }
-
-        private func isAcceptable(_ value: JSONValue) -> Bool {
-            switch value {
-            case .string(let text): accepted.contains(Array(text.utf8))
-            case .bool(let flag): accepted.contains(Array((flag ? "true" : "false").utf8))
-            case .null, .number, .array, .object: false
-            }
-        }
-    }
-
     /// The required claims.
-    public var claims: [Claim]
+    public var claims: [RequiredClaim]
     /// The acceptable authentication contexts, most preferred first (OpenID Connect Core §2); empty for any.
     public var acr: [String]
     /// The maximum time since the user authenticated at the provider, 1 s to 1 day; `nil` for any.
     public var maxAge: Duration?
+    /// Alternatives, of which one has to be met too: at most 8, without alternatives of their own. Empty for none.
+    public var anyOf: [SessionRequirement]
 
-    package init(claims: [Claim] = [], acr: [String] = [], maxAge: Duration? = nil) {
+    package init(
+        claims: [RequiredClaim] = [], acr: [String] = [], maxAge: Duration? = nil, anyOf: [SessionRequirement] = []
+    ) {
         self.claims = claims
         self.acr = acr
         self.maxAge = maxAge
+        self.anyOf = anyOf
     }
 
     /// No requirement.
     public static let none = SessionRequirement()
     /// Whether nothing is required.
-    public var isEmpty: Bool { claims.isEmpty && !requiresStepUp }
+    public var isEmpty: Bool { claims.isEmpty && anyOf.isEmpty && !requiresStepUp }
     /// Whether a new login can be necessary.
-    public var requiresStepUp: Bool { !acr.isEmpty || maxAge != nil }
+    public var requiresStepUp: Bool { !acr.isEmpty || maxAge != nil || anyOf.contains(where: \.requiresStepUp) }
+    /// Whether the claims of a session can decide.
+    var dependsOnClaims: Bool { !claims.isEmpty || anyOf.contains(where: \.dependsOnClaims) }
 
     /// Whether every session that meets the requirement clearly meets the other one too.
     package func implies(_ other: SessionRequirement) -> Bool {
+        let alternatives = anyOf.isEmpty ? [self] : anyOf.map(adding)
+        return alternatives.allSatisfy { mine in
+            mine.impliesParts(of: other) && (other.anyOf.isEmpty || other.anyOf.contains(where: mine.impliesParts(of:)))
+        }
+    }
+
+    /// The requirement with the parts of an alternative in place of the alternatives. A session that meets both meets it.
+    private func adding(_ alternative: SessionRequirement) -> SessionRequirement {
+        SessionRequirement(
+            claims: claims + alternative.claims, acr: alternative.acr.isEmpty ? acr : alternative.acr,
+            maxAge: [maxAge, alternative.maxAge].compactMap(\.self).min())
+    }
+
+    /// Whether the parts but the alternatives imply those of the other one.
+    private func impliesParts(of other: SessionRequirement) -> Bool {
         guard other.claims.allSatisfy({ theirs in claims.contains { $0.implies(theirs) } }) else { return false }
         let contexts = Set(other.acr.map { Array($0.utf8) })
         guard contexts.isEmpty || !acr.isEmpty && acr.allSatisfy({ contexts.contains(Array($0.utf8)) }) else {
@@ -85,7 +68,8 @@ extension SessionRequirement {
 
     /// Judges a session.
     ///
-    /// Claims are judged first: a user without them would authenticate again for nothing.
+    /// Claims are judged first: a user without them would authenticate again for nothing. Each alternative is judged by
+    /// itself; if none is met, a new login helps if it does with one of them.
     /// - Parameters:
     ///   - kept: The claims of the session: an object.
     ///   - acr: The authentication context of the session; `nil` for unknown.
@@ -94,13 +78,29 @@ extension SessionRequirement {
     package func judge(
         claims kept: JSONValue, acr: String?, authenticatedAt: WallTime?, now: WallTime, skew: Duration = .zero
     ) -> Verdict {
-        var members: [JSONMemberName: JSONValue] = [:]
-        if case .object(let kept) = kept { members = kept }
-        for claim in claims where !claim.isMet(by: members) { return .missingClaim(claim.name) }
-        if !self.acr.isEmpty {
-            guard let acr, self.acr.contains(where: { $0.utf8.elementsEqual(acr.utf8) }) else { return .stepUp }
+        for claim in claims where !claim.isMet(by: kept) { return .missingClaim(claim.name.description) }
+        let isAcceptable =
+            self.acr.isEmpty
+            || acr.map { acr in self.acr.contains { $0.utf8.elementsEqual(acr.utf8) } } ?? false
+        let own: Verdict =
+            isAcceptable && isRecent(authenticatedAt, now: now, skew: skew) ? .permitted : .stepUp
+        guard !anyOf.isEmpty else { return own }
+        let verdicts = anyOf.map {
+            $0.judge(claims: kept, acr: acr, authenticatedAt: authenticatedAt, now: now, skew: skew)
         }
-        return isRecent(authenticatedAt, now: now, skew: skew) ? .permitted : .stepUp
+        if verdicts.contains(.permitted) { return own }
+        return verdicts.contains(.stepUp) ? .stepUp : verdicts[0]
+    }
+
+    /// What a new login has to request so that a session meets the requirement, without claims: that of the requirement
+    /// and of one alternative. The alternatives whose claims are met come first, and of these one without a login.
+    /// - Parameter kept: The claims of the session; `nil` without one.
+    package func stepUp(for kept: JSONValue?) -> SessionRequirement {
+        let met = anyOf.filter { $0.claims.allSatisfy { $0.isMet(by: kept ?? .null) } }
+        let chosen = met.first { !$0.requiresStepUp } ?? met.first ?? anyOf.first(where: \.requiresStepUp)
+        var result = adding(chosen ?? .none)
+        result.claims = []
+        return result
     }
 
     /// Whether an authentication is not longer ago than ``maxAge``.

@@ -86,7 +86,8 @@ struct CallbackController: Sendable {
         if let route = login.route {
             // A reload may have removed the route.
             guard let current = logins.requirement(ofRoute: route) else { throw LoginFailure(.stepUp) }
-            requirement = SessionRequirement(acr: current.acr, maxAge: current.maxAge)
+            requirement = current
+            requirement.claims = []
         }
         return Accepted(provider: provider, login: login, code: code, requirement: requirement)
     }
@@ -143,9 +144,10 @@ struct CallbackController: Sendable {
             throw LoginFailure(.otherUser)
         }
         let verdict = accepted.requirement.judge(
-            claims: .object([:]), acr: stated.acr, authenticatedAt: stated.authenticatedAt, now: now,
+            claims: SessionClaims(stated).values, acr: stated.acr, authenticatedAt: stated.authenticatedAt, now: now,
             skew: accepted.provider.configuration.clockSkew)
-        guard verdict == .permitted else { throw LoginFailure(.stepUp) }
+        // The route rejects a session without the claims of all alternatives: no login changes them.
+        guard verdict != .stepUp else { throw LoginFailure(.stepUp) }
         // The browser would come back at once for a new login, and so on without an end.
         if let end = signIn.endsBy, end - now < Self.minLifetime {
             throw LoginFailure(.invalidResponse, detail: "session_too_short")

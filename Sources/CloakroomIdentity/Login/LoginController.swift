@@ -127,6 +127,7 @@ struct LoginController: Sendable {
         var generator = SystemRandomNumberGenerator()
         let secrets = LoginSecrets(using: &generator)
         let stepUp = parameters.stepUp
+        let required = stepUp?.requirement.stepUp(for: session?.claims?.values)
         let login = PendingLogin(
             secrets, identity: provider.configuration.name, issuer: provider.configuration.issuer,
             returnTarget: logins.returnTarget(parameters.returnTo), startedAt: request.wallTime, route: stepUp?.route,
@@ -141,7 +142,7 @@ struct LoginController: Sendable {
         do throws(TokenClientError) {
             url = try await provider.authorizationURL(
                 secrets, redirectURI: logins.redirectURI(of: provider),
-                stepUp: stepUp.map { .init(acr: $0.requirement.acr, maxAge: $0.requirement.maxAge) },
+                stepUp: required.map { .init(acr: $0.acr, maxAge: $0.maxAge) },
                 address: request.origin.peer, traceparent: request.traceparent)
         } catch {
             throw account.failure(of: error, at: provider, request)

@@ -5,7 +5,8 @@ enum KeptClaims {
     /// The document of a user without claims.
     static let none = Array("{}".utf8)
 
-    /// Selects the configured claims, in their configured order.
+    /// Selects the configured claims, in their configured order. A claim within objects stays within them, without
+    /// their other members.
     ///
     /// Aggregated and distributed claims (`_claim_names`, OpenID Connect Core §5.6.2) are not followed: such a claim is
     /// absent.
@@ -15,13 +16,15 @@ enum KeptClaims {
     static func select(
         from claims: [JSONMemberName: JSONValue], _ kept: IdentityConfiguration.KeptClaims, without tokens: TokenSet
     ) throws(ResponseDefect) -> [UInt8] {
-        var members: [String] = []
-        var names: Set<JSONMemberName> = []
-        for text in kept.claims {
-            let name = JSONMemberName(text)
-            guard let value = claims[name], value != .null, names.insert(name).inserted else { continue }
-            members.append(JSONString.quoted(text) + ":" + value.json)
+        let all = JSONValue.object(claims)
+        var names: [JSONMemberName] = []
+        var tree: [JSONMemberName: JSONValue] = [:]
+        for claim in kept.claims {
+            guard let name = claim.path.first, let value = all[claim: claim] else { continue }
+            if !names.contains(name) { names.append(name) }
+            tree[name, default: .object([:])].set(value, at: claim.path.dropFirst())
         }
+        let members = names.map { JSONString.quoted($0.text) + ":" + (tree[$0] ?? .null).json }
         let document = Array(("{" + members.joined(separator: ",") + "}").utf8)
         guard document.count <= max(kept.bytes, none.count) else { throw .claimsTooLarge }
         guard !UserDocument.contains(tokens, in: document) else { throw .invalidResponse }
@@ -30,6 +33,18 @@ enum KeptClaims {
 }
 
 extension JSONValue {
+    /// Sets the value that members lead to, and creates the objects around it.
+    fileprivate mutating func set(_ value: JSONValue, at path: ArraySlice<JSONMemberName>) {
+        guard let name = path.first else {
+            self = value
+            return
+        }
+        var members: [JSONMemberName: JSONValue] = [:]
+        if case .object(let existing) = self { members = existing }
+        members[name, default: .object([:])].set(value, at: path.dropFirst())
+        self = .object(members)
+    }
+
     /// The value as JSON. Members are in the order of their names, so equal values have equal texts.
     fileprivate var json: String {
         switch self {

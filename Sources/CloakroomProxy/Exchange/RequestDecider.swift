@@ -196,7 +196,7 @@ struct RequestDecider {
         case .missingClaim(let name, let session):
             return forbidden(.missingClaim, claim: name, session, config.routes[index])
         case .wrongIdentity(let session): return forbidden(.wrongIdentity, session, config.routes[index])
-        case .stepUp: return stepUp(request, config.routes[index])
+        case .stepUp(let session): return stepUp(request, session, config.routes[index])
         }
         assertionFailure("a session without a ticket")
         return .problem(config.routes[index].unauthorized[.noSession], .unauthenticated, allow: nil)
@@ -275,7 +275,9 @@ extension RequestDecider {
 
     /// The route requires a stronger or more recent authentication. Scripts get a challenge (RFC 9470 §3) and the path
     /// to continue at.
-    private func stepUp(_ request: borrowing InboundRequest, _ entry: RouteRuntime) -> RequestDecision {
+    private func stepUp(
+        _ request: borrowing InboundRequest, _ session: Session, _ entry: RouteRuntime
+    ) -> RequestDecision {
         let name = entry.route.name
         let redirects = entry.route.onMissingSession == .login
         let vary = redirects ? Self.varyLine : []
@@ -285,7 +287,8 @@ extension RequestDecider {
                 Denial(response: .redirect(location), decision: .unauthenticated, fieldLines: vary))
         }
         let problem = Problem(.stepUp, detail: entry.route.messages[.stepUp])
-        let challenge = Array("WWW-Authenticate: \(entry.route.require.challenge)\r\n".utf8)
+        let required = entry.route.require.stepUp(for: session.claims?.values)
+        let challenge = Array("WWW-Authenticate: \(required.challenge)\r\n".utf8)
         return .denied(
             Denial(
                 response: .problem(ProblemDocument(problem, login: config.loginLinks.stepUp(for: name))),

@@ -110,6 +110,42 @@ struct RouteTableDiffSessionTests {
         #expect(found.exitCode == 3)
     }
 
+    @Test("A value that is no longer required, or no longer excluded, is an exposure, and another notation is none")
+    func claimParts() throws {
+        func admin(_ claim: String) -> [(String, String)] { [("[admins]", claim)] }
+        for (before, after, text) in [
+            (
+                "{ any: [admins], none: [left, banned] }", "{ any: [admins], none: [left] }",
+                "claim groups in [admins], with none of [left], was claim groups in [admins], with none of [left, banned]"
+            ),
+            ("{ all: [a, b] }", "{ all: [b] }", "claim groups with all of [b], was claim groups with all of [a, b]"),
+            ("{ all: [a, b] }", "[b, c]", "claim groups in [b, c], was claim groups with all of [a, b]"),
+        ] {
+            let opened = try Self.difference(from: admin(before), to: admin(after))
+            #expect(opened.lines == ["\(Self.admin) \(text)"])
+            #expect(opened.exitCode == 3)
+            #expect(try Self.difference(from: admin(after), to: admin(before)).lines == ["no change"])
+        }
+        #expect(try Self.difference(to: admin("{ all: [admins] }")).lines == ["no change"])
+        #expect(try Self.difference(from: admin("{ all: [admins] }"), to: []).lines == ["no change"])
+    }
+
+    @Test("A further alternative is an exposure, and another notation of a requirement is none")
+    func alternatives() throws {
+        func admin(_ require: String) -> [(String, String)] {
+            [("claims: { groups: [admins] }, acr: [\"urn:a\"], maxAge: 10m", require)]
+        }
+        let one = admin("anyOf: [{ acr: [gold] }]")
+        let two = admin("anyOf: [{ acr: [gold] }, { claims: { groups: [a] }, maxAge: 10m }]")
+        let opened = try Self.difference(from: one, to: two)
+        let parts = "(acr in [gold]), (claim groups in [a], \(Self.age("10m")))"
+        #expect(opened.lines == ["\(Self.admin) one of \(parts), was one of (acr in [gold])"])
+        #expect(opened.exitCode == 3)
+        #expect(try Self.difference(from: two, to: one).lines == ["no change"])
+        #expect(try Self.difference(from: admin("acr: [gold]"), to: one).lines == ["no change"])
+        #expect(try Self.difference(from: one, to: admin("acr: [gold]")).lines == ["no change"])
+    }
+
     @Test("Sessions of a further identity are an exposure of each route that accepts them")
     func identities() throws {
         let found = try Self.difference(to: [("identities: [company]", "identities: [company, partner]")])

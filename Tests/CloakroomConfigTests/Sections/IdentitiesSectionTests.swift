@@ -152,6 +152,9 @@ struct IdentitiesSectionTests {
             ("tokensFor: [api]", "tokensFor: [apo]", "10:", "unknown upstream \"apo\""),
             ("tokensFor: [api]", "pushed: auto", "23:", "bearer requires an identity"),
             ("claims: [groups] }", "claims: [_claim_names, groups] }", "12:", "are not fetched"),
+            ("claims: [groups] }", "claims: [groups, /a//b] }", "12:", "must be a JSON Pointer without empty names"),
+            ("groups: [staff]", "/groups/: [staff]", "25:", "must be a JSON Pointer without empty names"),
+            ("groups: [staff]", "/_claim_names/a: [staff]", "25:", "are not fetched"),
             ("keep: { claims: [groups] }", "keep: { bytes: 17KiB }", "12:", "must be"),
             ("keep: { claims: [groups] }", "keep: { claims: [email] }", "25:", "no identity keeps"),
             (

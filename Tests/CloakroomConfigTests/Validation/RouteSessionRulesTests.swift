@@ -136,6 +136,26 @@ struct RouteSessionRulesTests {
         #expect(password.contains { $0.contains("accepts only sessions of upstream \"legacy\"") }, "\(password)")
     }
 
+    @Test("A claim within objects is one that an identity keeps, if it keeps the claim, or objects around it")
+    func nestedClaims() throws {
+        let claims = "[/realm_access/roles, resource_access, \"https://x/roles\"]"
+        let kept = ("keep: { claims: [groups] }", "keep: { claims: \(claims) }")
+        func errors(_ claim: String) throws -> [String] {
+            try self.errors(
+                kept, ("inject: [bearer]", "inject: [bearer]\n    require: { claims: { \(claim): [buyer] } }"))
+        }
+        for claim in ["/realm_access/roles", "/resource_access/a~1b/roles", "\"https://x/roles\"", "/sub"] {
+            #expect(try errors(claim) == [])
+        }
+        for claim in ["realm_access", "/realm_access", "/realm_access/groups", "\"/https:~1~1x/roles\"", "groups"] {
+            let found = try errors(claim)
+            let name = claim.replacing("\"", with: "")
+            #expect(found.count == 1)
+            #expect(found.first?.contains("add \(name) to keep.claims of identities.company") == true, "\(found)")
+            #expect(found.first?.contains("cloakroom.yaml:34:") == true, "\(found)")
+        }
+    }
+
     @Test("A claim has at most 256 acceptable values")
     func manyValues() throws {
         func errors(_ count: Int) throws -> [String] {

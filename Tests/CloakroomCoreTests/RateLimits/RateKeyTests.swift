@@ -23,7 +23,7 @@ struct RateKeyTests {
 
     private static func limit(
         _ subject: RateLimit.Subject = .address, _ count: Int = 60, burst: Int = 1,
-        when: [SessionRequirement.Claim] = []
+        when: [RequiredClaim] = []
     ) -> RateLimit {
         var limit = RateLimit(name: "a")
         limit.subject = subject

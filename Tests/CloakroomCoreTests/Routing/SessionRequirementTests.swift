@@ -104,6 +104,49 @@ struct SessionRequirementTests {
         #expect(SessionRequirement.none.isEmpty)
     }
 
+    private static let alternatives = SessionRequirement(
+        claims: [.init("org", in: ["a"])],
+        anyOf: [
+            .init(claims: [.init("groups", in: ["staff"])], maxAge: .seconds(60)), .init(acr: ["gold"]),
+            .init(claims: [.init("groups", in: ["admins"])]),
+        ])
+
+    @Test(
+        "Identity rule 30: one alternative has to be met as a whole, besides the other requirements",
+        arguments: [
+            (#"{"org":"a","groups":"staff"}"#, nil, 60, .permitted),
+            (#"{"org":"a","groups":"staff"}"#, nil, 61, .stepUp),
+            (#"{"org":"a","groups":"admins"}"#, nil, nil, .permitted), (#"{"org":"a"}"#, "gold", nil, .permitted),
+            (#"{"org":"a"}"#, "low", 1, .stepUp), (#"{"groups":"admins"}"#, "gold", 1, .missingClaim("org")),
+        ] as [(String, String?, Int64?, SessionRequirement.Verdict)])
+    func anyOf(claims: String, acr: String?, age: Int64?, verdict: SessionRequirement.Verdict) throws {
+        #expect(try judge(Self.alternatives, claims: claims, acr: acr, age: age) == verdict)
+    }
+
+    @Test("Identity rule 30: without a claim of any alternative a login does not help, unless one requires none")
+    func noAlternative() throws {
+        var requirement = Self.alternatives
+        requirement.anyOf.remove(at: 1)
+        #expect(try judge(requirement, claims: #"{"org":"a","groups":"x"}"#, age: 1) == .missingClaim("groups"))
+        requirement.acr = ["gold"]
+        #expect(try judge(requirement, claims: #"{"org":"a","groups":"x"}"#, age: 1) == .missingClaim("groups"))
+        #expect(try judge(requirement, claims: #"{"org":"a","groups":"admins"}"#, age: 1) == .stepUp)
+    }
+
+    @Test("A login requests what the first alternative requires whose claims the user has, and no more")
+    func stepUp() throws {
+        func requested(_ claims: String?) -> SessionRequirement {
+            var requirement = Self.alternatives
+            requirement.maxAge = .seconds(600)
+            return requirement.stepUp(for: claims.flatMap { JSONValue(document: Array($0.utf8)) })
+        }
+        #expect(requested(#"{"groups":"staff"}"#) == SessionRequirement(maxAge: .seconds(60)))
+        #expect(requested(#"{"groups":"admins"}"#) == SessionRequirement(maxAge: .seconds(600)))
+        for claims in ["{}", nil] {
+            #expect(requested(claims) == SessionRequirement(acr: ["gold"], maxAge: .seconds(600)))
+        }
+    }
+
     @Test("RFC 9470 §3: the challenge has the contexts and the age")
     func challenge() {
         #expect(

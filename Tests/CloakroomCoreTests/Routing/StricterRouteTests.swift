@@ -182,6 +182,16 @@ struct StricterRouteTests {
         (groups(["a"]), groups(["a", "b"]), true), (groups(["a", "b"]), groups(["a"]), false),
         (groups(["a"]), groups(["b"]), true), (groups(["\u{e9}"]), groups(["e\u{301}"]), true),
         (groups(["a"]), SessionRequirement(claims: [.init("roles", in: ["a"])]), true),
+        (groups(all: ["a"]), groups(["a"]), false), (groups(["a"]), groups(all: ["a", "b"]), false),
+        (groups(all: ["a"]), groups(["a", "b"]), true), (groups(all: ["a", "b"]), groups(all: ["a"]), true),
+        (groups(all: ["a"]), groups(all: ["a", "b"]), false), (groups(none: ["a"]), groups(none: ["a", "b"]), false),
+        (groups(none: ["a", "b"]), groups(none: ["a"]), true), (groups(none: ["a"]), groups(["b"]), true),
+        (groups(["b"]), groups(none: ["a"]), true), (groups(["b"]), groups(["b"], none: ["a"]), false),
+        (groups(["b"], none: ["a"]), groups(["b"]), true),
+        (anyOf(groups(["a"]), gold), groups(["a"]), false), (groups(["a"]), anyOf(groups(["a"]), gold), true),
+        (anyOf(groups(["a"]), gold), anyOf(gold, groups(["a"])), false), (anyOf(gold), gold, false),
+        (gold, anyOf(gold), false), (anyOf(groups(["a"]), gold), anyOf(gold), false),
+        (anyOf(gold), anyOf(groups(["a"]), gold), true), (anyOf(gold), groups(["a"]), true),
         (SessionRequirement(acr: ["x", "y"]), SessionRequirement(acr: ["y"]), false),
         (SessionRequirement(acr: ["y"]), SessionRequirement(acr: ["x", "y"]), true),
         (SessionRequirement(acr: ["y"]), .none, true),
@@ -201,8 +211,16 @@ struct StricterRouteTests {
         #expect(try rules(mine).isStricter(than: rules(other)) == isStricter)
     }
 
-    private static func groups(_ values: [String]) -> SessionRequirement {
-        SessionRequirement(claims: [.init("groups", in: values)])
+    private static let gold = SessionRequirement(acr: ["gold"])
+
+    private static func anyOf(_ alternatives: SessionRequirement...) -> SessionRequirement {
+        SessionRequirement(anyOf: alternatives)
+    }
+
+    private static func groups(
+        _ values: [String] = [], all: [String] = [], none: [String] = []
+    ) -> SessionRequirement {
+        SessionRequirement(claims: [.init("groups", in: values, all: all, none: none)])
     }
 
     @Test("A route that fewer identities may use is stricter, and a public one never is")

@@ -140,6 +140,30 @@ struct SessionClaimsTests {
         #expect(never.claims?.verdict(by: rules) == nil)
     }
 
+    @Test("Identity rule 30: a kept verdict ends with the maximum age of its alternative, and then others count")
+    func alternatives() throws {
+        let session = Fixture.session(of: Fixture.company, age: 60)
+        var mine = staff
+        mine.maxAge = .seconds(60)
+        let other = SessionRequirement(acr: ["mfa"], maxAge: .seconds(120))
+        let (rules, admission) = try admit(session, SessionRequirement(anyOf: [editors, mine, other]))
+        #expect(admission == .admitted(.own) && session.claims?.verdict(by: rules) == 254)
+        // The skew of the identity is 30 s.
+        for (later, expected, kept): (Int64, Fixture.Admission, UInt8) in [
+            (30, .admitted(.own), 254), (31, .admitted(.own), 253), (90, .admitted(.own), 253),
+            (91, .denied(.stepUp), 253), (0, .admitted(.own), 253),
+        ] {
+            #expect(Fixture.admission(of: session, by: rules, now: Fixture.now + .seconds(later)) == expected)
+            #expect(session.claims?.verdict(by: rules) == kept)
+        }
+        let denied = try admit(session, SessionRequirement(claims: staff.claims, anyOf: [editors, editors]))
+        #expect(denied.admission == .denied(.missingClaim("groups")))
+        #expect(session.claims?.verdict(by: denied.rules) == 0)
+        #expect(Fixture.admission(of: session, by: denied.rules, now: Fixture.now) == denied.admission)
+        let many = try admit(session, SessionRequirement(anyOf: Array(repeating: editors, count: 7) + [staff]))
+        #expect(many.admission == .admitted(.own) && session.claims?.verdict(by: many.rules) == 248)
+    }
+
     @Test("An object that is set once is kept, and released with its owner")
     func reference() {
         final class Object: Sendable {}

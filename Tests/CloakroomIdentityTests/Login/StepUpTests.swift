@@ -56,6 +56,26 @@ struct StepUpTests {
         #expect(!gateway.journal.all.contains { $0.hasPrefix("revoke") })
     }
 
+    @Test(
+        "Identity rule 30: a login that meets no alternative is rejected, so that it does not begin anew without an end",
+        arguments: [("staff", "pwd", 403), ("staff", "mfa", 303), ("admins", "pwd", 303)])
+    func alternatives(group: String, acr: String, status: Int) async throws {
+        var routes = try LoginEndpoints.routes()
+        let index = try #require(routes.firstIndex { $0.name == "invoice" })
+        routes[index].require = SessionRequirement(
+            anyOf: [.init(claims: [.init("groups", in: ["admins"])]), .init(acr: ["mfa"])])
+        let gateway = try LoginEndpoints(routes: routes)
+        let browser = LoginBrowser(gateway)
+        _ = try await browser.signIn()
+        gateway.provider.state {
+            $0.claims = Array(#"{"groups":["\#(group)"]}"#.utf8)
+            $0.acr = acr
+        }
+        #expect(try await browser.signIn("for=invoice&returnTo=%2Finvoice").status == status)
+        #expect(gateway.provider.stepUps.last == .init(acr: ["mfa"]))
+        #expect(gateway.store.count == 1)
+    }
+
     @Test("Identity rule 24: another user than that of the session is rejected")
     func otherUser() async throws {
         let (gateway, browser) = try await signedIn()
