@@ -146,7 +146,7 @@ extension StringProtocol {
 }
 
 /// Suggests the likely intended name for an unknown name.
-enum NameSuggestion {
+package enum NameSuggestion {
     /// The candidate with the smallest edit distance; `nil` if every distance exceeds a third of the name and 2.
     static func nearest(to name: String, among candidates: some Sequence<String>) -> String? {
         let wanted = Array(name.lowercased())
@@ -160,7 +160,7 @@ enum NameSuggestion {
     }
 
     /// The suggestion for an unknown name: the nearest candidate, otherwise a list of up to 20 candidates.
-    static func suggestion(for name: String, among candidates: [String]) -> String {
+    package static func suggestion(for name: String, among candidates: [String]) -> String {
         if let nearest = nearest(to: name, among: candidates) {
             return "did you mean \(nearest.quoted)?"
         }

@@ -242,6 +242,23 @@ struct CommandLineTests {
         #expect(result.errors.wholeMatch(of: /Error: [^\n]+ \((write|set|check) [^\n]+\)\n/) != nil, "\(result.errors)")
     }
 
+    @Test(
+        "An unknown command or option is named with the likely intended one, before anything else is checked",
+        arguments: [
+            (["chek-config"], "unknown command 'chek-config' (did you mean \"check-config\"?)"),
+            (["rotues", "--diff", "a"], "unknown command 'rotues' (did you mean \"routes\"?)"),
+            (["demo"], "unknown command 'demo' (the demo is a program of its own: cloakroom-demo)"),
+            (["check-config", "--strikt"], "unknown option '--strikt' (did you mean \"--strict\"?)"),
+            (["serve", "--confg=missing.yaml"], "unknown option '--confg' (did you mean \"--config\"?)"),
+            (["--verion"], "unknown option '--verion' (did you mean \"--version\"?)"),
+        ])
+    func unknownNames(_ arguments: [String], _ message: String) async throws {
+        let directory = try TemporaryDirectory()
+        let result = try await cloakroom(arguments, directory: directory.url)
+        #expect(result.ending == ChildProgram.Ending(status: 64))
+        #expect(result.errors.hasPrefix("Error: \(message)\nUsage: cloakroom"), "\(result.errors)")
+    }
+
     // MARK: - Version and completions
 
     @Test("version prints what a bug report needs, as text and as JSON; --version prints the version alone")
