@@ -259,6 +259,21 @@ struct CommandLineTests {
         #expect(result.errors.hasPrefix("Error: \(message)\nUsage: cloakroom"), "\(result.errors)")
     }
 
+    @Test(
+        "explain names the order of its arguments if they are in another one",
+        arguments: [
+            ["good.yaml", "GET", "/x"], ["/x", "GET", "good.yaml"], ["GET", "good.yaml", "/x"], ["good", "GET", "/x"],
+            ["-", "GET", "/x"], ["./good", "GET", "/x"],
+        ])
+    func explainOrder(_ arguments: [String]) async throws {
+        let directory = try TemporaryDirectory()
+        for name in ["good.yaml", "good"] { try directory.write(Self.good, to: name) }
+        let result = try await cloakroom(["explain"] + arguments, directory: directory.url)
+        #expect(result.ending == ChildProgram.Ending(status: 64), "\(result.output)")
+        #expect(result.errors.contains("the order is METHOD TARGET FILE"), "\(result.errors)")
+        #expect(result.errors.contains("Usage: cloakroom explain"), "\(result.errors)")
+    }
+
     // MARK: - Version and completions
 
     @Test("version prints what a bug report needs, as text and as JSON; --version prints the version alone")
