@@ -181,6 +181,9 @@ final class Gateway: Sendable, Unprintable {
     /// Returns when every event loop has run a task; never returns while one is blocked.
     func passThroughLoops() async { await server.passThroughLoops() }
 
+    /// Whether requests are accepted and sessions can be used: what `/ready` of the admin listener reports.
+    var isReady: Bool { server.isReady && parts.sessions.store.isAvailable }
+
     /// Records the outcome of a configuration reload in the metrics and the audit log.
     func noteReload(_ outcome: ReloadOutcome) {
         telemetry.metrics.config.recordReload(isSuccess: outcome.isSuccess, now: outcome.time)
