@@ -77,9 +77,12 @@ extension ConfigDiagnostic.Severity {
 public struct ConfigDiagnostics: Error, Sendable, Equatable, CustomStringConvertible {
     /// The errors. Never empty.
     public let problems: [ConfigDiagnostic]
+    /// The warnings about the values that could be read.
+    let warnings: [ConfigDiagnostic]
 
-    init(_ problems: [ConfigDiagnostic]) {
+    init(_ problems: [ConfigDiagnostic], warnings: [ConfigDiagnostic] = []) {
         self.problems = Self.ordered(problems)
+        self.warnings = warnings
     }
 
     /// Problems of the file by line, then those of the environment by name, then those of the flags.
