@@ -22,7 +22,7 @@ import Testing
         let directory = try ConfigFixture(yaml)
         let report = directory.report { .checkConfig($0) }
         #expect(report.exitCode == 1)
-        let lines = report.text.replacing(directory.path + "/", with: "").split(separator: "\n")
+        let lines = report.text.replacing(directory.path + "/", with: "").split(separator: "\n").map(String.init)
         #expect(lines.count == 2, "\(report.text)")
         #expect(lines.first?.hasPrefix("cloakroom.yaml:11:16: session.idleTimeout: must be a duration") == true)
         #expect(
