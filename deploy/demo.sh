@@ -52,9 +52,36 @@ if [[ $identity == glewlwyd ]]; then
     program=$(deploy/glewlwyd/install.sh | tail -n 1)
     PATH=$program:$PATH
 fi
-deploy/build.sh >/dev/null
-# Finds the gateway in its own folder.
-demo=$(deploy/build.sh cloakroom-demo | tail -n 1)
+
+# A build that finds nothing to do takes far longer than the start. It is left out if nothing has changed since the beginning of
+# the last one: the compiler, the commit, the versions of the dependencies, and the files, by the time of their last change
+# in the file system, which no copy or checkout keeps. A file that is removed changes its folder.
+inputs() {
+    swift --version 2>&1
+    echo "${CLOAKROOM_COMMIT:-$(git rev-parse HEAD 2>/dev/null) $(git diff --quiet HEAD 2>/dev/null || echo changed)}"
+}
+resolved() { cksum 2>/dev/null <Package.resolved || true; }
+is_built() {
+    local changed
+    [[ -x $demo && -x ${demo%/*}/cloakroom ]] || return 1
+    [[ $(tail -n +2 "$stamp") == "$(inputs && resolved)" ]] || return 1
+    changed=$(find Package.swift Sources deploy/*.sh deploy/*.py deploy/*.txt -cnewer "$stamp" -print -quit) || return 1
+    [[ -z $changed ]]
+}
+stamp=.build-release/demo-inputs
+demo=$(head -n 1 "$stamp" 2>/dev/null || true)
+if ! is_built; then
+    mkdir -p .build-release
+    rm -f "$stamp"
+    touch "$stamp.begin"
+    before=$(inputs)
+    deploy/build.sh >/dev/null
+    # Finds the gateway in its own folder.
+    demo=$(deploy/build.sh cloakroom-demo | tail -n 1)
+    printf '%s\n' "$demo" "$before" "$(resolved)" >"$stamp.new"
+    touch -r "$stamp.begin" "$stamp.new"
+    mv "$stamp.new" "$stamp"
+fi
 if [[ -z $identity ]]; then
     # exec, so that Ctrl-C and SIGTERM reach only the gateway.
     exec "$demo" "${arguments[@]}"

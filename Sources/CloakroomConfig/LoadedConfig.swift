@@ -98,13 +98,16 @@ public func loadConfig(_ sources: ConfigSources) throws(ConfigDiagnostics) -> Lo
     var unknown = UnknownKeys(reading)
     unknown.report()
     let problems = reading.problems(meant: unknown.likelyIntendedKeys)
-    guard problems.isEmpty, let configuration else { throw ConfigDiagnostics(problems) }
     var warnings = reading.warnings
     if let file = sources.file, !sources.isOffline, FileAccess.isWritableByOthers(file) {
         let warning = ConfigValueError.writableByOthers(file)
         warnings.append(
             ConfigDiagnostic(
                 source: file, message: warning.message, suggestion: warning.suggestion, severity: .warning))
+    }
+    guard problems.isEmpty, let configuration else {
+        let misspelled = Set(unknown.likelyIntendedKeys.map { $0.joined(separator: ".") })
+        throw ConfigDiagnostics(problems, warnings: warnings.filter { !misspelled.contains($0.key ?? "") })
     }
     return LoadedConfig(
         configuration: configuration, reload: reload, warnings: ConfigDiagnostics.ordered(warnings),
@@ -115,7 +118,7 @@ public func loadConfig(_ sources: ConfigSources) throws(ConfigDiagnostics) -> Lo
 
 extension YAMLTree {
     fileprivate init(_ sources: ConfigSources, report: (YAMLSyntaxError) -> Void) throws(YAMLSyntaxError) {
-        let bytes: [UInt8]
+        var bytes: [UInt8]
         if let standardInput = sources.standardInput {
             bytes = standardInput
         } else if let file = sources.file {
@@ -128,6 +131,8 @@ extension YAMLTree {
             self.init()
             return
         }
+        // A byte order mark would move the keys of the first line by a column.
+        if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { bytes.removeFirst(3) }
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw YAMLSyntaxError(
                 position: nil, key: nil, valueError: ConfigValueError("the file must be in UTF-8", "save it as UTF-8"))

@@ -57,7 +57,7 @@ public struct MockAPI: Service {
     }
 
     private func router() throws -> Router<BasicRequestContext> {
-        let router = Router(context: BasicRequestContext.self)
+        let router = Router(context: BasicRequestContext.self, options: .autoGenerateHeadEndpoints)
         let control = ObservationEndpoint(isExposed: settings.exposeObservations)
         // The order matters: recording, latency, 403 for any path without API token, then failures and routes.
         router.add(middleware: RecordingMiddleware(observations: observations, control: control))

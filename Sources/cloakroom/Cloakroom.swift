@@ -26,6 +26,11 @@ struct Cloakroom: AsyncParsableCommand {
             guard code == .validationFailure, !(error is ExitCode) else { exit(withError: error) }
             var message = fullMessage(for: error)
             while message.last?.isNewline == true { message.removeLast() }
+            if let unknown = UnknownName.message(Array(CommandLine.arguments.dropFirst())),
+                let usage = message.firstRange(of: "\nUsage: ")
+            {
+                message = "Error: \(unknown)\(message[usage.lowerBound...])"
+            }
             let text = CommandLineSecrets.redacted(message, CommandLine.arguments)
             exit(withError: (try? CommandFailure.exit(text, code)) ?? code)
         }

@@ -155,6 +155,18 @@ import Testing
             ])
     }
 
+    @Test func aFlagForAnItemOfAListOfValuesIsToldHowListsAreWritten() throws {
+        let valueErrors = try ConfigFixture().valueErrors(
+            overrides: [("routes.0.methods.0", "GET"), ("trustedProxies.1", "::1")])
+        #expect(
+            valueErrors == [
+                "--set: routes.0.methods.0: must be a key, not an item of a list"
+                    + " (write the whole list: routes.0.methods=one,another)",
+                "--set: trustedProxies.1: must be a key, not an item of a list"
+                    + " (write the whole list: trustedProxies=one,another)",
+            ])
+    }
+
     @Test func allValueErrorsAreToldAtOnceByLine() throws {
         let yaml = ConfigFixture.good
             .replacingOccurrences(of: "path: /episodes", with: "path: episodes")

@@ -77,9 +77,12 @@ extension ConfigDiagnostic.Severity {
 public struct ConfigDiagnostics: Error, Sendable, Equatable, CustomStringConvertible {
     /// The errors. Never empty.
     public let problems: [ConfigDiagnostic]
+    /// The warnings about the values that could be read.
+    let warnings: [ConfigDiagnostic]
 
-    init(_ problems: [ConfigDiagnostic]) {
+    init(_ problems: [ConfigDiagnostic], warnings: [ConfigDiagnostic] = []) {
         self.problems = Self.ordered(problems)
+        self.warnings = warnings
     }
 
     /// Problems of the file by line, then those of the environment by name, then those of the flags.
@@ -146,7 +149,7 @@ extension StringProtocol {
 }
 
 /// Suggests the likely intended name for an unknown name.
-enum NameSuggestion {
+package enum NameSuggestion {
     /// The candidate with the smallest edit distance; `nil` if every distance exceeds a third of the name and 2.
     static func nearest(to name: String, among candidates: some Sequence<String>) -> String? {
         let wanted = Array(name.lowercased())
@@ -160,7 +163,7 @@ enum NameSuggestion {
     }
 
     /// The suggestion for an unknown name: the nearest candidate, otherwise a list of up to 20 candidates.
-    static func suggestion(for name: String, among candidates: [String]) -> String {
+    package static func suggestion(for name: String, among candidates: [String]) -> String {
         if let nearest = nearest(to: name, among: candidates) {
             return "did you mean \(nearest.quoted)?"
         }

@@ -41,6 +41,7 @@ final class ConfigParser: Unprintable {
 
     init(_ sources: ConfigSources, tree: YAMLTree, isDocumenting: Bool = false) {
         documentation = isDocumenting ? DocumentedKeys() : nil
+        let sources = MixedLists.expanding(sources)
         let tree = MixedLists.expanding(tree, sources: sources)
         self.sources = sources
         self.tree = tree

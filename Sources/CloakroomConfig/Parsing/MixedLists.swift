@@ -7,6 +7,17 @@ enum MixedLists {
     /// The key of the value of an item that is written as a single value.
     static let valueKey = "url"
 
+    /// The sources with every flag for an item of a mixed list as a flag for its value.
+    static func expanding(_ sources: ConfigSources) -> ConfigSources {
+        var result = sources
+        for (index, override) in sources.overrides.enumerated() {
+            let path = OverrideProvider.path(override.key)
+            guard isMixedList(Array(path.dropLast())), let item = path.last, Int(item) != nil else { continue }
+            result.overrides[index].key += ".\(valueKey)"
+        }
+        return result
+    }
+
     /// The file with every item of a mixed list as a section.
     static func expanding(_ tree: YAMLTree, sources: ConfigSources) -> YAMLTree {
         var result = tree

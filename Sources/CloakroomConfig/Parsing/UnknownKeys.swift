@@ -46,6 +46,10 @@ struct UnknownKeys {
                 reading.add(
                     ConfigValueError("must be a key, not a section", "set one of the keys in it"), key: path,
                     origin: .flag)
+            } else if let item = path.last, Int(item) != nil, known.contains(Array(path.dropLast())) {
+                let remedy = "write the whole list: \(path.dropLast().joined(separator: "."))=one,another"
+                reading.add(
+                    ConfigValueError("must be a key, not an item of a list", remedy), key: path, origin: .flag)
             } else {
                 report(path, at: .flag)
             }

@@ -39,14 +39,14 @@ public struct CommandReport: Sendable, Equatable {
         }.joined()
     }
 
-    /// Loads a configuration and reports on it, or reports its errors, one per line.
+    /// Loads a configuration and reports on it, or reports its errors and warnings, one per line.
     static func on(_ sources: ConfigSources, _ report: (LoadedConfig) -> CommandReport) -> CommandReport {
         do throws(ConfigDiagnostics) {
             return report(try loadConfig(sources))
         } catch {
+            let problems = ConfigDiagnostics.ordered(error.problems + error.warnings)
             return CommandReport(
-                lines: error.problems.map(Line.diagnostic),
-                document: CheckDocument(sources, problems: error.problems), exitCode: 1)
+                lines: problems.map(Line.diagnostic), document: CheckDocument(sources, problems: problems), exitCode: 1)
         }
     }
 }

@@ -11,6 +11,14 @@ struct AdminSection {
         var configuration = AdminConfiguration.defaults
         configuration.read(from: scope)
         self.configuration = isEnabled ? configuration : nil
+        let requiresCertificate = configuration.tls?.clientCertificates?.mode == .required
+        let hasToken = scope.isSet("token") || scope.isSet("tokenFile")
+        if isEnabled, !configuration.address.isLoopback, !hasToken, !requiresCertificate {
+            scope.warn(
+                "metrics and the status page can be read by every client that reaches this address",
+                "write 127.0.0.1:\(configuration.address.port), or set admin.token and tokenScope: everything",
+                at: "address")
+        }
     }
 }
 

@@ -32,6 +32,11 @@ extension GatewayConfiguration: ConfigSection {
         configuration.crossSite.read(from: root)
         let rateLimits = RateLimitsSection(from: root)
         let routes = root.items("routes").map { RouteSection(from: $0, upstreams: upstreams) }
+        if routes.isEmpty, !root.isInvalid("routes") {
+            root.warn(
+                "no route: every request gets 404, except those for the gateway's own endpoints",
+                "add a route for each path to serve", at: "routes")
+        }
         configuration.responseFields = ResponseFieldsConfiguration(
             from: root.sectionWithDefaults("responseFields"), upstreams: upstreams,
             usesSession: routes.contains(where: \.usesSession))

@@ -61,7 +61,7 @@ extension LoggingConfiguration: ConfigSection {
     /// `logging`.
     static let keys: [Key<Self>] = [
         Key("level", \.level, .logLevel),
-        Key("format", \.format, .choice(), .restart),
+        Key(optional: "format", \.format, .choice(), .restart),
         Key("accessLog", \.accessLog, .flag, .restart),
     ]
 }

@@ -10,8 +10,8 @@ public struct LoggingConfiguration: Sendable, Equatable {
 
     /// The minimum log level: trace, debug, info, notice, warning, error, critical.
     public var level = "info"
-    /// The format of log lines.
-    public var format: Format = .json
+    /// The format of log lines; `nil` for text on a terminal, otherwise JSON.
+    public var format: Format?
     /// Whether requests are logged.
     public var accessLog = true
 }

@@ -57,7 +57,13 @@ extension PathPattern {
     /// - Throws: ``PathPatternError`` with the problem and a suggestion.
     public init(_ text: String) throws(PathPatternError) {
         guard text.utf8.first == UInt8(ascii: "/") else {
-            throw PathPatternError("a path starts with a slash (write \"/\(text)\")")
+            throw PathPatternError(Self.withoutSlash(text))
+        }
+        if let end = text.firstIndex(where: { $0 == "?" || $0 == "#" }),
+            text[..<end].last(where: { $0 == "{" || $0 == "}" }) != "{"
+        {
+            let what = text[end] == "?" ? "query" : "fragment"
+            throw PathPatternError("a \(what) is not part of a path (write \"\(text[..<end])\")")
         }
         var segments: [Segment] = []
         var names: Set<String> = []
@@ -66,7 +72,8 @@ extension PathPattern {
             let isLast = index == parts.count - 1
             if part == "*" || part == "{*}" || part == "**" {
                 guard isLast, part == "*" else {
-                    throw PathPatternError("a wildcard is a single * as the last segment (write \"/files/*\")")
+                    let before = parts[..<index].map { "/\($0)" }.joined()
+                    throw PathPatternError("a wildcard is a single * as the last segment (write \"\(before)/*\")")
                 }
                 segments.append(.wildcard)
             } else if part.contains("{") || part.contains("}") {
@@ -89,6 +96,17 @@ extension PathPattern {
             }
         }
         self.init(segments: segments)
+    }
+
+    /// The error for a text that does not begin with a slash. Of a URL only the path is repeated: the rest may contain a
+    /// password.
+    private static func withoutSlash(_ text: String) -> String {
+        if let end = text.firstRange(of: "://")?.upperBound {
+            let path = text[end...].drop { $0 != "/" }.prefix { $0 != "?" && $0 != "#" }
+            return "a path has no scheme and no host (write \"\(path.isEmpty ? "/" : path)\")"
+        }
+        let path = text.trimmingPrefix(while: \.isWhitespace)
+        return "a path starts with a slash (write \"\(path.hasPrefix("/") ? "" : "/")\(path)\")"
     }
 
     private static func isNameByte(_ byte: UInt8) -> Bool {
@@ -115,6 +133,20 @@ extension PathPattern {
         guard !part.contains("+") else {
             throw PathPatternError(
                 "\"\(part)\" contains a plus, which clients also write as %2B (use a parameter for this segment)")
+        }
+        guard !part.utf8.contains(UInt8(ascii: " ")) else {
+            throw PathPatternError(
+                "\"\(part)\" contains a blank, which clients write as %20 (remove it, or use a parameter for this segment)"
+            )
+        }
+        if let start = part.firstIndex(of: "%") {
+            let escape = part[start...].prefix(3)
+            let byte = UInt8(escape.dropFirst(), radix: 16) ?? 0
+            let isDecoded = PathByte.isAllowed(byte) && byte != UInt8(ascii: "*") && byte != UInt8(ascii: "+")
+            throw PathPatternError(
+                isDecoded
+                    ? "\"\(escape)\" never occurs: paths are compared decoded (write \"\(Unicode.Scalar(byte))\")"
+                    : "\"\(escape)\" is not possible in a literal segment (use a parameter for this segment)")
         }
         for byte in part.utf8 {
             guard PathByte.isAllowed(byte), byte != UInt8(ascii: "*") else {

@@ -49,7 +49,8 @@ public final class GatewayServer: Service, Unprintable {
     ///   - sharesListeners: Whether it shares addresses with another gateway of the same user that is already listening on
     ///     them, in order to replace it. Otherwise an address in use is an error.
     ///   - inherited: Sockets that the service manager has bound.
-    ///   - onListening: Called when all listeners are bound.
+    ///   - onListening: Called when all listeners are bound and before the first connection is accepted, so that the lines
+    ///     that it logs precede those of requests.
     public convenience init(
         config: ConfigSnapshot, sharesListeners: Bool = false, inherited: InheritedSockets = InheritedSockets(),
         logger: Logger, onListening: @escaping @Sendable ([BoundListener]) async -> Void = { _ in }
@@ -145,6 +146,7 @@ public final class GatewayServer: Service, Unprintable {
                     address: HostAndPort(host: listener.address.host, port: socket.port ?? listener.address.port),
                     isTLS: listener.tls != nil)
             })
+        for socket in sockets { await socket.accept() }
         let isGracefulShutdown = await ListeningSocket.waitForShutdown(sockets)
         phase.withLock { $0 = .draining }
         logger.notice(

@@ -46,8 +46,9 @@ struct Listener {
         tls.map { (name: "\(configuration.address)", tls: $0) }
     }
 
-    /// Starts listening. Afterwards another gateway of the same user, started to replace this one, can share the
-    /// address, so that the new one listens before the old one stops; see ``ListenerHandover``.
+    /// Starts listening; connections wait in the queue until ``ListeningSocket/accept()``. Afterwards another gateway of
+    /// the same user, started to replace this one, can share the address, so that the new one listens before the old one
+    /// stops; see ``ListenerHandover``.
     /// - Parameters:
     ///   - others: Sockets of this gateway; two of its listeners cannot share an address.
     ///   - sharesListeners: Whether to share the address with a gateway that listens on it already. Otherwise an address in
@@ -65,6 +66,7 @@ struct Listener {
         let logger = self.logger
         let bootstrap = ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: 4_096)
+            .serverChannelOption(.autoRead, value: false)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .serverChannelOption(Self.sharing, value: sharesListeners ? 1 : 0)
             .serverChannelInitializer { channel in

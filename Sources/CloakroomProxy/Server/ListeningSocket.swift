@@ -12,6 +12,14 @@ struct ListeningSocket: Sendable {
     /// The port that was bound.
     var port: Int? { channel.localAddress?.port }
 
+    /// Begins to accept connections.
+    func accept() async {
+        // Fails only if the socket was closed, which ends serving.
+        try? await channel.eventLoop.submit {
+            try channel.pipeline.syncOperations.handler(type: AcceptHandler.self).begin()
+        }.get()
+    }
+
     /// Directs new connections to the other gateway that listens on the same address, if there is one.
     ///
     /// Closing the socket without this step would reset connections in its queue or in the middle of their TCP

@@ -77,10 +77,11 @@ struct Explain: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Show how a request would be routed, without sending it.")
 
-    @Argument(help: "The method, for example GET.")
+    @Argument(help: "The method, for example GET.", transform: { try Explain.inOrder($0, isMethod: true) })
     var method: String
 
-    @Argument(help: "The target, for example /videos/1?quality=hd.")
+    @Argument(
+        help: "The target, for example /videos/1?quality=hd.", transform: { try Explain.inOrder($0, isMethod: false) })
     var target: String
 
     @Option(
@@ -90,6 +91,16 @@ struct Explain: ParsableCommand {
     // Last, because its FILE can be left out.
     @OptionGroup var options: ConfigOptions
     @OptionGroup var output: OutputOptions
+
+    /// An argument, unless it is evidently one of the others: a path or a file as the method, a method or a file as the
+    /// target. Checked here because the file is checked before `validate()`.
+    private static func inOrder(_ text: String, isMethod: Bool) throws -> String {
+        let isPath = text.hasPrefix("/") || text.contains("://")
+        let isFile = text == "-" || text.hasSuffix(".yaml") || text.hasSuffix(".yml")
+        let isMethodName = !text.isEmpty && text.utf8.allSatisfy { (0x41...0x5A).contains($0) }
+        guard isMethod ? isPath || isFile || text.contains("/") : isMethodName || isFile && !isPath else { return text }
+        throw ValidationError("the order is METHOD TARGET FILE (write cloakroom explain GET /videos/1 cloakroom.yaml)")
+    }
 
     func run() throws {
         try CommandReport.explain(options.sources, method: method, target: target, host: host) { try? FileScan.run($0) }

@@ -101,8 +101,8 @@ enum ConfigPlace: Equatable {
         if let argument { return ConfigPlace(argument) }
         guard let file = defaultFiles.first(where: exists) else {
             throw ValidationError(
-                "no configuration: neither \(defaultFiles.joined(separator: " nor ")) exists (write FILE or --config FILE)"
-            )
+                "no configuration: neither \(defaultFiles.joined(separator: " nor ")) exists (write FILE or --config FILE;"
+                    + " cloakroom init creates one, and cloakroom-demo runs an example without one)")
         }
         guard !isForeign(file) else {
             throw ValidationError(

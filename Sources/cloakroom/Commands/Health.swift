@@ -1,4 +1,5 @@
 import ArgumentParser
+import CloakroomConfig
 import CloakroomCore
 import Foundation
 
@@ -7,15 +8,15 @@ struct Health: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Check whether a running gateway is ready.",
         discussion: """
-            Requests /ready from the admin listener and prints the response. Exits with 0 if the gateway is ready, with 1 \
-            if it is not or does not respond within 2 seconds.
+            Requests /ready from the admin listener, or with --control-socket asks there, and prints the response. Exits with \
+            0 if the gateway is ready, with 1 if it is not or does not respond within 2 seconds.
             """)
 
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "The admin listener's address. Default: CLOAKROOM_ADMIN_ADDRESS, or"
-                + " \(AdminConfiguration.defaults.address).",
+            "The admin listener's address. Default: CLOAKROOM_ADMIN_ADDRESS, or admin.address of the first of"
+                + " \(ConfigPlace.defaultFilesText), or \(AdminConfiguration.defaults.address).",
             valueName: "host:port"))
     var address: String?
 
@@ -26,17 +27,48 @@ struct Health: AsyncParsableCommand {
             valueName: "file"))
     var caFile: String?
 
+    @OptionGroup var control: ControlSocketOptions
+
+    func validate() throws {
+        if address != nil, control.controlSocket != nil {
+            throw ValidationError("--address conflicts with --control-socket (write one of them)")
+        }
+    }
+
     func run() async throws {
+        let result: HealthCheck.HealthResponse
+        if control.controlSocket != nil, let path = try control.path() {
+            result = await HealthCheck.ask(controlSocket: path)
+        } else {
+            result = try await askAdminListener()
+        }
+        try CommandOutput.print("\(result.text)\n")
+        if !result.isReady { throw ExitCode(1) }
+    }
+
+    private func askAdminListener() async throws -> HealthCheck.HealthResponse {
         let text = address ?? ProcessInfo.processInfo.environment["CLOAKROOM_ADMIN_ADDRESS"]
-        guard let address = text.map(HostAndPort.init) ?? AdminConfiguration.defaults.address, !address.host.isEmpty,
-            address.port > 0
+        guard let configured = text == nil ? Self.configured() : AdminConfiguration.defaults else {
+            throw ValidationError("admin.enabled is false (write --control-socket PATH, or --address 127.0.0.1:9464)")
+        }
+        guard let address = text.map(HostAndPort.init) ?? configured.address, !address.host.isEmpty, address.port > 0
         else {
             throw ValidationError(
                 "the address of the admin listener must be host:port (write --address 127.0.0.1:9464)")
         }
-        let result = await HealthCheck.ask(address, caFile: caFile)
-        try CommandOutput.print("\(result.text)\n")
-        if !result.isReady { throw ExitCode(1) }
+        // A listener on all addresses is reached on loopback.
+        let host = ["0.0.0.0": "127.0.0.1", "::": "::1"][address.host] ?? address.host
+        return await HealthCheck.ask(
+            HostAndPort(host: host, port: address.port), isTLS: configured.tls != nil, caFile: caFile)
+    }
+
+    /// The admin listener of the default configuration file, whose secrets and certificates are not read; `nil` if it is
+    /// disabled. Without a usable file, the default.
+    private static func configured() -> AdminConfiguration? {
+        guard var sources = try? ConfigPlace.find(nil).sources() else { return AdminConfiguration.defaults }
+        sources.isOffline = true
+        guard let loaded = try? loadConfig(sources) else { return AdminConfiguration.defaults }
+        return loaded.configuration.admin
     }
 }
 
@@ -58,20 +90,36 @@ enum HealthCheck {
     private static let timeLimit: Duration = .seconds(2)
 
     /// Sends the request and waits at most 2 seconds for the response.
-    /// - Parameter caFile: The authority of the listener's certificate; `nil` sends clear text.
-    static func ask(_ address: HostAndPort, caFile: String? = nil) async -> HealthResponse {
-        let url = "\(caFile == nil ? "http" : "https")://\(address)/ready"
+    /// - Parameters:
+    ///   - isTLS: Whether the listener has TLS.
+    ///   - caFile: The authority of its certificate, which has TLS then; `nil` for those of the system.
+    static func ask(_ address: HostAndPort, isTLS: Bool = false, caFile: String? = nil) async -> HealthResponse {
+        let url = "\(isTLS || caFile != nil ? "https" : "http")://\(address)/ready"
         do {
             let (status, body) = try await AdminExchange.get(
                 url, at: "\(address)", caFile: caFile, limit: timeLimit, maximumBytes: maximumBytes)
             // Another program on that port may respond to any request with 200, so the body is checked too.
-            let readiness = try? JSONDecoder().decode(Readiness.self, from: body)
-            let text = String(decoding: body, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
-            return HealthResponse(
-                isReady: readiness?.ready == true,
-                text: readiness == nil ? "\(address) is not an admin listener: \(status)" : TerminalText.clean(text))
+            return response(body, ofOther: "\(address) is not an admin listener: \(status)")
         } catch {
             return HealthResponse(isReady: false, text: "\(error)")
         }
+    }
+
+    /// Asks on the control socket.
+    static func ask(controlSocket path: String) async -> HealthResponse {
+        do {
+            let body = try await ControlSocketClient.health(path, timeout: timeLimit)
+            return response(body, ofOther: "\(ControlSocketClient.otherProgram(path))")
+        } catch {
+            return HealthResponse(isReady: false, text: "\(error)")
+        }
+    }
+
+    /// - Parameter other: The text if the body is not that of a gateway.
+    private static func response(_ body: Data, ofOther other: String) -> HealthResponse {
+        let readiness = try? JSONDecoder().decode(Readiness.self, from: body)
+        let text = String(decoding: body, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+        return HealthResponse(
+            isReady: readiness?.ready == true, text: readiness == nil ? other : TerminalText.clean(text))
     }
 }

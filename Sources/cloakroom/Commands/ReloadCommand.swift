@@ -22,9 +22,10 @@ struct ReloadCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        guard let path = try options.path() else {
+        guard let path = try options.running() else {
             throw ValidationError(
-                "no control socket configured (write --control-socket PATH, with the same path as for cloakroom serve)")
+                "no control socket configured (write --control-socket PATH, with the same path as for cloakroom serve;"
+                    + " or send SIGHUP to the gateway)")
         }
         try await CommandFailure.report {
             let response = try await ControlSocketClient.reload(path, timeout: .seconds(timeout))
@@ -46,15 +47,23 @@ struct ReloadCommand: AsyncParsableCommand {
     }
 }
 
-/// The option for the control socket, of `serve` and `reload`.
+/// The option for the control socket, of `serve`, `reload` and `health`.
 struct ControlSocketOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "Unix socket for `cloakroom reload`, of at most \(ControlSocket.maximumPathBytes) bytes. Default:"
-                + " \(ControlSocket.fileName) in \(ControlSocket.directoryVariable), which systemd sets; otherwise none.",
+            "Unix socket of the gateway for `cloakroom reload` and `cloakroom health`, of at most"
+                + " \(ControlSocket.maximumPathBytes) bytes. Default of serve and reload: \(ControlSocket.fileName) in"
+                + " \(ControlSocket.directoryVariable), which systemd sets; of reload, otherwise"
+                + " \(ControlSocket.servicePath).",
             valueName: "path"))
     var controlSocket: String?
+
+    /// The path of a running gateway's socket; `nil` if there is none.
+    func running() throws -> String? {
+        let service = ControlSocket.servicePath
+        return try path() ?? (FileManager.default.fileExists(atPath: service) ? service : nil)
+    }
 
     /// The socket's path; `nil` if there is none.
     /// - Throws: If the path is empty or too long.

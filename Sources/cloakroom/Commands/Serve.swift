@@ -104,7 +104,7 @@ struct Serve: AsyncParsableCommand {
             let controlSocket = controlPath.map {
                 ControlSocketService(
                     path: $0, replacesOther: takeOver, reload: { await requests.perform() },
-                    onListening: { notifier.started(.control) })
+                    isReady: { gateway.isReady }, onListening: { notifier.started(.control) })
             }
             let supervision = SupervisionService(
                 notifier: notifier, watchdogInterval: notifySocket?.watchdogInterval,

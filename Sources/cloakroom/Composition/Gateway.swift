@@ -3,6 +3,7 @@ import CloakroomCore
 import CloakroomIdentity
 import CloakroomProxy
 import CloakroomTelemetry
+import Glibc
 import Logging
 import ServiceLifecycle
 import Synchronization
@@ -57,7 +58,7 @@ final class Gateway: Sendable, Unprintable {
     ///   - sharesListeners: Whether to share listener addresses with a running gateway, in order to replace it.
     ///   - inherited: Sockets of the service manager for its listeners.
     ///   - configStatus: Returns the configuration status for the status page.
-    ///   - onListening: Is called with the bound listeners once they accept connections.
+    ///   - onListening: Is called with the bound listeners, before the first connection is accepted.
     ///   - onAdminListening: Is called with the port of the admin listener.
     /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream or the session store is invalid,
     ///   ``FileDescriptorError`` if there are too few descriptors.
@@ -181,6 +182,9 @@ final class Gateway: Sendable, Unprintable {
     /// Returns when every event loop has run a task; never returns while one is blocked.
     func passThroughLoops() async { await server.passThroughLoops() }
 
+    /// Whether requests are accepted and sessions can be used: what `/ready` of the admin listener reports.
+    var isReady: Bool { server.isReady && parts.sessions.store.isAvailable }
+
     /// Records the outcome of a configuration reload in the metrics and the audit log.
     func noteReload(_ outcome: ReloadOutcome) {
         telemetry.metrics.config.recordReload(isSuccess: outcome.isSuccess, now: outcome.time)
@@ -256,13 +260,14 @@ extension AdminTLS {
 
 extension TelemetrySettings {
     /// The telemetry settings of a configuration.
-    init(_ configuration: GatewayConfiguration) {
+    /// - Parameter isTerminal: Whether log lines are written to a terminal, for which they are text by default.
+    init(_ configuration: GatewayConfiguration, isTerminal: Bool = isatty(STDOUT_FILENO) == 1) {
         self.init()
         version = Cloakroom.version
         commit = Cloakroom.commit
         // Metrics can be read only through the admin listener.
         isMetricsEnabled = configuration.admin != nil
-        logFormat = configuration.logging.format
+        logFormat = configuration.logging.format ?? (isTerminal ? .text : .json)
         logLevel = Logger.Level(rawValue: configuration.logging.level) ?? .info
         isAccessLogEnabled = configuration.logging.accessLog
         buckets = configuration.metrics.buckets

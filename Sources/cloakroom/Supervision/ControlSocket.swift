@@ -6,17 +6,20 @@ import NIOCore
 import NIOPosix
 import ServiceLifecycle
 
-/// The control socket: a Unix socket on which programs of the same user ask a running gateway to reload its configuration.
-/// A signal could not return the result.
+/// The control socket: a Unix socket on which programs of the same user ask a running gateway to reload its configuration,
+/// or whether it is ready. A signal could not return the result.
 enum ControlSocket {
     /// The environment variable with the folder that systemd creates for the service (`RuntimeDirectory=`).
     static let directoryVariable = "RUNTIME_DIRECTORY"
     static let fileName = "control.sock"
+    /// The socket of the service in `deploy/systemd`, for commands outside of it.
+    static let servicePath = "/run/cloakroom/\(fileName)"
     /// The maximum length of the path; the address of a Unix socket has a fixed size.
     static let maximumPathBytes = 107
 
-    /// The only request.
+    /// The requests, of equal length.
     static let reloadRequest = "reload\n"
+    static let healthRequest = "health\n"
     /// The maximum size of a response. Responses of a gateway are smaller.
     static let maximumResponseBytes = 1_048_576
 
@@ -65,6 +68,7 @@ struct ControlSocketService: Service, Unprintable {
     let replacesOther: Bool
     /// Reloads the configuration; `nil` if the gateway is stopping.
     let reload: @Sendable () async -> ReloadOutcome?
+    var isReady: @Sendable () -> Bool = { false }
     let onListening: @Sendable () -> Void
 
     /// - Throws: ``ControlSocketError`` if the socket cannot be created.
@@ -76,7 +80,8 @@ struct ControlSocketService: Service, Unprintable {
             listener = try await ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
                 .childChannelInitializer { channel in
                     channel.eventLoop.makeCompletedFuture {
-                        try channel.pipeline.syncOperations.addHandler(ControlConnectionHandler(reload: reload))
+                        try channel.pipeline.syncOperations.addHandler(
+                            ControlConnectionHandler(reload: reload, isReady: isReady))
                     }
                 }
                 .withBoundSocket(file.descriptor).get()
@@ -109,6 +114,7 @@ struct ControlRequest {
     var storage: Int { bytes.storageCapacity }
     var isComplete: Bool { bytes.readableBytes >= ControlSocket.reloadRequest.utf8.count }
     var isReload: Bool { String(buffer: bytes) == ControlSocket.reloadRequest }
+    var isHealth: Bool { String(buffer: bytes) == ControlSocket.healthRequest }
 
     mutating func receive(_ more: ByteBuffer) {
         let room = ControlSocket.reloadRequest.utf8.count + 1 - bytes.readableBytes
@@ -123,11 +129,15 @@ final class ControlConnectionHandler: ChannelInboundHandler {
     private static let requestTimeout = TimeAmount.seconds(2)
 
     private let reload: @Sendable () async -> ReloadOutcome?
+    private let isReady: @Sendable () -> Bool
     private var request = ControlRequest()
     private var timeout: Scheduled<Void>?
 
-    init(reload: @escaping @Sendable () async -> ReloadOutcome?) {
+    init(
+        reload: @escaping @Sendable () async -> ReloadOutcome?, isReady: @escaping @Sendable () -> Bool = { false }
+    ) {
         self.reload = reload
+        self.isReady = isReady
     }
 
     func channelActive(context: ChannelHandlerContext) {
@@ -145,11 +155,17 @@ final class ControlConnectionHandler: ChannelInboundHandler {
         guard request.isComplete else { return }
         timeout?.cancel()
         let channel = context.channel
-        guard request.isReload else { return channel.close(promise: nil) }
-        Task { [reload] in
-            let response = ControlSocket.Response(await reload())
+        let isHealth = request.isHealth
+        guard isHealth || request.isReload else { return channel.close(promise: nil) }
+        Task { [reload, isReady] in
+            let encoder = JSONEncoder()
             // Fails only if the client has closed the connection.
-            try? await channel.writeAndFlush(ByteBuffer(bytes: try JSONEncoder().encode(response)))
+            if isHealth {
+                try? await channel.writeAndFlush(ByteBuffer(bytes: try encoder.encode(["ready": isReady()])))
+            } else {
+                let response = ControlSocket.Response(await reload())
+                try? await channel.writeAndFlush(ByteBuffer(bytes: try encoder.encode(response)))
+            }
             try? await channel.close()
         }
     }
@@ -167,6 +183,21 @@ enum ControlSocketClient {
     ///   - timeout: The maximum wait.
     /// - Throws: ``ControlSocketError`` if no gateway listens, it does not respond in time, or the response is invalid.
     static func reload(_ path: String, timeout: Duration) async throws -> ControlSocket.Response {
+        let bytes = try await exchange(ControlSocket.reloadRequest, with: path, timeout: timeout)
+        guard var response = try? JSONDecoder().decode(ControlSocket.Response.self, from: bytes) else {
+            throw otherProgram(path)
+        }
+        response.trim()
+        return response
+    }
+
+    /// Asks for readiness, as ``reload(_:timeout:)`` does for a reload.
+    /// - Returns: The response; a program other than a gateway may have sent it.
+    static func health(_ path: String, timeout: Duration) async throws -> Data {
+        try await exchange(ControlSocket.healthRequest, with: path, timeout: timeout)
+    }
+
+    private static func exchange(_ request: String, with path: String, timeout: Duration) async throws -> Data {
         let connection: NIOAsyncChannel<ByteBuffer, ByteBuffer>
         do {
             connection = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
@@ -188,7 +219,7 @@ enum ControlSocketClient {
         var bytes = ByteBuffer()
         do {
             try await connection.executeThenClose { inbound, outbound in
-                try await outbound.write(ByteBuffer(string: ControlSocket.reloadRequest))
+                try await outbound.write(ByteBuffer(string: request))
                 for try await var part in inbound {
                     bytes.writeBuffer(&part)
                     guard bytes.readableBytes <= ControlSocket.maximumResponseBytes else { break }
@@ -198,19 +229,19 @@ enum ControlSocketClient {
             // The connection was lost: what has arrived may be complete.
         }
         guard bytes.readableBytes > 0 else {
+            let remedy = request == ControlSocket.reloadRequest ? ", or write a longer --timeout" : ""
             throw ControlSocketError(
                 description: "the gateway on \(path) closed the connection or did not respond within"
-                    + " \(Int(timeout / .seconds(1))) s (see its log, or write a longer --timeout)")
+                    + " \(Int(timeout / .seconds(1))) s (see its log\(remedy))")
         }
-        guard bytes.readableBytes <= ControlSocket.maximumResponseBytes,
-            var response = try? JSONDecoder().decode(ControlSocket.Response.self, from: Data(bytes.readableBytesView))
-        else {
-            throw ControlSocketError(
-                description: "\(path) is not the control socket of a gateway"
-                    + " (write the path that its --control-socket has)")
-        }
-        response.trim()
-        return response
+        guard bytes.readableBytes <= ControlSocket.maximumResponseBytes else { throw otherProgram(path) }
+        return Data(bytes.readableBytesView)
+    }
+
+    static func otherProgram(_ path: String) -> ControlSocketError {
+        ControlSocketError(
+            description: "\(path) is not the control socket of a gateway"
+                + " (write the path that its --control-socket has)")
     }
 
     /// Any user can listen on a path in a folder such as `/tmp`, and respond that the configuration was applied.

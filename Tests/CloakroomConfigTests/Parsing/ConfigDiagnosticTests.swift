@@ -179,6 +179,12 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
             "path: /episodes", "path: episodes",
             "16:11: routes.0.path: a path starts with a slash (write \"/episodes\")"),
         DiagnosticCase(
+            "path: /episodes", "path: /episodes?x=1",
+            "16:11: routes.0.path: a query is not part of a path (write \"/episodes\")"),
+        DiagnosticCase(
+            "path: /videos/{id}", "path: /videos/**",
+            "22:11: routes.1.path: a wildcard is a single * as the last segment (write \"/videos/*\")"),
+        DiagnosticCase(
             "path: /videos/{id}", "path: /videos/{id}.mp4",
             "22:11: routes.1.path: \"{id}.mp4\" is not a parameter: a parameter is a whole segment (write \"/videos/{id}\")"
         ),

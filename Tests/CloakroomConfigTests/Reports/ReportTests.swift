@@ -16,6 +16,42 @@ import Testing
         #expect(report.text.split(separator: "\n").count == 5, "\(report.text)")
     }
 
+    @Test func errorsAndWarningsAreReportedTogether() throws {
+        let yaml = ConfigFixture.good.replacing("15m", with: "15").replacing(
+            "methods: [GET]\n    path: /videos", with: "methods: [GET, GETT]\n    path: /videos")
+        let directory = try ConfigFixture(yaml)
+        let report = directory.report { .checkConfig($0) }
+        #expect(report.exitCode == 1)
+        let lines = report.text.replacing(directory.path + "/", with: "").split(separator: "\n").map(String.init)
+        #expect(lines.count == 2, "\(report.text)")
+        #expect(lines.first?.hasPrefix("cloakroom.yaml:11:16: session.idleTimeout: must be a duration") == true)
+        #expect(
+            lines.last == "cloakroom.yaml:21:20: warning: routes.1.methods.1: \"GETT\" is not a registered method"
+                + " (did you mean GET?)")
+    }
+
+    @Test func aConfigurationWithoutRoutesIsWarnedAbout() throws {
+        let head = try #require(ConfigFixture.good.firstRange(of: "routes:\n"))
+        let yaml = String(ConfigFixture.good[..<head.lowerBound])
+        for (text, place) in [(yaml, ""), (yaml + "routes: []\n", "13:1:")] {
+            let directory = try ConfigFixture(text)
+            let lines = directory.report { .checkConfig($0) }.text.replacing(directory.path + "/", with: "")
+            let start = "cloakroom.yaml:\(place) warning: routes: no route: every request gets 404"
+            #expect(lines.hasPrefix(start), "\(lines)")
+            #expect(lines.hasSuffix("cloakroom.yaml: ok (0 routes, 2 upstreams, 1 warning)\n"), "\(lines)")
+        }
+        // A misspelled key is one error.
+        let misspelled = try ConfigFixture(yaml + "route: []\n").report { .checkConfig($0) }.text
+        #expect(misspelled.split(separator: "\n").count == 1, "\(misspelled)")
+    }
+
+    @Test func aByteOrderMarkAtTheStartIsIgnored() throws {
+        let good = try ConfigFixture("\u{FEFF}" + ConfigFixture.good).report { .checkConfig($0) }
+        #expect(good.text.hasSuffix(": ok (2 routes, 2 upstreams)\n"), "\(good.text)")
+        let bad = try ConfigFixture("\u{FEFF}" + ConfigFixture.good.replacing("listeners:", with: "listener:"))
+        #expect(bad.valueErrors() == ["cloakroom.yaml:1:1: listener: unknown key (did you mean \"listeners\"?)"])
+    }
+
     @Test func aGoodFileIsOneLine() throws {
         let directory = try ConfigFixture()
         let report = CommandReport.checkConfig(directory.sources())

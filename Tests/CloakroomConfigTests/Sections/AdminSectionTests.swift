@@ -38,6 +38,21 @@ struct AdminSectionTests {
         #expect(admin.tls?.clientCertificates?.mode == .optional)
     }
 
+    @Test(
+        "A listener that other machines reach without a token or a certificate is a warning",
+        arguments: [
+            ("0.0.0.0:9464", "", true), ("[::]:9464", "", true), ("10.0.0.1:9464", "tokenScope: actions", true),
+            ("127.0.0.1:9464", "", false), ("0.0.0.0:9464", "token: 9f3c61b07a5e4d28b1c6f0a2d4e8937c", false),
+            ("0.0.0.0:9464", "enabled: false", false),
+        ])
+    func withoutToken(_ address: String, _ other: String, _ isWarned: Bool) throws {
+        let admin = "admin: { address: \"\(address)\", \(other) }\n"
+        let warnings = try ConfigFixture(ConfigFixture.good + admin).load().warnings
+        #expect(warnings.map(\.key) == (isWarned ? ["admin.address"] : []))
+        let suggestion = "write 127.0.0.1:9464, or set admin.token and tokenScope: everything"
+        #expect(warnings.allSatisfy { $0.suggestion == suggestion })
+    }
+
     @Test("A token for everything requires a token")
     func scopeWithoutToken() throws {
         let problems = try ConfigFixture(ConfigFixture.good + "admin: { tokenScope: everything }\n").valueErrors()

@@ -76,6 +76,23 @@ import Testing
             ])
     }
 
+    @Test func aFlagSetsTheURLOfAnItemOfEitherKindAndAppendsOne() throws {
+        let overrides: [(key: String, value: String)] = [
+            ("upstreams.api.targets.0", "http://c"), ("upstreams.api.targets.2", "http://d"),
+        ]
+        for list in ["[\"http://a\", \"http://b\"]", "[{ url: \"http://a\", weight: 3 }, \"http://b\"]"] {
+            let weight = list.contains("weight") ? 3 : 100
+            #expect(
+                try Self.targets(Self.yaml(list), overrides: overrides)
+                    == [Self.target("c", weight: weight), Self.target("b"), Self.target("d")])
+        }
+        #expect(
+            try ConfigFixture().valueErrors(overrides: [("upstreams.api.targets.0", "ftp://a")]) == [
+                "--set: upstreams.api.targets.0.url: must be an address of an upstream, not \"ftp:\""
+                    + " (write http://host:port, https://host:port or unix:/path)"
+            ])
+    }
+
     @Test func aFlagOrAVariableReplacesTheWholeListOfEitherKind() throws {
         for list in ["[\"http://a\", \"http://b\"]", "[{ url: \"http://a\", weight: 3 }, \"http://b\"]"] {
             #expect(

@@ -34,12 +34,13 @@ struct ConfigPlaceTests {
                 == .file("./cloakroom.yaml"))
     }
 
-    @Test("Without an argument and a default file, the error names both files and how to name another one")
+    @Test("Without an argument and a default file, the error names both files, another way, and how to begin")
     func nothing() throws {
         let error = #expect(throws: (any Error).self) { try ConfigPlace.find(nil, exists: { _ in false }) }
         #expect(
             error.map { "\($0)" }
                 == "no configuration: neither ./cloakroom.yaml nor /etc/cloakroom/cloakroom.yaml exists"
-                + " (write FILE or --config FILE)")
+                + " (write FILE or --config FILE; cloakroom init creates one,"
+                + " and cloakroom-demo runs an example without one)")
     }
 }

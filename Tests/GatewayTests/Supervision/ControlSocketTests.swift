@@ -13,13 +13,15 @@ import Testing
 struct ControlSocketTests {
     /// Serves a control socket while `body` runs.
     private func serving(
-        _ outcome: ReloadOutcome?, body: @escaping @Sendable (_ path: String) async throws -> Void
+        _ outcome: ReloadOutcome?, isReady: Bool = false,
+        body: @escaping @Sendable (_ path: String) async throws -> Void
     ) async throws {
         let directory = try TemporaryDirectory()
         let path = directory.path(of: "control.sock")
         let (listening, started) = AsyncStream<Void>.makeStream()
         let service = ControlSocketService(
-            path: path, replacesOther: false, reload: { outcome }, onListening: { started.yield() })
+            path: path, replacesOther: false, reload: { outcome }, isReady: { isReady },
+            onListening: { started.yield() })
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await service.run() }
             for await _ in listening { break }
@@ -50,7 +52,7 @@ struct ControlSocketTests {
 
     @Test("Rule 77: a request keeps no more than is needed to compare it, in all splits")
     func storage() throws {
-        for unit in ["reload\n", "a", "reload"] {
+        for unit in ["reload\n", "health\n", "a", "reload"] {
             try StorageProperty.check(PeerStream(unit), bound: 32) {
                 var request = ControlRequest()
                 return { read in
@@ -59,6 +61,17 @@ struct ControlSocketTests {
                 }
             }
         }
+    }
+
+    @Test("health asks on the same socket as reload", arguments: [true, false])
+    func health(isReady: Bool) async throws {
+        try await serving(outcome(), isReady: isReady) { path in
+            let response = await HealthCheck.ask(controlSocket: path)
+            #expect(response == HealthCheck.HealthResponse(isReady: isReady, text: "{\"ready\":\(isReady)}"))
+        }
+        let gone = await HealthCheck.ask(controlSocket: "/nowhere/control.sock")
+        #expect(!gone.isReady)
+        #expect(gone.text.hasPrefix("no gateway of this user listens on /nowhere/control.sock: there is no such file"))
     }
 
     @Test("A rejected reload returns its reasons, bounded; a gateway that stops reports it")

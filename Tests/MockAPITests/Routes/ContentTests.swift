@@ -57,6 +57,21 @@ struct ContentTests {
         }
     }
 
+    @Test(
+        "HEAD is served as GET, without the content",
+        arguments: ["/episodes", "/videos/1", "/app.js", "/images/x.svg"])
+    func head(path: String) async throws {
+        try await MockAPI.withServer { mock in
+            let bearer = "Bearer \(try await mock.signIn().accessToken)"
+            let get = try await mock.send(.GET, path, authorization: bearer)
+            let head = try await mock.send(.HEAD, path, authorization: bearer)
+            #expect(head.status == get.status)
+            #expect(head.headers["content-type"] == get.headers["content-type"])
+            #expect(head.headers["content-length"] == ["\(get.body.readableBytes)"])
+            #expect(head.body.readableBytes == 0)
+        }
+    }
+
     @Test("an unknown video is 404, but only with an access token", arguments: ["0", "999", "abc", "01", "%31x"])
     func unknownVideo(id: String) async throws {
         try await MockAPI.withServer { mock in

@@ -77,6 +77,7 @@ struct HTTPClientTests {
                     #expect(echoed.body == body)
                 }
                 let head = try await curl(version, "--head", "\(address)/episodes")
+                #expect(head.status == 200)
                 #expect(head.body.isEmpty)
                 #expect(try await curl(version, "-H", cookie, "-X", "DELETE", "\(address)/auth").status == 204)
                 #expect(try await curl(version, "-H", cookie, "\(address)/videos/1").status == 401)

@@ -242,6 +242,38 @@ struct CommandLineTests {
         #expect(result.errors.wholeMatch(of: /Error: [^\n]+ \((write|set|check) [^\n]+\)\n/) != nil, "\(result.errors)")
     }
 
+    @Test(
+        "An unknown command or option is named with the likely intended one, before anything else is checked",
+        arguments: [
+            (["chek-config"], "unknown command 'chek-config' (did you mean \"check-config\"?)"),
+            (["rotues", "--diff", "a"], "unknown command 'rotues' (did you mean \"routes\"?)"),
+            (["demo"], "unknown command 'demo' (the demo is a program of its own: cloakroom-demo)"),
+            (["check-config", "--strikt"], "unknown option '--strikt' (did you mean \"--strict\"?)"),
+            (["serve", "--confg=missing.yaml"], "unknown option '--confg' (did you mean \"--config\"?)"),
+            (["--verion"], "unknown option '--verion' (did you mean \"--version\"?)"),
+        ])
+    func unknownNames(_ arguments: [String], _ message: String) async throws {
+        let directory = try TemporaryDirectory()
+        let result = try await cloakroom(arguments, directory: directory.url)
+        #expect(result.ending == ChildProgram.Ending(status: 64))
+        #expect(result.errors.hasPrefix("Error: \(message)\nUsage: cloakroom"), "\(result.errors)")
+    }
+
+    @Test(
+        "explain names the order of its arguments if they are in another one",
+        arguments: [
+            ["good.yaml", "GET", "/x"], ["/x", "GET", "good.yaml"], ["GET", "good.yaml", "/x"], ["good", "GET", "/x"],
+            ["-", "GET", "/x"], ["./good", "GET", "/x"],
+        ])
+    func explainOrder(_ arguments: [String]) async throws {
+        let directory = try TemporaryDirectory()
+        for name in ["good.yaml", "good"] { try directory.write(Self.good, to: name) }
+        let result = try await cloakroom(["explain"] + arguments, directory: directory.url)
+        #expect(result.ending == ChildProgram.Ending(status: 64), "\(result.output)")
+        #expect(result.errors.contains("the order is METHOD TARGET FILE"), "\(result.errors)")
+        #expect(result.errors.contains("Usage: cloakroom explain"), "\(result.errors)")
+    }
+
     // MARK: - Version and completions
 
     @Test("version prints what a bug report needs, as text and as JSON; --version prints the version alone")

@@ -16,21 +16,28 @@ import Testing
 @Suite("Health", .serialized, .timeLimit(.minutes(3)))
 struct HealthTests {
     private func health(
-        _ arguments: [String], environment: [String: String] = [:]
+        _ arguments: [String], environment: [String: String] = [:], directory: URL? = nil
     ) async throws -> (ending: ChildProgram.Ending, output: String, errors: String) {
-        try await ChildProgram.run(try Executables.cloakroom(), ["health"] + arguments, environment: environment)
+        try await ChildProgram.run(
+            try Executables.cloakroom(), ["health"] + arguments, directory: directory, environment: environment)
     }
 
     @Test("health reports a ready gateway as ready, and a stopped one as not ready")
     func readyAndGone() async throws {
         let address = try await GatewayProcess.running(GatewayYAML(upstream: "http://127.0.0.1:9")) { gateway in
             let address = String(gateway.admin.dropFirst("http://".count))
+            // The address of the default configuration file.
+            let directory = try TemporaryDirectory()
+            var configuration = GatewayYAML(upstream: "http://127.0.0.1:9")
+            configuration.adminAddress = address
+            try directory.write(configuration.yaml, to: "cloakroom.yaml")
             for (arguments, environment) in [
-                (["--address", address], [:]), ([], ["CLOAKROOM_ADMIN_ADDRESS": address]),
+                (["--address", address], [:]), ([], ["CLOAKROOM_ADMIN_ADDRESS": address]), ([], [:]),
             ] as [([String], [String: String])] {
                 // A busy machine may take longer than the 2 s that the command waits.
                 try await eventually("the gateway is reported as ready") {
-                    let response = try await health(arguments, environment: environment)
+                    let response = try await health(
+                        arguments, environment: environment, directory: directory.url)
                     return response.ending == ChildProgram.Ending(status: 0)
                         && response.output.contains("\"ready\":true")
                 }
@@ -140,6 +147,19 @@ struct HealthTests {
         let response = try await health(["--address", address])
         #expect(response.ending == ChildProgram.Ending(status: 64))
         #expect(response.errors.contains("write --address 127.0.0.1:9464"), "\(response.errors)")
+    }
+
+    @Test("Without an admin listener, and with two addresses, the command names what to write")
+    func otherAddress() async throws {
+        let directory = try TemporaryDirectory()
+        let yaml = GatewayYAML(upstream: "http://127.0.0.1:9").yaml
+        try directory.write(yaml.replacing("admin: {", with: "admin: { enabled: false,"), to: "cloakroom.yaml")
+        let disabled = try await health([], directory: directory.url)
+        #expect(disabled.ending == ChildProgram.Ending(status: 64))
+        #expect(disabled.errors.contains("admin.enabled is false (write --control-socket PATH"), "\(disabled.errors)")
+        let both = try await health(["--address", "127.0.0.1:1", "--control-socket", "/a"])
+        #expect(both.ending == ChildProgram.Ending(status: 64))
+        #expect(both.errors.contains("--address conflicts with --control-socket"), "\(both.errors)")
     }
 
     @Test("serve --log-level overrides the file, and an invalid level is rejected")

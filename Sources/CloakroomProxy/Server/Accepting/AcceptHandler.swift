@@ -77,6 +77,12 @@ final class AcceptHandler: ChannelInboundHandler {
         }
     }
 
+    /// Begins accepting on a socket that was bound without, unless it is paused.
+    func begin() {
+        guard isAccepting else { return }
+        try? channel?.syncOptions?.setOption(.autoRead, value: true)
+    }
+
     private func update() {
         let accepts = !isBackingOff && !limit.isFull
         guard accepts != isAccepting, channel != nil else { return }

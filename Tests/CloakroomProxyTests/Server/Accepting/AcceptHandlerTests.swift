@@ -13,11 +13,13 @@ struct AcceptHandlerTests {
     /// A server that accepts connections and does nothing with them.
     private static func running(
         limit: ConnectionLimit = ConnectionLimit(100), log: RecordedLog = RecordedLog(),
-        registry: PrometheusRegistry = PrometheusRegistry(), _ body: (any Channel) async throws -> Void
+        registry: PrometheusRegistry = PrometheusRegistry(), accepts: Bool = true,
+        _ body: (any Channel) async throws -> Void
     ) async throws {
         let logger = log.logger
         let metrics = GatewayMetrics(registry: registry).listeners
         let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .serverChannelOption(.autoRead, value: accepts)
             .serverChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandler(
@@ -56,6 +58,19 @@ struct AcceptHandlerTests {
             let client = try await RawPeer.connect(port: server.localAddress?.port ?? 0, allowsHalfClosure: false)
             try await eventually("the connection to be accepted") { limit.accepted == 1 }
             #expect(try await Self.isAccepting(server))
+            try await client.close()
+        }
+    }
+
+    @Test("Connections to a socket that was bound without accepting wait until it begins")
+    func begin() async throws {
+        let limit = ConnectionLimit(100)
+        try await Self.running(limit: limit, accepts: false) { server in
+            let client = try await RawPeer.connect(port: server.localAddress?.port ?? 0, allowsHalfClosure: false)
+            try await server.eventLoop.submit {}.get()
+            #expect(limit.accepted == 0)
+            await ListeningSocket(channel: server, predecessors: [], isInherited: false).accept()
+            try await eventually("the connection to be accepted") { limit.accepted == 1 }
             try await client.close()
         }
     }

@@ -1,0 +1,36 @@
+import ArgumentParser
+import CloakroomConfig
+
+/// A command or an option that does not exist, in a command line that could not be parsed. The library's own message
+/// suggests no command, and names an unknown option only if everything before it is valid.
+enum UnknownName {
+    /// What is unknown, with a suggestion; `nil` if the commands and options exist.
+    /// - Parameter arguments: Without the name of the program.
+    static func message(_ arguments: [String]) -> String? {
+        let commands = Cloakroom.configuration.subcommands
+        let name = arguments.first.flatMap { $0.hasPrefix("-") || $0.isEmpty ? nil : $0 }
+        let command = commands.first { $0._commandName == name }
+        if let name, command == nil, name != "help" {
+            let shown = commands.filter { $0.configuration.shouldDisplay }.map { $0._commandName }
+            let demo = "the demo is a program of its own: cloakroom-demo"
+            let suggestion = name == "demo" ? demo : NameSuggestion.suggestion(for: name, among: shown)
+            return "unknown command '\(name)' (\(suggestion))"
+        }
+        let known = options(Cloakroom.helpMessage(for: command ?? Cloakroom.self, includeHidden: true))
+        let given = arguments.prefix { $0 != "--" }.filter { $0.hasPrefix("--") }.map { $0.prefix { $0 != "=" } }
+        guard let option = given.first(where: { !known.contains(String($0)) && !builtIn.contains(String($0)) }) else {
+            return nil
+        }
+        return "unknown option '\(option)' (\(NameSuggestion.suggestion(for: String(option), among: known)))"
+    }
+
+    /// Options of the library that no help describes.
+    private static let builtIn = ["--experimental-dump-help", "--generate-completion-script", "--help-hidden"]
+
+    /// The long options that a help text describes: `  -c, --config <file>   The same as FILE.`
+    private static func options(_ help: String) -> [String] {
+        help.split(separator: "\n").filter { $0.hasPrefix("  -") }.flatMap { line in
+            line.split { $0 == " " || $0 == "," || $0 == "/" }.prefix(4).filter { $0.hasPrefix("--") }.map(String.init)
+        }
+    }
+}
