@@ -84,8 +84,7 @@ struct CrossSiteTunnelTests {
         } body: { gateway, server in
             let client = try await RawPeer.connect(port: gateway.port)
             client.send(Handshake.request("/private/socket", Ask.cookie, field))
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let upstream = try await server.requested()
             upstream.send(Handshake.consent)
             #expect(try await client.head().hasPrefix("HTTP/1.1 101"))
         }
@@ -125,8 +124,7 @@ struct CrossSiteTunnelTests {
             #expect(server.peers.isEmpty)
             fields.lines += HTTP2Fields([("origin", "http://gateway.test")]).lines
             client.send(.headers(101, fields, ends: false))
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let upstream = try await server.requested()
             upstream.send(Handshake.consent)
             try await eventually("the tunnel") { client.stream(101).status != nil || client.isClosed }
             #expect(client.stream(101).status == 200)

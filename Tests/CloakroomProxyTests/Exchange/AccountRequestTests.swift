@@ -30,8 +30,7 @@ struct AccountRequestTests {
     @Test("The callback gets the identity of its path, the query, the login cookies and the metadata")
     func callback() async throws {
         let recorder = Recorder()
-        try await Self.setup(recorder).run { gateway in
-            let client = try await gateway.client()
+        try await Self.setup(recorder).run { gateway, client in
             _ = try await client.exchange(
                 Ask.get(
                     "/auth/callback/company?code=a%2Fb&state=c",
@@ -117,8 +116,7 @@ struct AccountRequestTests {
         let recorder = Recorder(AccountResponse(status: 200))
         let setup = Self.setup(recorder)
         let cookie = setup.sessions.add()
-        try await setup.run { gateway in
-            let client = try await gateway.client()
+        try await setup.run { gateway, client in
             let response = try await client.exchange(
                 Ask.post(
                     "/auth/backchannel/company", cookie + "; __Host-cloakroom-login-AAAAAAAA=one",

@@ -386,8 +386,7 @@ struct RateLimitTests {
             Self.behindProxy(&configuration)
             configuration.limits.rateKeys = 1_024
         }.with(\.logger, log.logger)
-        try await setup.run { gateway in
-            let client = try await gateway.client()
+        try await setup.run { gateway, client in
             var requests = 0
             while !gateway.metrics.contains("cloakroom_rate_limit_evictions_total 3"), requests < 1_500 {
                 requests += 1

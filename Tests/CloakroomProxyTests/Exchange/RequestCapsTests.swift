@@ -115,8 +115,7 @@ struct RequestCapsTests {
             .configuration { $0.limits.inFlightPerSession = 1 }
             .run { gateway async throws in
                 let other = gateway.sessions.add()
-                let first = try await gateway.client()
-                first.send(Ask.get("/private/a", Ask.cookie))
+                let first = try await gateway.client(sending: Ask.get("/private/a", Ask.cookie))
                 try await eventually("a request") { gateway.upstream.requests.count == 1 }
                 let second = try await gateway.client()
                 #expect(try await second.exchange(Ask.get("/private/a", Ask.cookie)).status == 429)
@@ -135,8 +134,7 @@ struct RequestCapsTests {
         try await GatewaySetup([.request, .wait(Gate())], [.request, .send(Reply.ok), .again])
             .configuration { $0.routes[0].inFlight = 1 }
             .run { gateway async throws in
-                let first = try await gateway.client()
-                first.send(Ask.get())
+                let first = try await gateway.client(sending: Ask.get())
                 try await eventually("a request") { gateway.upstream.requests.count == 1 }
                 let second = try await gateway.client()
                 let rejected = try await second.exchange(Ask.get())

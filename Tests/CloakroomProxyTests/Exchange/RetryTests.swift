@@ -149,8 +149,7 @@ struct RetryTests {
         try await Self.run([.request], isTimeStepped: true) {
             $0.upstreams[0].retry.attemptTimeout = .seconds(3)
         } _: { gateway, second in
-            let client = try await gateway.client()
-            client.send(Ask.get())
+            let client = try await gateway.client(sending: Ask.get())
             _ = try await gateway.upstream.request()
             try await gateway.advance(.milliseconds(2_900))
             #expect(second.requests.isEmpty)
@@ -168,8 +167,7 @@ struct RetryTests {
             $0.upstreams[0].retry.attemptTimeout = .seconds(3)
             $0.timeouts.responseHead = .seconds(5)
         } _: { gateway, second in
-            let client = try await gateway.client()
-            client.send(Ask.get())
+            let client = try await gateway.client(sending: Ask.get())
             _ = try await gateway.upstream.request()
             try await gateway.advance(.milliseconds(3_100))
             _ = try await second.request()
@@ -288,8 +286,7 @@ struct RetryTests {
             $0.upstreams[0].targets[1].tier = 2
             $0.upstreams[0].targets.append(Self.target(port, tier: 0))
         } _: { gateway, second in
-            let client = try await gateway.client()
-            client.send(Ask.get())
+            let client = try await gateway.client(sending: Ask.get())
             _ = try await gateway.upstream.request()
             try await gateway.retries(1, "connect")
             // The back-off takes at most a second.
@@ -311,8 +308,7 @@ struct RetryTests {
             $0.timeouts.responseHead = .seconds(20)
             $0.limits.requestBuffer = 0
         }
-        .run { gateway in
-            let client = try await gateway.client()
+        .run { gateway, client in
             client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\n")
             for part in ["ab", "cd", "ef"] {
                 try await gateway.advance(.seconds(9))

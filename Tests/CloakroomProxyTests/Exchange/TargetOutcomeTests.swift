@@ -66,8 +66,7 @@ struct TargetOutcomeTests {
             .wait(gate), .send("0\r\n\r\n"), .again,
         ]
         try await Self.run(first) { gateway, second in
-            let client = try await gateway.client()
-            client.send(Ask.get())
+            let client = try await gateway.client(sending: Ask.get())
             try await eventually("the ejection") { Self.condition(gateway) == .ejected }
             let other = try await gateway.client().exchange(Ask.get())
             #expect(other.text == "ok")

@@ -340,8 +340,7 @@ struct FileServingTests {
     @Test("Rule 95: a disk that does not respond ends the request with 503")
     func hungDisk() async throws {
         try await Self.large { _, setup in
-            try await setup.steppedTime().run { gateway in
-                let client = try await gateway.client()
+            try await setup.steppedTime().run { gateway, client in
                 // More work than the pool has threads.
                 let gate = DispatchSemaphore(value: 0)
                 for _ in 0..<256 { NIOThreadPool.singleton.submit { _ in gate.wait() } }

@@ -163,10 +163,8 @@ struct WebSocketTunnelTests {
     func manyShortOnes() async throws {
         try await Tunnel.gateway { gateway, server in
             for round in 0..<50 {
-                let client = try await RawPeer.connect(port: gateway.port)
-                client.send(Handshake.request() + "first words")
-                let upstream = try await server.peer(round)
-                _ = try await upstream.head()
+                let client = try await RawPeer.connect(port: gateway.port, sending: Handshake.request() + "first words")
+                let upstream = try await server.requested(round)
                 upstream.send(Handshake.consent + "last words")
                 try await upstream.endOutput()
                 client.send(", last words")

@@ -27,8 +27,7 @@ struct ConfigurationReloadTests {
         let gate = Gate()
         let retired = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again], [.request, .send(Reply.ok), .again])
-            .run { gateway in
-                let client = try await gateway.client()
+            .run { gateway, client in
                 client.send(Ask.get("/public/a"))
                 _ = try await gateway.upstream.request()
                 try await gateway.replace(onRetired: { retired.open() }, Self.rename)
@@ -111,10 +110,8 @@ struct ConfigurationReloadTests {
         arguments: changes)
     func stream(change: StreamChange) async throws {
         try await Tunnel.gateway { gateway, server in
-            let client = try await RawPeer.connect(port: gateway.port)
-            client.send(Ask.get("/public/a"))
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let client = try await RawPeer.connect(port: gateway.port, sending: Ask.get("/public/a"))
+            let upstream = try await server.requested()
             upstream.send(Reply.eventStream)
             _ = try await client.head()
             try await gateway.replace(change.make)
@@ -140,10 +137,8 @@ struct ConfigurationReloadTests {
                 $0.routes[2].inject = sendsToken ? .bearer : []
             }
         ) { gateway, server in
-            let client = try await RawPeer.connect(port: gateway.port)
-            client.send(Ask.get("/private/a", Ask.cookie))
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let client = try await RawPeer.connect(port: gateway.port, sending: Ask.get("/private/a", Ask.cookie))
+            let upstream = try await server.requested()
             upstream.send(Reply.eventStream)
             _ = try await client.head()
             try await gateway.replace { $0.accounts.tokensFor = [] }
@@ -162,8 +157,7 @@ struct ConfigurationReloadTests {
         try await Tunnel.gateway { gateway, server in
             let client = try await RawPeer.connect(port: gateway.port)
             client.send(isWebSocket ? Handshake.request() : Ask.get("/public/a"))
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let upstream = try await server.requested()
             try await gateway.replace(Self.gone.make)
             upstream.send(isWebSocket ? Handshake.consent : Reply.eventStream)
             try await client.inputEnded()
@@ -189,8 +183,7 @@ struct ConfigurationReloadTests {
             await gate.passed()
             return AccountResponse(status: 200)
         }
-        try await GatewaySetup().with(\.endpoints, endpoints).run { gateway in
-            let client = try await gateway.client()
+        try await GatewaySetup().with(\.endpoints, endpoints).run { gateway, client in
             client.send(Ask.get("/auth"))
             try await eventually("the work") { started.isOpen }
             try await gateway.replace(onRetired: { retired.open() }) { _ in }

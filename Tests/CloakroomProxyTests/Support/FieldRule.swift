@@ -109,8 +109,7 @@ struct FieldRule: Sendable, CustomTestStringConvertible {
         }
         var text = "\(method) \(path) HTTP/1.1\r\n" + Self.lines(fields + cookieField + request) + "\r\n"
         text += requestTrailers.isEmpty ? body : Self.chunked(body, requestTrailers)
-        let client = try await RawPeer.connect(port: gateway.port)
-        client.send(text)
+        let client = try await RawPeer.connect(port: gateway.port, sending: text)
         return Self.parse(String(buffer: try await client.rest()))
     }
 

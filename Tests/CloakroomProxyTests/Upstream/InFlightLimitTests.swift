@@ -67,14 +67,11 @@ struct InFlightLimitTests {
                 $0.upstreams[0].pool.congestedTimeout = .seconds(30)
             }
             .run { gateway in
-                let first = try await gateway.client()
-                first.send(Ask.get("/public/first"))
+                let first = try await gateway.client(sending: Ask.get("/public/first"))
                 _ = try await gateway.upstream.request()
-                let leaving = try await gateway.client()
-                leaving.send(Ask.get("/public/leaving"))
+                let leaving = try await gateway.client(sending: Ask.get("/public/leaving"))
                 await gateway.settle()
-                let last = try await gateway.client()
-                last.send(Ask.get("/public/last"))
+                let last = try await gateway.client(sending: Ask.get("/public/last"))
                 await gateway.settle()
                 try await leaving.close()
                 await gateway.settle()

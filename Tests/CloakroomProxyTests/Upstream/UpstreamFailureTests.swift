@@ -118,8 +118,7 @@ struct UpstreamFailureTests {
     func exhausted() async throws {
         let gate = Gate()
         try await Self.small(maxPending: 0, [.request, .wait(gate), .send(Reply.ok)]).run { gateway in
-            let first = try await gateway.client()
-            first.send(Ask.get())
+            let first = try await gateway.client(sending: Ask.get())
             _ = try await gateway.upstream.request()
             let second = try await gateway.client()
             let response = try await second.exchange(Ask.get())
@@ -136,11 +135,9 @@ struct UpstreamFailureTests {
     func pending() async throws {
         let gate = Gate()
         try await Self.small(maxPending: 1, [.request, .wait(gate), .send(Reply.ok), .again]).run { gateway in
-            let first = try await gateway.client()
-            first.send(Ask.get("/public/1"))
+            let first = try await gateway.client(sending: Ask.get("/public/1"))
             _ = try await gateway.upstream.request()
-            let second = try await gateway.client()
-            second.send(Ask.get("/public/2"))
+            let second = try await gateway.client(sending: Ask.get("/public/2"))
             try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 1")
             #expect(try await gateway.client().exchange(Ask.get("/public/3")).status == 503)
             gate.open()
@@ -158,11 +155,9 @@ struct UpstreamFailureTests {
         try await Self.small(
             maxPending: 1, [.request, .wait(gate), .close], [.request, .send(Reply.ok)]
         ).run { gateway in
-            let first = try await gateway.client()
-            first.send(Ask.post())
+            let first = try await gateway.client(sending: Ask.post())
             _ = try await gateway.upstream.request()
-            let second = try await gateway.client()
-            second.send(Ask.get())
+            let second = try await gateway.client(sending: Ask.get())
             try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 1")
             gate.open()
             #expect(try await first.response().status == 502)
@@ -181,8 +176,7 @@ struct UpstreamFailureTests {
                 $0.timeouts.header = .milliseconds(800)
             }
             .run { gateway in
-                let first = try await gateway.client()
-                first.send(Ask.get())
+                let first = try await gateway.client(sending: Ask.get())
                 _ = try await gateway.upstream.request()
                 let second = try await gateway.client()
                 for _ in 0..<2 {
@@ -200,11 +194,9 @@ struct UpstreamFailureTests {
     func pendingAndGone() async throws {
         let gate = Gate()
         try await Self.small(maxPending: 1, [.request, .wait(gate), .send(Reply.ok), .again]).run { gateway in
-            let first = try await gateway.client()
-            first.send(Ask.get("/public/1"))
+            let first = try await gateway.client(sending: Ask.get("/public/1"))
             _ = try await gateway.upstream.request()
-            let second = try await gateway.client()
-            second.send(Ask.get("/public/2"))
+            let second = try await gateway.client(sending: Ask.get("/public/2"))
             try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 1")
             try await second.close()
             try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 0")

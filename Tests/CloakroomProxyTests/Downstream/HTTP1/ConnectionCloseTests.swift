@@ -191,10 +191,8 @@ struct DrainedConnectionTests {
         "Of pipelined requests the one in progress is the last, and its response has Connection: close (RFC 9112 §9.6)")
     func pipelined() async throws {
         try await Tunnel.gateway { gateway, server in
-            let client = try await gateway.client()
-            client.send(Ask.get("/public/1") + Ask.get("/public/2"))
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let client = try await gateway.client(sending: Ask.get("/public/1") + Ask.get("/public/2"))
+            let upstream = try await server.requested()
             try await Self.drain(gateway)
             upstream.send(Reply.ok)
             let response = try await client.response()
@@ -213,8 +211,7 @@ struct DrainedConnectionTests {
         try await Tunnel.gateway(configuration: { $0.limits.requestBuffer = 0 }) { gateway, server in
             let client = try await gateway.client()
             client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc")
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let upstream = try await server.requested()
             try await Self.drain(gateway)
             client.send("def")
             #expect(try await upstream.text(6) == "abcdef")

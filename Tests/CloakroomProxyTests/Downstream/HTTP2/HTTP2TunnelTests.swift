@@ -233,8 +233,7 @@ struct HTTP2TunnelTests {
         try await Self.gateway { gateway, server in
             let client = try await gateway.http2()
             client.send(.headers(1, .webSocket("/public/a"), ends: false), .data(1, Self.clientBytes))
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let upstream = try await server.requested()
             upstream.send("HTTP/1.1 \(status) No\r\nContent-Length: 2\r\n\r\nno")
             let response = try await client.response(1)
             #expect(response.status == status)
@@ -249,8 +248,7 @@ struct HTTP2TunnelTests {
         try await Self.gateway { gateway, server in
             let client = try await gateway.http2()
             client.send(.headers(1, .webSocket("/public/a"), ends: false), .data(1, Self.clientBytes))
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let upstream = try await server.requested()
             upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nno")
             let response = try await client.response(1)
             // To the client, any 2xx would mean that the tunnel is established.

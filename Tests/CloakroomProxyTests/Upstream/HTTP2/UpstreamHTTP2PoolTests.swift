@@ -238,8 +238,7 @@ struct UpstreamHTTP2PoolTests {
     func reload() async throws {
         let held = Held()
         try await GatewaySetup().run(against: held.script()) { gateway, server in
-            let slow = try await gateway.client()
-            slow.send(Ask.get("/public/slow"))
+            let slow = try await gateway.client(sending: Ask.get("/public/slow"))
             try await eventually("the request") { held.count == 1 }
             try await gateway.replace { $0.upstreams[0].pool.streams = 7 }
             #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
@@ -259,8 +258,7 @@ struct UpstreamHTTP2PoolTests {
         try await GatewaySetup().configuration { $0.upstreams[0].retry = RetryConfiguration(attempts: 1) }.run(
             against: held.script()
         ) { gateway, _ in
-            let client = try await gateway.client()
-            client.send(Ask.get("/public/slow"))
+            let client = try await gateway.client(sending: Ask.get("/public/slow"))
             try await eventually("the request") { held.count == 1 }
             try await gateway.metric("\(Self.gauge) 1")
             try await gateway.replace { $0.upstreams[0].pool.streams = 7 }

@@ -108,8 +108,7 @@ struct UpstreamSupervisorTests {
         try await ScriptedUpstream.run(scripts) { port, upstream in
             try await setUp([port], Self.health(interval: .seconds(3))).run { gateway in
                 try await eventually("the first check") { gateway.server.isReady }
-                let client = try await gateway.client()
-                client.send(Ask.get())
+                let client = try await gateway.client(sending: Ask.get())
                 try await eventually("the request") { upstream.connections.count > 1 }
                 try await condition(gateway, 0, .down)
                 // The first check passed, and two failed.
