@@ -98,8 +98,7 @@ struct DeniedResponseTests {
         }.with(\.logger, log.logger)
         try await setup.run { gateway, client in
             let response = try await client.exchange(Self.ask(made))
-            #expect(response.status == 403)
-            #expect(response.code == "missing_claim")
+            #expect(response.problem == "403 missing_claim")
             #expect(!"\(response)".contains("canary") && !response.text.contains("canary"))
             #expect(gateway.upstream.requests.isEmpty)
             try await gateway.metric(#"cloakroom_auth_decisions_total{decision="forbidden",route="private"} 1"#)
