@@ -154,8 +154,7 @@ struct AbuseBudgetTests {
             (.priority(99, on: 1), .smallFrame), (TestFrame(0xfe, stream: 9, [1, 2, 3]), .emptyFrame),
         ] as [(TestFrame, AbuseBudget.Charge)])
     func floods(_ frame: TestFrame, _ charge: AbuseBudget.Charge) {
-        let test = TestConnection()
-        test.open(1, 3)
+        let test = TestConnection(open: 1, 3)
         test.connection.reset(test.slot(3), .cancel)
         _ = test.output()
         let count = Self.flood(11_000, test) { _, _ in [frame] }
@@ -183,8 +182,7 @@ struct AbuseBudgetTests {
 
     @Test("Trailers on streams that were reset are bounded")
     func lateBlocks() {
-        let test = TestConnection()
-        test.open(1)
+        let test = TestConnection(open: 1)
         test.connection.reset(test.slot(1), .cancel)
         #expect(
             Self.flood(6_000, test) { test, _ in [test.headers(1, [("a", "b")], end: true)] }

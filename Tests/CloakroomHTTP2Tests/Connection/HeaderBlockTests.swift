@@ -44,8 +44,7 @@ struct HeaderBlockTests {
             TestFrame(0xfe), TestFrame(5, stream: 3),
         ])
     func interrupted(_ frame: TestFrame) {
-        let test = TestConnection()
-        test.open(1)
+        let test = TestConnection(open: 1)
         let first = test.frames(3, Self.fields, size: 5)[0]
         #expect(test.send([first, frame]) == [.failed(.protocolError)])
         #expect(test.output() == [.goAway(last: 1, .protocolError)])

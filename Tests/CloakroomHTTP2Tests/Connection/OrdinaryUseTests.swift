@@ -94,8 +94,7 @@ struct OrdinaryUseTests {
     @Test(
         "Rule 56: a gRPC client sends a ping for each message that it reads (BDP estimation) and each message it sends")
     func pings() {
-        let test = TestConnection()
-        test.open(1)
+        let test = TestConnection(open: 1)
         for _ in 0..<200 {
             #expect(test.send(.data(1, count: 100), .ping(7)).count == 1)
             test.connection.setPending(100, on: test.slot(1))

@@ -136,8 +136,7 @@ struct PrefaceAndSettingsTests {
 
     @Test("RFC 9113 §6.5.3: values are applied in order, up to the first that is invalid")
     func order() {
-        let test = TestConnection()
-        test.open(1)
+        let test = TestConnection(open: 1)
         #expect(test.send(.settings([4: 100, 4: 200, 0x1234: 5, 4: 300])) == [])
         #expect(test.connection.sendWindow(of: test.slot(1)) == 300)
         #expect(test.send(.settings([4: 100, 2: 9, 4: 7])) == [.failed(.protocolError)])

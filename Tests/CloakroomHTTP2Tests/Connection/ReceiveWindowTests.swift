@@ -27,8 +27,7 @@ struct ReceiveWindowTests {
 
     @Test("A body above the window of the connection ends the connection, one of exactly its size does not")
     func connectionWindow() {
-        let test = TestConnection()
-        test.open(1)
+        let test = TestConnection(open: 1)
         #expect(SeenEvent.joined(Self.send(65_535, on: 1, test)).count == 1)
         #expect(test.output() == [])
         #expect(test.send(.data(1, "a")) == [.failed(.flowControlError)])
@@ -149,8 +148,7 @@ struct ReceiveWindowTests {
             },
         ]
         for end in ends {
-            let test = TestConnection()
-            test.open(1)
+            let test = TestConnection(open: 1)
             _ = Self.send(40_000, on: 1, test)
             #expect(test.output() == [])
             end(test)
@@ -163,8 +161,7 @@ struct ReceiveWindowTests {
 
     @Test("Data on streams that are closed is returned to the connection, so that others are not blocked")
     func lateData() {
-        let test = TestConnection()
-        test.open(1, 3)
+        let test = TestConnection(open: 1, 3)
         test.connection.reset(test.slot(1), .cancel)
         _ = test.output()
         for _ in 0..<20 { #expect(Self.send(16_384, on: 1, test) == []) }
@@ -175,8 +172,7 @@ struct ReceiveWindowTests {
 
     @Test("Data above the window of the connection is an error on closed streams too")
     func lateOverflow() {
-        let test = TestConnection()
-        test.open(1, 3)
+        let test = TestConnection(open: 1, 3)
         test.connection.reset(test.slot(1), .cancel)
         _ = Self.send(65_000, on: 3, test)
         #expect(test.send(.data(1, count: 536)) == [.failed(.flowControlError)])
@@ -184,8 +180,7 @@ struct ReceiveWindowTests {
 
     @Test("Body data of the wrong length is returned to the connection")
     func wrongLength() {
-        let test = TestConnection()
-        test.open(1)
+        let test = TestConnection(open: 1)
         test.connection.expectBody(3, on: test.slot(1))
         test.send(.data(1, count: 10_000))
         #expect(test.connection.unacknowledgedBytes == 10_000)

@@ -27,8 +27,7 @@ struct RequestTests {
 
     @Test("An empty body is ended by an empty frame, or by trailers without a field")
     func emptyBody() {
-        let test = TestConnection()
-        test.open(1, 3)
+        let test = TestConnection(open: 1, 3)
         #expect(test.send(.data(1, [], end: true)) == [.data(1, "", end: true)])
         #expect(test.send(TestFrame(1, flags: 5, stream: 3, [])) == [.trailers(3, [])])
         #expect(test.output() == [])
@@ -36,8 +35,7 @@ struct RequestTests {
 
     @Test("Empty DATA without the end is no event")
     func emptyData() {
-        let test = TestConnection()
-        test.open(1)
+        let test = TestConnection(open: 1)
         #expect(test.send(.data(1, []), .data(1, [], padding: 3), .data(1, "a")) == [.data(1, "a", end: false)])
     }
 
@@ -144,8 +142,7 @@ struct RequestTests {
 
     @Test("A request that only the owner recognizes as malformed is reset and charged")
     func rejected() {
-        let test = TestConnection()
-        test.open(1)
+        let test = TestConnection(open: 1)
         test.connection.rejectRequest(test.slot(1), now: test.now)
         #expect(test.output() == [.reset(1, .protocolError)])
         #expect(test.connection.streamCount == 0)
@@ -201,8 +198,7 @@ struct RequestTests {
 
     @Test("RFC 9113 §6.8: streams are accepted after the first GOAWAY and refused after the second")
     func shutdown() {
-        let test = TestConnection()
-        test.open(1)
+        let test = TestConnection(open: 1)
         test.connection.announceShutdown()
         #expect(test.output() == [.goAway(last: 0x7fff_ffff, .noError), .ping(0)])
         #expect(test.send(test.headers(3, end: true)) == [.request(3, "GET /", end: true)])
@@ -215,8 +211,7 @@ struct RequestTests {
 
     @Test("RFC 9113 §6.8: the last stream id of a GOAWAY never increases")
     func lastStreamID() {
-        let test = TestConnection()
-        test.open(1)
+        let test = TestConnection(open: 1)
         test.connection.finishShutdown()
         test.send(test.headers(3, end: true))
         _ = test.output()

@@ -218,8 +218,7 @@ struct SessionCutoffTests: SealedStoreSuite {
         let lease = try #require(try await store.lease(session.key, for: .seconds(30), now: start).lease)
         _ = try await store.endAll(of: account, but: nil, reason: .revoked, now: start)
         let update = SessionUpdate(tokens: Sample.tokens(2))
-        let result = try await store.save(update, ticket: ticket, over: session, under: lease, now: start)
-        #expect(result.isNotFound)
+        #expect(try await store.save(update, ticket: ticket, over: session, under: lease, now: start).isNotFound)
         #expect(try await store.reload(ticket, now: start).reason == .revoked)
     }
 

@@ -34,11 +34,9 @@ struct OTLPDeliveryTests {
             let tested = ExporterFixture(configuration)
             tested.export(10)
             try await tested.run { () async throws in
-                let second = try await receiver.receives(requests: 2)
-                #expect(second.sizes == [4, 4])
+                #expect(try await receiver.receives(requests: 2).sizes == [4, 4])
                 tested.export("last", "but one")
-                let third = try await receiver.receives(requests: 3)
-                #expect(third.sizes == [4, 4, 4])
+                #expect(try await receiver.receives(requests: 3).sizes == [4, 4, 4])
             }
             #expect(tested.dropped.value == 0)
         }
@@ -50,11 +48,9 @@ struct OTLPDeliveryTests {
             let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port))
             try await tested.run { () async throws in
                 tested.export("a")
-                let first = try await receiver.receives(requests: 1)
-                #expect(first.names == ["a"])
+                #expect(try await receiver.receives(requests: 1).names == ["a"])
                 tested.export("b")
-                let second = try await receiver.receives(requests: 2)
-                #expect(second.names == ["a", "b"])
+                #expect(try await receiver.receives(requests: 2).names == ["a", "b"])
             }
         }
     }
@@ -94,8 +90,7 @@ struct OTLPDeliveryTests {
             try await tested.run { () async throws in
                 try await eventually("the batch is dropped") { tested.dropped.value == 3 }
                 tested.export("d")
-                let second = try await receiver.receives(requests: 2)
-                #expect(second.names == ["a", "b", "c", "d"])
+                #expect(try await receiver.receives(requests: 2).names == ["a", "b", "c", "d"])
             }
             #expect(tested.dropped.value == 3)
             #expect(tested.log.lines("reason", "\(status)").map { $0["count"] } == ["3"])
@@ -114,8 +109,7 @@ struct OTLPDeliveryTests {
                 // At most the number of spans in the batch, whatever the collector reports.
                 try await eventually("one is counted") { tested.dropped.value == 3 }
             }
-            let batches = try await receiver.receives(requests: 2)
-            #expect(batches.names == ["a", "b", "c", "d"])
+            #expect(try await receiver.receives(requests: 2).names == ["a", "b", "c", "d"])
         }
     }
 
@@ -127,8 +121,7 @@ struct OTLPDeliveryTests {
             let tested = ExporterFixture(configuration)
             tested.export("a")
             try await tested.run { () async throws in
-                let second = try await receiver.receives(requests: 2)
-                #expect(second.names == ["a", "a"])
+                #expect(try await receiver.receives(requests: 2).names == ["a", "a"])
             }
             #expect(tested.dropped.value == 0)
             #expect(tested.log.lines("reason", "timeout").count == 1)
@@ -146,11 +139,9 @@ struct OTLPDeliveryTests {
                 _ = try await receiver.receives(requests: 1)
                 tested.export("b")
                 // One batch at a time: the second is sent only after the first has completed.
-                let second = try await receiver.receives(requests: 2)
-                #expect(second.names == ["a", "b"])
+                #expect(try await receiver.receives(requests: 2).names == ["a", "b"])
             }
-            let batches = try await receiver.receives(requests: 2)
-            #expect(batches.names == ["a", "b"])
+            #expect(try await receiver.receives(requests: 2).names == ["a", "b"])
             #expect(tested.dropped.value == 0)
             #expect(tested.log.lines("reason", "timeout").isEmpty)
         }
@@ -171,8 +162,7 @@ struct OTLPDeliveryTests {
                 let batches = try await receiver.receives(requests: 3)
                 #expect(batches.names == (0..<4).map { "\($0)" } + (0..<8).map { "\($0)" })
                 tested.export("afterwards")
-                let fourth = try await receiver.receives(requests: 4)
-                #expect(fourth.names.last == "afterwards")
+                #expect(try await receiver.receives(requests: 4).names.last == "afterwards")
             }
             #expect(tested.dropped.value == 19_992)
             #expect(tested.exporter.waitingCount == 0)
@@ -208,8 +198,7 @@ struct OTLPDeliveryTests {
                 tested.export("a", "b")
                 try await eventually("the batch is dropped") { tested.dropped.value == 2 }
                 tested.export("c")
-                let fourth = try await receiver.receives(requests: 4)
-                #expect(fourth.names == ["a", "b", "a", "b", "a", "b", "c"])
+                #expect(try await receiver.receives(requests: 4).names == ["a", "b", "a", "b", "a", "b", "c"])
             }
         }
     }

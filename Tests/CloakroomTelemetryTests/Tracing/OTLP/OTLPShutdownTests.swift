@@ -14,8 +14,7 @@ struct OTLPShutdownTests {
             configuration.interval = .seconds(3_600)
             let tested = ExporterFixture(configuration)
             try await tested.run { tested.export(7) }
-            let batches = try await receiver.receives(requests: 2)
-            #expect(batches.sizes == [4, 3])
+            #expect(try await receiver.receives(requests: 2).sizes == [4, 3])
             #expect(tested.dropped.value == 0)
             // Spans exported later are dropped and counted.
             tested.export("late")
@@ -31,8 +30,7 @@ struct OTLPShutdownTests {
                 tested.export("a")
                 try await eventually("the delay begins") { !tested.log.lines("reason", "503").isEmpty }
             }
-            let batches = try await receiver.receives(requests: 2)
-            #expect(batches.names == ["a", "a"])
+            #expect(try await receiver.receives(requests: 2).names == ["a", "a"])
             #expect(tested.dropped.value == 0)
         }
     }
