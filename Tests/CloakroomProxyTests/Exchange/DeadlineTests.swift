@@ -6,9 +6,7 @@ import Testing
 @Suite("The deadline of a route", .serialized)
 struct DeadlineTests {
     private static func setup(_ scripts: [ScriptedUpstream.Step]...) -> GatewaySetup {
-        var setup = GatewaySetup()
-        setup.scripts = scripts
-        return setup.steppedTime().configuration { $0.routes[0].deadline = .seconds(3) }
+        GatewaySetup().with(\.scripts, scripts).steppedTime().configuration { $0.routes[0].deadline = .seconds(3) }
     }
 
     /// Advances the time to the deadline.

@@ -14,8 +14,7 @@ struct InFlightLimitTests {
         let reply = isReused ? Reply.ok : Self.closing
         let script = gates.flatMap { [.request, .wait($0), .send(reply)] as [ScriptedUpstream.Step] }
         let scripts = isReused ? [script] : gates.map { [.request, .wait($0), .send(reply), .close] }
-        var setup = GatewaySetup()
-        setup.scripts = scripts
+        let setup = GatewaySetup().with(\.scripts, scripts)
         try await setup.configuration { $0.upstreams[0].inFlight = InFlightConfiguration(target: 1) }.run { gateway in
             let clients = try await gates.asyncMap { _ in try await gateway.client() }
             for (index, client) in clients.enumerated() {

@@ -103,9 +103,7 @@ struct UpstreamFailureTests {
     // MARK: - Connection pool
 
     private static func small(maxPending: Int, _ scripts: [ScriptedUpstream.Step]...) -> GatewaySetup {
-        var setup = GatewaySetup()
-        setup.scripts = scripts
-        return setup.configuration {
+        GatewaySetup().with(\.scripts, scripts).configuration {
             $0.upstreams[0].pool.maxConnections = 1
             $0.upstreams[0].pool.maxPending = maxPending
         }

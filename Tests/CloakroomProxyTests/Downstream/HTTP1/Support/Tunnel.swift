@@ -62,6 +62,9 @@ struct Tunnel {
     let client: RawPeer
     let upstream: RawPeer
 
+    /// One side, and the other one.
+    func sides(_ isClient: Bool) -> (RawPeer, RawPeer) { isClient ? (client, upstream) : (upstream, client) }
+
     /// A gateway all of whose routes allow WebSockets.
     static func gateway(
         _ setup: GatewaySetup = GatewaySetup(),
