@@ -103,8 +103,7 @@ struct DataTests {
         for (payload, code) in [
             ([], .frameSizeError), ([1], .protocolError), ([2, 0x61], .protocolError), ([255, 0x61], .protocolError),
         ] as [([UInt8], HTTP2ErrorCode)] {
-            let test = TestConnection(open: 1)
-            #expect(test.send(TestFrame(0, flags: 8, stream: 1, payload)) == [.failed(code)])
+            #expect(TestConnection(open: 1).send(TestFrame(0, flags: 8, stream: 1, payload)) == [.failed(code)])
         }
     }
 

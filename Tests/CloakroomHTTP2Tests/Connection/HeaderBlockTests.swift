@@ -89,8 +89,7 @@ struct HeaderBlockTests {
             (0x28, [0], .frameSizeError), (0x28, [0, 0, 0, 0, 0], .frameSizeError),
         ] as [(UInt8, [UInt8], HTTP2ErrorCode)])
     func tooShort(_ flags: UInt8, _ payload: [UInt8], _ code: HTTP2ErrorCode) {
-        let test = TestConnection()
-        #expect(test.send(TestFrame(1, flags: flags | 5, stream: 1, payload)) == [.failed(code)])
+        #expect(TestConnection().send(TestFrame(1, flags: flags | 5, stream: 1, payload)) == [.failed(code)])
     }
 
     @Test("Padding may fill the frame, and reaches into priority or block only as an error")
@@ -99,8 +98,7 @@ struct HeaderBlockTests {
         // No block: an empty one is no request.
         #expect(whole.send(TestFrame(1, flags: 0xd, stream: 1, [3, 0, 0, 0])) == [.malformed])
         let priority = TestFrame.number(0) + [15]
-        let exact = TestConnection()
-        #expect(exact.send(TestFrame(1, flags: 0x2d, stream: 1, [1] + priority + [0])) == [.malformed])
+        #expect(TestConnection().send(TestFrame(1, flags: 0x2d, stream: 1, [1] + priority + [0])) == [.malformed])
         let over = TestConnection()
         let events = over.send(TestFrame(1, flags: 0x2d, stream: 1, [2] + priority + [0]))
         #expect(events == [.failed(.protocolError)] || events == [.failed(.frameSizeError)])

@@ -73,8 +73,7 @@ struct PrefaceAndSettingsTests {
             TestFrame(0xb), .data(1, "a"),
         ])
     func firstFrame(_ frame: TestFrame) {
-        let test = TestConnection(isEstablished: false)
-        #expect(test.send(TestFrame.preface + frame.bytes) == [.failed(.protocolError)])
+        #expect(TestConnection(isEstablished: false).send(TestFrame.preface + frame.bytes) == [.failed(.protocolError)])
     }
 
     @Test("After a failure nothing more is handled, and no second GOAWAY is written")

@@ -206,8 +206,7 @@ struct FieldRuleTests {
         } check: { outcome in
             #expect(outcome.response.body == "ok")
             let names = Set(targeted.map { $0.0.lowercased() })
-            let sent = Set(outcome.response.fields.map(\.0)).intersection(names)
-            #expect(sent == (isPermitted ? names : []))
+            #expect(Set(outcome.response.fields.map(\.0)).intersection(names) == (isPermitted ? names : []))
             #expect(outcome.response["x-accel-buffering"] == ["no"] && outcome.response["x-remote-control"] == ["a"])
             #expect(outcome.response.trailers.map(\.0) == ["x-sum"])
         }
