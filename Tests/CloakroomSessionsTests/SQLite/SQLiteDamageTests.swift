@@ -34,7 +34,7 @@ struct SQLiteDamageTests {
         #expect(try await store.replace(SampleRecord.record(1, version: 2), fence: nil, now: start) == .notFound)
         #expect(try await store.remove(id, reason: .unreadable, condition: nil, now: start) == .notFound)
         #expect(try await store.read(foreign) == .ended(.unreadable))
-        #expect(try await store.records(of: 7, now: start) == [sound.listed])
+        #expect(try await store.records(in: .account(7), now: start) == [sound.listed])
         #expect(store.count == 1)
     }
 

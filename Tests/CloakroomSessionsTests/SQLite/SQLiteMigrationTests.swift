@@ -52,8 +52,8 @@ struct SQLiteMigrationTests {
         try directory.execute("INSERT INTO throttle VALUES (1, 2, 3, 4, 5, \(SampleRecord.end.milliseconds))")
         let store = directory.store()
         for record in records { #expect(try await store.read(record) == .record(record)) }
-        #expect(try await store.records(of: 7, now: start).count == 3)
-        #expect(try await store.records(ofProviderSession: 5, now: start) == [records[2].listed])
+        #expect(try await store.records(in: .account(7), now: start).count == 3)
+        #expect(try await store.records(in: .providerSession(5), now: start) == [records[2].listed])
         #expect(try await store.throttleStates([ThrottleKey(.accountAndAddress, hash: 2)], now: start)[0]?.count == 3)
         #expect(try await store.setMark([MarkKey(.usedLogin, hash: 1)], lifetime: .seconds(60), now: start))
         #expect(try await directory.store().hasMark([MarkKey(.usedLogin, hash: 1)], now: start))

@@ -159,7 +159,7 @@ struct SQLiteOpeningTests {
                 }
                 for try await isNew in group { #expect(isNew) }
             }
-            #expect(try await stores[0].records(of: 7, now: SampleRecord.start).count == 4)
+            #expect(try await stores[0].records(in: .account(7), now: SampleRecord.start).count == 4)
             #expect(directory.log.texts == [])
         }
     }

@@ -20,7 +20,7 @@ struct SQLiteRecordStoreTests {
         #expect(try await store.insert(record))
         #expect(try await store.insert(record) == false)
         #expect(try await store.read(record) == .record(record))
-        #expect(try await store.records(of: .max, now: start) == [record.listed])
+        #expect(try await store.records(in: .account(.max), now: start) == [record.listed])
         #expect(store.count == 1)
     }
 

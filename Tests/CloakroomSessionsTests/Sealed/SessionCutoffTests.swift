@@ -118,7 +118,7 @@ struct SessionCutoffTests: SealedStoreSuite {
         for _ in 1...3 { _ = try await store.create(Sample.new(1), now: start) }
         let hash = Sample.secrets.accountHashes.candidateHashes(account)[0]
         // The order of this list is kept while nothing is removed.
-        let listed = try await records.records(of: hash, now: start).map(\.key.id)
+        let listed = try await records.records(in: .account(hash), now: start).map(\.key.id)
         records.set { $0.unremovablePartitions = [records.partition(of: listed[2])] }
         do {
             _ = try await store.takeAll(of: account, but: nil, reason: .revoked, now: start)

@@ -115,8 +115,8 @@ struct WriteReassertionTests {
             try await server.ask("FLUSHALL")
             let counts = try await reassert(store, on: server)
             #expect(try await store.read(id) == .record(record))
-            #expect(try await store.records(of: 7, now: Self.start) == [record.listed])
-            #expect(try await store.records(ofProviderSession: 5, now: Self.start) == [record.listed])
+            #expect(try await store.records(in: .account(7), now: Self.start) == [record.listed])
+            #expect(try await store.records(in: .providerSession(5), now: Self.start) == [record.listed])
             #expect(counts[.insert] == 1)
             #expect(counts[.index] == 2)
             #expect(counts[.update, default: 0] == 0)
@@ -319,7 +319,7 @@ struct WriteReassertionTests {
             try await gateway.isUp()
             #expect(try await gateway.records.read(id) == .ended(.signedOut))
             #expect(try await gateway.records.read(SessionID(2)) == .record(.sample(2)))
-            #expect(try await gateway.records.records(of: 7, now: Self.start).count == 2)
+            #expect(try await gateway.records.records(in: .account(7), now: Self.start).count == 2)
             let line = gateway.log.lines("message", "session store lost writes, which were repeated").first
             #expect(line?["insert"] == "2")
         }
