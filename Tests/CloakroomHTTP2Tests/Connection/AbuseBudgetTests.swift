@@ -92,8 +92,7 @@ struct AbuseBudgetTests {
 
     @Test("Requests above the limit of streams are charged as cancelled ones")
     func refused() {
-        let test = TestConnection(streams: 1)
-        test.open(1)
+        let test = TestConnection(open: 1, streams: 1)
         #expect(
             Self.flood(6_000, test) { test, number in [test.headers(UInt32(2 * number + 3), end: true)] }
                 == Self.allowed(.cancelledRequest))

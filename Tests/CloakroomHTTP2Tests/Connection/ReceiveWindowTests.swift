@@ -36,8 +36,7 @@ struct ReceiveWindowTests {
 
     @Test("A body above the window of its stream resets the stream, one of exactly its size does not")
     func streamWindow() {
-        let test = TestConnection(streamWindow: 1_000)
-        test.open(1, 3)
+        let test = TestConnection(open: 1, 3, streamWindow: 1_000)
         #expect(Self.send(1_000, on: 1, test).count == 1)
         #expect(test.send(.data(1, "a")) == [.closed(1, .flowControlError)])
         #expect(test.output() == [.reset(1, .flowControlError)])
@@ -59,8 +58,7 @@ struct ReceiveWindowTests {
 
     @Test("The window of a stream is raised when its body begins to be consumed")
     func raisedWindow() {
-        let test = TestConnection(streamWindow: 40_000, initialStreamWindow: 10_000)
-        test.open(1, 3)
+        let test = TestConnection(open: 1, 3, streamWindow: 40_000, initialStreamWindow: 10_000)
         #expect(test.connection.streams[test.slot(1)].receiveWindow == 10_000)
         test.send(.data(1, count: 9_000))
         #expect(test.output() == [])
@@ -76,23 +74,20 @@ struct ReceiveWindowTests {
 
     @Test("Padding counts against the windows")
     func padding() {
-        let test = TestConnection(streamWindow: 300)
-        test.open(1)
+        let test = TestConnection(open: 1, streamWindow: 300)
         #expect(test.send(.data(1, [UInt8](repeating: 0x61, count: 44), padding: 255)).count == 1)
         #expect(test.connection.streams[test.slot(1)].receiveWindow == 256)
         #expect(test.connection.streams[test.slot(1)].heldBytes == 44)
         #expect(test.output() == [.windowUpdate(1, 256)])
         #expect(Self.total(test) == 65_535)
-        let other = TestConnection(streamWindow: 300)
-        other.open(1)
+        let other = TestConnection(open: 1, streamWindow: 300)
         #expect(
             other.send(.data(1, [UInt8](repeating: 0x61, count: 45), padding: 255)) == [.closed(1, .flowControlError)])
     }
 
     @Test("Consumed bytes are returned when half of a stream's window is, or a quarter of the connection's")
     func consumed() {
-        let test = TestConnection(streamWindow: 20_000)
-        test.open(1)
+        let test = TestConnection(open: 1, streamWindow: 20_000)
         _ = Self.send(16_384, on: 1, test)
         test.connection.consumed(9_999, on: test.slot(1))
         #expect(test.output() == [])
@@ -114,8 +109,7 @@ struct ReceiveWindowTests {
 
     @Test("More than was received is never returned, and nothing on a slot that is not open")
     func consumedTooMuch() {
-        let test = TestConnection(streamWindow: 10)
-        test.open(1)
+        let test = TestConnection(open: 1, streamWindow: 10)
         test.send(.data(1, "abc"))
         test.connection.consumed(1_000_000, on: test.slot(1))
         #expect(test.connection.streams[test.slot(1)].receiveWindow == 7)
@@ -127,8 +121,7 @@ struct ReceiveWindowTests {
 
     @Test("A stream whose request has ended gets no window, the connection does")
     func endedStream() {
-        let test = TestConnection(streamWindow: 65_535)
-        test.open(1)
+        let test = TestConnection(open: 1, streamWindow: 65_535)
         for part in 1...3 { test.send(.data(1, count: 16_000, end: part == 3)) }
         test.connection.consumed(48_000, on: test.slot(1))
         #expect(test.output() == [.windowUpdate(0, 48_000)])
@@ -189,8 +182,7 @@ struct ReceiveWindowTests {
 
     @Test("The window of the connection grows once, and is replenished to its new size")
     func growth() {
-        let test = TestConnection(streamWindow: 1_000_000)
-        test.open(1)
+        let test = TestConnection(open: 1, streamWindow: 1_000_000)
         #expect(!test.needsReceiveWindow)
         _ = Self.send(32_769, on: 1, test)
         #expect(test.needsReceiveWindow)
@@ -212,8 +204,7 @@ struct ReceiveWindowTests {
     @Test("The announced windows suffice: a client that obeys them can always send more after all is consumed")
     func noDeadlock() {
         for window in [1, 2, 3, 1_000, 65_534, 65_535, 65_536, 131_072] {
-            let test = TestConnection(streamWindow: window)
-            test.open(1)
+            let test = TestConnection(open: 1, streamWindow: window)
             var stream = window
             var connection = 65_535
             var sent = 0

@@ -154,8 +154,7 @@ struct RequestTests {
 
     @Test("RFC 9113 §5.1.2, §8.7: a request above the limit is refused, and the decoder stays right")
     func streamLimit() {
-        let test = TestConnection(streams: 2)
-        test.open(1, 3)
+        let test = TestConnection(open: 1, 3, streams: 2)
         let fields = TestConnection.get + [("x-a", "1"), ("x-b", "2")]
         #expect(test.send(test.headers(5, fields)) == [])
         #expect(test.output() == [.reset(5, .refusedStream)])

@@ -41,8 +41,11 @@ final class TestConnection {
     }
 
     /// Creates a connection with streams whose requests have not ended.
-    convenience init(open first: UInt32, _ others: UInt32...) {
-        self.init()
+    convenience init(
+        open first: UInt32, _ others: UInt32..., streams: Int = 10, streamWindow: Int = 131_072,
+        initialStreamWindow: Int? = nil
+    ) {
+        self.init(streams: streams, streamWindow: streamWindow, initialStreamWindow: initialStreamWindow)
         open([first] + others)
     }
 
