@@ -5,6 +5,8 @@ import Testing
 
 @Suite("DATA: length, padding and payload (RFC 9113 §6.1, §8.1.1)")
 struct DataTests {
+    private let test = TestConnection(open: 1)
+
     /// A connection with stream 1, whose body has a length.
     private static func expecting(_ length: Int) -> TestConnection {
         let test = TestConnection(open: 1)
@@ -111,7 +113,6 @@ struct DataTests {
 
     @Test("The payload is passed on as it arrives; the end comes with the last byte of the frame, or with its padding")
     func parts() {
-        let test = TestConnection(open: 1)
         let bytes = TestFrame.data(1, Array("abcd".utf8), end: true, padding: 2).bytes
         #expect(test.send(Array(bytes[..<9])) == [])
         #expect(test.send(Array(bytes[9..<10])) == [])
@@ -124,7 +125,6 @@ struct DataTests {
 
     @Test("The rest of a frame is discarded when its stream ends meanwhile, also if the slot is used again")
     func reusedSlot() {
-        let test = TestConnection(open: 1)
         let slot = test.slot(1)
         let bytes = TestFrame.data(1, "abcdef", end: true).bytes
         #expect(test.send(Array(bytes.prefix(11))) == [.data(1, "ab", end: false)])
@@ -139,7 +139,6 @@ struct DataTests {
 
     @Test("A frame on a stream that is closed is discarded to its end, with its padding")
     func discarded() {
-        let test = TestConnection(open: 1)
         test.connection.reset(test.slot(1), .cancel)
         _ = test.output()
         let bytes = TestFrame.data(1, Array("PING".utf8), padding: 9).bytes

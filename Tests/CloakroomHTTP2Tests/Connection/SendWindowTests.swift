@@ -5,9 +5,10 @@ import Testing
 
 @Suite("Send windows, and turns of streams (RFC 9113 §5.2, §6.9)")
 struct SendWindowTests {
+    private let test = TestConnection(open: 1)
+
     @Test("A turn has at most the payload that fills a TLS record with its header")
     func quantum() {
-        let test = TestConnection(open: 1)
         test.connection.setPending(40_000, on: test.slot(1))
         #expect(test.sendBodies() == ["1:16375", "1:16375", "1:7250"])
         let frames = test.output()
@@ -77,7 +78,6 @@ struct SendWindowTests {
 
     @Test("RFC 9113 §6.9: an increment of 0 resets the stream, or ends the connection")
     func zeroIncrement() {
-        let test = TestConnection(open: 1)
         #expect(test.send(.windowUpdate(1, 0)) == [.closed(1, .protocolError)])
         #expect(test.output() == [.reset(1, .protocolError)])
         // The reserved bit does not count.
@@ -101,7 +101,6 @@ struct SendWindowTests {
 
     @Test("RFC 9113 §6.9.2: a smaller initial window makes windows negative, and they recover")
     func negative() {
-        let test = TestConnection(open: 1)
         test.connection.setPending(60_000, on: test.slot(1))
         #expect(test.sendBodies(turns: 3) == ["1:16375", "1:16375", "1:16375"])
         #expect(test.send(.settings([4: 1_000])) == [])
@@ -121,7 +120,6 @@ struct SendWindowTests {
 
     @Test("A larger initial window that makes a stream's overflow ends the connection")
     func settingsOverflow() {
-        let test = TestConnection(open: 1)
         test.send(.windowUpdate(1, 0x7fff_ffff - 65_535))
         #expect(test.send(.settings([4: 65_535])) == [])
         #expect(test.send(.settings([4: 65_536])) == [.failed(.flowControlError)])
@@ -130,7 +128,6 @@ struct SendWindowTests {
 
     @Test("Streams that open after SETTINGS have the new window, closed ones have none")
     func newStreams() {
-        let test = TestConnection(open: 1)
         test.send(.settings([4: 10]))
         test.open(3)
         #expect(test.connection.sendWindow(of: test.slot(1)) == 10)
@@ -200,7 +197,6 @@ struct SendWindowTests {
 
     @Test("Pending bytes on a slot that is not open, or none, give no turn")
     func nothingPending() {
-        let test = TestConnection(open: 1)
         for slot in [-1, 0, 5] { test.connection.setPending(0, on: slot) }
         test.connection.setPending(10, on: 5)
         #expect(test.connection.nextTurn()?.count == nil)

@@ -5,13 +5,14 @@ import Testing
 
 @Suite("Metrics of libraries")
 struct MetricsFactoryTests {
+    private let registry = PrometheusRegistry()
+
     private func text(_ registry: PrometheusRegistry) -> String {
         String(decoding: registry.exposition(), as: UTF8.self)
     }
 
     @Test("Names and labels are mapped to Prometheus' alphabet")
     func names() {
-        let registry = PrometheusRegistry()
         Counter(label: "http.requests-in/é", dimensions: [("9 lives", "x"), ("__name__", "y")], factory: registry)
             .increment(by: 2)
         #expect(text(registry).contains(#"http_requests_in____total{_9_lives="x",label__name__="y"} 2"# + "\n"))
@@ -19,7 +20,6 @@ struct MetricsFactoryTests {
 
     @Test("Timers are histograms in seconds")
     func timers() {
-        let registry = PrometheusRegistry()
         Timer(label: "db.query", factory: registry).recordNanoseconds(20_000_000)
         #expect(text(registry).contains("# TYPE db_query_seconds histogram\n"))
         #expect(text(registry).contains("db_query_seconds_bucket{le=\"0.025\"} 1\n"))
@@ -28,7 +28,6 @@ struct MetricsFactoryTests {
 
     @Test("Plain recorders and meters are gauges, aggregating recorders are histograms")
     func recorders() {
-        let registry = PrometheusRegistry()
         Gauge(label: "queue.length", factory: registry).record(12)
         let meter = Meter(label: "temperature", factory: registry)
         meter.set(20.5)
@@ -46,7 +45,6 @@ struct MetricsFactoryTests {
 
     @Test("A floating-point counter keeps its fraction")
     func floatingPointCounters() {
-        let registry = PrometheusRegistry()
         let counter = FloatingPointCounter(label: "cost", factory: registry)
         counter.increment(by: 0.25)
         counter.increment(by: 0.5)
@@ -55,7 +53,6 @@ struct MetricsFactoryTests {
 
     @Test("A destroyed metric is no longer exposed, and its name is available again")
     func destroy() {
-        let registry = PrometheusRegistry()
         let counter = Counter(label: "c_total", dimensions: [], factory: registry)
         counter.increment()
         #expect(text(registry).contains("c_total 1\n"))

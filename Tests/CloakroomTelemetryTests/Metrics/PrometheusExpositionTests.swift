@@ -4,13 +4,14 @@ import Testing
 
 @Suite("Prometheus text format")
 struct PrometheusTextFormatTests {
+    private let registry = PrometheusRegistry()
+
     private func text(_ registry: PrometheusRegistry) -> String {
         String(decoding: registry.exposition(), as: UTF8.self)
     }
 
     @Test("Families are grouped and sorted, and have HELP and TYPE")
     func golden() {
-        let registry = PrometheusRegistry()
         registry.gauge("zoo", help: "Animals.").set(-3)
         let requests = registry.counter("app_requests_total", help: "Requests.", labels: [("b", "2"), ("a", "1")])
         requests.increment(by: 41)
@@ -38,7 +39,6 @@ struct PrometheusTextFormatTests {
 
     @Test("Buckets are cumulative, +Inf is the count and the sum is in seconds")
     func histogram() {
-        let registry = PrometheusRegistry()
         let duration = registry.histogram("took_seconds", help: "Time.", labels: [("route", "r")])
         for nanoseconds: UInt64 in [0, 5_000_000, 5_000_001, 80_000_000, 10_000_000_000, 10_000_000_001] {
             duration.record(nanoseconds: nanoseconds)
@@ -74,7 +74,6 @@ struct PrometheusTextFormatTests {
 
     @Test("Label values and help texts are escaped")
     func escaping() {
-        let registry = PrometheusRegistry()
         registry.gauge("g", help: "one\\two\nthree \"quoted\"", labels: [("l", "a\\b\"c\nd é")]).set(1)
         #expect(text(registry).contains("# HELP g one\\\\two\\nthree \"quoted\"\n"))
         #expect(text(registry).contains(#"g{l="a\\b\"c\nd é"} 1"# + "\n"))
@@ -82,7 +81,6 @@ struct PrometheusTextFormatTests {
 
     @Test("Infinite and NaN values are written as Prometheus writes them")
     func specialNumbers() {
-        let registry = PrometheusRegistry()
         registry.floatingPointGauge("g", help: "G.", labels: [("v", "nan")]).set(Double.nan)
         registry.floatingPointGauge("g", help: "G.", labels: [("v", "up")]).set(Double.infinity)
         registry.floatingPointGauge("g", help: "G.", labels: [("v", "down")]).set(-Double.infinity)
@@ -91,7 +89,6 @@ struct PrometheusTextFormatTests {
 
     @Test("Values set by scrape handlers are updated at each scrape")
     func collectors() {
-        let registry = PrometheusRegistry()
         let scrapes = registry.gauge("scrapes", help: "Scrapes.")
         registry.onScrape { scrapes.add(1) }
         #expect(text(registry).contains("scrapes 1\n"))

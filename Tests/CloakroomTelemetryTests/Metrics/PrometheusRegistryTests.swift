@@ -4,13 +4,14 @@ import Testing
 
 @Suite("Prometheus registry")
 struct PrometheusRegistryTests {
+    private let registry = PrometheusRegistry()
+
     private func text(_ registry: PrometheusRegistry) -> String {
         String(decoding: registry.exposition(), as: UTF8.self)
     }
 
     @Test("The same name and labels return the same handle, for any order of the labels")
     func sameHandle() {
-        let registry = PrometheusRegistry()
         let one = registry.counter("c_total", help: "C.", labels: [("a", "1"), ("b", "2")])
         let two = registry.counter("c_total", help: "C.", labels: [("b", "2"), ("a", "1")])
         #expect(one === two)
@@ -43,7 +44,6 @@ struct PrometheusRegistryTests {
 
     @Test("A name that another kind uses returns a working handle that is not exposed")
     func kindClash() {
-        let registry = PrometheusRegistry()
         registry.counter("thing", help: "T.").increment(by: 5)
         let gauge = registry.gauge("thing", help: "T.")
         gauge.set(9)
@@ -59,7 +59,6 @@ struct PrometheusRegistryTests {
 
     @Test("A histogram's sample names cannot be used by another family, in either order")
     func sampleNameClash() {
-        let registry = PrometheusRegistry()
         _ = registry.histogram("a_seconds", help: "A.")
         registry.gauge("a_seconds_count", help: "A.").set(1)
         registry.gauge("b_seconds_sum", help: "B.").set(1)
@@ -71,13 +70,11 @@ struct PrometheusRegistryTests {
 
     @Test("A counter's name ends in _total, whatever name was given")
     func totalSuffix() {
-        let registry = PrometheusRegistry()
         #expect(registry.counter("requests", help: "R.") === registry.counter("requests_total", help: "R."))
     }
 
     @Test("Labels that are equal only under Unicode equivalence are two series")
     func canonicalEquivalence() {
-        let registry = PrometheusRegistry()
         let composed = registry.gauge("g", help: "G.", labels: [("l", "\u{e9}")])
         #expect(composed !== registry.gauge("g", help: "G.", labels: [("l", "e\u{301}")]))
         #expect(composed === registry.gauge("g", help: "G.", labels: [("l", "\u{e9}")]))
@@ -85,7 +82,6 @@ struct PrometheusRegistryTests {
 
     @Test("Counters never decrease")
     func monotonic() {
-        let registry = PrometheusRegistry()
         let whole = registry.counter("w_total", help: "W.")
         whole.increment(by: 3)
         whole.increment(by: -2)
@@ -99,7 +95,6 @@ struct PrometheusRegistryTests {
 
     @Test("Recording from several threads concurrently loses nothing")
     func concurrentRecording() async {
-        let registry = PrometheusRegistry()
         let (tasks, rounds) = (8, 5_000)
         await withTaskGroup(of: Void.self) { group in
             for task in 0..<tasks {
