@@ -6,6 +6,7 @@ import Testing
 @Suite("The budget for what costs the gateway and not the client")
 struct AbuseBudgetTests {
     private static let second: UInt64 = 1_000_000_000
+    private let test = TestConnection()
 
     /// How often a charge fits into the budget of a window, after the client's acknowledgement of SETTINGS.
     private static func allowed(_ charges: AbuseBudget.Charge...) -> Int {
@@ -161,7 +162,6 @@ struct AbuseBudgetTests {
 
     @Test("CVE-2019-9511: a window that is opened byte by byte is bounded; updates that unblock nothing are free")
     func tinyWindows() {
-        let test = TestConnection()
         test.send(.settings([4: 0]))
         test.open(1)
         test.connection.setPending(100_000, on: test.slot(1))
@@ -189,7 +189,6 @@ struct AbuseBudgetTests {
 
     @Test("A client that does not read gets at most 1,000 replies", arguments: [TestFrame.ping(), .settings()])
     func unsentReplies(_ frame: TestFrame) {
-        let test = TestConnection()
         var failed: Int?
         for count in 0..<2_000 where failed == nil {
             test.now += 100 * Self.second
@@ -201,7 +200,6 @@ struct AbuseBudgetTests {
 
     @Test("Replies that were sent do not count")
     func sentReplies() {
-        let test = TestConnection()
         for _ in 0..<5_000 {
             test.now += Self.second
             #expect(test.send(.ping()) == [])

@@ -8,6 +8,7 @@ import Testing
 struct HeaderBlockTests {
     private static let fields = TestConnection.get + [("x-a", "1"), ("x-b", "2")]
     private static let text = "GET /, x-a: 1, x-b: 2"
+    private let test = TestConnection()
 
     @Test("A block may be cut at any byte, into fragments that may be empty")
     func cuts() {
@@ -28,7 +29,6 @@ struct HeaderBlockTests {
 
     @Test("One byte in each frame")
     func singleBytes() {
-        let test = TestConnection()
         let frames = test.frames(1, Self.fields, end: false, size: 1)
         #expect(test.send(frames) == [.request(1, Self.text, end: false)])
         #expect(test.send(test.frames(1, [("x-sum", "1")], end: true, size: 1)) == [.trailers(1, ["x-sum: 1"])])
@@ -52,7 +52,6 @@ struct HeaderBlockTests {
 
     @Test("A CONTINUATION after the end of a block ends the connection")
     func tooMany() {
-        let test = TestConnection()
         let frames = test.frames(1, Self.fields, size: 10)
         #expect(test.send(frames).count == 1)
         #expect(test.send(TestFrame(9, flags: 4, stream: 1)) == [.failed(.protocolError)])
@@ -137,7 +136,6 @@ struct HeaderBlockTests {
         "CVE-2024-27316: CONTINUATION without end, whether empty, small or full, ends the connection",
         arguments: [0, 1, 1_023, 16_384])
     func flood(_ size: Int) {
-        let test = TestConnection()
         test.send(TestFrame(1, stream: 1, [0x82]))
         var count = 0
         var events: [SeenEvent] = []

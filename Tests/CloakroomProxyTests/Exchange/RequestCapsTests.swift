@@ -5,13 +5,14 @@ import Testing
 
 @Suite("Limits of requests in flight", .serialized)
 struct RequestCapsTests {
+    private let gate = Gate()
+
     private static func metric(_ cap: String, _ count: Int) -> String {
         "cloakroom_client_cap_total{cap=\"\(cap)\"} \(count)"
     }
 
     @Test("Rule 63: requests of one address beyond the limit are 429, over all its connections, until others end")
     func address() async throws {
-        let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again])
             .http2 { $0.limits.inFlightPerAddress = 3 }
             .run { gateway async throws in
@@ -42,7 +43,6 @@ struct RequestCapsTests {
         "Rule 63: requests that wait for the session store or an account endpoint count, until they or their clients end",
         arguments: ["/private/a", "/auth"])
     func suspended(path: String) async throws {
-        let gate = Gate()
         let cookie = FakeSessions.strangeCookie
         try await GatewaySetup.serving
             .with(\.sessions, FakeSessions(load: .wait(gate, .active(FakeSessions.make().1))))
@@ -109,7 +109,6 @@ struct RequestCapsTests {
 
     @Test("Rule 63: requests of one session beyond the limit are 429, those of others are served")
     func session() async throws {
-        let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again])
             .configuration { $0.limits.inFlightPerSession = 1 }
             .run { gateway async throws in

@@ -7,6 +7,8 @@ import Testing
 
 @Suite("Snapshots that are replaced while the gateway serves", .serialized, .timeLimit(.minutes(1)))
 struct ConfigurationReloadTests {
+    private let gate = Gate()
+
     @Sendable private static func rename(_ configuration: inout GatewayConfiguration) throws {
         configuration.routes = [
             Route(name: "renamed", methods: ["GET"], pattern: try PathPattern("/new/*"), requiresAuthorization: false)
@@ -24,7 +26,6 @@ struct ConfigurationReloadTests {
 
     @Test("A request in flight finishes with its old snapshot, which is released only then")
     func underWay() async throws {
-        let gate = Gate()
         let retired = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again], [.request, .send(Reply.ok), .again])
             .run { gateway, client in
@@ -176,7 +177,6 @@ struct ConfigurationReloadTests {
 
     @Test("Off-loop work for a disconnected client keeps its snapshot until it finishes")
     func workGoesOn() async throws {
-        let gate = Gate()
         let (started, retired) = (Gate(), Gate())
         let endpoints = FakeEndpoints { _ in
             started.open()
@@ -244,7 +244,6 @@ struct ConfigurationReloadTests {
         let directory = try CertificateFixture()
         let pair = try directory.server("server", names: ["a.test"])
         let tls = ListenerTLSConfiguration(certificateFile: pair.certificateFile, keyFile: pair.keyFile)
-        let gate = Gate()
         let setup = GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).configuration {
             $0.listeners[0].tls = tls
             $0.listeners[0].http2 = false

@@ -6,6 +6,8 @@ import Testing
 
 @Suite("An upstream that sends no response", .serialized)
 struct UpstreamFailureTests {
+    private let gate = Gate()
+
     @Test("An upstream address without a listener is 502 (RFC 9110 §15.6.3), also for the next request")
     func unreachable() async throws {
         let unreachable = try await BlackholePort(.rejects)
@@ -111,7 +113,6 @@ struct UpstreamFailureTests {
 
     @Test("With all connections busy and no queue it is 503 with Retry-After (RFC 9110 §15.6.4)")
     func exhausted() async throws {
-        let gate = Gate()
         try await Self.small(maxPending: 0, [.request, .wait(gate), .send(Reply.ok)]).run { gateway in
             let first = try await gateway.client(sending: Ask.get())
             _ = try await gateway.upstream.request()
@@ -127,7 +128,6 @@ struct UpstreamFailureTests {
 
     @Test("A request in the queue is served when a connection is free; one beyond the queue limit is 503")
     func pending() async throws {
-        let gate = Gate()
         try await Self.small(maxPending: 1, [.request, .wait(gate), .send(Reply.ok), .again]).run { gateway in
             let first = try await gateway.client(sending: Ask.get("/public/1"))
             _ = try await gateway.upstream.request()
@@ -145,7 +145,6 @@ struct UpstreamFailureTests {
 
     @Test("A waiting request gets a new connection if the busy one is lost")
     func pendingAndLost() async throws {
-        let gate = Gate()
         try await Self.small(
             maxPending: 1, [.request, .wait(gate), .close], [.request, .send(Reply.ok)]
         ).run { gateway in
@@ -161,7 +160,6 @@ struct UpstreamFailureTests {
 
     @Test("A request that waits too long is 503, and its place in the queue is free again")
     func pendingTimeout() async throws {
-        let gate = Gate()
         try await Self.small(maxPending: 1, [.request, .wait(gate), .send(Reply.ok), .again])
             .with(\.adjust) {
                 $0.upstreams[0].pool = PoolConfiguration(
@@ -186,7 +184,6 @@ struct UpstreamFailureTests {
 
     @Test("A client that disconnects while waiting causes no upstream request")
     func pendingAndGone() async throws {
-        let gate = Gate()
         try await Self.small(maxPending: 1, [.request, .wait(gate), .send(Reply.ok), .again]).run { gateway in
             let first = try await gateway.client(sending: Ask.get("/public/1"))
             _ = try await gateway.upstream.request()
