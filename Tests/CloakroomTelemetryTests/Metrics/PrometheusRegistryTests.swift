@@ -2,13 +2,14 @@ import Testing
 
 @testable import CloakroomTelemetry
 
+extension PrometheusRegistry {
+    /// What a scrape returns.
+    var text: String { String(decoding: exposition(), as: UTF8.self) }
+}
+
 @Suite("Prometheus registry")
 struct PrometheusRegistryTests {
     private let registry = PrometheusRegistry()
-
-    private func text(_ registry: PrometheusRegistry) -> String {
-        String(decoding: registry.exposition(), as: UTF8.self)
-    }
 
     @Test("The same name and labels return the same handle, for any order of the labels")
     func sameHandle() {
@@ -26,9 +27,9 @@ struct PrometheusRegistryTests {
         let beyond = registry.counter("c_total", help: "C.", labels: [("i", "9")])
         beyond.increment(by: 7)
         #expect(beyond.value == 7)
-        #expect(text(registry).contains("c_total{i=\"1\"} 1\n"))
-        #expect(!text(registry).contains("c_total{i=\"2\"}"))
-        #expect(text(registry).contains("cloakroom_telemetry_dropped_total{signal=\"metrics\"} 4\n"))
+        #expect(registry.text.contains("c_total{i=\"1\"} 1\n"))
+        #expect(!registry.text.contains("c_total{i=\"2\"}"))
+        #expect(registry.text.contains("cloakroom_telemetry_dropped_total{signal=\"metrics\"} 4\n"))
         #expect(registry.counter("c_total", help: "C.", labels: [("i", "0")]).value == 1)
     }
 
@@ -37,7 +38,7 @@ struct PrometheusRegistryTests {
         let metrics = GatewayMetrics(registry: PrometheusRegistry(seriesLimit: 1))
         metrics.droppedLogs.increment(by: 3)
         metrics.droppedTraces.increment(by: 4)
-        let exposed = text(metrics.registry)
+        let exposed = metrics.registry.text
         #expect(exposed.contains("cloakroom_telemetry_dropped_total{signal=\"logs\"} 3\n"))
         #expect(exposed.contains("cloakroom_telemetry_dropped_total{signal=\"traces\"} 4\n"))
     }
@@ -52,9 +53,9 @@ struct PrometheusRegistryTests {
         registry.histogram("thing", help: "T.").record(nanoseconds: 1)
         #expect(gauge.value == 9)
         #expect(fraction.value == 0.5)
-        #expect(text(registry).contains("# TYPE thing gauge\nthing 9\n"))
-        #expect(text(registry).contains("# TYPE thing_total counter\nthing_total 5\n"))
-        #expect(text(registry).contains("{signal=\"metrics\"} 2\n"))
+        #expect(registry.text.contains("# TYPE thing gauge\nthing 9\n"))
+        #expect(registry.text.contains("# TYPE thing_total counter\nthing_total 5\n"))
+        #expect(registry.text.contains("{signal=\"metrics\"} 2\n"))
     }
 
     @Test("A histogram's sample names cannot be used by another family, in either order")
@@ -63,9 +64,9 @@ struct PrometheusRegistryTests {
         registry.gauge("a_seconds_count", help: "A.").set(1)
         registry.gauge("b_seconds_sum", help: "B.").set(1)
         registry.histogram("b_seconds", help: "B.").record(nanoseconds: 1)
-        #expect(!text(registry).contains("TYPE a_seconds_count"))
-        #expect(!text(registry).contains("TYPE b_seconds histogram"))
-        #expect(text(registry).contains("{signal=\"metrics\"} 2\n"))
+        #expect(!registry.text.contains("TYPE a_seconds_count"))
+        #expect(!registry.text.contains("TYPE b_seconds histogram"))
+        #expect(registry.text.contains("{signal=\"metrics\"} 2\n"))
     }
 
     @Test("A counter's name ends in _total, whatever name was given")
