@@ -135,6 +135,9 @@ public struct ConnectionOptions: Sendable, Equatable {
     /// Whether there are more options than ``limit``: the message is malformed.
     public var isOverLimit: Bool { count > Self.limit }
 
+    /// Creates empty options.
+    public init() {}
+
     /// Parses the `Connection` fields of a request.
     public static func read(_ head: borrowing RequestHead) -> ConnectionOptions {
         var options = ConnectionOptions()
