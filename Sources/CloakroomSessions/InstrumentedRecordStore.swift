@@ -82,12 +82,8 @@ struct InstrumentedRecordStore<Records: SessionRecordStore>: SessionRecordStore 
         try await measured(.release, await records.release(id, fence: fence))
     }
 
-    func records(of account: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
-        try await measured(.list, await records.records(of: account, now: now))
-    }
-
-    func records(ofProviderSession hash: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
-        try await measured(.list, await records.records(ofProviderSession: hash, now: now))
+    func records(in index: RecordIndex, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
+        try await measured(.list, await records.records(in: index, now: now))
     }
 
     var partitionCount: Int { records.partitionCount }

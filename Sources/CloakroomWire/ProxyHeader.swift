@@ -6,11 +6,6 @@ public struct ProxyHeader: Sendable, Hashable {
     /// The client's address and port. `nil` if the addresses of the connection itself apply: a connection of the proxy
     /// itself (`LOCAL`), one with unknown addresses (`UNKNOWN`, `UNSPEC`), or one that is not TCP over IP.
     public var source: SocketAddress?
-
-    /// Creates a header.
-    public init(source: SocketAddress?) {
-        self.source = source
-    }
 }
 
 /// Why the first bytes of a connection are not a valid PROXY header.

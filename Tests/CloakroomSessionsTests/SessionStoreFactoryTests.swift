@@ -96,7 +96,7 @@ struct InstrumentedRecordStoreTests {
         next.version = 2
         #expect(try await records.replace(next, fence: lease.fencingToken, now: now) == .done)
         try await records.release(id, fence: lease.fencingToken)
-        #expect(try await records.records(of: record.account, now: now).count == 1)
+        #expect(try await records.records(in: .account(record.account), now: now).count == 1)
         #expect(try await records.remove(id, reason: .revoked, condition: nil, now: now) != .notFound)
         let key = ThrottleKey(.address, hash: 1)
         let counter = ThrottleCounter(key, SignInThrottle.rule(.address))

@@ -32,8 +32,10 @@ package final class RawPeer: Sendable {
     ///   - receiveBuffer: The size of the socket's receive buffer in bytes, for a peer that does not read.
     ///   - readSize: The number of bytes that each ``read()`` reads at most; `nil` reads all bytes as they arrive.
     ///   - allowsHalfClosure: Whether the connection stays open after the other side has closed its sending direction.
+    ///   - text: What is sent at once.
     package static func connect(
-        port: Int, receiveBuffer: Int? = nil, readSize: Int? = nil, allowsHalfClosure: Bool = true
+        port: Int, receiveBuffer: Int? = nil, readSize: Int? = nil, allowsHalfClosure: Bool = true,
+        sending text: String = ""
     ) async throws -> RawPeer {
         let recorder = Recorder()
         var bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -55,7 +57,9 @@ package final class RawPeer: Sendable {
                 .channelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: readSize))
         }
         let channel = try await bootstrap.connect(host: "127.0.0.1", port: port).get()
-        return RawPeer(channel: channel, recorder: recorder)
+        let peer = RawPeer(channel: channel, recorder: recorder)
+        if !text.isEmpty { peer.send(text) }
+        return peer
     }
 
     /// The number of bytes received.
@@ -231,6 +235,13 @@ package final class RawServer: Sendable {
     package func peer(_ index: Int = 0) async throws -> RawPeer {
         try await eventually("connection \(index) at the upstream") { self.peers.count > index }
         return peers[index]
+    }
+
+    /// Waits for a connection, and consumes the head of its first message.
+    package func requested(_ index: Int = 0) async throws -> RawPeer {
+        let peer = try await self.peer(index)
+        _ = try await peer.head()
+        return peer
     }
 
     /// Listens on a free port of loopback for as long as `body` takes.

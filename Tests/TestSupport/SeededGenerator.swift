@@ -17,3 +17,21 @@ package struct SeededGenerator: RandomNumberGenerator {
         return word ^ word >> 31
     }
 }
+
+/// Random values for the simulations.
+extension SeededGenerator {
+    /// An integer from 0 to `bound` - 1.
+    package mutating func below(_ bound: Int) -> Int {
+        bound <= 1 ? 0 : Int(truncatingIfNeeded: ((next() >> 32) &* UInt64(bound)) >> 32)
+    }
+
+    /// A time in milliseconds between two bounds, both included.
+    package mutating func between(_ lower: Int64, _ upper: Int64) -> Int64 {
+        lower + Int64(below(Int(upper - lower) + 1))
+    }
+
+    /// Whether an event with a probability in thousandths occurs.
+    package mutating func chance(_ permille: Int) -> Bool {
+        permille > 0 && below(1_000) < permille
+    }
+}

@@ -36,9 +36,6 @@ public final class ResponseHeaderPolicy: Sendable {
         public var presentFields: UInt64 = 0
         /// The removed fields, except those that are always removed.
         public var removed = RemovedResponseFields()
-
-        /// Creates the properties of a response without special fields.
-        public init() {}
     }
 
     /// Creates the policy.

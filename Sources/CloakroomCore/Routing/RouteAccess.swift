@@ -9,14 +9,7 @@ public struct RouteAccess: Sendable, Equatable {
     public var inject: Injection
     /// The source whose sessions may use the route without further conditions, with their own access token if
     /// ``inject`` contains it. All other sessions are judged by ``SessionRules``.
-    public var source: SessionSource
-
-    /// Creates access rules.
-    public init(requiresAuthorization: Bool, inject: Injection, source: SessionSource = .unknown) {
-        self.requiresAuthorization = requiresAuthorization
-        self.inject = inject
-        self.source = source
-    }
+    public var source = SessionSource.unknown
 
     /// Whether the decision depends on the session.
     public var usesSession: Bool {

@@ -35,17 +35,12 @@ struct FrameHeader: Equatable {
     /// Length of the payload, 0...16,777,215.
     var length: Int
     var type: UInt8
-    var flags: UInt8
+    var flags: UInt8 = 0
     /// The stream, 0...2,147,483,647; 0 for the connection. The reserved bit is ignored.
-    var streamID: UInt32
+    var streamID: UInt32 = 0
+}
 
-    init(length: Int, type: UInt8, flags: UInt8 = 0, streamID: UInt32 = 0) {
-        self.length = length
-        self.type = type
-        self.flags = flags
-        self.streamID = streamID
-    }
-
+extension FrameHeader {
     /// Reads a header without consuming it.
     /// - Returns: `nil` if there are fewer than nine bytes.
     init?(peekingAt input: borrowing ByteBuffer) {

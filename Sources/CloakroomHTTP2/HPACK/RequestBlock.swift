@@ -19,9 +19,6 @@ public struct RequestBlock: Sendable, Equatable {
     public var urgency: UInt8 = 3
     /// Whether the response can be processed in pieces, from the field `priority` (RFC 9218 §4.2).
     public var isIncremental = false
-
-    /// Creates the properties of an ordinary request.
-    public init() {}
 }
 
 /// The protocol that an extended CONNECT requests (RFC 8441 §4).

@@ -38,7 +38,7 @@ struct Listener {
             try TLSListener($0, allowsHTTP2: configuration.http2, at: ["listeners", "\(index)", "tls"])
         }
         setup = ChildChannelInitializer(
-            configuration, listener: index, tls: tls, addresses: addresses, rejections: rejections)
+            configuration: configuration, listener: index, tls: tls, addresses: addresses, rejections: rejections)
     }
 
     /// TLS state with the configured address as name; `nil` without TLS.

@@ -167,12 +167,8 @@ final class SQLiteRecordStore: SessionRecordStore {
         try await connector.write(.relaxed) { db in try db.release(id, fence: fence) }
     }
 
-    func records(of account: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
-        try await connector.read { db in try db.sessions(of: account) }
-    }
-
-    func records(ofProviderSession hash: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
-        try await connector.read { db in try db.sessions(ofProviderSession: hash) }
+    func records(in index: RecordIndex, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
+        try await connector.read { db in try db.sessions(in: index) }
     }
 
     func surplus(

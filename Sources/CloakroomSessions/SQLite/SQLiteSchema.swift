@@ -26,7 +26,7 @@ enum SQLiteSchema {
     ///
     /// `sessionCount` counts the sessions by triggers, because SQLite would have to read a whole index to count them; its
     /// `step` orders two counts in time. `change` holds the change notifications between processes.
-    private static let version1 = """
+    static let version1 = """
         CREATE TABLE session (
             id INTEGER PRIMARY KEY,
             key BLOB NOT NULL,

@@ -46,14 +46,14 @@ extension Database {
         return .row(session)
     }
 
-    func sessions(of account: UInt64) throws -> [SessionRecord] {
-        try run("SELECT \(Self.listedColumns) FROM session WHERE account = ?1 OR name = ?1", [account])
-            .compactMap { SessionRow($0)?.record }
-    }
-
-    func sessions(ofProviderSession hash: UInt64) throws -> [SessionRecord] {
-        try run("SELECT \(Self.listedColumns) FROM session WHERE provider = ?", [hash])
-            .compactMap { SessionRow($0)?.record }
+    func sessions(in index: RecordIndex) throws -> [SessionRecord] {
+        let listed = "SELECT \(Self.listedColumns) FROM session WHERE"
+        let rows =
+            switch index {
+            case .account(let hash): try run("\(listed) account = ?1 OR name = ?1", [hash])
+            case .providerSession(let hash): try run("\(listed) provider = ?", [hash])
+            }
+        return rows.compactMap { SessionRow($0)?.record }
     }
 
     /// The oldest sessions of an account in excess of its limit, by their exact number.

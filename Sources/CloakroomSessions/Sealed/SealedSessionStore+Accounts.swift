@@ -76,21 +76,15 @@ extension SealedSessionStore {
         of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> [EndedSession] {
         let hasher = sealing.secrets.accountHashes
-        let hashes = hasher.candidateHashes(session)
-        func listed() async throws(SessionStoreError) -> [SessionRecord] {
-            try await records(hashes) { hash throws(SessionStoreError) in
-                try await records.records(ofProviderSession: hash, now: now)
-            }
-        }
+        let indexes = hasher.candidateHashes(session).map(RecordIndex.providerSession)
         if let accounts = account.map(hasher.candidateHashes) {
             // A cutoff ends all sessions of an index: not if some are those of another account.
-            let found = try await listed()
+            let found = try await records(in: indexes, now: now)
             let own = found.filter { accounts.contains($0.account) }
             guard own.count == found.count else { return try await end(own, reason: reason, now: now) }
         }
-        let indexes = hashes.map(RecordIndex.providerSession)
         return try await endAll(indexes, now: now) { () async throws(SessionStoreError) in
-            try await end(try await listed(), reason: reason, now: now)
+            try await end(try await records(in: indexes, now: now), reason: reason, now: now)
         }
     }
 
@@ -187,22 +181,20 @@ extension SealedSessionStore {
     private func records(
         of account: AccountName, now: SessionTime
     ) async throws(SessionStoreError) -> [SessionRecord] {
-        try await records(sealing.secrets.accountHashes.candidateHashes(account)) { hash throws(SessionStoreError) in
-            try await records.records(of: hash, now: now)
-        }
+        try await records(in: indexes(of: account), now: now)
     }
 
-    /// The records under several hashes, each once.
-    /// - Parameter hashes: Under all secrets, the newest first.
+    /// The records of several indexes, each once.
+    /// - Parameter indexes: Under all secrets, the newest first.
     private func records(
-        _ hashes: [UInt64], _ read: (UInt64) async throws(SessionStoreError) -> [SessionRecord]
+        in indexes: [RecordIndex], now: SessionTime
     ) async throws(SessionStoreError) -> [SessionRecord] {
         var found: [SessionRecord] = []
         var places: [SessionKey: Int] = [:]
         // The oldest secret first: a record that is resealed in the meantime moves towards the newest, so it is found
         // at least once.
-        for hash in hashes.reversed() {
-            for record in try await read(hash) {
+        for index in indexes.reversed() {
+            for record in try await records.records(in: index, now: now) {
                 if let place = places[record.key] {
                     found[place] = record
                 } else {

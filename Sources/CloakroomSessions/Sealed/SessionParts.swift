@@ -13,13 +13,6 @@ struct SessionParts: Equatable {
     var source: SessionSource
     var provenance: SessionProvenance?
 
-    init(user: UserProfile, tokens: TokenSet, source: SessionSource, provenance: SessionProvenance? = nil) {
-        self.user = user
-        self.tokens = tokens
-        self.source = source
-        self.provenance = provenance
-    }
-
     var bytes: [UInt8] {
         var writer = LengthPrefixedWriter()
         writer.append(tokens.authorization.bytes)
@@ -34,6 +27,9 @@ struct SessionParts: Equatable {
         return writer.bytes
     }
 
+}
+
+extension SessionParts {
     /// - Returns: `nil` for bytes of any other layout.
     init?(_ bytes: [UInt8]) {
         var reader = LengthPrefixedReader(bytes[...])

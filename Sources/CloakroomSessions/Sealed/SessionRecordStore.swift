@@ -92,11 +92,9 @@ protocol SessionRecordStore: ThrottleStore, MarkStore {
     func lease(_ id: SessionID, for duration: Duration, now: SessionTime) async throws(SessionStoreError) -> LeaseResult
     /// Releases a lease if it is still the latest.
     func release(_ id: SessionID, fence: UInt64) async throws(SessionStoreError)
-    /// All records whose account or name has this hash, in any order, including expired ones that are not deleted yet.
-    /// Their ``SessionRecord/contents`` are not read, and empty.
-    func records(of account: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord]
-    /// All records whose session at the provider has this hash, as ``records(of:now:)`` returns them.
-    func records(ofProviderSession hash: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord]
+    /// All records of an index, in any order, including expired ones that are not deleted yet. Their
+    /// ``SessionRecord/contents`` are not read, and empty.
+    func records(in index: RecordIndex, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord]
     /// Chooses the oldest records whose account or name has this hash, if there are more than the rule allows, without
     /// reading all of them.
     func surplus(

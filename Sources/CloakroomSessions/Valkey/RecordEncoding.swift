@@ -79,11 +79,7 @@ enum RecordEncoding {
 
 /// The names of the keys. The part in braces determines the slot in a cluster, so all keys of one session share a slot.
 struct ValkeyKeys: Sendable {
-    private let prefix: String
-
-    init(prefix: String) {
-        self.prefix = prefix
-    }
+    let prefix: String
 
     func session(_ id: SessionID) -> String { "\(prefix):{\(id)}:session" }
     func lease(_ id: SessionID) -> String { "\(prefix):{\(id)}:lease" }

@@ -276,15 +276,8 @@ struct ValkeyRecordStore: SessionRecordStore {
         _ = try await run(SessionScripts.release, [keys.lease(id)], [.text(String(fence))])
     }
 
-    func records(of account: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
-        try await records(in: keys.sessions(of: account))
-    }
-
-    func records(ofProviderSession hash: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
-        try await records(in: keys.sessions(ofProviderSession: hash))
-    }
-
-    private func records(in index: String) async throws(SessionStoreError) -> [SessionRecord] {
+    func records(in index: RecordIndex, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
+        let index = keys.sessions(in: index)
         // One more than the maximum. The member `born`, which is no id, is the last one.
         let reply = try await ask(ValkeyCommand("ZRANGE", key: index, "0", .integer(Int64(listLimit))))
         var rest = (reply.elements ?? []).compactMap { $0.text.flatMap { SessionID($0) } }[...]

@@ -204,13 +204,9 @@ extension LogWriter.State {
 
 /// A file descriptor for log lines. Used by one thread.
 struct FileDescriptorOutput: ~Copyable, Sendable {
-    private let fileDescriptor: Int32
+    let fileDescriptor: Int32
     /// Whether the last write stopped within a line, which the next write must not continue.
     private let isInsideLine = Atomic<Bool>(false)
-
-    init(fileDescriptor: Int32) {
-        self.fileDescriptor = fileDescriptor
-    }
 
     /// Writes all bytes; blocks while the descriptor does.
     ///

@@ -13,12 +13,6 @@ struct MetricFamily: Sendable {
     /// Sorted in the order of exposition, so a scrape does not sort.
     private(set) var series: [MetricSeries] = []
 
-    init(name: String, help: String, kind: MetricKind) {
-        self.name = name
-        self.help = help
-        self.kind = kind
-    }
-
     /// The handle for these labels; inserts `made` if there is none. `nil` if a handle of another kind exists or the
     /// family has `limit` series.
     mutating func series(

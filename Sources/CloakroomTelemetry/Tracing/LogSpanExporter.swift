@@ -2,12 +2,7 @@ import Tracing
 
 /// Writes every finished span to the log as one JSON line, for use without a collector.
 public struct LogSpanExporter: SpanExporter {
-    private let writer: LogWriter
-
-    /// - Parameter writer: The output.
-    public init(writer: LogWriter) {
-        self.writer = writer
-    }
+    let writer: LogWriter
 
     /// Renders and submits the line.
     public func export(_ span: FinishedSpan) {

@@ -59,9 +59,6 @@ public protocol SpanExporter: Sendable {
 
 /// Discards every span.
 public struct NoOpSpanExporter: SpanExporter {
-    /// Creates the exporter.
-    public init() {}
-
     /// Does nothing.
     public func export(_ span: FinishedSpan) {}
 }

@@ -24,6 +24,8 @@ struct RewriteRulesTests {
     struct DiagnosticFixture: Sendable, CustomTestStringConvertible {
         let piece: String
         let change: String
+        /// The line about it.
+        private(set) var line = ""
 
         init(_ piece: String, _ change: String) {
             self.piece = piece
@@ -34,153 +36,104 @@ struct RewriteRulesTests {
 
         var yaml: String { ConfigFixture.good.replacing(piece, with: change, maxReplacements: 1) }
 
+        /// The same with the line that is expected.
+        func reports(_ line: String) -> Self {
+            var fixture = self
+            fixture.line = line
+            return fixture
+        }
+
         func load() throws -> GatewayConfiguration { try ConfigFixture(yaml).load().configuration }
     }
 
-    private static let rewriting: [(DiagnosticFixture, String)] = [
-        (
-            video("stripPrefix: /video"),
-            "23:18: routes.1.stripPrefix: must be leading segments of the path, not \"/video\" (write /videos)"
-        ),
-        (
-            video("stripPrefix: /a", path: "/{id}"),
-            "23:18: routes.1.stripPrefix: must be leading segments of the path, not \"/a\" (leave it out)"
-        ),
-        (
-            video("addPrefix: \"/{id}\""),
+    private static let rewriting: [DiagnosticFixture] = [
+        video("stripPrefix: /video").reports(
+            "23:18: routes.1.stripPrefix: must be leading segments of the path, not \"/video\" (write /videos)"),
+        video("stripPrefix: /a", path: "/{id}").reports(
+            "23:18: routes.1.stripPrefix: must be leading segments of the path, not \"/a\" (leave it out)"),
+        video("addPrefix: \"/{id}\"").reports(
             "23:16: routes.1.addPrefix: must be a path without parameters and wildcards, not \"/{id}\""
-                + " (write a plain path such as /auth)"
-        ),
-        (
-            video("stripPrefix: /videos", "forwardAs: /v2"),
-            "23:18: routes.1.stripPrefix: conflicts with forwardAs (keep one of the two)"
-        ),
-        (
-            video("forwardAs: /v2/{slug}"),
-            "23:16: routes.1.forwardAs: must use names of the path: {slug} is not in /videos/{id} (write {id})"
-        ),
-        (
-            video("forwardAs: /v2/{slug}", path: "/videos"),
-            "23:16: routes.1.forwardAs: must use names of the path: {slug} is not in /videos (write a literal)"
-        ),
-        (
-            video("forwardAs: /v2/*"),
-            "23:16: routes.1.forwardAs: must use names of the path: * is not in /videos/{id} (write {id})"
-        ),
-        (
-            video("forwardAs: /a/../b"),
-            "23:16: routes.1.forwardAs: \"..\" can never match (remove dot segments)"
-        ),
-        (
-            video("forwardAs: /a//b"),
-            "23:16: routes.1.forwardAs: an empty segment can never match (write a single slash)"
-        ),
-        (video("stripPrefix: /"), "23:18: routes.1.stripPrefix: must have a segment, not \"/\" (leave it out)"),
-        (video("addPrefix: /"), "23:16: routes.1.addPrefix: must have a segment, not \"/\" (leave it out)"),
-        (
-            video("cookiePaths: keep"),
-            "23:18: routes.1.cookiePaths: conflicts with the route: no key of it changes the path (leave it out)"
-        ),
-        (
-            video("forwardAs: /Auth"),
+                + " (write a plain path such as /auth)"),
+        video("stripPrefix: /videos", "forwardAs: /v2").reports(
+            "23:18: routes.1.stripPrefix: conflicts with forwardAs (keep one of the two)"),
+        video("forwardAs: /v2/{slug}").reports(
+            "23:16: routes.1.forwardAs: must use names of the path: {slug} is not in /videos/{id} (write {id})"),
+        video("forwardAs: /v2/{slug}", path: "/videos").reports(
+            "23:16: routes.1.forwardAs: must use names of the path: {slug} is not in /videos (write a literal)"),
+        video("forwardAs: /v2/*").reports(
+            "23:16: routes.1.forwardAs: must use names of the path: * is not in /videos/{id} (write {id})"),
+        video("forwardAs: /a/../b").reports(
+            "23:16: routes.1.forwardAs: \"..\" can never match (remove dot segments)"),
+        video("forwardAs: /a//b").reports(
+            "23:16: routes.1.forwardAs: an empty segment can never match (write a single slash)"),
+        video("stripPrefix: /").reports("23:18: routes.1.stripPrefix: must have a segment, not \"/\" (leave it out)"),
+        video("addPrefix: /").reports("23:16: routes.1.addPrefix: must have a segment, not \"/\" (leave it out)"),
+        video("cookiePaths: keep").reports(
+            "23:18: routes.1.cookiePaths: conflicts with the route: no key of it changes the path (leave it out)"),
+        video("forwardAs: /Auth").reports(
             "23:16: routes.1.forwardAs: /Auth conflicts with the signIn call of upstream \"api\", which is never"
-                + " forwarded (remove the route; clients sign in at /auth)"
-        ),
-        (
-            video("stripPrefix: /videos", path: "/videos/auth"),
+                + " forwarded (remove the route; clients sign in at /auth)"),
+        video("stripPrefix: /videos", path: "/videos/auth").reports(
             "23:18: routes.1.stripPrefix: /auth conflicts with the signIn call of upstream \"api\", which is never"
-                + " forwarded (remove the route; clients sign in at /auth)"
-        ),
+                + " forwarded (remove the route; clients sign in at /auth)"),
     ]
 
-    private static let redirects: [(DiagnosticFixture, String)] = [
-        (
-            episodes("redirect: { to: //x }"),
+    private static let redirects: [DiagnosticFixture] = [
+        episodes("redirect: { to: //x }").reports(
             "17:21: routes.0.redirect.to: must be a path, or https:// and a host, not \"//x\""
-                + " (write such as /orders/{id} or https://shop.example.com/orders/{id})"
-        ),
-        (
-            episodes("redirect: { to: \"http://x.example/\" }"),
+                + " (write such as /orders/{id} or https://shop.example.com/orders/{id})"),
+        episodes("redirect: { to: \"http://x.example/\" }").reports(
             "17:21: routes.0.redirect.to: must be a path, or https:// and a host, not \"http://x.example/\""
-                + " (write such as /orders/{id} or https://shop.example.com/orders/{id})"
-        ),
-        (
-            episodes("redirect: { to: \"https://u:p@x.example/\" }"),
+                + " (write such as /orders/{id} or https://shop.example.com/orders/{id})"),
+        episodes("redirect: { to: \"https://u:p@x.example/\" }").reports(
             "17:21: routes.0.redirect.to: must be an origin without user and password"
-                + " (write one such as https://app.example.com, or with a port https://localhost:3000)"
-        ),
-        (
-            episodes("redirect: { to: \"/a/{id}\" }"),
-            "17:21: routes.0.redirect.to: must use names of the path: {id} is not in /episodes (write a literal)"
-        ),
-        (
-            episodes("redirect: { to: /a, status: 300 }"),
+                + " (write one such as https://app.example.com, or with a port https://localhost:3000)"),
+        episodes("redirect: { to: \"/a/{id}\" }").reports(
+            "17:21: routes.0.redirect.to: must use names of the path: {id} is not in /episodes (write a literal)"),
+        episodes("redirect: { to: /a, status: 300 }").reports(
             "17:33: routes.0.redirect.status: must be one of the allowed values, not \"300\""
-                + " (write 301 or 302 or 303 or 307 or 308)"
-        ),
-        (
-            episodes("redirect: { to: /a, query: no }"),
-            "17:32: routes.0.redirect.query: must be one of the allowed values, not \"no\" (write keep or drop)"
-        ),
-        (episodes("redirect: { status: 302 }"), "17:5: routes.0.redirect.to: required key missing (write it)"),
-        (
-            episodes("redirect: /a"),
-            "17:5: routes.0.redirect: must be a section of keys, not one value (write its keys below it, indented)"
-        ),
-        (
-            episodes("redirect: { to: /episodes }"),
-            "17:21: routes.0.redirect.to: conflicts with its own path: a loop (redirect to another path)"
-        ),
-        (
-            episodes("upstream: api", "redirect: { to: /a }"),
-            "17:15: routes.0.upstream: conflicts with redirect: nothing is forwarded (remove one of the two)"
-        ),
-        (
-            episodes("stripPrefix: /episodes", "redirect: { to: /a }"),
-            "17:18: routes.0.stripPrefix: conflicts with redirect: nothing is forwarded (remove one of the two)"
-        ),
-        (
-            episodes("websocket: true", "redirect: { to: /a }"),
-            "17:16: routes.0.websocket: conflicts with redirect: nothing is forwarded (remove one of the two)"
-        ),
+                + " (write 301 or 302 or 303 or 307 or 308)"),
+        episodes("redirect: { to: /a, query: no }").reports(
+            "17:32: routes.0.redirect.query: must be one of the allowed values, not \"no\" (write keep or drop)"),
+        episodes("redirect: { status: 302 }").reports("17:5: routes.0.redirect.to: required key missing (write it)"),
+        episodes("redirect: /a").reports(
+            "17:5: routes.0.redirect: must be a section of keys, not one value (write its keys below it, indented)"),
+        episodes("redirect: { to: /episodes }").reports(
+            "17:21: routes.0.redirect.to: conflicts with its own path: a loop (redirect to another path)"),
+        episodes("upstream: api", "redirect: { to: /a }").reports(
+            "17:15: routes.0.upstream: conflicts with redirect: nothing is forwarded (remove one of the two)"),
+        episodes("stripPrefix: /episodes", "redirect: { to: /a }").reports(
+            "17:18: routes.0.stripPrefix: conflicts with redirect: nothing is forwarded (remove one of the two)"),
+        episodes("websocket: true", "redirect: { to: /a }").reports(
+            "17:16: routes.0.websocket: conflicts with redirect: nothing is forwarded (remove one of the two)"),
     ]
 
     private static func listener(_ keys: String) -> DiagnosticFixture {
         DiagnosticFixture("address: 127.0.0.1:0\n", "address: 127.0.0.1:0\n" + keys)
     }
 
-    private static let https: [(DiagnosticFixture, String)] = [
-        (
-            listener("    redirectToHTTPS: 0\n"),
-            "3:22: listeners.0.redirectToHTTPS: must be in the allowed range, not 0 (write 1 to 65535)"
-        ),
-        (
-            listener("    redirectToHTTPS: 443\n"),
-            "3:22: listeners.0.redirectToHTTPS: conflicts with listeners: none has tls (add tls to another listener)"
-        ),
-        (
-            listener("    behindTLSProxy: true\n    redirectToHTTPS: 443\n").and("{ secure: false }", "{}"),
-            "4:22: listeners.0.redirectToHTTPS: conflicts with behindTLSProxy (remove one of the two)"
-        ),
-        (
-            listener(
-                "    redirectToHTTPS: 443\n  - address: 127.0.0.1:1\n    behindTLSProxy: true\n"
-            ).and("{ secure: false }", "{}"),
+    private static let https: [DiagnosticFixture] = [
+        listener("    redirectToHTTPS: 0\n").reports(
+            "3:22: listeners.0.redirectToHTTPS: must be in the allowed range, not 0 (write 1 to 65535)"),
+        listener("    redirectToHTTPS: 443\n").reports(
+            "3:22: listeners.0.redirectToHTTPS: conflicts with listeners: none has tls (add tls to another listener)"),
+        listener("    behindTLSProxy: true\n    redirectToHTTPS: 443\n").and("{ secure: false }", "{}").reports(
+            "4:22: listeners.0.redirectToHTTPS: conflicts with behindTLSProxy (remove one of the two)"),
+        listener(
+            "    redirectToHTTPS: 443\n  - address: 127.0.0.1:1\n    behindTLSProxy: true\n"
+        ).and("{ secure: false }", "{}").reports(
             "3:22: listeners.0.redirectToHTTPS: requires accounts.publicURL or hosts: only requests for them are redirected"
-                + " (write accounts.publicURL, such as https://app.example.com)"
-        ),
-        (
-            listener(
-                "    redirectToHTTPS: 443\n    hosts: [a.test]\n  - address: 127.0.0.1:1\n    behindTLSProxy: true\n"
-            ).and("{ secure: false }", "{}"),
+                + " (write accounts.publicURL, such as https://app.example.com)"),
+        listener(
+            "    redirectToHTTPS: 443\n    hosts: [a.test]\n  - address: 127.0.0.1:1\n    behindTLSProxy: true\n"
+        ).and("{ secure: false }", "{}").reports(
             "3:22: listeners.0.redirectToHTTPS: conflicts with hosts: it redirects every host that is served"
-                + " (keep one of the two)"
-        ),
+                + " (keep one of the two)"),
     ]
 
     @Test("A wrong value is one line with its place and a remedy", arguments: rewriting + redirects + https)
-    func diagnostics(_ fixture: DiagnosticFixture, _ line: String) throws {
-        #expect(try ConfigFixture(fixture.yaml).valueErrors() == ["cloakroom.yaml:" + line])
+    func diagnostics(_ fixture: DiagnosticFixture) throws {
+        #expect(try ConfigFixture(fixture.yaml).valueErrors() == ["cloakroom.yaml:" + fixture.line])
     }
 
     @Test("A redirect that requires a session needs a sign-in")

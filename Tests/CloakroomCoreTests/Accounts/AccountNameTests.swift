@@ -79,8 +79,7 @@ struct AccountNameTests {
         #expect(AccountName(userID: "A", source: a) != AccountName(userID: "a", source: a))
         // A typed name cannot begin with the marker of another kind.
         for mark in ["\u{1}", "\u{2}", " \u{2}", "\u{2}\u{2}"] {
-            let typed = AccountName(email: mark + "jo@example.com")
-            #expect(typed == AccountName(email: "jo@example.com"))
+            #expect(AccountName(email: mark + "jo@example.com") == AccountName(email: "jo@example.com"))
         }
     }
 

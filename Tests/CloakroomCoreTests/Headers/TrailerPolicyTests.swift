@@ -1,7 +1,8 @@
-import CloakroomCore
 import CloakroomWire
 import NIOCore
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("Trailer policy")
 struct TrailerPolicyTests {

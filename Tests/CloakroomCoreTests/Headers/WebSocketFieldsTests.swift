@@ -22,17 +22,13 @@ struct WebSocketFieldsTests {
 
     @Test("If the client's key is forwarded, a second one is ambiguous")
     func clientKey() throws {
-        let left = try remaining(false, "Sec-WebSocket-Key: a", "A: b")
-        #expect(left == ["Sec-WebSocket-Key: a", "A: b"])
-        let twice = try remaining(false, "Sec-WebSocket-Key: a", "Sec-WebSocket-Key: a")
-        #expect(twice == nil)
-        let folded = try remaining(false, "Sec-WebSocket-Key: a", "Sec_WebSocket_Key: a")
-        #expect(folded == nil)
+        #expect(try remaining(false, "Sec-WebSocket-Key: a", "A: b") == ["Sec-WebSocket-Key: a", "A: b"])
+        #expect(try remaining(false, "Sec-WebSocket-Key: a", "Sec-WebSocket-Key: a") == nil)
+        #expect(try remaining(false, "Sec-WebSocket-Key: a", "Sec_WebSocket_Key: a") == nil)
     }
 
     @Test("Two versions are ambiguous", arguments: [true, false])
     func versions(writesKey: Bool) throws {
-        let left = try remaining(writesKey, "Sec-WebSocket-Version: 13", "Sec-WebSocket-Version: 8")
-        #expect(left == nil)
+        #expect(try remaining(writesKey, "Sec-WebSocket-Version: 13", "Sec-WebSocket-Version: 8") == nil)
     }
 }

@@ -7,6 +7,7 @@ import Testing
 struct RateLimitStorageTests {
     private static let second: UInt64 = 1_000_000_000
     private static let key: UInt64 = 77 << 40
+    private let store = SteppedRateStore()
 
     private static func limit(
         _ count: Int = 60, _ period: RequestRate.Period = .minute, burst: Int? = 20, isShared: Bool = true
@@ -128,7 +129,6 @@ struct RateLimitStorageTests {
         "A client within a limit with a burst of one request is not rejected", arguments: [1, 10, 100],
         [60, 90] as [UInt64])
     func withinLimit(rate: Int, percent: UInt64) async throws {
-        let store = SteppedRateStore()
         let gateway = Gateway(store, Self.limit(rate, .second, burst: 1))
         let step = Self.second * 100 / (UInt64(rate) * percent)
         var (settled, permitted) = (Self.second, 0)
@@ -147,7 +147,6 @@ struct RateLimitStorageTests {
 
     @Test("What the store did not confirm is never charged again")
     func forgotten() async throws {
-        let store = SteppedRateStore()
         let gateway = Gateway(store, Self.limit())
         #expect(gateway.permitted(5, now: Self.second) == 5)
         store.setAway(true)
@@ -203,7 +202,6 @@ struct RateLimitStorageTests {
 
     @Test("A request that another limit rejects is not settled, nor are limits that are not shared")
     func nothing() async throws {
-        let store = SteppedRateStore()
         let gateway = Gateway(store, Self.limit())
         #expect(gateway.permitted(1, now: Self.second) == 1)
         gateway.buckets.refund(Self.key, in: gateway.table, now: Self.second)
@@ -233,7 +231,6 @@ struct RateLimitStorageTests {
 
     @Test("A settlement has at most 2048 keys: those with the most requests; others are forgotten")
     func bound() async throws {
-        let store = SteppedRateStore()
         let storage = RateLimitStorage(store: store)
         let table = storage.table(keys: 65_536)
         let limits = (0..<3).map { _ in RateBuckets(Self.limit(), storage: storage) }
@@ -250,7 +247,6 @@ struct RateLimitStorageTests {
 
     @Test("A wrong reply delays a key by no more than all gateways may permit in advance, and overflows nothing")
     func wrongReply() async throws {
-        let store = SteppedRateStore()
         store.setReply(.max)
         let gateway = Gateway(store, Self.limit())
         #expect(gateway.permitted(1, now: Self.second) == 1)

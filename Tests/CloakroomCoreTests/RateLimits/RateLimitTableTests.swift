@@ -7,6 +7,7 @@ import Testing
 struct RateLimitTableTests {
     private static let second: UInt64 = 1_000_000_000
     private static let start = 1_000 * second
+    private let table = RateLimitTable(keys: 1_024)
 
     private static func pace(_ count: Int, _ period: RequestRate.Period = .minute, burst: Int) -> RatePace {
         var limit = RateLimit(name: "few")
@@ -17,7 +18,6 @@ struct RateLimitTableTests {
 
     /// Waits in seconds of one request at each time, in seconds.
     private func waits(_ pace: RatePace, at times: [Double]) -> [Double] {
-        let table = RateLimitTable(keys: 1_024)
         return times.map { time in
             let now = Self.start + UInt64((time * Double(Self.second)).rounded())
             return Double(table.charge(7, pace, now: now).wait) / Double(Self.second)
@@ -61,7 +61,6 @@ struct RateLimitTableTests {
 
     @Test("A charge can be taken back; without a key nothing is")
     func refund() {
-        let table = RateLimitTable(keys: 1_024)
         let pace = Self.pace(60, burst: 1)
         for _ in 0..<3 {
             #expect(table.charge(5 << 7, pace, now: Self.start).wait == 0)
@@ -74,7 +73,6 @@ struct RateLimitTableTests {
 
     @Test("Keys with the same high 57 bits are one; otherwise keys are independent")
     func keys() {
-        let table = RateLimitTable(keys: 1_024)
         let pace = Self.pace(60, burst: 1)
         #expect(
             [0, 127, 128, .max].map { table.charge($0, pace, now: Self.start).wait == 0 } == [true, false, true, true]
@@ -83,7 +81,6 @@ struct RateLimitTableTests {
 
     @Test("A ninth key of a set replaces the one that has used least, and one whose time has passed without loss")
     func eviction() {
-        let table = RateLimitTable(keys: 1_024)
         let pace = Self.pace(60, burst: 10)
         // Keys with the same high bits are in one set; the first uses most.
         for key in 1...8 {
@@ -99,7 +96,6 @@ struct RateLimitTableTests {
 
     @Test("Requests are compared, not times: keys of a slow limit do not replace those of a fast one")
     func rates() {
-        let table = RateLimitTable(keys: 1_024)
         let fast = Self.pace(60, burst: 10)
         let slow = Self.pace(10, .hour, burst: 10)
         for _ in 0..<5 { _ = table.charge(1 << 7, fast, now: Self.start) }
@@ -130,7 +126,6 @@ struct RateLimitTableTests {
 
     @Test("Several threads that charge one key permit exactly its burst")
     func threads() async {
-        let table = RateLimitTable(keys: 1_024)
         let pace = Self.pace(1, .hour, burst: 5_000)
         // Only the insertion of a key can be done twice.
         _ = table.charge(3, pace, now: Self.start)
@@ -147,7 +142,6 @@ struct RateLimitTableTests {
 
     @Test("Several threads that charge keys and take charges back lose none")
     func manyKeys() async {
-        let table = RateLimitTable(keys: 1_024)
         let pace = Self.pace(1, .hour, burst: 200)
         // Each in a set of its own, and inserted by one thread.
         let keys = (0..<100).map { UInt64($0) << 57 }

@@ -38,22 +38,24 @@ struct SessionRulesTests {
         return AuthDecision.decide(rules.access, at: 3, now: now, rules: rules, session: .active(session))
     }
 
+    private static func decide(_ rules: SessionRules, refreshed session: Session) -> AuthDecision {
+        AuthDecision.decide(rules.access, at: 3, refreshed: session, rules: rules, now: now)
+    }
+
     /// The sessions of the table, by source, and the token that each upstream may get of them.
     private static let sources: [(session: Session, isKnown: Bool, tokens: [Int: Result])] = [
         (Fixture.passwordSession(), true, [Fixture.legacy: .forwarded(token: "Bearer password")]),
-        (
-            Fixture.session(of: Fixture.company), true,
-            [
-                Fixture.shop: .forwarded(token: "Bearer company"),
-                Fixture.billing: .exchange(upstream: Fixture.billing),
-            ]
-        ),
+        (Fixture.session(of: Fixture.company), true, tokensOfCompany),
         (Fixture.session(of: Fixture.partner), true, [Fixture.billing: .forwarded(token: "Bearer partner")]),
         // The name of a provider with another issuer, an upstream that does not sign in, and no known source.
         (Fixture.session(of: otherIssuer), false, [:]),
         (Fixture.session("shop", source: SessionSource(upstream: "shop"), provenance: nil), false, [:]),
         (Fixture.session("none", source: .unknown, provenance: nil), false, [:]),
         (Fixture.session("none", source: .matchingNone, provenance: nil), false, [:]),
+    ]
+
+    private static let tokensOfCompany: [Int: Result] = [
+        Fixture.shop: .forwarded(token: "Bearer company"), Fixture.billing: .exchange(upstream: Fixture.billing),
     ]
 
     private static var otherIssuer: IdentityConfiguration {
@@ -197,15 +199,13 @@ struct SessionRulesTests {
             #expect(rules.access.source == SessionSource(upstream: "legacy"))
         }
         let configuration = Fixture.configuration()
-        #expect(
-            Fixture.rules(try Fixture.route(to: Fixture.shop), in: configuration).access.source
-                == Fixture.company.source)
+        let access = Fixture.rules(try Fixture.route(to: Fixture.shop), in: configuration).access
+        #expect(access.source == Fixture.company.source)
         var asked = 0
         func none() -> SessionRules? {
             asked += 1
             return nil
         }
-        let access = Fixture.rules(try Fixture.route(to: Fixture.shop), in: configuration).access
         let session = Fixture.session(of: Fixture.company)
         let decision = AuthDecision.decide(access, at: 0, now: Self.now, rules: none(), session: .active(session))
         #expect(try Fixture.permit(decision).bearerSession === session)
@@ -221,37 +221,34 @@ struct SessionRulesTests {
     @Test("A route with a requirement, an exchange or claim headers has no source that passes without its rules")
     func noFastPath() throws {
         let configuration = Fixture.configuration { $0.accounts.upstream = nil }
-        let strict = [
-            try Fixture.route(to: Fixture.shop, require: SessionRequirement(acr: ["a"])),
-            try Fixture.route(to: Fixture.legacy),
-        ]
-        for route in strict {
-            #expect(Fixture.rules(route, in: configuration).access.source == .matchingNone)
+        let only = Fixture.configuration {
+            $0.identities = [Fixture.company]
+            $0.accounts.identities = [.provider(0)]
         }
-        let exchanged = Fixture.configuration { $0.identities = [Fixture.company] }
-        var only = exchanged
-        only.accounts.identities = [.provider(0)]
-        #expect(Fixture.rules(try Fixture.route(to: Fixture.billing), in: only).access.source == .matchingNone)
         let headers = Fixture.configuration {
             $0.upstreams[Fixture.legacy].claimHeaders = [.init("X-User", claim: "sub")]
         }
-        // Sessions without claims get no claim headers.
-        #expect(
-            Fixture.rules(try Fixture.route(to: Fixture.legacy, []), in: headers).access.source
-                == SessionSource(upstream: "legacy"))
         var withoutPassword = headers
         withoutPassword.accounts.upstream = nil
-        #expect(
-            Fixture.rules(try Fixture.route(to: Fixture.legacy, []), in: withoutPassword).access.source
-                == .matchingNone)
+        let strict: [(Route, GatewayConfiguration)] = [
+            (try Fixture.route(to: Fixture.shop, require: SessionRequirement(acr: ["a"])), configuration),
+            (try Fixture.route(to: Fixture.legacy), configuration), (try Fixture.route(to: Fixture.billing), only),
+            (try Fixture.route(to: Fixture.legacy, []), withoutPassword),
+        ]
+        for (route, configuration) in strict {
+            #expect(Fixture.rules(route, in: configuration).access.source == .matchingNone, "\(route)")
+        }
+        // Sessions without claims get no claim headers.
+        let ofPassword = Fixture.rules(try Fixture.route(to: Fixture.legacy, []), in: headers)
+        #expect(ofPassword.access.source == SessionSource(upstream: "legacy"))
     }
 
     @Test("A provider that is not listed in accounts.identities is no identity: its sessions end")
     func unlisted() throws {
         let configuration = Fixture.configuration { $0.accounts.identities = [.provider(0)] }
         let session = Fixture.session(of: Fixture.partner)
-        let decision = Self.decide(try Fixture.route(to: Fixture.billing), session, in: configuration)
-        #expect(decision == .endSession(session))
+        let route = try Fixture.route(to: Fixture.billing)
+        #expect(Self.decide(route, session, in: configuration) == .endSession(session))
     }
 
     @Test("A claim header that cannot contain a claim of the session is like a missing claim")
@@ -263,12 +260,10 @@ struct SessionRulesTests {
         let list = Fixture.session(of: Fixture.company)
         #expect(Self.decide(route, list, in: configuration) == .missingClaim("groups", list))
         let text = Fixture.session(of: Fixture.company, claims: #"{"groups":"staff"}"#)
-        let permit = try Fixture.permit(Self.decide(route, text, in: configuration))
-        #expect(permit.authorization == Secret("Bearer company"))
+        #expect(try Result(Self.decide(route, text, in: configuration)) == .forwarded(token: "Bearer company"))
         // On a route without this upstream the claim does not matter.
-        #expect(
-            try Result(Self.decide(try Fixture.route(to: Fixture.legacy, []), list, in: configuration))
-                == .forwarded(token: nil))
+        let other = Self.decide(try Fixture.route(to: Fixture.legacy, []), list, in: configuration)
+        #expect(try Result(other) == .forwarded(token: nil))
     }
 
     // MARK: - Refreshes and exchanges
@@ -284,12 +279,9 @@ struct SessionRulesTests {
         let expired = Fixture.session(of: Fixture.company, accessEnds: Self.now)
         #expect(Self.decide(route, expired, in: Fixture.configuration()) == .refresh(expired))
         // Not again, if the provider states the same claims with tokens that expire at once.
-        #expect(
-            AuthDecision.decide(rules.access, at: 3, refreshed: expired, rules: rules, now: Self.now)
-                == .missingClaim("groups", expired))
+        #expect(Self.decide(rules, refreshed: expired) == .missingClaim("groups", expired))
         let promoted = Fixture.session(of: Fixture.company, claims: #"{"groups":["editors"]}"#, accessEnds: Self.now)
-        let permit = try Fixture.permit(
-            AuthDecision.decide(rules.access, at: 3, refreshed: promoted, rules: rules, now: Self.now))
+        let permit = try Fixture.permit(Self.decide(rules, refreshed: promoted))
         #expect(permit.authorization == Secret("Bearer company"))
         #expect(permit.route == 3)
     }
@@ -298,13 +290,9 @@ struct SessionRulesTests {
     func demoted() throws {
         let rules = Fixture.rules(try Fixture.route(to: Fixture.shop, require: Self.requirement))
         let demoted = Fixture.session(of: Fixture.company)
-        #expect(
-            AuthDecision.decide(rules.access, at: 0, refreshed: demoted, rules: rules, now: Self.now)
-                == .missingClaim("groups", demoted))
+        #expect(Self.decide(rules, refreshed: demoted) == .missingClaim("groups", demoted))
         let removed = Fixture.session(of: Self.otherIssuer)
-        #expect(
-            AuthDecision.decide(rules.access, at: 0, refreshed: removed, rules: rules, now: Self.now)
-                == .endSession(removed))
+        #expect(Self.decide(rules, refreshed: removed) == .endSession(removed))
     }
 
     @Test("Claims are refreshed in the background where requests send no token, and only where claims matter")
@@ -313,18 +301,16 @@ struct SessionRulesTests {
         let met = SessionRequirement(claims: [.init("groups", in: ["staff"])])
         let withClaims = Self.decide(
             try Fixture.route(to: Fixture.legacy, [], require: met), due, in: Fixture.configuration())
-        guard case .forwardAndRefresh(let permit, let refreshed) = withClaims else {
-            throw Fixture.NoPermit(decision: withClaims)
-        }
-        #expect(refreshed === due)
+        let permit = try Fixture.permit(withClaims)
+        #expect(withClaims == .forwardAndRefresh(permit, due))
         #expect(permit.authorization == nil && permit.hasSession)
         let without = Self.decide(try Fixture.route(to: Fixture.legacy, []), due, in: Fixture.configuration())
-        guard case .forward = without else { throw Fixture.NoPermit(decision: without) }
+        #expect(try Result(without) == .forwarded(token: nil))
         let headers = Fixture.configuration {
             $0.upstreams[Fixture.legacy].claimHeaders = [.init("X-User", claim: "sub")]
         }
         let withHeaders = Self.decide(try Fixture.route(to: Fixture.legacy, []), due, in: headers)
-        guard case .forwardAndRefresh = withHeaders else { throw Fixture.NoPermit(decision: withHeaders) }
+        #expect(withHeaders == .forwardAndRefresh(try Fixture.permit(withHeaders), due))
     }
 
     @Test("A token of the route's upstream is refreshed as its expiry requires, whichever identity issued it")
@@ -336,36 +322,35 @@ struct SessionRulesTests {
         #expect(Self.decide(route, expired, in: configuration) == .refresh(expired))
         let due = Fixture.session(of: Fixture.partner, accessEnds: Self.now + .seconds(30))
         let decision = Self.decide(route, due, in: configuration)
-        guard case .forwardAndRefresh(let permit, let refreshed) = decision else {
-            throw Fixture.NoPermit(decision: decision)
-        }
-        #expect(refreshed === due)
+        let permit = try Fixture.permit(decision)
+        #expect(decision == .forwardAndRefresh(permit, due))
         #expect(permit.authorization == Secret("Bearer partner"))
+    }
+
+    /// The exchange for a session on the route to the upstream that gets exchanged tokens.
+    private static func pending(_ session: Session, isRefreshed: Bool = false) throws -> PendingExchange {
+        let route = try Fixture.route(to: Fixture.billing)
+        let decision =
+            isRefreshed
+            ? decide(Fixture.rules(route), refreshed: session)
+            : decide(route, session, in: Fixture.configuration())
+        guard case .exchange(let pending) = decision else { throw Fixture.NoPermit(decision: decision) }
+        return pending
     }
 
     @Test("Identity rule 26: a cached token is used during a refresh, and an expired one is refreshed before")
     func exchange() throws {
-        let route = try Fixture.route(to: Fixture.billing)
-        let rules = Fixture.rules(route)
-        func pending(_ session: Session, isRefreshed: Bool = false) throws -> PendingExchange {
-            let decision =
-                isRefreshed
-                ? AuthDecision.decide(rules.access, at: 5, refreshed: session, rules: rules, now: Self.now)
-                : AuthDecision.decide(rules.access, at: 5, now: Self.now, rules: rules, session: .active(session))
-            guard case .exchange(let pending) = decision else { throw Fixture.NoPermit(decision: decision) }
-            return pending
-        }
-        let fresh = try pending(Fixture.session(of: Fixture.company, accessEnds: Self.now + .seconds(600)))
+        let fresh = try Self.pending(Fixture.session(of: Fixture.company, accessEnds: Self.now + .seconds(600)))
         #expect(fresh.decide(cached: nil, now: Self.now) == .exchange(fresh))
         let expired = Fixture.session(of: Fixture.company, accessEnds: Self.now)
-        #expect(try pending(expired).decide(cached: nil, now: Self.now) == .refresh(expired))
-        let cached = try pending(expired).decide(cached: Secret("Bearer x"), now: Self.now)
+        #expect(try Self.pending(expired).decide(cached: nil, now: Self.now) == .refresh(expired))
+        let cached = try Self.pending(expired).decide(cached: Secret("Bearer x"), now: Self.now)
         let permit = try Fixture.permit(cached)
         #expect(cached == .forwardAndRefresh(permit, expired))
         #expect(permit.authorization == Secret("Bearer x"))
-        #expect(permit.route == 5)
+        #expect(permit.route == 3)
         #expect(permit.sessionID == expired.id)
-        let refreshed = try pending(expired, isRefreshed: true)
+        let refreshed = try Self.pending(expired, isRefreshed: true)
         #expect(refreshed.decide(cached: nil, now: Self.now) == .exchange(refreshed))
     }
 
@@ -376,26 +361,19 @@ struct SessionRulesTests {
         func rules(_ upstream: Int, _ adjust: (inout GatewayConfiguration) -> Void = { _ in }) throws -> SessionRules {
             Fixture.rules(try Fixture.route(to: upstream), in: Fixture.configuration(adjust))
         }
-        let shop = try rules(Fixture.shop)
-        #expect(
-            shop.isEquivalent(
-                to: try rules(Fixture.shop) { $0.identities[0].clockSkew = .zero }, for: Fixture.company.source))
+        let changes: [(upstream: Int, isEquivalent: Bool, adjust: (inout GatewayConfiguration) -> Void)] = [
+            (Fixture.shop, true, { $0.identities[0].clockSkew = .zero }),
+            (Fixture.shop, false, { $0.identities[0].issuer = "https://x.example" }),
+            (Fixture.shop, false, { $0.identities[0].tokensFor = [] }),
+            (Fixture.billing, true, { $0.identities[1].tokensFor = [] }),
+            (Fixture.billing, false, { $0.identities[0].exchanges[0].audience = "b" }),
+        ]
+        for (index, change) in changes.enumerated() {
+            let (old, new) = (try rules(change.upstream), try rules(change.upstream, change.adjust))
+            #expect(old.isEquivalent(to: new, for: Fixture.company.source) == change.isEquivalent, "change \(index)")
+        }
+        let (shop, billing) = (try rules(Fixture.shop), try rules(Fixture.billing))
         #expect(!shop.isEquivalent(to: shop, for: Fixture.partner.source))
-        #expect(
-            !shop.isEquivalent(
-                to: try rules(Fixture.shop) { $0.identities[0].issuer = "https://x.example" },
-                for: Fixture.company.source))
-        #expect(
-            !shop.isEquivalent(
-                to: try rules(Fixture.shop) { $0.identities[0].tokensFor = [] }, for: Fixture.company.source))
-        let billing = try rules(Fixture.billing)
-        #expect(
-            billing.isEquivalent(
-                to: try rules(Fixture.billing) { $0.identities[1].tokensFor = [] }, for: Fixture.company.source))
-        #expect(
-            !billing.isEquivalent(
-                to: try rules(Fixture.billing) { $0.identities[0].exchanges[0].audience = "b" },
-                for: Fixture.company.source))
         // The same upstream at another place in the file.
         let moved = try rules(Fixture.shop) { configuration in
             configuration.upstreams.swapAt(Fixture.shop, Fixture.billing)
@@ -407,12 +385,7 @@ struct SessionRulesTests {
 
     @Test("A permit with an exchanged token does not print it, and is not equal to one with another token")
     func exchangedPermit() throws {
-        let rules = Fixture.rules(try Fixture.route(to: Fixture.billing))
-        let session = Fixture.session(of: Fixture.company)
-        guard
-            case .exchange(let pending) = AuthDecision.decide(
-                rules.access, at: 0, now: Self.now, rules: rules, session: .active(session))
-        else { throw Fixture.NoPermit(decision: .loadSession) }
+        let pending = try Self.pending(Fixture.session(of: Fixture.company))
         let permit = pending.permit(with: Secret("Bearer canary"))
         #expect(permit == pending.permit(with: Secret("Bearer canary")))
         #expect(permit != pending.permit(with: Secret("Bearer other")))

@@ -135,8 +135,7 @@ struct TokenCallPathsTests {
         let upstream = UpstreamConfiguration(
             name: "api", targets: [], signIn: IdentityEndpointConfiguration(path: "/me", credentials: .basic),
             user: IdentityEndpointConfiguration(method: "GET", path: "/me"))
-        let calls = TokenCallPaths([upstream])
-        #expect(calls.tokenCall(namedBy: try PathPattern("/me"))?.kind == .signIn)
+        #expect(TokenCallPaths([upstream]).tokenCall(namedBy: try PathPattern("/me"))?.kind == .signIn)
         let route = Route(name: "me", methods: ["GET"], pattern: try PathPattern("/me"), requiresAuthorization: true)
         let table = RouteTable(routes: [route], accounts: AccountsConfiguration(), upstreams: [upstream])
         #expect(Self.match(table, "GET", "/me") == "404")

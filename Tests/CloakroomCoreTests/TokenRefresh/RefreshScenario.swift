@@ -12,8 +12,10 @@ struct RefreshScenario {
     /// The last action as text: each action has a short form.
     private(set) var last = "lease"
 
-    init(_ session: Session = Self.session("a"), limits: RefreshTimeouts = Self.limits) {
+    /// - Parameter fence: That of a lease which is acquired at once.
+    init(_ session: Session = Self.session("a"), limits: RefreshTimeouts = Self.limits, held fence: UInt64? = nil) {
         machine = TokenRefreshStateMachine(session, limits: limits, now: now)
+        if let fence { held(fence) }
     }
 
     static func tokens(_ name: String) -> TokenSet {

@@ -15,16 +15,14 @@ struct TokenRefreshStateMachineTests {
 
     @Test("spends the token of the session that it read, and saves over that version")
     func readUnderLease() {
-        var script = RefreshScenario()
-        script.held(4)
+        var script = RefreshScenario(held: 4)
         #expect(script.read("a", version: 7) == "refresh a")
         #expect(script.refreshed("b") == "save b over 7 under 4")
     }
 
     @Test("spends no token if the session that it reads under the lease has other tokens")
     func coalescedUnderLease() {
-        var script = RefreshScenario()
-        script.held(2)
+        var script = RefreshScenario(held: 2)
         #expect(script.read("b", version: 2) == "coalesced b, release 2")
     }
 
@@ -38,8 +36,7 @@ struct TokenRefreshStateMachineTests {
 
     @Test("releases the lease if the session ended before it was read")
     func endedUnderLease() {
-        var script = RefreshScenario()
-        script.held(3)
+        var script = RefreshScenario(held: 3)
         #expect(script.readNone(.revoked) == "ended revoked, release 3")
     }
 
@@ -96,16 +93,14 @@ struct TokenRefreshStateMachineTests {
 
     @Test("spends no token if the lease might expire before the call ends")
     func callDoesNotFit() {
-        var script = RefreshScenario()
-        script.held(1)
+        var script = RefreshScenario(held: 1)
         script.pass(.seconds(5))
         #expect(script.read("a") == "store unavailable, release 1")
     }
 
     @Test("spends the token if the call just fits into the lease")
     func callFits() {
-        var script = RefreshScenario()
-        script.held(1)
+        var script = RefreshScenario(held: 1)
         script.pass(.milliseconds(4_999))
         #expect(script.read("a") == "refresh a")
     }
@@ -133,8 +128,7 @@ struct TokenRefreshStateMachineTests {
 
     @Test("ends the session if the upstream rejects the refresh token")
     func rejected() {
-        var script = RefreshScenario()
-        script.held(1)
+        var script = RefreshScenario(held: 1)
         script.read("a", version: 5)
         #expect(script.notRefreshed(.rejected) == "reject 5 under 1")
         #expect(script.rejected(.ended) == "rejected, release 1")
@@ -144,16 +138,14 @@ struct TokenRefreshStateMachineTests {
         "does not change the session if the upstream only fails",
         arguments: [TokenClientError.Kind.unreachable, .timedOut, .invalidResponse])
     func failed(_ kind: TokenClientError.Kind) {
-        var script = RefreshScenario()
-        script.held(1)
+        var script = RefreshScenario(held: 1)
         script.read("a")
         #expect(script.notRefreshed(kind) == "unavailable \(kind), release 1")
     }
 
     @Test("that was rejected uses tokens that were obtained elsewhere in the meantime")
     func rejectedButRefreshed() {
-        var script = RefreshScenario()
-        script.held(1)
+        var script = RefreshScenario(held: 1)
         script.read("a")
         script.notRefreshed(.rejected)
         #expect(script.rejected(.versionConflict) == "read")
@@ -162,8 +154,7 @@ struct TokenRefreshStateMachineTests {
 
     @Test("that was rejected ends a newer version of the session if the tokens are the same")
     func rejectedAndResealed() {
-        var script = RefreshScenario()
-        script.held(1)
+        var script = RefreshScenario(held: 1)
         script.read("a")
         script.notRefreshed(.rejected)
         script.rejected(.versionConflict)
@@ -173,8 +164,7 @@ struct TokenRefreshStateMachineTests {
 
     @Test("that was rejected after the session ended reports why it ended")
     func rejectedAndGone() {
-        var script = RefreshScenario()
-        script.held(1)
+        var script = RefreshScenario(held: 1)
         script.read("a")
         script.notRefreshed(.rejected)
         #expect(script.rejected(.notFound) == "read")
@@ -183,8 +173,7 @@ struct TokenRefreshStateMachineTests {
 
     @Test("that was rejected does not try to end a session indefinitely")
     func rejectedForEver() {
-        var script = RefreshScenario()
-        script.held(1)
+        var script = RefreshScenario(held: 1)
         script.read("a")
         script.notRefreshed(.rejected)
         for version in 2...8 as ClosedRange<UInt64> {
@@ -198,13 +187,11 @@ struct TokenRefreshStateMachineTests {
     func storeFails() {
         var leasing = RefreshScenario()
         #expect(leasing.storeFailed() == "store unavailable")
-        var reading = RefreshScenario()
-        reading.held(1)
+        var reading = RefreshScenario(held: 1)
         var unknown = reading
         #expect(reading.storeFailed() == "store unavailable, release 1")
         #expect(unknown.readUnknown() == "store unavailable, release 1")
-        var rejecting = RefreshScenario()
-        rejecting.held(1)
+        var rejecting = RefreshScenario(held: 1)
         rejecting.read("a")
         rejecting.notRefreshed(.rejected)
         #expect(rejecting.storeFailed() == "store unavailable, release 1")

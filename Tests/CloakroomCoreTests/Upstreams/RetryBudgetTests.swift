@@ -6,6 +6,8 @@ private let second: UInt64 = 1_000_000_000
 
 @Suite("Retry budget")
 struct RetryBudgetTests {
+    private let budget = RetryBudget(RetryConfiguration())
+
     private func taken(_ budget: RetryBudget, of count: Int) -> Int {
         (0..<count).count { _ in budget.take() }
     }
@@ -18,7 +20,6 @@ struct RetryBudgetTests {
 
     @Test("Ten first attempts pay one retry, and a second three")
     func rates() {
-        let budget = RetryBudget(RetryConfiguration())
         _ = taken(budget, of: 10)
         budget.add(firstAttempts: 9)
         #expect(!budget.take())
@@ -34,7 +35,6 @@ struct RetryBudgetTests {
 
     @Test("The cap is what one second adds, at least 10 retries")
     func cap() {
-        let budget = RetryBudget(RetryConfiguration())
         for _ in 0..<100 { budget.tick(elapsed: second) }
         #expect(budget.available == 10)
         for _ in 0..<100 {
@@ -52,7 +52,6 @@ struct RetryBudgetTests {
 
     @Test("Retries are bounded by a tenth of the requests, three per second, and the cap", arguments: [20, 200, 1_000])
     func bound(perSecond: Int) {
-        let budget = RetryBudget(RetryConfiguration())
         var retries = 0
         for _ in 0..<60 {
             for _ in 0..<10 {
@@ -67,7 +66,6 @@ struct RetryBudgetTests {
 
     @Test("Other rates apply to the same tokens")
     func configure() {
-        let budget = RetryBudget(RetryConfiguration())
         budget.configure(RetryConfiguration(budget: 1, perSecond: 0))
         #expect(taken(budget, of: 20) == 10)
         budget.add(firstAttempts: 5)

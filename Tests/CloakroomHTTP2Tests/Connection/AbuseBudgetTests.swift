@@ -6,6 +6,7 @@ import Testing
 @Suite("The budget for what costs the gateway and not the client")
 struct AbuseBudgetTests {
     private static let second: UInt64 = 1_000_000_000
+    private let test = TestConnection()
 
     /// How often a charge fits into the budget of a window, after the client's acknowledgement of SETTINGS.
     private static func allowed(_ charges: AbuseBudget.Charge...) -> Int {
@@ -92,8 +93,7 @@ struct AbuseBudgetTests {
 
     @Test("Requests above the limit of streams are charged as cancelled ones")
     func refused() {
-        let test = TestConnection(streams: 1)
-        test.open(1)
+        let test = TestConnection(open: 1, streams: 1)
         #expect(
             Self.flood(6_000, test) { test, number in [test.headers(UInt32(2 * number + 3), end: true)] }
                 == Self.allowed(.cancelledRequest))
@@ -154,17 +154,14 @@ struct AbuseBudgetTests {
             (.priority(99, on: 1), .smallFrame), (TestFrame(0xfe, stream: 9, [1, 2, 3]), .emptyFrame),
         ] as [(TestFrame, AbuseBudget.Charge)])
     func floods(_ frame: TestFrame, _ charge: AbuseBudget.Charge) {
-        let test = TestConnection()
-        test.open(1, 3)
+        let test = TestConnection(open: 1, 3)
         test.connection.reset(test.slot(3), .cancel)
         _ = test.output()
-        let count = Self.flood(11_000, test) { _, _ in [frame] }
-        #expect(count == Self.allowed(charge))
+        #expect(Self.flood(11_000, test) { _, _ in [frame] } == Self.allowed(charge))
     }
 
     @Test("CVE-2019-9511: a window that is opened byte by byte is bounded; updates that unblock nothing are free")
     func tinyWindows() {
-        let test = TestConnection()
         test.send(.settings([4: 0]))
         test.open(1)
         test.connection.setPending(100_000, on: test.slot(1))
@@ -183,8 +180,7 @@ struct AbuseBudgetTests {
 
     @Test("Trailers on streams that were reset are bounded")
     func lateBlocks() {
-        let test = TestConnection()
-        test.open(1)
+        let test = TestConnection(open: 1)
         test.connection.reset(test.slot(1), .cancel)
         #expect(
             Self.flood(6_000, test) { test, _ in [test.headers(1, [("a", "b")], end: true)] }
@@ -193,7 +189,6 @@ struct AbuseBudgetTests {
 
     @Test("A client that does not read gets at most 1,000 replies", arguments: [TestFrame.ping(), .settings()])
     func unsentReplies(_ frame: TestFrame) {
-        let test = TestConnection()
         var failed: Int?
         for count in 0..<2_000 where failed == nil {
             test.now += 100 * Self.second
@@ -205,7 +200,6 @@ struct AbuseBudgetTests {
 
     @Test("Replies that were sent do not count")
     func sentReplies() {
-        let test = TestConnection()
         for _ in 0..<5_000 {
             test.now += Self.second
             #expect(test.send(.ping()) == [])

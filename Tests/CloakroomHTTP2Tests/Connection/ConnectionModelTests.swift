@@ -229,8 +229,7 @@ struct ConnectionModelTests {
     )
     func floods(_ seed: UInt64) {
         var generator = SeededGenerator(seed: seed)
-        let test = TestConnection(streams: 3)
-        test.open(1)
+        let test = TestConnection(open: 1, streams: 3)
         // A fixed mix of frames that are useless.
         let kinds = (0..<3).map { _ in Int.random(in: 0..<7, using: &generator) }
         var id: UInt32 = 3

@@ -5,6 +5,8 @@ import Testing
 
 @Suite("PING, GOAWAY, PRIORITY, RST_STREAM, PUSH_PROMISE and unknown frames")
 struct ControlFrameTests {
+    private let test = TestConnection(open: 1)
+
     @Test("RFC 9113 §6.7: a PING is acknowledged with its content")
     func ping() {
         let test = TestConnection()
@@ -57,8 +59,6 @@ struct ControlFrameTests {
             (TestFrame(5, stream: 0, []), .protocolError),
         ])
     func wrongFrame(_ frame: TestFrame, _ code: HTTP2ErrorCode) {
-        let test = TestConnection()
-        test.open(1)
         #expect(test.send(frame) == [.failed(code)])
         #expect(test.output() == [.goAway(last: 1, code)])
     }
@@ -67,8 +67,6 @@ struct ControlFrameTests {
         "RFC 9113 §4.2: a payload above 16,384 bytes ends the connection, whatever its type, before it is received",
         arguments: Array(0...10) as [UInt8])
     func oversizedFrame(_ type: UInt8) {
-        let test = TestConnection()
-        test.open(1)
         var frame = TestFrame(type, stream: type == 4 || type == 6 || type == 7 ? 0 : 1)
         frame.declaredLength = 16_385
         #expect(test.send(frame) == [.failed(.frameSizeError)])
@@ -76,8 +74,6 @@ struct ControlFrameTests {
 
     @Test("RFC 9113 §4.2: a payload of 16,384 bytes is handled")
     func largestFrame() {
-        let test = TestConnection()
-        test.open(1)
         #expect(test.send(.data(1, count: 16_384)).count == 1)
         #expect(test.send(TestFrame(0xee, [UInt8](repeating: 1, count: 16_384))) == [])
         #expect(test.output() == [])
@@ -85,8 +81,6 @@ struct ControlFrameTests {
 
     @Test("RFC 9113 §6.8: a GOAWAY of the client is an event, and open streams continue")
     func goAway() {
-        let test = TestConnection()
-        test.open(1)
         #expect(test.send(.goAway(last: 0, .noError)) == [.goAwayReceived])
         #expect(
             test.send(TestFrame(7, TestFrame.number(0) + TestFrame.number(11) + Array("debug".utf8))) == [
@@ -98,8 +92,6 @@ struct ControlFrameTests {
 
     @Test("RFC 9113 §5.5: unknown frames and flags are ignored, also on streams that do not exist")
     func unknown() {
-        let test = TestConnection()
-        test.open(1)
         #expect(test.send([TestFrame(10, stream: 0, [1, 2]), TestFrame(0xff, flags: 0xff, stream: 9, [])]) == [])
         #expect(test.send(TestFrame(16, stream: 0, TestFrame.number(1) + Array("u=1".utf8))) == [])
         var data = TestFrame.data(1, "a")
@@ -110,8 +102,6 @@ struct ControlFrameTests {
 
     @Test("RFC 9113 §5.3.2, §6.3: PRIORITY is permitted on streams of every state, and has no effect")
     func priority() {
-        let test = TestConnection()
-        test.open(1)
         test.send(test.headers(3, end: true), .reset(3))
         #expect(test.send([.priority(1), .priority(3), .priority(5), .priority(99, on: 1), .priority(2)]) == [])
         #expect(test.send(test.headers(5, end: true)) == [.request(5, "GET /", end: true)])
@@ -122,8 +112,6 @@ struct ControlFrameTests {
         "RFC 9113 §6.3: a PRIORITY of a wrong size resets its stream, or ends the connection without one",
         arguments: [0, 4, 6])
     func prioritySize(_ count: Int) {
-        let test = TestConnection()
-        test.open(1)
         let payload = [UInt8](repeating: 0, count: count)
         #expect(test.send(TestFrame(2, stream: 1, payload)) == [.closed(1, .frameSizeError)])
         #expect(test.output() == [.reset(1, .frameSizeError)])
@@ -132,8 +120,6 @@ struct ControlFrameTests {
 
     @Test("A stream that depends on itself is reset, by PRIORITY and by HEADERS")
     func selfDependency() {
-        let test = TestConnection()
-        test.open(1)
         #expect(test.send(.priority(1, on: 1)) == [.closed(1, .protocolError)])
         #expect(test.output() == [.reset(1, .protocolError)])
         let dependency = TestFrame.number(3) + [0]
@@ -153,8 +139,7 @@ struct ControlFrameTests {
 
     @Test("RFC 9113 §6.4: a reset closes the stream, whatever its code", arguments: [0, 8, 0xffff_ffff] as [UInt32])
     func reset(_ code: UInt32) {
-        let test = TestConnection()
-        test.open(1, 3)
+        let test = TestConnection(open: 1, 3)
         #expect(test.send(TestFrame(3, stream: 1, TestFrame.number(code))) == [.closed(1, nil)])
         #expect(test.output() == [])
         #expect(test.connection.streamCount == 1)

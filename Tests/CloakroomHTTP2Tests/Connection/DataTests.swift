@@ -5,10 +5,11 @@ import Testing
 
 @Suite("DATA: length, padding and payload (RFC 9113 §6.1, §8.1.1)")
 struct DataTests {
+    private let test = TestConnection(open: 1)
+
     /// A connection with stream 1, whose body has a length.
     private static func expecting(_ length: Int) -> TestConnection {
-        let test = TestConnection()
-        test.open(1)
+        let test = TestConnection(open: 1)
         test.connection.expectBody(length, on: test.slot(1))
         return test
     }
@@ -92,8 +93,7 @@ struct DataTests {
         arguments: [0, 1, 2, 254, 255])
     func padding(_ count: Int) {
         for end in [false, true] {
-            let test = TestConnection()
-            test.open(1)
+            let test = TestConnection(open: 1)
             #expect(test.send(.data(1, [0x61, 0x62], end: end, padding: count)) == [.data(1, "ab", end: end)])
             let empty = test.send(.data(1, [], end: true, padding: count))
             #expect(empty == (end ? [.closed(1, .streamClosed)] : [.data(1, "", end: true)]))
@@ -105,9 +105,7 @@ struct DataTests {
         for (payload, code) in [
             ([], .frameSizeError), ([1], .protocolError), ([2, 0x61], .protocolError), ([255, 0x61], .protocolError),
         ] as [([UInt8], HTTP2ErrorCode)] {
-            let test = TestConnection()
-            test.open(1)
-            #expect(test.send(TestFrame(0, flags: 8, stream: 1, payload)) == [.failed(code)])
+            #expect(TestConnection(open: 1).send(TestFrame(0, flags: 8, stream: 1, payload)) == [.failed(code)])
         }
     }
 
@@ -115,8 +113,6 @@ struct DataTests {
 
     @Test("The payload is passed on as it arrives; the end comes with the last byte of the frame, or with its padding")
     func parts() {
-        let test = TestConnection()
-        test.open(1)
         let bytes = TestFrame.data(1, Array("abcd".utf8), end: true, padding: 2).bytes
         #expect(test.send(Array(bytes[..<9])) == [])
         #expect(test.send(Array(bytes[9..<10])) == [])
@@ -129,8 +125,6 @@ struct DataTests {
 
     @Test("The rest of a frame is discarded when its stream ends meanwhile, also if the slot is used again")
     func reusedSlot() {
-        let test = TestConnection()
-        test.open(1)
         let slot = test.slot(1)
         let bytes = TestFrame.data(1, "abcdef", end: true).bytes
         #expect(test.send(Array(bytes.prefix(11))) == [.data(1, "ab", end: false)])
@@ -145,8 +139,6 @@ struct DataTests {
 
     @Test("A frame on a stream that is closed is discarded to its end, with its padding")
     func discarded() {
-        let test = TestConnection()
-        test.open(1)
         test.connection.reset(test.slot(1), .cancel)
         _ = test.output()
         let bytes = TestFrame.data(1, Array("PING".utf8), padding: 9).bytes

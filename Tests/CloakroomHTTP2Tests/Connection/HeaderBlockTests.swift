@@ -8,6 +8,7 @@ import Testing
 struct HeaderBlockTests {
     private static let fields = TestConnection.get + [("x-a", "1"), ("x-b", "2")]
     private static let text = "GET /, x-a: 1, x-b: 2"
+    private let test = TestConnection()
 
     @Test("A block may be cut at any byte, into fragments that may be empty")
     func cuts() {
@@ -28,7 +29,6 @@ struct HeaderBlockTests {
 
     @Test("One byte in each frame")
     func singleBytes() {
-        let test = TestConnection()
         let frames = test.frames(1, Self.fields, end: false, size: 1)
         #expect(test.send(frames) == [.request(1, Self.text, end: false)])
         #expect(test.send(test.frames(1, [("x-sum", "1")], end: true, size: 1)) == [.trailers(1, ["x-sum: 1"])])
@@ -44,8 +44,7 @@ struct HeaderBlockTests {
             TestFrame(0xfe), TestFrame(5, stream: 3),
         ])
     func interrupted(_ frame: TestFrame) {
-        let test = TestConnection()
-        test.open(1)
+        let test = TestConnection(open: 1)
         let first = test.frames(3, Self.fields, size: 5)[0]
         #expect(test.send([first, frame]) == [.failed(.protocolError)])
         #expect(test.output() == [.goAway(last: 1, .protocolError)])
@@ -53,7 +52,6 @@ struct HeaderBlockTests {
 
     @Test("A CONTINUATION after the end of a block ends the connection")
     func tooMany() {
-        let test = TestConnection()
         let frames = test.frames(1, Self.fields, size: 10)
         #expect(test.send(frames).count == 1)
         #expect(test.send(TestFrame(9, flags: 4, stream: 1)) == [.failed(.protocolError)])
@@ -90,8 +88,7 @@ struct HeaderBlockTests {
             (0x28, [0], .frameSizeError), (0x28, [0, 0, 0, 0, 0], .frameSizeError),
         ] as [(UInt8, [UInt8], HTTP2ErrorCode)])
     func tooShort(_ flags: UInt8, _ payload: [UInt8], _ code: HTTP2ErrorCode) {
-        let test = TestConnection()
-        #expect(test.send(TestFrame(1, flags: flags | 5, stream: 1, payload)) == [.failed(code)])
+        #expect(TestConnection().send(TestFrame(1, flags: flags | 5, stream: 1, payload)) == [.failed(code)])
     }
 
     @Test("Padding may fill the frame, and reaches into priority or block only as an error")
@@ -100,8 +97,7 @@ struct HeaderBlockTests {
         // No block: an empty one is no request.
         #expect(whole.send(TestFrame(1, flags: 0xd, stream: 1, [3, 0, 0, 0])) == [.malformed])
         let priority = TestFrame.number(0) + [15]
-        let exact = TestConnection()
-        #expect(exact.send(TestFrame(1, flags: 0x2d, stream: 1, [1] + priority + [0])) == [.malformed])
+        #expect(TestConnection().send(TestFrame(1, flags: 0x2d, stream: 1, [1] + priority + [0])) == [.malformed])
         let over = TestConnection()
         let events = over.send(TestFrame(1, flags: 0x2d, stream: 1, [2] + priority + [0]))
         #expect(events == [.failed(.protocolError)] || events == [.failed(.frameSizeError)])
@@ -140,7 +136,6 @@ struct HeaderBlockTests {
         "CVE-2024-27316: CONTINUATION without end, whether empty, small or full, ends the connection",
         arguments: [0, 1, 1_023, 16_384])
     func flood(_ size: Int) {
-        let test = TestConnection()
         test.send(TestFrame(1, stream: 1, [0x82]))
         var count = 0
         var events: [SeenEvent] = []

@@ -6,9 +6,10 @@ import Testing
 /// What regular clients do has to stay below every budget.
 @Suite("Ordinary use of HTTP/2 is never counted as abuse (RFC 9113 §10.5)")
 struct OrdinaryUseTests {
+    private let test = TestConnection()
+
     @Test("Rule 56: a proxy whose clients cancel every fourth request, 4,800 requests in a few seconds")
     func proxy() {
-        let test = TestConnection()
         for number in 0..<4_800 as Range<UInt32> {
             let id = 2 * number + 1
             #expect(test.send(test.headers(id, end: true)).count == 1)
@@ -24,7 +25,6 @@ struct OrdinaryUseTests {
 
     @Test("A proxy whose clients cancel every second request, 2,400 requests in a window")
     func servedRequests() {
-        let test = TestConnection()
         for number in 0..<1_200 as Range<UInt32> {
             test.send(test.headers(4 * number + 1, end: true), test.headers(4 * number + 3, end: true))
             let start = test.connection.beginHeaders(status: 200)
@@ -37,7 +37,6 @@ struct OrdinaryUseTests {
 
     @Test("Rule 56: 500 requests that the gateway responds to before their bodies have ended (401, 404, 413)")
     func earlyResponses() {
-        let test = TestConnection()
         for number in 0..<500 as Range<UInt32> {
             let id = 2 * number + 1
             #expect(test.send(test.headers(id, TestConnection.post)).count == 1)
@@ -51,7 +50,6 @@ struct OrdinaryUseTests {
 
     @Test("Rule 56: a slow reader that opens its window in small steps receives a body of 300 KB")
     func slowReader() {
-        let test = TestConnection()
         test.send(.settings([4: 1_000]))
         test.open(1)
         test.connection.setPending(300_000, on: test.slot(1))
@@ -65,7 +63,6 @@ struct OrdinaryUseTests {
 
     @Test("Rule 56: Firefox's tree of PRIORITY frames and Chromium's PRIORITY_UPDATE frames for 100 requests")
     func priorities() {
-        let test = TestConnection()
         #expect(test.send([3, 5, 7, 9, 11].map { TestFrame.priority($0) }) == [])
         for number in 0..<100 as Range<UInt32> {
             let id = 2 * number + 13
@@ -79,7 +76,6 @@ struct OrdinaryUseTests {
 
     @Test("Rule 56: an upload in 5,000 DATA frames of 20 bytes, and one with padding in each frame")
     func smallData() {
-        let test = TestConnection()
         for (id, frames, padding) in [(1, 5_000, nil), (3, 1_000, 10)] as [(UInt32, Int, Int?)] {
             test.send(test.headers(id, TestConnection.post))
             let frame = TestFrame.data(id, [UInt8](repeating: 0x61, count: 20), padding: padding)
@@ -94,8 +90,7 @@ struct OrdinaryUseTests {
     @Test(
         "Rule 56: a gRPC client sends a ping for each message that it reads (BDP estimation) and each message it sends")
     func pings() {
-        let test = TestConnection()
-        test.open(1)
+        let test = TestConnection(open: 1)
         for _ in 0..<200 {
             #expect(test.send(.data(1, count: 100), .ping(7)).count == 1)
             test.connection.setPending(100, on: test.slot(1))
@@ -125,7 +120,6 @@ struct OrdinaryUseTests {
 
     @Test("10,000 requests with bodies, window updates and responses in a window cost nothing")
     func regularRequests() {
-        let test = TestConnection()
         for number in 0..<10_000 as Range<UInt32> {
             let id = 2 * number + 1
             let events = test.send([
@@ -142,7 +136,6 @@ struct OrdinaryUseTests {
     @Test(
         "Rule 56: 1,000 sequential requests, each with window updates for stream and connection, as nghttp2 sends them")
     func sequential() {
-        let test = TestConnection()
         for number in 0..<7_000 as Range<UInt32> {
             let id = 2 * number + 1
             test.now += 500_000
@@ -160,7 +153,6 @@ struct OrdinaryUseTests {
 
     @Test("A PING with each response, as gRPC clients send them to measure the bandwidth, is not limited")
     func bandwidthProbes() {
-        let test = TestConnection()
         for number in 0..<7_000 as Range<UInt32> {
             let id = 2 * number + 1
             test.now += 500_000

@@ -6,6 +6,8 @@ import Testing
 
 @Suite("The beginning of a connection, and SETTINGS")
 struct PrefaceAndSettingsTests {
+    private let test = TestConnection(isEstablished: false)
+
     @Test("RFC 9113 §3.4: the server's SETTINGS come first, before any input")
     func serverSettings() throws {
         let test = TestConnection(streams: 100, initialStreamWindow: 32_768, isEstablished: false)
@@ -38,7 +40,6 @@ struct PrefaceAndSettingsTests {
 
     @Test("The preface and the client's first SETTINGS are received and acknowledged once")
     func establishment() {
-        let test = TestConnection(isEstablished: false)
         _ = test.output()
         #expect(test.send(TestFrame.preface) == [])
         #expect(test.output() == [])
@@ -50,7 +51,6 @@ struct PrefaceAndSettingsTests {
 
     @Test("RFC 9113 §3.4: any other byte in the preface ends the connection", arguments: 0..<24)
     func wrongPreface(_ index: Int) {
-        let test = TestConnection(isEstablished: false)
         _ = test.output()
         var bytes = TestFrame.preface
         bytes[index] ^= 0x20
@@ -60,7 +60,6 @@ struct PrefaceAndSettingsTests {
 
     @Test("An HTTP/1.1 request is no preface")
     func otherProtocol() {
-        let test = TestConnection(isEstablished: false)
         #expect(test.send(Array("GET / HTTP/1.1\r\n\r\n".utf8)) == [.failed(.protocolError)])
         #expect(test.input.readableBytes == 0)
     }
@@ -73,8 +72,7 @@ struct PrefaceAndSettingsTests {
             TestFrame(0xb), .data(1, "a"),
         ])
     func firstFrame(_ frame: TestFrame) {
-        let test = TestConnection(isEstablished: false)
-        #expect(test.send(TestFrame.preface + frame.bytes) == [.failed(.protocolError)])
+        #expect(TestConnection(isEstablished: false).send(TestFrame.preface + frame.bytes) == [.failed(.protocolError)])
     }
 
     @Test("After a failure nothing more is handled, and no second GOAWAY is written")
@@ -136,8 +134,7 @@ struct PrefaceAndSettingsTests {
 
     @Test("RFC 9113 §6.5.3: values are applied in order, up to the first that is invalid")
     func order() {
-        let test = TestConnection()
-        test.open(1)
+        let test = TestConnection(open: 1)
         #expect(test.send(.settings([4: 100, 4: 200, 0x1234: 5, 4: 300])) == [])
         #expect(test.connection.sendWindow(of: test.slot(1)) == 300)
         #expect(test.send(.settings([4: 100, 2: 9, 4: 7])) == [.failed(.protocolError)])
@@ -146,7 +143,6 @@ struct PrefaceAndSettingsTests {
 
     @Test("The first SETTINGS determine the send window of streams; an empty frame changes nothing")
     func initialWindow() {
-        let test = TestConnection(isEstablished: false)
         test.send(TestFrame.preface + TestFrame.settings([4: 5]).bytes)
         test.open(1)
         #expect(test.connection.sendWindow(of: test.slot(1)) == 5)

@@ -27,8 +27,7 @@ struct ReceiveWindowTests {
 
     @Test("A body above the window of the connection ends the connection, one of exactly its size does not")
     func connectionWindow() {
-        let test = TestConnection()
-        test.open(1)
+        let test = TestConnection(open: 1)
         #expect(SeenEvent.joined(Self.send(65_535, on: 1, test)).count == 1)
         #expect(test.output() == [])
         #expect(test.send(.data(1, "a")) == [.failed(.flowControlError)])
@@ -37,8 +36,7 @@ struct ReceiveWindowTests {
 
     @Test("A body above the window of its stream resets the stream, one of exactly its size does not")
     func streamWindow() {
-        let test = TestConnection(streamWindow: 1_000)
-        test.open(1, 3)
+        let test = TestConnection(open: 1, 3, streamWindow: 1_000)
         #expect(Self.send(1_000, on: 1, test).count == 1)
         #expect(test.send(.data(1, "a")) == [.closed(1, .flowControlError)])
         #expect(test.output() == [.reset(1, .flowControlError)])
@@ -60,8 +58,7 @@ struct ReceiveWindowTests {
 
     @Test("The window of a stream is raised when its body begins to be consumed")
     func raisedWindow() {
-        let test = TestConnection(streamWindow: 40_000, initialStreamWindow: 10_000)
-        test.open(1, 3)
+        let test = TestConnection(open: 1, 3, streamWindow: 40_000, initialStreamWindow: 10_000)
         #expect(test.connection.streams[test.slot(1)].receiveWindow == 10_000)
         test.send(.data(1, count: 9_000))
         #expect(test.output() == [])
@@ -77,23 +74,20 @@ struct ReceiveWindowTests {
 
     @Test("Padding counts against the windows")
     func padding() {
-        let test = TestConnection(streamWindow: 300)
-        test.open(1)
+        let test = TestConnection(open: 1, streamWindow: 300)
         #expect(test.send(.data(1, [UInt8](repeating: 0x61, count: 44), padding: 255)).count == 1)
         #expect(test.connection.streams[test.slot(1)].receiveWindow == 256)
         #expect(test.connection.streams[test.slot(1)].heldBytes == 44)
         #expect(test.output() == [.windowUpdate(1, 256)])
         #expect(Self.total(test) == 65_535)
-        let other = TestConnection(streamWindow: 300)
-        other.open(1)
+        let other = TestConnection(open: 1, streamWindow: 300)
         #expect(
             other.send(.data(1, [UInt8](repeating: 0x61, count: 45), padding: 255)) == [.closed(1, .flowControlError)])
     }
 
     @Test("Consumed bytes are returned when half of a stream's window is, or a quarter of the connection's")
     func consumed() {
-        let test = TestConnection(streamWindow: 20_000)
-        test.open(1)
+        let test = TestConnection(open: 1, streamWindow: 20_000)
         _ = Self.send(16_384, on: 1, test)
         test.connection.consumed(9_999, on: test.slot(1))
         #expect(test.output() == [])
@@ -115,8 +109,7 @@ struct ReceiveWindowTests {
 
     @Test("More than was received is never returned, and nothing on a slot that is not open")
     func consumedTooMuch() {
-        let test = TestConnection(streamWindow: 10)
-        test.open(1)
+        let test = TestConnection(open: 1, streamWindow: 10)
         test.send(.data(1, "abc"))
         test.connection.consumed(1_000_000, on: test.slot(1))
         #expect(test.connection.streams[test.slot(1)].receiveWindow == 7)
@@ -128,8 +121,7 @@ struct ReceiveWindowTests {
 
     @Test("A stream whose request has ended gets no window, the connection does")
     func endedStream() {
-        let test = TestConnection(streamWindow: 65_535)
-        test.open(1)
+        let test = TestConnection(open: 1, streamWindow: 65_535)
         for part in 1...3 { test.send(.data(1, count: 16_000, end: part == 3)) }
         test.connection.consumed(48_000, on: test.slot(1))
         #expect(test.output() == [.windowUpdate(0, 48_000)])
@@ -149,8 +141,7 @@ struct ReceiveWindowTests {
             },
         ]
         for end in ends {
-            let test = TestConnection()
-            test.open(1)
+            let test = TestConnection(open: 1)
             _ = Self.send(40_000, on: 1, test)
             #expect(test.output() == [])
             end(test)
@@ -163,8 +154,7 @@ struct ReceiveWindowTests {
 
     @Test("Data on streams that are closed is returned to the connection, so that others are not blocked")
     func lateData() {
-        let test = TestConnection()
-        test.open(1, 3)
+        let test = TestConnection(open: 1, 3)
         test.connection.reset(test.slot(1), .cancel)
         _ = test.output()
         for _ in 0..<20 { #expect(Self.send(16_384, on: 1, test) == []) }
@@ -175,8 +165,7 @@ struct ReceiveWindowTests {
 
     @Test("Data above the window of the connection is an error on closed streams too")
     func lateOverflow() {
-        let test = TestConnection()
-        test.open(1, 3)
+        let test = TestConnection(open: 1, 3)
         test.connection.reset(test.slot(1), .cancel)
         _ = Self.send(65_000, on: 3, test)
         #expect(test.send(.data(1, count: 536)) == [.failed(.flowControlError)])
@@ -184,8 +173,7 @@ struct ReceiveWindowTests {
 
     @Test("Body data of the wrong length is returned to the connection")
     func wrongLength() {
-        let test = TestConnection()
-        test.open(1)
+        let test = TestConnection(open: 1)
         test.connection.expectBody(3, on: test.slot(1))
         test.send(.data(1, count: 10_000))
         #expect(test.connection.unacknowledgedBytes == 10_000)
@@ -194,8 +182,7 @@ struct ReceiveWindowTests {
 
     @Test("The window of the connection grows once, and is replenished to its new size")
     func growth() {
-        let test = TestConnection(streamWindow: 1_000_000)
-        test.open(1)
+        let test = TestConnection(open: 1, streamWindow: 1_000_000)
         #expect(!test.needsReceiveWindow)
         _ = Self.send(32_769, on: 1, test)
         #expect(test.needsReceiveWindow)
@@ -217,8 +204,7 @@ struct ReceiveWindowTests {
     @Test("The announced windows suffice: a client that obeys them can always send more after all is consumed")
     func noDeadlock() {
         for window in [1, 2, 3, 1_000, 65_534, 65_535, 65_536, 131_072] {
-            let test = TestConnection(streamWindow: window)
-            test.open(1)
+            let test = TestConnection(open: 1, streamWindow: window)
             var stream = window
             var connection = 65_535
             var sent = 0

@@ -6,9 +6,10 @@ import Testing
 
 @Suite("Requests of an HTTP/2 connection")
 struct RequestTests {
+    private let test = TestConnection()
+
     @Test("RFC 9113 §8.1: a request without body, one with body, and one with trailers")
     func requests() {
-        let test = TestConnection()
         #expect(test.send(test.headers(1, end: true)) == [.request(1, "GET /", end: true)])
         #expect(
             test.send([test.headers(3, TestConnection.post), .data(3, "ab"), .data(3, "c", end: true)])
@@ -27,8 +28,7 @@ struct RequestTests {
 
     @Test("An empty body is ended by an empty frame, or by trailers without a field")
     func emptyBody() {
-        let test = TestConnection()
-        test.open(1, 3)
+        let test = TestConnection(open: 1, 3)
         #expect(test.send(.data(1, [], end: true)) == [.data(1, "", end: true)])
         #expect(test.send(TestFrame(1, flags: 5, stream: 3, [])) == [.trailers(3, [])])
         #expect(test.output() == [])
@@ -36,14 +36,12 @@ struct RequestTests {
 
     @Test("Empty DATA without the end is no event")
     func emptyData() {
-        let test = TestConnection()
-        test.open(1)
+        let test = TestConnection(open: 1)
         #expect(test.send(.data(1, []), .data(1, [], padding: 3), .data(1, "a")) == [.data(1, "a", end: false)])
     }
 
     @Test("The priority field sets urgency and incremental; an extended CONNECT has its protocol")
     func properties() {
-        let test = TestConnection()
         test.send(test.headers(1, TestConnection.get + [("priority", "u=1, i")], end: true))
         #expect(test.lastRequest.urgency == 1)
         #expect(test.lastRequest.isIncremental)
@@ -58,7 +56,6 @@ struct RequestTests {
 
     @Test("Ids may skip numbers")
     func skippedIDs() {
-        let test = TestConnection()
         for id in [3, 7, 99, 0x7fff_ffff] as [UInt32] {
             #expect(test.send(test.headers(id, end: true)) == [.request(id, "GET /", end: true)])
         }
@@ -71,7 +68,6 @@ struct RequestTests {
         "RFC 9113 §5.1.1: an id that is lower than an earlier one ends the connection",
         arguments: [1, 3, 7, 9] as [UInt32])
     func decreasingID(_ id: UInt32) {
-        let test = TestConnection()
         test.send(test.headers(5), test.headers(11))
         #expect(test.send(test.headers(id, end: true)) == [.failed(.protocolError)])
         #expect(test.output() == [.goAway(last: 11, .protocolError)])
@@ -86,7 +82,6 @@ struct RequestTests {
             [(":path", "/"), (":path", "/")], [],
         ])
     func malformed(_ extra: [(String, String)]) {
-        let test = TestConnection()
         test.send(test.headers(1, TestConnection.get + [("x-kept", "1"), ("x-kept", "2")], end: true))
         let fields = extra.first?.0 == "x" ? extra : TestConnection.get + extra
         let broken = extra.isEmpty ? [] : fields
@@ -107,7 +102,6 @@ struct RequestTests {
             ([("x", String(repeating: "\\", count: 20_000))], .headTooLarge),
         ])
     func oversized(_ extra: [(String, String)], _ error: WireError) {
-        let test = TestConnection()
         let fields = extra[0].0 == ":path" ? Array(TestConnection.get.dropLast()) + extra : TestConnection.get + extra
         let next = [("x-next", "a")]
         #expect(test.send(test.frames(1, fields + next, size: 16_384)) == [.oversized(1, error, end: false)])
@@ -144,8 +138,7 @@ struct RequestTests {
 
     @Test("A request that only the owner recognizes as malformed is reset and charged")
     func rejected() {
-        let test = TestConnection()
-        test.open(1)
+        let test = TestConnection(open: 1)
         test.connection.rejectRequest(test.slot(1), now: test.now)
         #expect(test.output() == [.reset(1, .protocolError)])
         #expect(test.connection.streamCount == 0)
@@ -157,8 +150,7 @@ struct RequestTests {
 
     @Test("RFC 9113 §5.1.2, §8.7: a request above the limit is refused, and the decoder stays right")
     func streamLimit() {
-        let test = TestConnection(streams: 2)
-        test.open(1, 3)
+        let test = TestConnection(open: 1, 3, streams: 2)
         let fields = TestConnection.get + [("x-a", "1"), ("x-b", "2")]
         #expect(test.send(test.headers(5, fields)) == [])
         #expect(test.output() == [.reset(5, .refusedStream)])
@@ -201,8 +193,7 @@ struct RequestTests {
 
     @Test("RFC 9113 §6.8: streams are accepted after the first GOAWAY and refused after the second")
     func shutdown() {
-        let test = TestConnection()
-        test.open(1)
+        let test = TestConnection(open: 1)
         test.connection.announceShutdown()
         #expect(test.output() == [.goAway(last: 0x7fff_ffff, .noError), .ping(0)])
         #expect(test.send(test.headers(3, end: true)) == [.request(3, "GET /", end: true)])
@@ -215,8 +206,7 @@ struct RequestTests {
 
     @Test("RFC 9113 §6.8: the last stream id of a GOAWAY never increases")
     func lastStreamID() {
-        let test = TestConnection()
-        test.open(1)
+        let test = TestConnection(open: 1)
         test.connection.finishShutdown()
         test.send(test.headers(3, end: true))
         _ = test.output()
@@ -226,7 +216,6 @@ struct RequestTests {
 
     @Test("An idle connection frees memory and works as before")
     func compaction() {
-        let test = TestConnection()
         let fields = TestConnection.get + [("x-a", "1")]
         test.send(test.headers(1, fields, end: true))
         test.connection.compact()
@@ -242,7 +231,6 @@ struct RequestTests {
 
     @Test("Memory is freed while a header block or a body is incomplete, and nothing of it is lost")
     func compactionMeanwhile() {
-        let test = TestConnection()
         let frames = test.frames(1, TestConnection.get + [("x-a", "1")], end: true, size: 10)
         for frame in frames.dropLast() { #expect(test.send(frame) == []) }
         test.connection.compact()

@@ -7,13 +7,13 @@ import Testing
 @Suite("Header blocks of responses")
 struct ResponseHeadersTests {
     private static let plain = "x-filler"
+    private let test = TestConnection()
 
     /// The block of HEADERS and CONTINUATION frames.
     private static func block(_ frames: [TestFrame]) -> [UInt8] { frames.flatMap(\.payload) }
 
     @Test("RFC 9113 §8.3.2: a head in one frame, with and without end")
     func head() throws {
-        let test = TestConnection()
         test.send(test.headers(1, end: true), test.headers(3, end: true))
         test.respond(1, status: 204, lines: "Server: a\r\nX-Upper: Yes\r\n", end: true)
         test.respond(3, status: 200)
@@ -27,7 +27,6 @@ struct ResponseHeadersTests {
 
     @Test("Interim responses, the response and its trailers in order")
     func sequence() {
-        let test = TestConnection()
         test.send(test.headers(1, end: true))
         test.respond(1, status: 100)
         test.respond(1, status: 103, lines: "link: </a>\r\n")
@@ -44,7 +43,6 @@ struct ResponseHeadersTests {
 
     @Test("Compaction frees what the encoder keeps between responses, but not while a stream is open")
     func compaction() {
-        let test = TestConnection()
         test.send(test.headers(1, end: true))
         // Lines that recur are kept.
         for _ in 0..<4 { test.respond(1, status: 103, lines: "x-first: a\r\nx-second: b\r\n") }
@@ -61,7 +59,6 @@ struct ResponseHeadersTests {
 
     @Test("Fields of an upstream's response, without those that are stripped or named")
     func upstreamHead() throws {
-        let test = TestConnection()
         test.send(test.headers(1, end: true))
         var parser = HeadParser(limits: HeadLimits())
         var head = ResponseHead()
@@ -116,7 +113,6 @@ struct ResponseHeadersTests {
 
     @Test("A large block follows other output, and later heads are decoded correctly")
     func afterLargeBlock() {
-        let test = TestConnection()
         test.send(test.headers(1, end: true), test.headers(3, end: true), .ping())
         let location = "location: /\(String(repeating: "\\", count: 7_900))\r\n"
         for _ in 0..<4 {
@@ -141,7 +137,6 @@ struct ResponseHeadersTests {
 
     @Test("The client's table size is obeyed in the next block", arguments: [0, 100, 4_096, 1 << 20, .max] as [UInt32])
     func tableSize(_ size: UInt32) {
-        let test = TestConnection()
         test.send(.settings([1: size]), .settings([1: 0]), .settings([1: size]))
         test.send(test.headers(1, end: true))
         _ = test.output()

@@ -5,10 +5,10 @@ import Testing
 
 @Suite("Send windows, and turns of streams (RFC 9113 §5.2, §6.9)")
 struct SendWindowTests {
+    private let test = TestConnection(open: 1)
+
     @Test("A turn has at most the payload that fills a TLS record with its header")
     func quantum() {
-        let test = TestConnection()
-        test.open(1)
         test.connection.setPending(40_000, on: test.slot(1))
         #expect(test.sendBodies() == ["1:16375", "1:16375", "1:7250"])
         let frames = test.output()
@@ -20,8 +20,7 @@ struct SendWindowTests {
 
     @Test("Streams of the same urgency send in turns, small responses do not wait behind large ones")
     func roundRobin() {
-        let test = TestConnection()
-        test.open(1, 3, 5)
+        let test = TestConnection(open: 1, 3, 5)
         test.connection.setPending(35_000, on: test.slot(1))
         test.connection.setPending(10, on: test.slot(3))
         test.connection.setPending(17_000, on: test.slot(5))
@@ -59,8 +58,7 @@ struct SendWindowTests {
 
     @Test("Streams that are blocked by the window of the connection keep their turn")
     func blockedConnection() {
-        let test = TestConnection()
-        test.open(1, 3)
+        let test = TestConnection(open: 1, 3)
         test.connection.setPending(65_535, on: test.slot(1))
         #expect(test.sendBodies().count == 5)
         #expect(test.connection.sendWindow == 0)
@@ -80,8 +78,6 @@ struct SendWindowTests {
 
     @Test("RFC 9113 §6.9: an increment of 0 resets the stream, or ends the connection")
     func zeroIncrement() {
-        let test = TestConnection()
-        test.open(1)
         #expect(test.send(.windowUpdate(1, 0)) == [.closed(1, .protocolError)])
         #expect(test.output() == [.reset(1, .protocolError)])
         // The reserved bit does not count.
@@ -92,8 +88,7 @@ struct SendWindowTests {
     @Test("RFC 9113 §6.9.1: a window above 2,147,483,647 resets the stream, or ends the connection")
     func overflow() {
         let most = UInt32(0x7fff_ffff - 65_535)
-        let test = TestConnection()
-        test.open(1, 3)
+        let test = TestConnection(open: 1, 3)
         #expect(test.send(.windowUpdate(1, most), .windowUpdate(0, most)) == [])
         #expect(test.connection.sendWindow(of: test.slot(1)) == 0x7fff_ffff)
         #expect(test.send(.windowUpdate(1, 1)) == [.closed(1, .flowControlError)])
@@ -106,8 +101,6 @@ struct SendWindowTests {
 
     @Test("RFC 9113 §6.9.2: a smaller initial window makes windows negative, and they recover")
     func negative() {
-        let test = TestConnection()
-        test.open(1)
         test.connection.setPending(60_000, on: test.slot(1))
         #expect(test.sendBodies(turns: 3) == ["1:16375", "1:16375", "1:16375"])
         #expect(test.send(.settings([4: 1_000])) == [])
@@ -127,8 +120,6 @@ struct SendWindowTests {
 
     @Test("A larger initial window that makes a stream's overflow ends the connection")
     func settingsOverflow() {
-        let test = TestConnection()
-        test.open(1)
         test.send(.windowUpdate(1, 0x7fff_ffff - 65_535))
         #expect(test.send(.settings([4: 65_535])) == [])
         #expect(test.send(.settings([4: 65_536])) == [.failed(.flowControlError)])
@@ -137,8 +128,6 @@ struct SendWindowTests {
 
     @Test("Streams that open after SETTINGS have the new window, closed ones have none")
     func newStreams() {
-        let test = TestConnection()
-        test.open(1)
         test.send(.settings([4: 10]))
         test.open(3)
         #expect(test.connection.sendWindow(of: test.slot(1)) == 10)
@@ -153,8 +142,7 @@ struct SendWindowTests {
 
     @Test("A response that fits into a frame and both windows may be sent at once")
     func canSend() {
-        let test = TestConnection()
-        test.open(1, 3)
+        let test = TestConnection(open: 1, 3)
         let (first, second) = (test.slot(1), test.slot(3))
         #expect(test.canSend(0, on: first))
         #expect(test.canSend(16_375, on: first))
@@ -175,8 +163,7 @@ struct SendWindowTests {
 
     @Test("What is sent at once leaves the queue in order")
     func sentWhileQueued() {
-        let test = TestConnection()
-        test.open(1, 3)
+        let test = TestConnection(open: 1, 3)
         test.connection.setPending(5, on: test.slot(1))
         test.connection.setPending(6, on: test.slot(3))
         test.connection.beginData(5, on: test.slot(1), endsStream: true)
@@ -198,8 +185,7 @@ struct SendWindowTests {
         "A stream that ends leaves the queue, at its front, in its middle and at its end",
         arguments: [1, 3, 5, 7] as [UInt32])
     func endedWhileQueued(_ id: UInt32) {
-        let test = TestConnection()
-        test.open(1, 3, 5, 7)
+        let test = TestConnection(open: 1, 3, 5, 7)
         for other in [1, 3, 5, 7] as [UInt32] { test.connection.setPending(Int(other), on: test.slot(other)) }
         test.send(.reset(id))
         #expect(test.sendBodies() == ["1:1", "3:3", "5:5", "7:7"].filter { !$0.hasPrefix("\(id):") })
@@ -211,8 +197,6 @@ struct SendWindowTests {
 
     @Test("Pending bytes on a slot that is not open, or none, give no turn")
     func nothingPending() {
-        let test = TestConnection()
-        test.open(1)
         for slot in [-1, 0, 5] { test.connection.setPending(0, on: slot) }
         test.connection.setPending(10, on: 5)
         #expect(test.connection.nextTurn()?.count == nil)

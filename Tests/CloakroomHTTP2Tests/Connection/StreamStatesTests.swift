@@ -174,8 +174,7 @@ struct StreamStatesTests {
 
     @Test("A stream is reset once")
     func reset() {
-        let test = TestConnection()
-        test.open(1)
+        let test = TestConnection(open: 1)
         let slot = test.slot(1)
         test.connection.reset(slot, .refusedStream)
         for other in [slot, -1, 1, 100] { test.connection.reset(other, .cancel) }

@@ -8,6 +8,8 @@ import Testing
 /// Inputs that make decoders expensive: bounded in memory, and linear in the bytes that the client sends.
 @Suite("Bounds of decoding")
 struct HPACKBoundsTests {
+    private let decoder = TestDecoder()
+
     /// A block after which the decoder is used for an ordinary request.
     private static func expectUsable(_ decoder: TestDecoder) throws {
         #expect(try decoder.request(Request.block).target == "/")
@@ -18,7 +20,6 @@ struct HPACKBoundsTests {
 
     @Test("A large entry that is indexed thousands of times ends in the limit of the head, with a buffer of its size")
     func bomb() throws {
-        let decoder = TestDecoder()
         var block = BlockWriter()
         block.append(Request.block)
         block.literal("x", String(repeating: "a", count: 4_000), .inserted)
@@ -57,7 +58,6 @@ struct HPACKBoundsTests {
 
     @Test("Empty cookie fields, which cost two bytes each, are bounded as well")
     func emptyCrumbs() throws {
-        let decoder = TestDecoder()
         // Index 32 is `cookie` with an empty value.
         let block = Request.block + [UInt8](repeating: 0xa0, count: 100_000)
         #expect(try decoder.result(block, limits: HeadLimits(head: 65_535)) == .tooLarge(.headTooLarge))
@@ -66,7 +66,6 @@ struct HPACKBoundsTests {
 
     @Test("Table size updates are bounded, and a table that is emptied again and again keeps its memory")
     func tableSizes() throws {
-        let decoder = TestDecoder()
         var block = BlockWriter()
         block.tableSize(0)
         block.tableSize(4_096)
@@ -83,7 +82,6 @@ struct HPACKBoundsTests {
 
     @Test("Entries of one byte and entries of the whole table: memory is bounded, in all orders")
     func entrySizes() throws {
-        let decoder = TestDecoder()
         var random = SeededGenerator(seed: 5)
         for _ in 0..<200 {
             var block = BlockWriter()
@@ -101,7 +99,6 @@ struct HPACKBoundsTests {
 
     @Test("A string that can neither be kept nor inserted is not decoded to memory, but its code is checked")
     func hugeStrings() throws {
-        let decoder = TestDecoder()
         let value = String(repeating: "0", count: 1_000_000)
         for form in BlockWriter.Form.allCases {
             for huffman in [false, true] {
@@ -149,7 +146,6 @@ struct HPACKBoundsTests {
 
     @Test("A valid entry is malformed in the wrong place, and its verdict remains valid")
     func misplacedEntry() throws {
-        let decoder = TestDecoder()
         var block = BlockWriter()
         block.literal(":method", "PUT", .inserted)
         block.append(Array(Request.block.dropFirst()))
@@ -161,7 +157,6 @@ struct HPACKBoundsTests {
 
     @Test("Lines of requests that are dropped are in the table, and nothing of them is in later requests")
     func dropped() throws {
-        let decoder = TestDecoder()
         let long = String(repeating: "a", count: 1_000)
         let secret = Request.fields + [("x-secret", "1"), ("x-large", long), ("y-secret", "2")]
         #expect(try decoder.result(BlockWriter(secret, .inserted).bytes) == .tooLarge(.headTooLarge))
@@ -173,7 +168,6 @@ struct HPACKBoundsTests {
 
     @Test("Storage is not allocated again for the blocks of a connection in use")
     func steadyState() throws {
-        let decoder = TestDecoder()
         var head = RequestHead()
         let fields = Request.fields + (0..<12).map { ("x-\($0)", String(repeating: "v", count: 20)) }
         _ = try decoder.decode(BlockWriter(fields, .inserted).bytes, limits: HeadLimits(), into: &head)
@@ -193,7 +187,6 @@ struct HPACKBoundsTests {
 
     @Test("An idle connection with the table of a browser takes less than 4 KiB for both directions")
     func idle() throws {
-        let decoder = TestDecoder()
         let encoder = TestEncoder()
         let fields = Request.fields + (0..<12).map { ("x-header-\($0)", String(repeating: "v", count: 40)) }
         _ = try decoder.request(BlockWriter(fields, .inserted).bytes, limits: HeadLimits())

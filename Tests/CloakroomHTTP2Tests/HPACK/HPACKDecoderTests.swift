@@ -7,6 +7,7 @@ import Testing
 @Suite("Decoding of header blocks")
 struct HPACKDecoderTests {
     private static let limits = HeadLimits()
+    private let decoder = TestDecoder()
 
     @Test("RFC 7541 §C.3, §C.4: requests that share a table, with and without Huffman code")
     func examples() throws {
@@ -52,7 +53,6 @@ struct HPACKDecoderTests {
             ("three table sizes", "20 20 20"), ("a length of 2^28", "00 7f 81 ff ff 7f 61"),
         ])
     func invalid(what: String, block: String) {
-        let decoder = TestDecoder()
         #expect(throws: HPACKError.compression, "\(what)") { try decoder.result(hex(block)) }
         let other = TestDecoder()
         #expect(throws: HPACKError.compression, "\(what)") { _ = try other.trailers(hex(block)) }
@@ -74,7 +74,6 @@ struct HPACKDecoderTests {
 
     @Test("RFC 7541 §4.3: a smaller table evicts, and a larger one does not bring entries back")
     func eviction() throws {
-        let decoder = TestDecoder()
         _ = try decoder.request(Request.block + BlockWriter([("x", "1"), ("y", "2")], .inserted).bytes)
         #expect(decoder.tableLines == ["y: 2\r\n", "x: 1\r\n"])
         var smaller = BlockWriter()
@@ -121,7 +120,6 @@ struct HPACKDecoderTests {
 
     @Test("A head that is larger than the buffer at first is complete")
     func growth() throws {
-        let decoder = TestDecoder()
         let values = (0..<60).map { String(repeating: "\($0 % 10)", count: 200) }
         let block = Request.block + BlockWriter(values.map { ("x", $0) }, .inserted).bytes
         #expect(try decoder.request(block, limits: Self.limits).fields.dropFirst() == values.map { "x=" + $0 }[...])
@@ -130,7 +128,6 @@ struct HPACKDecoderTests {
 
     @Test("The storage of a head is used again")
     func reuse() throws {
-        let decoder = TestDecoder()
         var head = RequestHead()
         _ = try decoder.decode(Request.block, limits: Self.limits, into: &head)
         let address = head.bytes.withUnsafeReadableBytes { $0.baseAddress }

@@ -9,16 +9,15 @@ import Testing
 struct HPACKEncoderTests {
     private static let lines = "200 OK\r\nContent-Type:text/html\r\nX-Frame-Options: DENY\r\nVary:  Cookie \r\n"
     private static let fields = [":status=200", "content-type=text/html", "x-frame-options=DENY", "vary=Cookie"]
+    private let encoder = TestEncoder()
 
     @Test("Names are in lower case, values without the white space around them, in all representations")
     func normalized() throws {
-        let encoder = TestEncoder()
         for _ in 0..<6 { #expect(try encoder.send(Self.lines) == Self.fields) }
     }
 
     @Test("A line that recurs is inserted, and then one byte")
     func recurring() throws {
-        let encoder = TestEncoder()
         var sizes: [Int] = []
         for _ in 0..<5 {
             _ = try encoder.send(Self.lines)
@@ -52,7 +51,6 @@ struct HPACKEncoderTests {
     func omitted() throws {
         var head = try TestEncoder.head("201 Made\r\nA: 1\r\nSec-WebSocket-Accept: x\r\nB: 2\r\nC: 3\r\n")
         head.fields[2].isStripped = true
-        let encoder = TestEncoder()
         for _ in 0..<4 {
             #expect(
                 try encoder.send(head, except: "sec-websocket-accept") == [":status=201", "a=1", "c=3"])
@@ -64,14 +62,12 @@ struct HPACKEncoderTests {
         "Every status has three digits",
         arguments: [100, 103, 200, 204, 206, 299, 304, 400, 401, 404, 418, 500, 503, 599, 999])
     func status(_ status: Int) throws {
-        let encoder = TestEncoder()
         #expect(try encoder.send(status: status, lines: "") == [":status=\(status)"])
         #expect(encoder.block.count == ([200, 204, 206, 304, 400, 404, 500].contains(status) ? 1 : 5))
     }
 
     @Test("Complete lines of the gateway, and trailers, which have no status")
     func fieldLines() throws {
-        let encoder = TestEncoder()
         for _ in 0..<4 {
             #expect(
                 try encoder.send(status: 403, lines: "A-B: c d\r\nE:f\r\nG: \r\nH:\t i \r\n")
@@ -92,7 +88,6 @@ struct HPACKEncoderTests {
             "x-request-id", "traceparent", "tracestate", "authentication-info", "proxy-authentication-info",
         ])
     func neverInserted(name: String) throws {
-        let encoder = TestEncoder()
         for _ in 0..<5 {
             #expect(try encoder.send("200 OK\r\n\(name): 1\r\n") == [":status=200", "\(name)=1"])
             #expect(
@@ -105,7 +100,6 @@ struct HPACKEncoderTests {
         "RFC 7541 §7.1.3: sensitive fields have the representation that no intermediary may index",
         arguments: [("set-cookie", true), ("authorization", true), ("www-authenticate", true), ("etag", false)])
     func neverIndexed(name: String, isSensitive: Bool) throws {
-        let encoder = TestEncoder()
         _ = try encoder.send(status: nil, lines: "\(name): 1\r\n")
         #expect(encoder.block.first.map { $0 & 0xf0 } == (isSensitive ? 0x10 : 0))
         _ = try encoder.send("200 OK\r\n\(name): 1\r\n")
@@ -114,7 +108,6 @@ struct HPACKEncoderTests {
 
     @Test("Unique values never evict lines that recur")
     func unique() throws {
-        let encoder = TestEncoder()
         for _ in 0..<4 { _ = try encoder.send(Self.lines) }
         for number in 0..<1_000 { _ = try encoder.send("200 OK\r\nX-Unique: value-\(number)\r\n") }
         #expect(encoder.tableCount == 3)
@@ -124,7 +117,6 @@ struct HPACKEncoderTests {
 
     @Test("Lines of all lengths, with values and names around the limits of lengths and of the cache")
     func lengths() throws {
-        let encoder = TestEncoder()
         for length in Array(0...300) + [4_000, 4_064, 4_096, 16_000, 60_000] {
             let value = String(repeating: "v", count: length)
             for (name, text) in [("x", value), ("x" + value.prefix(400), value), ("server", value)] {
@@ -140,7 +132,6 @@ struct HPACKEncoderTests {
 
     @Test("A head with many fields, of bytes whose Huffman codes are the longest")
     func manyFields() throws {
-        let encoder = TestEncoder()
         let value = String(repeating: "\\", count: 7_900)
         let many = (0..<5_000).map { "a\($0): \\\r\n" }.joined()
         for _ in 0..<3 {
@@ -152,7 +143,6 @@ struct HPACKEncoderTests {
 
     @Test("RFC 7541 §4.2: changes of the table size begin the next block, the lowest one first")
     func tableSize() throws {
-        let encoder = TestEncoder()
         _ = try encoder.send(Self.lines)
         #expect(encoder.block.first == 0x88)
         for (limits, expected) in [
@@ -190,7 +180,6 @@ struct HPACKEncoderTests {
         arguments: [4_097, 65_536, 1 << 20, Int(UInt32.max)])
     func cap(_ size: Int) throws {
         // The client's decoder has exactly 4,096 bytes, and fails on an update beyond.
-        let encoder = TestEncoder()
         encoder.setTableLimit(size)
         for number in 0..<300 {
             for _ in 0..<3 {
@@ -202,7 +191,6 @@ struct HPACKEncoderTests {
 
     @Test("Rule 54: the cost of a response does not grow with the number of distinct fields sent before")
     func cost() throws {
-        let encoder = TestEncoder()
         encoder.setTableLimit(.max)
         var durations: [Duration] = []
         for batch in 0..<30 {
@@ -218,7 +206,6 @@ struct HPACKEncoderTests {
 
     @Test("Rule 54: 1,000 changes of the table size between two responses cost no more than two updates")
     func sizeChanges() throws {
-        let encoder = TestEncoder()
         for _ in 0..<5 {
             for number in 0..<1_000 {
                 encoder.setTableLimit(number % 2 == 0 ? 0 : Int.random(in: 1...Int(UInt32.max)))
@@ -232,7 +219,6 @@ struct HPACKEncoderTests {
 
     @Test("Memory: nothing at first, bounded after many lines, little after compaction, which loses no entry")
     func memory() throws {
-        let encoder = TestEncoder()
         #expect(encoder.allocatedBytes == 0)
         for number in 0..<500 {
             for _ in 0..<3 { _ = try encoder.send("200 OK\r\nX-\(number): \(String(repeating: "a", count: 100))\r\n") }

@@ -6,6 +6,8 @@ import Testing
 
 @Suite("The request head built from a header block")
 struct RequestAssemblyTests {
+    private let decoder = TestDecoder()
+
     private static let pseudo = [
         (":method", "GET"), (":scheme", "https"), (":authority", "a.test"), (":path", "/p?q"),
     ]
@@ -73,7 +75,6 @@ struct RequestAssemblyTests {
 
     @Test("Fields that policy uses are known, whether they are literals or indices")
     func knownFields() throws {
-        let decoder = TestDecoder()
         var head = RequestHead()
         let fields = Self.pseudo + [("user-agent", "u"), ("content-length", "1"), ("x", "y"), ("cookie", "a")]
         for block in [BlockWriter(fields, .inserted).bytes, [0xc5, 0xc4, 0xc3, 0xc2, 0xc1, 0xc0, 0xbf, 0xbe]] {
@@ -146,7 +147,6 @@ struct RequestAssemblyTests {
     func tunnelEntry() throws {
         var fields = Self.pseudo
         fields[0] = (":method", "CONNECT")
-        let decoder = TestDecoder()
         _ = try decoder.request(BlockWriter(fields + [(":protocol", "websocket")], .inserted).bytes)
         #expect(decoder.tableLines.last == ":method: CONNECT\r\n")
     }
@@ -238,7 +238,6 @@ struct RequestAssemblyTests {
 
     @Test("Bytes that are not UTF-8 are passed on unchanged")
     func obsoleteText() throws {
-        let decoder = TestDecoder()
         var block = BlockWriter()
         block.append(Request.block)
         block.literal(name: [0x78], value: [0x61, 0xff, 0x80, 0x62], huffman: true)

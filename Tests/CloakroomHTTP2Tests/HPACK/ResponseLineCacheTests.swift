@@ -4,6 +4,8 @@ import Testing
 
 @Suite("The cache of response lines")
 struct ResponseLineCacheTests {
+    private let encoder = TestEncoder()
+
     /// Two lines whose hashes select the same slot.
     private static func colliding() throws -> (String, String) {
         let slot = slot("x: 0")
@@ -19,7 +21,6 @@ struct ResponseLineCacheTests {
     @Test("Lines with the same slot replace each other, and are never confused")
     func collisions() throws {
         let (first, second) = try Self.colliding()
-        let encoder = TestEncoder()
         for _ in 0..<5 {
             for line in [first, first, second, second, first, second] {
                 #expect(try encoder.send(status: nil, lines: line + "\r\n") == [line.replacing(": ", with: "=")])
@@ -38,7 +39,6 @@ struct ResponseLineCacheTests {
 
     @Test("Lines that differ only in a byte, in its place or in the case of the value are different")
     func similar() throws {
-        let encoder = TestEncoder()
         let lines = ["a: bcdefghij", "a: bcdefghiJ", "a: Bcdefghij", "ab: cdefghij", "a: bcdefghi", "a: bcdefghij "]
         for _ in 0..<5 {
             for line in lines {
@@ -50,7 +50,6 @@ struct ResponseLineCacheTests {
 
     @Test("The same line with other case or white space is the same entry of the table")
     func forms() throws {
-        let encoder = TestEncoder()
         for _ in 0..<5 {
             for line in ["abc: d", "Abc: d", "ABC:d", "abc:\t d "] {
                 #expect(try encoder.send(status: nil, lines: line + "\r\n") == ["abc=d"])

@@ -5,6 +5,8 @@ import Testing
 
 @Suite("What account endpoints receive and send", .serialized)
 struct AccountRequestTests {
+    private let recorder = Recorder()
+
     /// Endpoints that record their requests.
     private final class Recorder: AccountEndpointHandler {
         private let response: AccountResponse
@@ -29,9 +31,7 @@ struct AccountRequestTests {
 
     @Test("The callback gets the identity of its path, the query, the login cookies and the metadata")
     func callback() async throws {
-        let recorder = Recorder()
-        try await Self.setup(recorder).run { gateway in
-            let client = try await gateway.client()
+        try await Self.setup(recorder).run { gateway, client in
             _ = try await client.exchange(
                 Ask.get(
                     "/auth/callback/company?code=a%2Fb&state=c",
@@ -61,7 +61,6 @@ struct AccountRequestTests {
             ("/auth", 0), ("/auth/page", 0), ("/auth/login", 100), ("/auth/callback", 100), ("/auth/logout", 100),
         ])
     func loginCookies(path: String, count: Int) async throws {
-        let recorder = Recorder()
         let cookies = (0..<100).map { "__Host-cloakroom-login-\($0)=x" }.joined(separator: "; ")
         try await Scenario("login cookies", on: Self.setup(recorder), .ask(Ask.get(path, "Cookie: \(cookies)"))).run()
         #expect(recorder.requests.map(\.loginCookies.count) == [count])
@@ -76,7 +75,6 @@ struct AccountRequestTests {
             ("/auth", "/auth", nil), ("/auth", "/auth/sessions", nil),
         ] as [(String, String, String?)])
     func names(prefix: String, path: String, name: String?) async throws {
-        let recorder = Recorder()
         try await Scenario("names", on: Self.setup(recorder, prefix: prefix), .ask(Ask.get(path), 204)).run()
         let request = try #require(recorder.requests.first)
         #expect(request.name == name)
@@ -88,7 +86,6 @@ struct AccountRequestTests {
         "Rule 101: endpoints get the tickets of ambiguous cookies to end their sessions, and none that admits the request",
         arguments: [("/auth", true), ("/auth/backchannel", false)])
     func ambiguousTickets(path: String, isRead: Bool) async throws {
-        let recorder = Recorder()
         let setup = Self.setup(recorder)
         let (one, two) = (FakeSessions.make().0, FakeSessions.make().0)
         let junk = "__Host-cloakroom=junk"
@@ -117,8 +114,7 @@ struct AccountRequestTests {
         let recorder = Recorder(AccountResponse(status: 200))
         let setup = Self.setup(recorder)
         let cookie = setup.sessions.add()
-        try await setup.run { gateway in
-            let client = try await gateway.client()
+        try await setup.run { gateway, client in
             let response = try await client.exchange(
                 Ask.post(
                     "/auth/backchannel/company", cookie + "; __Host-cloakroom-login-AAAAAAAA=one",
@@ -139,7 +135,6 @@ struct AccountRequestTests {
 
     @Test("The time of a request is that of its last byte: prepared requests do not arrive in the past")
     func time() async throws {
-        let recorder = Recorder()
         try await Self.setup(recorder).steppedTime().run { gateway in
             let (slow, fast) = (try await gateway.client(), try await gateway.client())
             slow.send("POST /auth HTTP/1.1\r\nHost: gateway.test\r\nContent-Length: 2\r\n\r\n{")

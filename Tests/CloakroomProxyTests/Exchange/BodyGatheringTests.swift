@@ -10,8 +10,7 @@ struct BodyGatheringTests {
 
     @Test("Rule 59: a body in parts reaches the upstream when it is complete, and takes no connection before")
     func parts() async throws {
-        try await GatewaySetup(Self.serves).run { gateway in
-            let client = try await gateway.client()
+        try await GatewaySetup(Self.serves).run { gateway, client in
             client.send(Self.post + "Content-Length: 10\r\n\r\n")
             for part in ["01", "23", "45", "67"] {
                 try await Task.sleep(for: .milliseconds(30))
@@ -29,8 +28,7 @@ struct BodyGatheringTests {
 
     @Test("A chunked body that was buffered keeps its trailers")
     func trailers() async throws {
-        try await GatewaySetup([.head, .wait(Gate())]).run { gateway in
-            let client = try await gateway.client()
+        try await GatewaySetup([.head, .wait(Gate())]).run { gateway, client in
             client.send(Self.post + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
             try await Task.sleep(for: .milliseconds(50))
             #expect(gateway.upstream.connections.isEmpty)
@@ -56,8 +54,7 @@ struct BodyGatheringTests {
                 #expect(gateway.upstream.connections.isEmpty)
                 client.send(.data(1, Array(body[10_000..<20_000])), .data(1, Array(body[20_000..<30_000])))
             } else {
-                let client = try await gateway.client()
-                client.send(Self.post + "Content-Length: 40000\r\n\r\n")
+                let client = try await gateway.client(sending: Self.post + "Content-Length: 40000\r\n\r\n")
                 client.send(ByteBuffer(bytes: body[..<10_000]))
                 try await Task.sleep(for: .milliseconds(50))
                 #expect(gateway.upstream.connections.isEmpty)
@@ -135,8 +132,7 @@ struct BodyGatheringTests {
                 $0.limits.requestBuffers = memory
                 $0.limits.requestBuffer = buffer
             }
-            .run { gateway in
-                let client = try await gateway.client()
+            .run { gateway, client in
                 client.send(Self.post + "Content-Length: 5\r\n\r\n" + body)
                 _ = try await gateway.upstream.request()
                 client.send(body.isEmpty ? "hello" : "ello")
@@ -186,8 +182,7 @@ struct BodyGatheringTests {
 
     @Test("A buffered body is sent again if an idle connection was closed by the upstream (RFC 9112 §9.3.1)")
     func stale() async throws {
-        try await GatewaySetup([.request, .send(Reply.ok), .request, .close], Self.serves).run { gateway in
-            let client = try await gateway.client()
+        try await GatewaySetup([.request, .send(Reply.ok), .request, .close], Self.serves).run { gateway, client in
             #expect(try await client.exchange(Ask.get()).text == "ok")
             client.send("PUT /public/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
             try await Task.sleep(for: .milliseconds(20))
@@ -213,8 +208,7 @@ struct BodyGatheringTests {
         try await GatewaySetup(Self.serves).http2 { $0.upstreams[0].pool.maxConnections = 8 }.run { gateway in
             var clients: [RawPeer] = []
             for _ in 0..<180 {
-                let client = try await gateway.client()
-                client.send(Self.post + "Content-Length: 100\r\n\r\na")
+                let client = try await gateway.client(sending: Self.post + "Content-Length: 100\r\n\r\na")
                 clients.append(client)
             }
             let streams = try await gateway.http2()

@@ -96,11 +96,9 @@ struct DeniedResponseTests {
         let setup = Self.setup(made) {
             $0.require = SessionRequirement(claims: [.init("canary-claim", in: ["canary-value"])])
         }.with(\.logger, log.logger)
-        try await setup.run { gateway in
-            let client = try await gateway.client()
+        try await setup.run { gateway, client in
             let response = try await client.exchange(Self.ask(made))
-            #expect(response.status == 403)
-            #expect(response.code == "missing_claim")
+            #expect(response.problem == "403 missing_claim")
             #expect(!"\(response)".contains("canary") && !response.text.contains("canary"))
             #expect(gateway.upstream.requests.isEmpty)
             try await gateway.metric(#"cloakroom_auth_decisions_total{decision="forbidden",route="private"} 1"#)
@@ -147,8 +145,7 @@ struct DeniedResponseTests {
         let gate = Gate()
         var setup = Self.setup(made)
         setup.scripts = [[.request, .send(Reply.eventStream), .wait(gate), .send("9\r\ndata: 1\n\n\r\n")]]
-        try await setup.run { gateway in
-            let client = try await gateway.client()
+        try await setup.run { gateway, client in
             client.send(Self.ask(made))
             _ = try await client.head()
             try await gateway.replace(change.make)
@@ -172,8 +169,7 @@ struct DeniedResponseTests {
                 $0.require = SessionRequirement(claims: [.init("groups", in: ["staff"])], maxAge: .seconds(300))
             }.steppedTime()
             setup.scripts = [[.request, .send(Reply.eventStream), .wait(gate), .send("9\r\ndata: 1\n\n\r\n")]]
-            try await setup.run { gateway in
-                let client = try await gateway.client()
+            try await setup.run { gateway, client in
                 client.send(Self.ask(made))
                 #expect(try await client.head().hasPrefix("HTTP/1.1 200"))
                 _ = setup.sessions.add((made.0, Company.session(claims: claims, age: age).1))

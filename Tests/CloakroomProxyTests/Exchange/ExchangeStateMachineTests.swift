@@ -40,87 +40,57 @@ struct ExchangeStateMachineTests {
     }
 
     /// The result of each event in each state, and the next state if it changes.
-    private static let table: [(ExchangeStateMachine.State, [Event: String])] = [
-        (.idle, [:]),
-        (
-            .gathering,
-            [
-                .requestEnded: "lease > waitingForConnection(complete)",
-                .enough: "true > waitingForConnection(open)", .deadline: "requestTimeout",
-                .clientGone: "record > idle",
-            ]
-        ),
-        (
-            .waitingForConnection(.open),
-            [
-                .leased: "send > awaitingResponse(open)", .failed: "respond", .failedSafely: "respond",
-                .clientGone: "cancelLease > idle",
-            ]
-        ),
-        (
-            .waitingForConnection(.complete),
-            [
-                .leased: "send > awaitingResponse(complete)", .failed: "respond", .failedSafely: "respond",
-                .clientGone: "cancelLease > idle",
-            ]
-        ),
-        (
-            .awaitingResponse(.open),
-            [
-                .requestEnded: "finishRequest > awaitingResponse(complete)",
-                .responseBegan: "true > streamingResponse(open)",
-                .failed: "respond", .failedSafely: "respond", .deadline: "requestTimeout",
-                .clientGone: "closeUpstream > idle",
-            ]
-        ),
-        (
-            .awaitingResponse(.complete),
-            [
-                .requestEnded: "finishRequest", .responseBegan: "true > streamingResponse(complete)",
-                .switched: "true > tunneling(open)", .failed: "respond",
-                .failedSafely: "retry > waitingForConnection(complete)", .deadline: "responseTimeout",
-                .clientGone: "closeUpstream > idle",
-            ]
-        ),
-        (
-            .streamingResponse(.open),
-            [
-                .requestEnded: "finishRequest > streamingResponse(complete)", .responseEnded: "true > idle",
-                .failed: "cut",
-                .failedSafely: "cut", .deadline: "cut", .clientGone: "closeUpstream > idle",
-            ]
-        ),
-        (
-            .streamingResponse(.complete),
-            [
-                .requestEnded: "finishRequest", .responseEnded: "true > idle", .failed: "cut", .failedSafely: "cut",
-                .deadline: "cut", .clientGone: "closeUpstream > idle",
-            ]
-        ),
-        (
-            .tunneling(.open),
-            [
-                .requestEnded: "halfClose > tunneling(complete)", .tunnelEnded: "halfClose > tunnelHalfClosed",
-                .failed: "cut", .failedSafely: "cut", .deadline: "cut", .clientGone: "closeTunnel > idle",
-            ]
-        ),
-        (
-            .tunneling(.complete),
-            [
-                .tunnelEnded: "finish > idle", .failed: "cut", .failedSafely: "cut", .deadline: "cut",
-                .clientGone: "closeTunnel > idle",
-            ]
-        ),
-        (
-            .tunnelHalfClosed,
-            [
-                .requestEnded: "finishTunnel > idle", .failed: "cut", .failedSafely: "cut", .deadline: "cut",
-                .clientGone: "closeTunnel > idle",
-            ]
-        ),
-        (.bufferingBody, [.requestEnded: "respond", .deadline: "requestTimeout", .clientGone: "record > idle"]),
-        (.suspended, [.resume: "proceed", .clientGone: "record > idle"]),
-        (.respondingLocally, [.deadline: "cut", .clientGone: "record > idle"]),
+    private static let table: KeyValuePairs<ExchangeStateMachine.State, [Event: String]> = [
+        .idle: [:],
+        .gathering: [
+            .requestEnded: "lease > waitingForConnection(complete)",
+            .enough: "true > waitingForConnection(open)", .deadline: "requestTimeout",
+            .clientGone: "record > idle",
+        ],
+        .waitingForConnection(.open): [
+            .leased: "send > awaitingResponse(open)", .failed: "respond", .failedSafely: "respond",
+            .clientGone: "cancelLease > idle",
+        ],
+        .waitingForConnection(.complete): [
+            .leased: "send > awaitingResponse(complete)", .failed: "respond", .failedSafely: "respond",
+            .clientGone: "cancelLease > idle",
+        ],
+        .awaitingResponse(.open): [
+            .requestEnded: "finishRequest > awaitingResponse(complete)",
+            .responseBegan: "true > streamingResponse(open)",
+            .failed: "respond", .failedSafely: "respond", .deadline: "requestTimeout",
+            .clientGone: "closeUpstream > idle",
+        ],
+        .awaitingResponse(.complete): [
+            .requestEnded: "finishRequest", .responseBegan: "true > streamingResponse(complete)",
+            .switched: "true > tunneling(open)", .failed: "respond",
+            .failedSafely: "retry > waitingForConnection(complete)", .deadline: "responseTimeout",
+            .clientGone: "closeUpstream > idle",
+        ],
+        .streamingResponse(.open): [
+            .requestEnded: "finishRequest > streamingResponse(complete)", .responseEnded: "true > idle",
+            .failed: "cut",
+            .failedSafely: "cut", .deadline: "cut", .clientGone: "closeUpstream > idle",
+        ],
+        .streamingResponse(.complete): [
+            .requestEnded: "finishRequest", .responseEnded: "true > idle", .failed: "cut", .failedSafely: "cut",
+            .deadline: "cut", .clientGone: "closeUpstream > idle",
+        ],
+        .tunneling(.open): [
+            .requestEnded: "halfClose > tunneling(complete)", .tunnelEnded: "halfClose > tunnelHalfClosed",
+            .failed: "cut", .failedSafely: "cut", .deadline: "cut", .clientGone: "closeTunnel > idle",
+        ],
+        .tunneling(.complete): [
+            .tunnelEnded: "finish > idle", .failed: "cut", .failedSafely: "cut", .deadline: "cut",
+            .clientGone: "closeTunnel > idle",
+        ],
+        .tunnelHalfClosed: [
+            .requestEnded: "finishTunnel > idle", .failed: "cut", .failedSafely: "cut", .deadline: "cut",
+            .clientGone: "closeTunnel > idle",
+        ],
+        .bufferingBody: [.requestEnded: "respond", .deadline: "requestTimeout", .clientGone: "record > idle"],
+        .suspended: [.resume: "proceed", .clientGone: "record > idle"],
+        .respondingLocally: [.deadline: "cut", .clientGone: "record > idle"],
     ]
 
     private enum Event: CaseIterable {

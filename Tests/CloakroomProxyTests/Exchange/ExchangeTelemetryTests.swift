@@ -226,8 +226,7 @@ struct ExchangeTelemetryTests {
         attempt(&telemetry, now: 1_600)
         telemetry.responseStarted(status: 200)
         telemetry.finish(errorType: nil, now: 2_000, eventTime: 1_900)
-        let clients = tracer.finishedSpans.filter { $0.kind == .client }
-        #expect(clients.map { $0.status?.code } == [.error, nil])
+        #expect(tracer.finishedSpans.filter { $0.kind == .client }.map { $0.status?.code } == [.error, nil])
     }
 
     @Test("A failed connection attempt is reported with its target and duration")

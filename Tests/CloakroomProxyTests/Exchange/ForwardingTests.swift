@@ -47,8 +47,7 @@ struct ForwardingTests {
 
     @Test("Every request has its own id, and an untrusted peer cannot choose it")
     func requestID() async throws {
-        try await GatewaySetup.serving.run { gateway in
-            let client = try await gateway.client()
+        try await GatewaySetup.serving.run { gateway, client in
             for _ in 0..<2 {
                 _ = try await client.exchange(Ask.get("/public/a", "X-Request-Id: mine", "X_Request_Id: me"))
             }

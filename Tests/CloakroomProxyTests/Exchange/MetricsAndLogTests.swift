@@ -7,8 +7,7 @@ import Testing
 struct MetricsAndLogTests {
     @Test("Every exchange is counted once, with its route name and outcome")
     func counters() async throws {
-        try await GatewaySetup.serving.run { gateway in
-            let client = try await gateway.client()
+        try await GatewaySetup.serving.run { gateway, client in
             for _ in 0..<3 { _ = try await client.exchange(Ask.get("/public/x")) }
             _ = try await client.exchange(Ask.get("/private/x", Ask.cookie))
             _ = try await client.exchange(Ask.get("/private/x"))
@@ -40,8 +39,7 @@ struct MetricsAndLogTests {
     @Test("A connection in use is active, and a lost one is neither active nor idle")
     func connections() async throws {
         let gate = Gate()
-        try await GatewaySetup([.request, .wait(gate), .close]).run { gateway in
-            let client = try await gateway.client()
+        try await GatewaySetup([.request, .wait(gate), .close]).run { gateway, client in
             client.send(Ask.get())
             _ = try await gateway.upstream.request()
             try await gateway.metric("cloakroom_upstream_connections{state=\"active\",upstream=\"api\"} 1")
@@ -159,8 +157,7 @@ struct MetricsAndLogTests {
     @Test("A client that disconnects has a line, and causes no upstream error")
     func clientGone() async throws {
         let (lines, _) = try await GatewaySetup([.request]).logged { gateway in
-            let client = try await gateway.client()
-            client.send(Ask.get("/public/gone"))
+            let client = try await gateway.client(sending: Ask.get("/public/gone"))
             _ = try await gateway.upstream.request()
             try await client.close()
             try await gateway.metric("http_server_active_requests{http_request_method=\"GET\",url_scheme=\"http\"} 0")

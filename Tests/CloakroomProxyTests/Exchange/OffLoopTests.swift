@@ -72,8 +72,7 @@ struct OffLoopTests {
 
     @Test("Pipelined requests wait while an earlier one is suspended, and get their responses in request order")
     func pipelinedBehindParked() async throws {
-        try await Self.asking(.response(.active(FakeSessions.make().1))).run { gateway in
-            let client = try await gateway.client()
+        try await Self.asking(.response(.active(FakeSessions.make().1))).run { gateway, client async throws in
             client.send(Ask.get("/private/a", FakeSessions.strangeCookie) + Ask.get("/nowhere") + Ask.get())
             #expect(try await client.response().text == "ok")
             #expect(try await client.response().status == 404)
@@ -115,8 +114,7 @@ struct OffLoopTests {
             await gate.passed()
             return AccountResponse(status: 200, content: .json(Array("{}".utf8)))
         }
-        try await GatewaySetup().with(\.endpoints, endpoints).run { gateway in
-            let client = try await gateway.client()
+        try await GatewaySetup().with(\.endpoints, endpoints).run { gateway, client in
             client.send(Ask.get("/auth"))
             await asked.passed()
             try await client.close()

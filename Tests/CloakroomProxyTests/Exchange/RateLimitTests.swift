@@ -37,6 +37,17 @@ struct RateLimitTests {
         }
     }
 
+    /// A gateway with a limit on all requests, also those that no route serves.
+    private static func general(
+        burst: Int = 1, change: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in }
+    ) -> GatewaySetup {
+        setup {
+            $0.rateLimits = [limit(burst: burst)]
+            $0.limits.rate = ["few"]
+            change(&$0)
+        }
+    }
+
     private static func metric(_ outcome: String, _ count: Int, of limit: String = "few") -> String {
         #"cloakroom_rate_limit_total{limit="\#(limit)",outcome="\#(outcome)"} \#(count)"#
     }
@@ -78,10 +89,7 @@ struct RateLimitTests {
             .ask(Ask.get(), 429), .ok(Ask.get("/token/a")), .ok(Ask.get("/token/a")), alsoHTTP2: true),
         Scenario(
             "limits.rate counts every request, also those that no route serves",
-            on: setup {
-                $0.rateLimits = [limit(burst: 3)]
-                $0.limits.rate = ["few"]
-            }, .ask(Ask.get("/nowhere"), 404), .ask(Ask.get("/auth"), 200),
+            on: general(burst: 3), .ask(Ask.get("/nowhere"), 404), .ask(Ask.get("/auth"), 200),
             .ask(Ask.ask("OPTIONS", "*"), 204),
             .all(
                 [
@@ -91,10 +99,7 @@ struct RateLimitTests {
                 ], 429, "rate_limited"), sent: [], metrics: [metric("rejected", 7)]),
         Scenario(
             "Rule 82: limits.rate counts requests that are never served, and their connections end",
-            on: setup {
-                $0.rateLimits = [limit(burst: 1)]
-                $0.limits.rate = ["few"]
-            }, .ok(),
+            on: general(), .ok(),
             .each(
                 [
                     Ask.ask("CONNECT", "gateway.test:443"), Ask.get("*"), Ask.get("//evil"),
@@ -104,19 +109,15 @@ struct RateLimitTests {
                 ], 429, "rate_limited", has: ["Connection: close"]), metrics: [metric("rejected", 5)]),
         Scenario(
             "limits.rate counts requests that a listener redirects",
-            on: setup {
-                $0.rateLimits = [limit(burst: 1)]
-                $0.limits.rate = ["few"]
+            on: general {
                 $0.accounts.publicURL = "https://gateway.test"
                 $0.listeners[0].redirectToHTTPS = 443
             }, .ask(Ask.get(), 308), .ask(Ask.get(), 429, has: ["Location"])),
         Scenario(
             "Preflights and logout requests of providers are not counted",
-            on: setup {
+            on: general {
                 $0.addCompany()
                 $0.crossSite.corsOrigins = ["https://app.test"]
-                $0.rateLimits = [limit(burst: 1)]
-                $0.limits.rate = ["few"]
             }, .ok(),
             .ask(
                 Ask.ask(
@@ -162,11 +163,8 @@ struct RateLimitTests {
             .ask(Ask.get(), 429, text: "…\"detail\":\"Slow down.\"…")),
         Scenario(
             "The message of a route is also that of limits.rate",
-            on: setup {
-                $0.rateLimits = [limit(burst: 1)]
-                $0.limits.rate = ["few"]
-                $0.routes[0].messages = [.rateLimited: "Slow down."]
-            }, .ok(), .ask(Ask.get(), 429, text: "…\"detail\":\"Slow down.\"…\"violated-policies\":[\"few\"]…"),
+            on: general { $0.routes[0].messages = [.rateLimited: "Slow down."] }, .ok(),
+            .ask(Ask.get(), 429, text: "…\"detail\":\"Slow down.\"…\"violated-policies\":[\"few\"]…"),
             .ask(Ask.get("/token/a"), 429, lacks: ["Slow down."])),
         Scenario(
             "A limit with another rate begins anew",
@@ -351,11 +349,7 @@ struct RateLimitTests {
 
     @Test("A gRPC call beyond the limit has the status RESOURCE_EXHAUSTED")
     func call() async throws {
-        let setup = Self.setup {
-            $0.rateLimits = [Self.limit(burst: 1)]
-            $0.limits.rate = ["few"]
-        }
-        try await setup.runHTTP2 { _, client in
+        try await Self.general().runHTTP2 { _, client in
             #expect(try await client.exchange(1, .get()).status == 200)
             let response = try await client.exchange(3, .post("/public/a", ("content-type", "application/grpc")))
             #expect(response.status == 200)
@@ -386,8 +380,7 @@ struct RateLimitTests {
             Self.behindProxy(&configuration)
             configuration.limits.rateKeys = 1_024
         }.with(\.logger, log.logger)
-        try await setup.run { gateway in
-            let client = try await gateway.client()
+        try await setup.run { gateway, client in
             var requests = 0
             while !gateway.metrics.contains("cloakroom_rate_limit_evictions_total 3"), requests < 1_500 {
                 requests += 1

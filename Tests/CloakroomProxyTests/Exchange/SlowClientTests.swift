@@ -21,8 +21,7 @@ struct SlowClientTests {
             $0.timeouts.bodyIdle = .seconds(15)
             $0.limits.requestBuffer = buffer
         }
-        .run { gateway in
-            let client = try await gateway.client()
+        .run { gateway, client in
             client.send(Self.post + "Content-Length: 1000\r\n\r\n")
             if buffer == 0 { _ = try await gateway.upstream.request() }
             // Each byte extends the time by 4 ms.
@@ -44,8 +43,7 @@ struct SlowClientTests {
             $0.timeouts.bodyIdle = .seconds(6)
             $0.limits.requestBuffer = buffer
         }
-        .run { gateway in
-            let client = try await gateway.client()
+        .run { gateway, client in
             client.send(Self.post + "Content-Length: 8000\r\n\r\n")
             for _ in 0..<4 {
                 try await gateway.advance(.seconds(2))
@@ -62,8 +60,7 @@ struct SlowClientTests {
             $0.timeouts.bodyIdle = .seconds(5)
             $0.limits.minimumRate = 0
         }
-        .run { gateway in
-            let client = try await gateway.client()
+        .run { gateway, client in
             client.send(Self.post + "Content-Length: 6\r\n\r\n")
             for _ in 0..<6 {
                 try await gateway.advance(.milliseconds(4_900))
@@ -79,8 +76,7 @@ struct SlowClientTests {
             $0.timeouts.bodyIdle = .milliseconds(500)
             $0.limits.body = 1 << 30
         }
-        .run { gateway in
-            let client = try await gateway.client()
+        .run { gateway, client async throws in
             client.send(Self.post + "Content-Length: 900000000\r\n\r\n")
             let upload = Task { try await client.stream(ByteBuffer(repeating: 0x61, count: 65_536), times: 10_000) }
             #expect(try await client.response().status == 504)
@@ -273,8 +269,7 @@ struct SlowClientTests {
                     holder.send(.headers(id, .post("/public/slow", ("content-length", "100000")), ends: false))
                 }
                 try await eventually("the requests") { server.requests.count == 12 }
-                let other = try await gateway.client()
-                other.send(Ask.get())
+                let other = try await gateway.client(sending: Ask.get())
                 var time = Duration.zero
                 while other.received == 0, time < .seconds(9) {
                     // 250 bytes a second.

@@ -160,8 +160,7 @@ struct TokenExchangeTests {
             await gate.passed()
             return .active(Secret("Bearer exchanged"))
         }
-        try await Self.setup(exchanger).run { gateway in
-            let client = try await gateway.client()
+        try await Self.setup(exchanger).run { gateway, client in
             client.send(Self.ask)
             try await eventually("the exchange") { asked.isOpen }
             try await client.close()

@@ -163,8 +163,7 @@ struct TokenRefreshTests {
         let setup = GatewaySetup([.head, .body(5), .send(Self.rejected)], [.request, .send(Reply.ok)])
             .with(\.refresher, refresher).configuration { $0.limits.requestBuffers = 0 }
         setup.sessions.add(Self.user)
-        try await setup.run { gateway in
-            let client = try await gateway.client()
+        try await setup.run { gateway, client in
             client.send(Ask.ask("POST", "/private/a", [Self.cookie, "Content-Length: 5"]) + "h")
             _ = try await gateway.upstream.request()
             client.send("ello")
@@ -263,8 +262,7 @@ struct TokenRefreshTests {
             .with(\.refresher, refresher)
         setup.sessions.add(Self.user)
         try await setup.run { gateway in
-            let leaving = try await gateway.client()
-            leaving.send(Ask.get("/private/a", Self.cookie))
+            let leaving = try await gateway.client(sending: Ask.get("/private/a", Self.cookie))
             try await eventually("the refresh") { refresher.calls.count == 1 }
             try await leaving.close()
             gate.open()
@@ -282,8 +280,7 @@ struct TokenRefreshTests {
         let gate = Gate()
         let setup = GatewaySetup([.request, .send(Reply.eventStream + "8\r\ndata: 1\n\r\n"), .wait(gate)])
         try await setup.steppedTime().configuration { $0.timeouts.tunnelIdle = .seconds(86_400) }.run { gateway in
-            let client = try await gateway.client()
-            client.send(Ask.get("/private/events", Ask.cookie))
+            let client = try await gateway.client(sending: Ask.get("/private/events", Ask.cookie))
             _ = try await gateway.upstream.request()
             // A store outage ends no stream; the session is checked every second.
             setup.sessions.forget(load: .fail)

@@ -16,8 +16,7 @@ struct TraceTests {
 
     @Test("An untrusted peer's traceparent is replaced by a new root; exactly one is sent to the upstream")
     func stranger() async throws {
-        try await GatewaySetup.serving.run { gateway in
-            let client = try await gateway.client()
+        try await GatewaySetup.serving.run { gateway, client async throws in
             for _ in 0..<2 { _ = try await client.exchange(Ask.get("/public/a", Self.incoming, "tracestate: a=b")) }
             for request in gateway.upstream.requests {
                 let parts = request["traceparent"]?.split(separator: "-") ?? []

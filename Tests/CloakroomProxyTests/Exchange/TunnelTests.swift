@@ -1,9 +1,9 @@
-import CloakroomCore
 import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 import Testing
 
+@testable import CloakroomCore
 @testable import CloakroomProxy
 
 @Suite("Deadlines and ends of long-lived responses")

@@ -161,8 +161,7 @@ struct FileScanTests {
             FileContent(
                 path: $0.path, identity: $0.identity, hash: $0.hash, bytes: $0.bytes, gzip: $0.gzip, isSettled: true)
         }
-        let same = try FileScan.run(folder.configuration(), previous: first)
-        #expect(same["/a.txt"] === first["/a.txt"])
+        #expect(try FileScan.run(folder.configuration(), previous: first)["/a.txt"] === first["/a.txt"])
         try folder.write("c", to: "b.txt")
         let second = try FileScan.run(folder.configuration(), previous: first)
         let a = Array("\(folder.path)/a.txt".utf8)
@@ -201,8 +200,7 @@ struct FileScanTests {
         let folder = try FolderFixture(["a.txt": "a"])
         let stop = FlagSetOnce()
         try FileScan.$stop.withValue(stop) {
-            let paths = try folder.scan().paths
-            #expect(paths == ["/a.txt"])
+            #expect(try folder.scan().paths == ["/a.txt"])
             stop.set()
             #expect(throws: FileScanError.stopped) { try folder.scan() }
         }

@@ -202,15 +202,21 @@ struct FileServingTests {
         }
     }
 
+    /// A client that reads only the head of the large file.
+    private static func stalled(_ gateway: RunningGateway) async throws -> RawPeer {
+        let client = try await gateway.client(receiveBuffer: 65_536)
+        client.send(Ask.get("/app/large.bin"))
+        _ = try await client.head()
+        try await client.setReading(false)
+        return client
+    }
+
     @Test(
         "Rule 93: a file that changes while it is sent is not completed", arguments: ["replaced", "truncated", "grown"])
     func changed(how: String) async throws {
         try await Self.large(40_000_000) { folder, setup in
             try await setup.run { gateway in
-                let client = try await gateway.client(receiveBuffer: 65_536)
-                client.send(Ask.get("/app/large.bin"))
-                _ = try await client.head()
-                try await client.setReading(false)
+                let client = try await Self.stalled(gateway)
                 let file = try FileHandle(forUpdating: URL(filePath: "\(folder.path)/large.bin"))
                 switch how {
                 case "truncated": try file.truncate(atOffset: 10_000_000)
@@ -260,14 +266,7 @@ struct FileServingTests {
             }
             // Time does not advance, so that no client is slow.
             try await limited.steppedTime().run { gateway in
-                var clients: [RawPeer] = []
-                for _ in 0..<2 {
-                    let client = try await gateway.client(receiveBuffer: 65_536)
-                    client.send(Ask.get("/app/large.bin"))
-                    _ = try await client.head()
-                    try await client.setReading(false)
-                    clients.append(client)
-                }
+                let clients = [try await Self.stalled(gateway), try await Self.stalled(gateway)]
                 let other = try await gateway.client()
                 let rejected = try await other.exchange(Ask.get("/app/large.bin"))
                 #expect(rejected.status == 503)
@@ -290,14 +289,7 @@ struct FileServingTests {
                 $0.timeouts.bodyIdle = .seconds(3_600)
             }
             try await limited.steppedTime().run { gateway in
-                var clients: [RawPeer] = []
-                for _ in 0..<2 {
-                    let client = try await gateway.client(receiveBuffer: 65_536)
-                    client.send(Ask.get("/app/large.bin"))
-                    _ = try await client.head()
-                    try await client.setReading(false)
-                    clients.append(client)
-                }
+                let clients = [try await Self.stalled(gateway), try await Self.stalled(gateway)]
                 let other = try await gateway.client()
                 let part = Ask.get("/app/large.bin", "Range: bytes=7-8")
                 #expect(try await other.exchange(part).status == 503)
@@ -340,8 +332,7 @@ struct FileServingTests {
     @Test("Rule 95: a disk that does not respond ends the request with 503")
     func hungDisk() async throws {
         try await Self.large { _, setup in
-            try await setup.steppedTime().run { gateway in
-                let client = try await gateway.client()
+            try await setup.steppedTime().run { gateway, client in
                 // More work than the pool has threads.
                 let gate = DispatchSemaphore(value: 0)
                 for _ in 0..<256 { NIOThreadPool.singleton.submit { _ in gate.wait() } }
@@ -359,10 +350,7 @@ struct FileServingTests {
     func slowReader() async throws {
         try await Self.large(40_000_000) { _, setup in
             try await setup.configuration { $0.timeouts.bodyIdle = .seconds(30) }.steppedTime().run { gateway in
-                let client = try await gateway.client(receiveBuffer: 65_536)
-                client.send(Ask.get("/app/large.bin"))
-                _ = try await client.head()
-                try await client.setReading(false)
+                _ = try await Self.stalled(gateway)
                 try await gateway.advance(.seconds(600), inStepsOf: .seconds(1))
                 try await gateway.metric(#"cloakroom_slow_clients_total{cause="rate",direction="download"} 1"#)
             }

@@ -21,10 +21,8 @@ struct EventStreamTests {
         body: (_ gateway: RunningGateway, _ client: RawPeer, _ upstream: RawPeer) async throws -> Void
     ) async throws {
         try await Tunnel.gateway(setup, configuration: adjust) { gateway, server in
-            let client = try await RawPeer.connect(port: gateway.port)
-            client.send(request)
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let client = try await RawPeer.connect(port: gateway.port, sending: request)
+            let upstream = try await server.requested()
             upstream.send(head)
             _ = try await client.head()
             try await body(gateway, client, upstream)
@@ -127,8 +125,7 @@ struct EventStreamTests {
         ) { gateway, server in
             let client = try await gateway.http2()
             client.send(.headers(1, .get()))
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let upstream = try await server.requested()
             upstream.send(Self.chunkedHead)
             try await eventually("the head") { client.stream(1).status == 200 }
             try await gateway.advance(.milliseconds(11_100))
@@ -215,10 +212,8 @@ struct EventStreamTests {
                 $0.routes[0].bodyIdleTimeout = .seconds(60)
             }
         ) { gateway, server in
-            let client = try await gateway.client()
-            client.send(Ask.get())
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let client = try await gateway.client(sending: Ask.get())
+            let upstream = try await server.requested()
             // The timeouts of the other routes have long expired.
             #expect(try await gateway.client().exchange(Ask.get("/token/a")).status == 504)
             upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no")
@@ -239,8 +234,7 @@ struct EventStreamTests {
         ) { gateway, server in
             let patient = try await gateway.client()
             patient.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nha")
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let upstream = try await server.requested()
             let response = try await gateway.client().exchange(
                 "POST /token/a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nha")
             #expect(response.status == 408)

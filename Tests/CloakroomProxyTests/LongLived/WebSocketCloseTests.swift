@@ -247,8 +247,7 @@ struct WebSocketCloseTests {
             let (lines, _) = try await setup.logged { gateway in
                 let client = try await RawPeer.connect(port: gateway.port)
                 client.send(Handshake.request("/private/socket", Ask.cookie))
-                let upstream = try await server.peer()
-                _ = try await upstream.head()
+                let upstream = try await server.requested()
                 upstream.send(Handshake.consent)
                 _ = try await client.head()
                 let before = upstream.received
@@ -287,10 +286,8 @@ struct WebSocketCloseTests {
     @Test("A tunnel whose handshake completes during a drain is established and then closed (RFC 6455 §7.4.1)")
     func drainInHandshake() async throws {
         try await Tunnel.gateway(configuration: { $0.timeouts.drain = .seconds(20) }) { gateway, server in
-            let client = try await RawPeer.connect(port: gateway.port)
-            client.send(Handshake.request())
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let client = try await RawPeer.connect(port: gateway.port, sending: Handshake.request())
+            let upstream = try await server.requested()
             let idle = try await gateway.client()
             #expect(try await idle.exchange(Ask.get("/nowhere")).status == 404)
             await gateway.beginDrain()
@@ -345,10 +342,8 @@ struct WebSocketCloseTests {
     @Test("A client that disconnects before the upstream's 101 cancels the request (RFC 6455 §4.1)")
     func clientGoesEarly() async throws {
         try await Tunnel.gateway { gateway, server in
-            let client = try await RawPeer.connect(port: gateway.port)
-            client.send(Handshake.request())
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let client = try await RawPeer.connect(port: gateway.port, sending: Handshake.request())
+            let upstream = try await server.requested()
             try await client.close()
             try await upstream.closed()
         }
@@ -361,8 +356,7 @@ struct WebSocketCloseTests {
         try await Tunnel.gateway { gateway, server in
             let client = try await RawPeer.connect(port: gateway.port)
             client.send(Handshake.request("/private/socket", Ask.cookie))
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let upstream = try await server.requested()
             upstream.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")
             #expect(try await client.head().hasPrefix("HTTP/1.1 200"))
             #expect(try await client.text(14) == "9\r\ndata: 1\n\n\r\n")

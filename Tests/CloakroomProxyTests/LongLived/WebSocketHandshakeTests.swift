@@ -124,10 +124,8 @@ struct WebSocketHandshakeTests {
     @Test("Client data sent before the 101 is neither lost nor forwarded early (RFC 6455 §4.1)")
     func beforeConsent() async throws {
         try await Tunnel.gateway { gateway, server in
-            let client = try await RawPeer.connect(port: gateway.port)
-            client.send(Handshake.request() + "early")
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let client = try await RawPeer.connect(port: gateway.port, sending: Handshake.request() + "early")
+            let upstream = try await server.requested()
             client.send(", and still early")
             // Another client's complete exchange passes meanwhile, on the same event loop.
             #expect(try await gateway.client().exchange(Ask.get("/nowhere")).status == 404)
@@ -140,10 +138,8 @@ struct WebSocketHandshakeTests {
     @Test("Client data sent before a rejection is parsed as its next request (RFC 9112 §9.3.2)")
     func beforeRejection() async throws {
         try await Tunnel.gateway { gateway, server in
-            let client = try await gateway.client()
-            client.send(Handshake.request() + Ask.get("/nowhere"))
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let client = try await gateway.client(sending: Handshake.request() + Ask.get("/nowhere"))
+            let upstream = try await server.requested()
             upstream.send("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
             #expect(try await client.response().status == 403)
             #expect(try await client.response().status == 404)
@@ -153,10 +149,8 @@ struct WebSocketHandshakeTests {
     @Test("Upstream data sent directly after the 101 arrives after it (RFC 6455 §4.2.2)")
     func behindConsent() async throws {
         try await Tunnel.gateway { gateway, server in
-            let client = try await RawPeer.connect(port: gateway.port)
-            client.send(Handshake.request())
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let client = try await RawPeer.connect(port: gateway.port, sending: Handshake.request())
+            let upstream = try await server.requested()
             upstream.send("HTTP/1.1 103 Early Hints\r\n\r\n" + Handshake.consent + "at once")
             #expect(try await client.head().hasPrefix("HTTP/1.1 103"))
             #expect(try await client.head().hasPrefix("HTTP/1.1 101"))
@@ -169,16 +163,14 @@ struct WebSocketHandshakeTests {
     )
     func noResponse() async throws {
         try await Tunnel.gateway(GatewaySetup().steppedTime()) { gateway, server in
-            let client = try await gateway.client()
-            client.send(Handshake.request())
+            let client = try await gateway.client(sending: Handshake.request())
             _ = try await server.peer().head()
             try await gateway.advance(.milliseconds(29_900))
             #expect(client.unread.isEmpty)
             try await gateway.advance(.milliseconds(200))
             #expect(try await client.response().status == 504)
             client.send(Handshake.request())
-            let upstream = try await server.peer(1)
-            _ = try await upstream.head()
+            let upstream = try await server.requested(1)
             try await upstream.close()
             #expect(try await client.response().status == 502)
         }

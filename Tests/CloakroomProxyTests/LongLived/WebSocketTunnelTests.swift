@@ -35,104 +35,60 @@ struct WebSocketTunnelTests {
         }
     }
 
-    @Test("A client that does not read stops the upstream; afterwards everything arrives, byte for byte (RFC 6455 §4)")
-    func slowClient() async throws {
-        try await Tunnel.open(receiveBuffer: 65_536) { tunnel in
-            try await tunnel.client.setReading(false)
-            let down = Task { try await tunnel.upstream.stream(LargeBody.megabyte, times: LargeBody.total >> 20) }
-            try await eventually("the first megabyte") { tunnel.upstream.sent > 0 }
-            let sent = try await waitUntilStable { tunnel.upstream.sent }
+    @Test(
+        "A side that does not read stops the other one; afterwards everything arrives, byte for byte (RFC 6455 §4)",
+        arguments: [true, false])
+    func slowSide(isClient: Bool) async throws {
+        try await Tunnel.open(receiveBuffer: isClient ? 65_536 : nil) { tunnel in
+            let (slow, other) = tunnel.sides(isClient)
+            try await slow.setReading(false)
+            let sending = Task { try await other.stream(LargeBody.megabyte, times: LargeBody.total >> 20) }
+            try await eventually("the first megabyte") { other.sent > 0 }
+            let sent = try await waitUntilStable { other.sent }
             #expect(sent < LargeBody.bound)
             // The other direction does not wait.
-            tunnel.client.send("hello")
-            #expect(try await tunnel.upstream.text(5) == "hello")
-            try await tunnel.client.setReading(true)
-            try await down.value
-            try await tunnel.upstream.endOutput()
-            #expect(LargeBody.isWhole(try await tunnel.client.rest()))
+            slow.send("hello")
+            #expect(try await other.text(5) == "hello")
+            try await slow.setReading(true)
+            try await sending.value
+            try await other.endOutput()
+            #expect(LargeBody.isWhole(try await slow.rest()))
         }
     }
 
-    @Test("An upstream that does not read stops the client; afterwards everything arrives, byte for byte (RFC 6455 §4)")
-    func slowUpstream() async throws {
+    @Test("A side that half-closes still receives (RFC 6455 §4; RFC 9293 §3.6)", arguments: [true, false])
+    func halfClose(isClient: Bool) async throws {
         try await Tunnel.open { tunnel in
-            try await tunnel.upstream.setReading(false)
-            let up = Task { try await tunnel.client.stream(LargeBody.megabyte, times: LargeBody.total >> 20) }
-            try await eventually("the first megabyte") { tunnel.client.sent > 0 }
-            let sent = try await waitUntilStable { tunnel.client.sent }
-            #expect(sent < LargeBody.bound)
-            tunnel.upstream.send("hello")
-            #expect(try await tunnel.client.text(5) == "hello")
-            try await tunnel.upstream.setReading(true)
-            try await up.value
-            try await tunnel.client.endOutput()
-            #expect(LargeBody.isWhole(try await tunnel.upstream.rest()))
+            let (first, second) = tunnel.sides(isClient)
+            first.send("last")
+            try await first.endOutput()
+            #expect(try await second.rest() == ByteBuffer(string: "last"))
+            #expect(!second.isClosed)
+            second.send("answer")
+            #expect(try await first.text(6) == "answer")
+            #expect(!first.hasInputEnded)
+            if isClient { try await second.close() } else { try await second.endOutput() }
+            try await second.closed()
+            try await first.closed()
         }
     }
 
-    @Test("A client that half-closes still receives (RFC 6455 §4; RFC 9293 §3.6)")
-    func clientHalfCloses() async throws {
-        try await Tunnel.open { tunnel in
-            tunnel.client.send("last")
-            try await tunnel.client.endOutput()
-            #expect(try await tunnel.upstream.rest() == ByteBuffer(string: "last"))
-            #expect(!tunnel.upstream.isClosed)
-            tunnel.upstream.send("answer")
-            #expect(try await tunnel.client.text(6) == "answer")
-            #expect(!tunnel.client.hasInputEnded)
-            try await tunnel.upstream.close()
-            try await tunnel.client.closed()
-        }
-    }
-
-    @Test("An upstream that half-closes still receives (RFC 6455 §4; RFC 9293 §3.6)")
-    func upstreamHalfCloses() async throws {
-        try await Tunnel.open { tunnel in
-            tunnel.upstream.send("last")
-            try await tunnel.upstream.endOutput()
-            #expect(try await tunnel.client.rest() == ByteBuffer(string: "last"))
-            #expect(!tunnel.client.isClosed)
-            tunnel.client.send("answer")
-            #expect(try await tunnel.upstream.text(6) == "answer")
-            #expect(!tunnel.upstream.hasInputEnded)
-            try await tunnel.client.endOutput()
-            try await tunnel.upstream.closed()
-            try await tunnel.client.closed()
-        }
-    }
-
-    @Test("After both sides half-closed a slow client still receives all data (RFC 9293 §3.6)")
-    func endedWhileClientIsSlow() async throws {
-        try await Tunnel.open(receiveBuffer: 65_536) { tunnel in
-            try await tunnel.client.setReading(false)
-            try await tunnel.client.endOutput()
-            let down = Task {
-                try await tunnel.upstream.stream(LargeBody.megabyte, times: LargeBody.total >> 20)
-                try await tunnel.upstream.endOutput()
+    @Test("After both sides half-closed a slow one still receives all data (RFC 9293 §3.6)", arguments: [true, false])
+    func endedWhileSlow(isClient: Bool) async throws {
+        try await Tunnel.open(receiveBuffer: isClient ? 65_536 : nil) { tunnel in
+            let (slow, other) = tunnel.sides(isClient)
+            try await slow.setReading(false)
+            try await slow.endOutput()
+            try await other.inputEnded()
+            let sending = Task {
+                try await other.stream(LargeBody.megabyte, times: LargeBody.total >> 20)
+                try await other.endOutput()
             }
-            _ = try await waitUntilStable { tunnel.upstream.sent }
-            try await tunnel.client.setReading(true)
-            try await down.value
-            #expect(LargeBody.isWhole(try await tunnel.client.rest()))
-            try await tunnel.upstream.closed()
-        }
-    }
-
-    @Test("After both sides half-closed a slow upstream still receives all data (RFC 9293 §3.6)")
-    func endedWhileUpstreamIsSlow() async throws {
-        try await Tunnel.open { tunnel in
-            try await tunnel.upstream.setReading(false)
-            try await tunnel.upstream.endOutput()
-            try await tunnel.client.inputEnded()
-            let up = Task {
-                try await tunnel.client.stream(LargeBody.megabyte, times: LargeBody.total >> 20)
-                try await tunnel.client.endOutput()
-            }
-            _ = try await waitUntilStable { tunnel.client.sent }
-            try await tunnel.upstream.setReading(true)
-            try await up.value
-            #expect(LargeBody.isWhole(try await tunnel.upstream.rest()))
-            try await tunnel.client.closed()
+            _ = try await waitUntilStable { other.sent }
+            try await slow.setReading(true)
+            try await sending.value
+            #expect(LargeBody.isWhole(try await slow.rest()))
+            try await other.closed()
         }
     }
 
@@ -163,10 +119,8 @@ struct WebSocketTunnelTests {
     func manyShortOnes() async throws {
         try await Tunnel.gateway { gateway, server in
             for round in 0..<50 {
-                let client = try await RawPeer.connect(port: gateway.port)
-                client.send(Handshake.request() + "first words")
-                let upstream = try await server.peer(round)
-                _ = try await upstream.head()
+                let client = try await RawPeer.connect(port: gateway.port, sending: Handshake.request() + "first words")
+                let upstream = try await server.requested(round)
                 upstream.send(Handshake.consent + "last words")
                 try await upstream.endOutput()
                 client.send(", last words")

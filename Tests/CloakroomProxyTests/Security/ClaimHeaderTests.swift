@@ -98,8 +98,7 @@ struct ClaimHeaderTests {
             link.send(.headers(id, HTTP2Fields([(":status", "200")]), ends: false), .data(id, "ok", ends: true))
         }
         try await FrameServer.run(script: script) { port, server in
-            try await Self.setup().http2Upstream(port).run { gateway in
-                let client = try await gateway.client()
+            try await Self.setup().http2Upstream(port).run { gateway, client async throws in
                 let ask = Ask.get("/private/a", "X_User: admin", Self.cookie)
                 #expect(try await client.exchange(ask).text == "ok")
                 let head = try #require(server.requests.first?.head)

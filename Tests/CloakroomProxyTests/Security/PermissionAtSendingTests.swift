@@ -83,11 +83,9 @@ struct PermissionAtSendingTests {
                 $0.upstreams[0].pool.congestedAfter = .seconds(60)
             }
             .steppedTime().run { gateway in
-                let first = try await gateway.client()
-                first.send(Ask.get())
+                let first = try await gateway.client(sending: Ask.get())
                 try await eventually("the first request") { gateway.upstream.requests.count == 1 }
-                let second = try await gateway.client()
-                second.send(Ask.get("/private/a", Ask.cookie))
+                let second = try await gateway.client(sending: Ask.get("/private/a", Ask.cookie))
                 await gateway.settle()
                 try await change.apply(to: gateway.sessions)
                 try await gateway.advance(.seconds(2))
@@ -115,8 +113,7 @@ struct PermissionAtSendingTests {
                 $0.limits.inFlightPerSession = 0
             }
             .run { gateway in
-                let first = try await gateway.client()
-                first.send(Ask.get())
+                let first = try await gateway.client(sending: Ask.get())
                 try await eventually("the first request") { gateway.upstream.requests.count == 1 }
                 let ids = (0..<100).map { UInt32(2 * $0 + 1) }
                 var clients: [HTTP2Client] = []
@@ -143,8 +140,7 @@ struct PermissionAtSendingTests {
             $0.routes[2].requiresAuthorization = false
             $0.limits.inFlightPerSession = 1
         }
-        .steppedTime().run { gateway in
-            let client = try await gateway.client()
+        .steppedTime().run { gateway, client in
             client.send("POST /private/a HTTP/1.1\r\nHost: a\r\n\(Ask.cookie)\r\nContent-Length: 5\r\n\r\nhe")
             await gateway.settle()
             let session = try await gateway.sessions.end(Ask.ticket, reason: .revoked, now: SessionTime(seconds: 0))

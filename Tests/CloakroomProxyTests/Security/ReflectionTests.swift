@@ -89,8 +89,7 @@ struct ReflectionTests {
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok)]).steppedTime().run { gateway in
             // The time of the gateway began with it, and advances only here.
             let after = Int64(Date().timeIntervalSince1970) + 25
-            let client = try await gateway.client()
-            client.send(Ask.get())
+            let client = try await gateway.client(sending: Ask.get())
             _ = try await gateway.upstream.request()
             try await gateway.advance(.seconds(25))
             gate.open()

@@ -7,6 +7,8 @@ import Testing
 
 @Suite("Snapshots that are replaced while the gateway serves", .serialized, .timeLimit(.minutes(1)))
 struct ConfigurationReloadTests {
+    private let gate = Gate()
+
     @Sendable private static func rename(_ configuration: inout GatewayConfiguration) throws {
         configuration.routes = [
             Route(name: "renamed", methods: ["GET"], pattern: try PathPattern("/new/*"), requiresAuthorization: false)
@@ -24,11 +26,9 @@ struct ConfigurationReloadTests {
 
     @Test("A request in flight finishes with its old snapshot, which is released only then")
     func underWay() async throws {
-        let gate = Gate()
         let retired = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again], [.request, .send(Reply.ok), .again])
-            .run { gateway in
-                let client = try await gateway.client()
+            .run { gateway, client in
                 client.send(Ask.get("/public/a"))
                 _ = try await gateway.upstream.request()
                 try await gateway.replace(onRetired: { retired.open() }, Self.rename)
@@ -111,10 +111,8 @@ struct ConfigurationReloadTests {
         arguments: changes)
     func stream(change: StreamChange) async throws {
         try await Tunnel.gateway { gateway, server in
-            let client = try await RawPeer.connect(port: gateway.port)
-            client.send(Ask.get("/public/a"))
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let client = try await RawPeer.connect(port: gateway.port, sending: Ask.get("/public/a"))
+            let upstream = try await server.requested()
             upstream.send(Reply.eventStream)
             _ = try await client.head()
             try await gateway.replace(change.make)
@@ -140,10 +138,8 @@ struct ConfigurationReloadTests {
                 $0.routes[2].inject = sendsToken ? .bearer : []
             }
         ) { gateway, server in
-            let client = try await RawPeer.connect(port: gateway.port)
-            client.send(Ask.get("/private/a", Ask.cookie))
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let client = try await RawPeer.connect(port: gateway.port, sending: Ask.get("/private/a", Ask.cookie))
+            let upstream = try await server.requested()
             upstream.send(Reply.eventStream)
             _ = try await client.head()
             try await gateway.replace { $0.accounts.tokensFor = [] }
@@ -162,8 +158,7 @@ struct ConfigurationReloadTests {
         try await Tunnel.gateway { gateway, server in
             let client = try await RawPeer.connect(port: gateway.port)
             client.send(isWebSocket ? Handshake.request() : Ask.get("/public/a"))
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let upstream = try await server.requested()
             try await gateway.replace(Self.gone.make)
             upstream.send(isWebSocket ? Handshake.consent : Reply.eventStream)
             try await client.inputEnded()
@@ -182,15 +177,13 @@ struct ConfigurationReloadTests {
 
     @Test("Off-loop work for a disconnected client keeps its snapshot until it finishes")
     func workGoesOn() async throws {
-        let gate = Gate()
         let (started, retired) = (Gate(), Gate())
         let endpoints = FakeEndpoints { _ in
             started.open()
             await gate.passed()
             return AccountResponse(status: 200)
         }
-        try await GatewaySetup().with(\.endpoints, endpoints).run { gateway in
-            let client = try await gateway.client()
+        try await GatewaySetup().with(\.endpoints, endpoints).run { gateway, client in
             client.send(Ask.get("/auth"))
             try await eventually("the work") { started.isOpen }
             try await gateway.replace(onRetired: { retired.open() }) { _ in }
@@ -251,7 +244,6 @@ struct ConfigurationReloadTests {
         let directory = try CertificateFixture()
         let pair = try directory.server("server", names: ["a.test"])
         let tls = ListenerTLSConfiguration(certificateFile: pair.certificateFile, keyFile: pair.keyFile)
-        let gate = Gate()
         let setup = GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).configuration {
             $0.listeners[0].tls = tls
             $0.listeners[0].http2 = false

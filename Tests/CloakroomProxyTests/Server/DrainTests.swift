@@ -17,8 +17,7 @@ struct DrainTests {
     @Test("An exchange in progress finishes, its response has Connection: close, and new connections are refused")
     func runningExchange() async throws {
         let gate = Gate()
-        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).run { gateway in
-            let client = try await gateway.client()
+        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).run { gateway, client in
             client.send(Ask.get())
             _ = try await gateway.upstream.request()
             try await Self.drain(gateway)
@@ -63,8 +62,7 @@ struct DrainTests {
 
     @Test("A request whose head has begun gets a response")
     func startedHead() async throws {
-        try await GatewaySetup.serving.run { gateway in
-            let client = try await gateway.client()
+        try await GatewaySetup.serving.run { gateway, client in
             // The second head begins in the same bytes as the first, so it is there when the first response is sent.
             #expect(try await client.exchange(Ask.get() + "GET /public/b HTTP/1.1\r\n").text == "ok")
             try await Self.drain(gateway)
@@ -80,8 +78,7 @@ struct DrainTests {
         let gate = Gate()
         try await GatewaySetup(
             [.request, .send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nabc"), .wait(gate), .send("def")]
-        ).steppedTime().run { gateway in
-            let client = try await gateway.client()
+        ).steppedTime().run { gateway, client in
             client.send(Ask.get())
             try await eventually("the first half") { client.unread.hasSuffix("abc") }
             try await Self.drain(gateway)
@@ -98,8 +95,7 @@ struct DrainTests {
     @Test("Exchanges that do not finish within the drain limit are aborted")
     func limit() async throws {
         try await GatewaySetup([.request]).configuration { $0.timeouts.drain = .milliseconds(200) }.run { gateway in
-            let client = try await gateway.client()
-            client.send(Ask.get())
+            let client = try await gateway.client(sending: Ask.get())
             _ = try await gateway.upstream.request()
             await gateway.beginDrain()
             try await client.closed()

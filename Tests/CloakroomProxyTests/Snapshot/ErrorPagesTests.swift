@@ -136,8 +136,7 @@ struct ErrorPagesTests {
 
     @Test("The size of a page does not depend on the request")
     func bound() async throws {
-        try await Self.setup().run { gateway in
-            let client = try await gateway.client()
+        try await Self.setup().run { gateway, client in
             let short = try await client.exchange(Self.get("/nothing"))
             let target = "/nothing?" + String(repeating: "<", count: 6_000)
             let long = try await client.exchange(Self.get(target, "X: " + String(repeating: "a", count: 999)))

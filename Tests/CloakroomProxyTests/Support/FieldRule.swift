@@ -14,6 +14,16 @@ struct FieldRule: Sendable, CustomTestStringConvertible {
         case http1, http2
     }
 
+    /// The versions of both hops.
+    struct Versions: Sendable {
+        var client: Version
+        var upstream: Version
+
+        static let all = Version.allCases.flatMap { client in
+            Version.allCases.map { Versions(client: client, upstream: $0) }
+        }
+    }
+
     /// A message as received, with names in lower case.
     struct Message {
         var status: Int?
@@ -26,8 +36,8 @@ struct FieldRule: Sendable, CustomTestStringConvertible {
         private var all: Fields { interim.flatMap(\.self) + fields + trailers }
         /// All values, and the status line of HTTP/1.1.
         var values: String { all.map(\.1).joined(separator: "\n") }
-        /// All names.
-        var names: Set<String> { Set(all.map(\.0)) }
+        /// Whether no field has one of these names.
+        func lacks(_ names: String...) -> Bool { names.allSatisfy { name in !all.contains { $0.0 == name } } }
         subscript(_ name: String) -> [String] { fields.filter { $0.0 == name }.map(\.1) }
     }
 
@@ -69,7 +79,16 @@ struct FieldRule: Sendable, CustomTestStringConvertible {
         adjustRule(&self)
     }
 
-    func run(client: Version, upstream: Version) async throws {
+    /// - Parameter arrives: The values of fields of the response that the client receives, besides the body `ok`.
+    init(_ description: String, arrives: [String: [String]], _ adjustRule: (inout FieldRule) -> Void) {
+        self.init(description, adjustRule) { outcome in
+            #expect(outcome.response.body == "ok")
+            for (name, values) in arrives { #expect(outcome.response[name] == values, "\(name)") }
+        }
+    }
+
+    func run(_ versions: Versions) async throws {
+        let (client, upstream) = (versions.client, versions.upstream)
         // A request is complete for the script before its trailers.
         let expected = Self.chunked(body, [("X-Sum", "1")]).utf8.count
         let request: [ScriptedUpstream.Step] = requestTrailers.isEmpty ? [.request] : [.head, .body(expected)]
@@ -109,8 +128,7 @@ struct FieldRule: Sendable, CustomTestStringConvertible {
         }
         var text = "\(method) \(path) HTTP/1.1\r\n" + Self.lines(fields + cookieField + request) + "\r\n"
         text += requestTrailers.isEmpty ? body : Self.chunked(body, requestTrailers)
-        let client = try await RawPeer.connect(port: gateway.port)
-        client.send(text)
+        let client = try await RawPeer.connect(port: gateway.port, sending: text)
         return Self.parse(String(buffer: try await client.rest()))
     }
 

@@ -42,6 +42,13 @@ struct RunningGateway: Sendable {
         return client
     }
 
+    /// A new connection of a client, on which a text is sent.
+    func client(sending text: String) async throws -> RawPeer {
+        let new = try await client()
+        new.send(text)
+        return new
+    }
+
     /// Applies another configuration.
     /// - Parameter onRetired: Called once the last exchange with the old configuration has ended.
     func replace(

@@ -25,6 +25,8 @@ struct TestResponse: Sendable {
 
     /// The `code` of a problem document.
     var code: String? { member("code") }
+    /// The status, and the `code` of a problem document.
+    var problem: String { "\(status) \(code ?? "")" }
     /// The `reason` of a problem document.
     var problemReason: String? { member("reason") }
 

@@ -14,8 +14,7 @@ struct InFlightLimitTests {
         let reply = isReused ? Reply.ok : Self.closing
         let script = gates.flatMap { [.request, .wait($0), .send(reply)] as [ScriptedUpstream.Step] }
         let scripts = isReused ? [script] : gates.map { [.request, .wait($0), .send(reply), .close] }
-        var setup = GatewaySetup()
-        setup.scripts = scripts
+        let setup = GatewaySetup().with(\.scripts, scripts)
         try await setup.configuration { $0.upstreams[0].inFlight = InFlightConfiguration(target: 1) }.run { gateway in
             let clients = try await gates.asyncMap { _ in try await gateway.client() }
             for (index, client) in clients.enumerated() {
@@ -67,14 +66,11 @@ struct InFlightLimitTests {
                 $0.upstreams[0].pool.congestedTimeout = .seconds(30)
             }
             .run { gateway in
-                let first = try await gateway.client()
-                first.send(Ask.get("/public/first"))
+                let first = try await gateway.client(sending: Ask.get("/public/first"))
                 _ = try await gateway.upstream.request()
-                let leaving = try await gateway.client()
-                leaving.send(Ask.get("/public/leaving"))
+                let leaving = try await gateway.client(sending: Ask.get("/public/leaving"))
                 await gateway.settle()
-                let last = try await gateway.client()
-                last.send(Ask.get("/public/last"))
+                let last = try await gateway.client(sending: Ask.get("/public/last"))
                 await gateway.settle()
                 try await leaving.close()
                 await gateway.settle()

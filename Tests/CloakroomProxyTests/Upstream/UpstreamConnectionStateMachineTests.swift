@@ -10,8 +10,7 @@ import Testing
 struct UpstreamConnectionStateMachineTests {
     @Test("A response is delivered in parts, and then the connection is reusable")
     func response() {
-        var connection = Connection()
-        connection.begin()
+        var connection = Connection.begun()
         #expect(connection.receive("HTTP/1.1 200 OK\r\nContent-Le") == [])
         #expect(connection.receive("ngth: 5\r\n\r\nab") == ["head 200 length(5)", "body ab"])
         #expect(connection.receive("cde") == ["body cde", "end, reusable"])
@@ -28,8 +27,7 @@ struct UpstreamConnectionStateMachineTests {
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n",
         ])
     func notReusable(response: String) {
-        var connection = Connection()
-        connection.begin()
+        var connection = Connection.begun()
         #expect(connection.receive(response) == ["head 200 length(2)", "body ok", "end, not reusable"])
         #expect(connection.machine.isClosed)
         #expect(connection.machine.closed() == .ignore)
@@ -48,24 +46,21 @@ struct UpstreamConnectionStateMachineTests {
 
     @Test("A response to HEAD has no body, whatever its fields state")
     func headRequest() {
-        var connection = Connection()
-        connection.begin(.to(isHeadRequest: true))
+        var connection = Connection.begun(.to(isHeadRequest: true))
         #expect(
             connection.receive("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n") == ["head 200 none", "end, reusable"])
     }
 
     @Test("The end of a chunked response has its trailers")
     func trailers() {
-        var connection = Connection()
-        connection.begin()
+        var connection = Connection.begun()
         let response = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\nX-A: b\r\n\r\n"
         #expect(connection.receive(response) == ["head 200 chunked", "body ab", "end, trailers X-A: b, reusable"])
     }
 
     @Test("Interim responses come before the final one")
     func interim() {
-        var connection = Connection()
-        connection.begin()
+        var connection = Connection.begun()
         let interim = "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"
         #expect(connection.receive(interim) == ["informational 103", "informational 100"])
         #expect(connection.receive("HTTP/1.1 204 No Content\r\n\r\n") == ["head 204 none", "end, reusable"])
@@ -103,8 +98,7 @@ struct UpstreamConnectionStateMachineTests {
         // The head at the start of a stream may be larger than a unit.
         let bound = StorageProperty.ordinaryBound(unread: max(start.utf8.count, unit.utf8.count))
         try StorageProperty.check(stream, bound: bound) {
-            var connection = Connection()
-            connection.begin(.to(upgrade: start == Self.upgrade ? .webSocketUpgrade : .none))
+            var connection = Connection.begun(.to(upgrade: start == Self.upgrade ? .webSocketUpgrade : .none))
             return { read in
                 var read = read
                 guard connection.machine.received(&read) == .read else { return nil }
@@ -124,8 +118,7 @@ struct UpstreamConnectionStateMachineTests {
         let start = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
         let stream = PeerStream(start: start, "X-A: \(String(repeating: "a", count: 200))\r\n")
         try StorageProperty.check(stream, bound: StorageProperty.ordinaryBound(unread: 8_192)) {
-            var connection = Connection()
-            connection.begin()
+            var connection = Connection.begun()
             return { read in
                 var read = read
                 guard connection.machine.received(&read) == .read else {
@@ -147,16 +140,14 @@ struct UpstreamConnectionStateMachineTests {
             "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
         ])
     func invalid(response: String) {
-        var connection = Connection()
-        connection.begin()
+        var connection = Connection.begun()
         #expect(connection.receive(response + "HTTP/1.1 204 No Content\r\n\r\n") == ["fail invalidResponse"])
         #expect(connection.machine.isClosed)
     }
 
     @Test("A malformed chunk fails the exchange after the valid parts are delivered")
     func malformedChunk() {
-        var connection = Connection()
-        connection.begin()
+        var connection = Connection.begun()
         let response = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\nnonsense\r\n"
         #expect(connection.receive(response) == ["head 200 chunked", "body ab", "fail invalidResponse"])
     }
@@ -164,8 +155,7 @@ struct UpstreamConnectionStateMachineTests {
     @Test("Fields that disclose an injected secret are counted, even if the response is invalid")
     func removedFields() {
         let token = Secret("0123456789")
-        var connection = Connection()
-        connection.begin(.to(secrets: InjectedSecrets(apiToken: token, authorization: nil)))
+        var connection = Connection.begun(.to(secrets: InjectedSecrets(apiToken: token, authorization: nil)))
         #expect(
             connection.receive("HTTP/1.1 204 No Content\r\nX-A: 0123456789\r\n\r\n")
                 == ["head 204 none", "end, reusable"])
@@ -182,8 +172,7 @@ struct UpstreamConnectionStateMachineTests {
 
     @Test("After a requested upgrade all bytes belong to the tunnel, and the connection ends with it")
     func tunnel() {
-        var connection = Connection()
-        connection.begin(.to(upgrade: .webSocketUpgrade))
+        var connection = Connection.begun(.to(upgrade: .webSocketUpgrade))
         #expect(connection.machine.inputClosed() == false)
         #expect(connection.receive(Self.upgrade + "ab") == ["upgrade 101", "body ab"])
         #expect(connection.receive("HTTP/1.1") == ["body HTTP/1.1"])
@@ -196,11 +185,9 @@ struct UpstreamConnectionStateMachineTests {
 
     @Test("RFC 8441 §5: extended CONNECT gets no 2xx response other than the upgrade")
     func connect() {
-        var connection = Connection()
-        connection.begin(.to(upgrade: .webSocketConnect))
+        var connection = Connection.begun(.to(upgrade: .webSocketConnect))
         #expect(connection.receive("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") == ["fail invalidResponse"])
-        var other = Connection()
-        other.begin(.to(upgrade: .webSocketConnect))
+        var other = Connection.begun(.to(upgrade: .webSocketConnect))
         #expect(
             other.receive("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n") == ["head 403 none", "end, reusable"])
     }
@@ -209,8 +196,7 @@ struct UpstreamConnectionStateMachineTests {
 
     @Test("A reused connection that is closed before the response was stale; a new one was not")
     func stale() {
-        var connection = Connection()
-        connection.begin()
+        var connection = Connection.begun()
         #expect(connection.machine.closed() == .fail(.closedBeforeResponse, isStale: false))
         var reused = Connection.reused()
         reused.begin()
@@ -224,17 +210,14 @@ struct UpstreamConnectionStateMachineTests {
     @Test("Only a body without a length is complete when the connection is closed, and only without an error")
     func untilClose() {
         let head = "HTTP/1.1 200 OK\r\n\r\n"
-        var connection = Connection()
-        connection.begin()
+        var connection = Connection.begun()
         #expect(connection.receive(head + "ab") == ["head 200 untilClose", "body ab"])
         #expect(connection.machine.closed() == .endResponse)
-        var reset = Connection()
-        reset.begin()
+        var reset = Connection.begun()
         #expect(reset.receive(head + "ab") == ["head 200 untilClose", "body ab"])
         reset.machine.errorCaught()
         #expect(reset.machine.closed() == .fail(.closedDuringResponse, isStale: false))
-        var short = Connection()
-        short.begin()
+        var short = Connection.begun()
         #expect(
             short.receive("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab") == ["head 200 length(5)", "body ab"])
         #expect(short.machine.closed() == .fail(.closedDuringResponse, isStale: false))
@@ -252,8 +235,7 @@ struct UpstreamConnectionStateMachineTests {
 
     @Test("A cancelled exchange closes its connection, and the remaining bytes are not delivered")
     func cancelled() {
-        var connection = Connection()
-        connection.begin()
+        var connection = Connection.begun()
         var bytes = ByteBuffer(string: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab")
         #expect(connection.machine.received(&bytes) == .read)
         #expect(bytes.readableBytes == 0)
@@ -295,10 +277,16 @@ private struct Connection {
 
     /// A connection that has served an exchange.
     static func reused() -> Connection {
-        var connection = Connection()
-        connection.begin()
+        var connection = begun()
         #expect(connection.receive("HTTP/1.1 204 No Content\r\n\r\n").last == "end, reusable")
         connection.machine.becomeIdle()
+        return connection
+    }
+
+    /// A connection with an exchange whose request is complete.
+    static func begun(_ request: UpstreamRequest = .to()) -> Connection {
+        var connection = Connection()
+        connection.begin(request)
         return connection
     }
 

@@ -5,6 +5,8 @@ import Testing
 
 @Suite("Connection attempts of the pool")
 struct UpstreamPoolConnectTests {
+    private let pool = PoolFixture()
+
     @Test("A lost connection is replaced if a request waits, with the same permit")
     func replaced() throws {
         let pool = PoolFixture(max: 1)
@@ -66,7 +68,6 @@ struct UpstreamPoolConnectTests {
 
     @Test("A failed attempt fails a request at once if no other target can be selected")
     func noOther() throws {
-        let pool = PoolFixture()
         let attempt = try #require(pool.lease(1).attempt)
         #expect(pool.machine.connectFailed(attempt, mayTryOther: false) == .fail([1], .nothing))
         #expect(pool.machine.connectingCount == 0)
@@ -79,7 +80,6 @@ struct UpstreamPoolConnectTests {
 
     @Test("A failed attempt fails no request that another attempt is expected to serve")
     func notNeeded() throws {
-        let pool = PoolFixture()
         let first = pool.lease(1)
         let second = try #require(pool.lease(2, 1).attempt)
         pool.machine.cancel(try #require(first.waiter))
@@ -89,7 +89,6 @@ struct UpstreamPoolConnectTests {
 
     @Test("A failed attempt fails no request if all have left")
     func unneeded() throws {
-        let pool = PoolFixture()
         let action = pool.lease(1)
         pool.machine.cancel(try #require(action.waiter))
         #expect(pool.machine.connectFailed(try #require(action.attempt), mayTryOther: true) == .fail([], .nothing))
@@ -97,7 +96,6 @@ struct UpstreamPoolConnectTests {
 
     @Test("An attempt whose request has left serves the next one for the same target")
     func orphan() throws {
-        let pool = PoolFixture()
         let action = pool.lease(1, 1)
         pool.machine.cancel(try #require(action.waiter))
         #expect(pool.lease(2, 1).waits)
@@ -109,7 +107,6 @@ struct UpstreamPoolConnectTests {
 
     @Test("A connection that no request needs any more is kept")
     func kept() throws {
-        let pool = PoolFixture()
         let action = pool.lease(1)
         pool.machine.cancel(try #require(action.waiter))
         let connection = pool.connection(try #require(action.attempt))

@@ -5,9 +5,10 @@ import Testing
 
 @Suite("Assignment of connections to requests")
 struct UpstreamPoolStateMachineTests {
+    private let pool = PoolFixture()
+
     @Test("The first request opens a connection, and a returned connection is reused")
     func reuse() throws {
-        let pool = PoolFixture()
         let connection = try pool.establish(1)
         #expect(pool.machine.leasedCount == 1)
         #expect(pool.machine.released(connection) == .keep(connection))
@@ -21,7 +22,6 @@ struct UpstreamPoolStateMachineTests {
 
     @Test("Of the idle connections to a target the one used last is used first")
     func lastInFirstOut() throws {
-        let pool = PoolFixture()
         let connections = try (1...3).map { try pool.establish($0) }
         for index in [1, 0, 2] { #expect(pool.machine.released(connections[index]) == .keep(connections[index])) }
         for index in [2, 0, 1] { #expect(pool.lease(9) == .use(connections[index])) }
@@ -29,7 +29,6 @@ struct UpstreamPoolStateMachineTests {
 
     @Test("A request uses an idle connection to the selected target, or connects to it, though another has idle ones")
     func byTarget() throws {
-        let pool = PoolFixture()
         let first = try pool.establishIdle(0)
         let second = try pool.establishIdle(1)
         #expect(pool.lease(1, 1) == .use(second))
@@ -39,7 +38,6 @@ struct UpstreamPoolStateMachineTests {
 
     @Test("An idle connection to the second choice is used if the costs are close")
     func close() throws {
-        let pool = PoolFixture()
         let connection = try pool.establishIdle(1)
         #expect(pool.lease(1, 0, second: 1, isClose: true) == .use(connection))
         let first = try pool.establishIdle(0)
@@ -148,14 +146,12 @@ struct UpstreamPoolStateMachineTests {
 
     @Test("A new connection serves a waiter though its target is not usable, because it may be a probe")
     func probe() throws {
-        let pool = PoolFixture()
         pool.targets.unusable = [0]
         _ = try pool.establish(1)
     }
 
     @Test("Usability is not read while permits are available and no request waits")
     func noReads() throws {
-        let pool = PoolFixture()
         let connection = try pool.establishIdle()
         for waiter in 1...10 {
             #expect(pool.lease(waiter) == .use(connection))

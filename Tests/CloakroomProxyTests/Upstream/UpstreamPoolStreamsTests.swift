@@ -5,6 +5,8 @@ import Testing
 
 @Suite("Connections with several streams in the pool")
 struct UpstreamPoolStreamsTests {
+    private let pool = PoolFixture(max: 1)
+
     @Test("One connection serves as many requests at once as it has streams, then another is opened")
     func streams() throws {
         let pool = PoolFixture(max: 2, streams: 3)
@@ -103,7 +105,6 @@ struct UpstreamPoolStreamsTests {
 
     @Test("More streams serve requests that wait, fewer streams end no lease")
     func room() throws {
-        let pool = PoolFixture(max: 1)
         let connection = try pool.establish(1)
         for waiter in 2...5 { #expect(pool.lease(waiter).waits) }
         #expect(pool.machine.room(connection, leases: 1, further: 2) == .handOver(connection, to: 2))
@@ -124,7 +125,6 @@ struct UpstreamPoolStreamsTests {
 
     @Test("More streams of a connection to an unusable target serve no request")
     func roomUnusable() throws {
-        let pool = PoolFixture(max: 1)
         let connection = try pool.establish(1)
         #expect(pool.lease(2).waits)
         pool.targets.unusable = [0]
@@ -151,7 +151,6 @@ struct UpstreamPoolStreamsTests {
 
     @Test("A connection reports further leases than the pool knows")
     func moreLeases() throws {
-        let pool = PoolFixture(max: 1)
         let connection = try pool.establishIdle()
         #expect(pool.machine.room(connection, leases: 2, further: 1) == .nothing)
         #expect(pool.machine.idleCount == 0)
@@ -197,7 +196,6 @@ struct UpstreamPoolStreamsTests {
 
     @Test("An HTTP/1.1 connection at the end of its lifetime is closed when it is released")
     func lifetime() throws {
-        let pool = PoolFixture(max: 1)
         let connection = try pool.establish(1)
         #expect(pool.lease(2).waits)
         #expect(pool.machine.retire(connection) == .nothing)
@@ -210,7 +208,6 @@ struct UpstreamPoolStreamsTests {
 
     @Test("An idle connection is closed after GOAWAY")
     func idleGoAway() throws {
-        let pool = PoolFixture(max: 1)
         let connection = try pool.establishIdle()
         #expect(pool.machine.retire(connection) == .close(connection, .nothing))
         #expect(pool.machine.connectionCount == 0)

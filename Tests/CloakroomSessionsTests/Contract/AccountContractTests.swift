@@ -25,8 +25,7 @@ struct AccountContractTests {
 
     @Test("omits expired sessions", arguments: SessionStoreCase.all)
     func listsLiveOnes(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let (ended, _) = try await store.create(Sample.new(1), now: start)
+        try await kind.run(with: Sample.new(1)) { store, ended, _ async throws in
             _ = try await store.create(Sample.new(1), now: start)
             let young = try await store.create(Sample.new(1), now: start + .seconds(600)).1
             _ = try await store.end(ended, reason: .signedOut, now: start)
@@ -38,8 +37,7 @@ struct AccountContractTests {
 
     @Test("returns the time of a session's last use", arguments: SessionStoreCase.all)
     func showsUse(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let (ticket, _) = try await store.create(Sample.new(1), now: start)
+        try await kind.run(with: Sample.new(1)) { store, ticket, _ async throws in
             // Uses are recorded at most once in an eighth of the idle timeout.
             let use = start + kind.idle / 8
             _ = try await store.lookup(ticket, at: use)
@@ -50,8 +48,7 @@ struct AccountContractTests {
 
     @Test("ends one by its name, once", arguments: SessionStoreCase.all)
     func endsOne(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let (ticket, session) = try await store.create(Sample.new(1), now: start)
+        try await kind.run(with: Sample.new(1)) { store, ticket, session async throws in
             let (other, _) = try await store.create(Sample.new(1), now: start)
             #expect(try await store.lookup(ticket, at: start).session != nil)
             #expect(try await store.end(session.id, of: Sample.account(1), reason: .revoked, now: start))
@@ -65,8 +62,7 @@ struct AccountContractTests {
 
     @Test("does not end another account's session, except for an operator", arguments: SessionStoreCase.all)
     func endsOwnOnly(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let (ticket, session) = try await store.create(Sample.new(1), now: start)
+        try await kind.run(with: Sample.new(1)) { store, ticket, session async throws in
             #expect(try await !store.end(session.id, of: Sample.account(2), reason: .revoked, now: start))
             #expect(try await store.lookup(ticket, at: start).session != nil)
             #expect(try await store.end(session.id, of: nil, reason: .revoked, now: start))
@@ -106,8 +102,7 @@ struct AccountContractTests {
 
     @Test("Rule 34: keeps the source of a session, also across a token refresh", arguments: SessionStoreCase.all)
     func keepsSource(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let (ticket, made) = try await store.create(Sample.new(1), now: start)
+        try await kind.run(with: Sample.new(1)) { store, ticket, made async throws in
             #expect(made.source == Sample.source)
             #expect(try await store.load(ticket, now: start).session?.source == Sample.source)
             let lease = try #require(try await store.lease(made.key, for: .seconds(30), now: start).lease)
@@ -136,14 +131,12 @@ struct AccountContractTests {
 
     @Test("has no session to end if it has expired", arguments: SessionStoreCase.all)
     func endsExpired(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let (ticket, session) = try await store.create(Sample.new(1), now: start)
+        try await kind.run(with: Sample.new(1)) { store, ticket, session async throws in
             let later = start + kind.idle
             #expect(try await !store.end(session.id, of: nil, reason: .revoked, now: later))
             #expect(try await store.lookup(ticket, at: later).reason == .expiredIdle)
             _ = try await store.create(Sample.new(2), now: start)
-            let ended = try await store.endAll(of: Sample.account(2), but: nil, reason: .revoked, now: later)
-            #expect(ended.isEmpty)
+            #expect(try await store.endAll(of: Sample.account(2), but: nil, reason: .revoked, now: later).isEmpty)
         }
     }
 

@@ -29,8 +29,7 @@ struct CutoffContractTests {
 
     @Test("keeps the session that it is to keep, until the next time", arguments: SessionStoreCase.all)
     func keeps(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let (kept, first) = try await store.create(Sample.new(1), now: start)
+        try await kind.run(with: Sample.new(1)) { store, kept, first async throws in
             let (other, second) = try await store.create(Sample.new(1), now: start)
             #expect(
                 try await store.endAll(of: account, but: first.id, reason: .revoked, now: start) == [second.id])
@@ -47,8 +46,7 @@ struct CutoffContractTests {
 
     @Test("keeps a session that is refreshed after that, and its new tokens", arguments: SessionStoreCase.all)
     func refreshes(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let (ticket, session) = try await store.create(Sample.new(1), now: start)
+        try await kind.run(with: Sample.new(1)) { store, ticket, session async throws in
             _ = try await store.endAll(of: account, but: session.id, reason: .revoked, now: start)
             let lease = try #require(try await store.lease(session.key, for: .seconds(30), now: start).lease)
             let update = SessionUpdate(tokens: Sample.tokens(2))
@@ -60,8 +58,7 @@ struct CutoffContractTests {
 
     @Test("affects no other account, and no session of a provider by mistake", arguments: SessionStoreCase.all)
     func others(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let (mine, _) = try await store.create(Sample.new(Sample.provenance(1)), now: start)
+        try await kind.run(with: Sample.new(Sample.provenance(1))) { store, mine, _ async throws in
             let (other, _) = try await store.create(Sample.new(2), now: start)
             #expect(try await store.endAll(of: account, but: nil, reason: .revoked, now: start).isEmpty)
             let session = ProviderSession(issuer: Sample.issuer, id: "another")

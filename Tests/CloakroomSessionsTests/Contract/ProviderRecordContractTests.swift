@@ -13,20 +13,20 @@ struct ProviderRecordContractTests: RecordContract {
             (first.provider, second.provider) = (.max, 6)
             for record in [first, second, record(3)] { try await insert(record, store) }
             #expect(try await store.read(first.key.id, now: now) == .record(first))
-            #expect(try await store.records(ofProviderSession: .max, now: now) == [first.listed])
-            #expect(try await store.records(ofProviderSession: 6, now: now) == [second.listed])
+            #expect(try await store.records(in: .providerSession(.max), now: now) == [first.listed])
+            #expect(try await store.records(in: .providerSession(6), now: now) == [second.listed])
             // Hashes of accounts and of sessions at providers are different things.
-            #expect(try await store.records(ofProviderSession: 1, now: now).isEmpty)
-            #expect(try await store.records(of: 6, now: now).isEmpty)
-            #expect(try await store.records(of: 1, now: now).count == 3)
+            #expect(try await store.records(in: .providerSession(1), now: now).isEmpty)
+            #expect(try await store.records(in: .account(6), now: now).isEmpty)
+            #expect(try await store.records(in: .account(1), now: now).count == 3)
             var moved = first
             (moved.provider, moved.version) = (60, 2)
             #expect(try await store.replace(moved, fence: nil, now: now) == .done)
-            #expect(try await store.records(ofProviderSession: .max, now: now).isEmpty)
-            #expect(try await store.records(ofProviderSession: 60, now: now) == [moved.listed])
+            #expect(try await store.records(in: .providerSession(.max), now: now).isEmpty)
+            #expect(try await store.records(in: .providerSession(60), now: now) == [moved.listed])
             let removal = try await store.remove(first.key.id, reason: .revoked, condition: nil, now: now)
             #expect(removal == .removed(moved))
-            #expect(try await store.records(ofProviderSession: 60, now: now).isEmpty)
+            #expect(try await store.records(in: .providerSession(60), now: now).isEmpty)
         }
     }
 
@@ -37,7 +37,7 @@ struct ProviderRecordContractTests: RecordContract {
             var other = record(1, account: 9)
             (other.key, other.provider) = (SessionKey(other.key.word0, 9, 9, 9), 5)
             #expect(try await !store.insert(other, keepUntil: later, now: now))
-            #expect(try await store.records(ofProviderSession: 5, now: now).isEmpty)
+            #expect(try await store.records(in: .providerSession(5), now: now).isEmpty)
         }
     }
 

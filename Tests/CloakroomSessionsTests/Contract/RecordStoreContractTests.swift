@@ -26,16 +26,16 @@ struct RecordStoreContractTests: RecordContract {
             (first.name, second.name) = (50, 6)
             for record in [first, second] { try await insert(record, store) }
             #expect(try await store.read(first.key.id, now: now) == .record(first))
-            #expect(try await store.records(of: 5, now: now) == [first.listed])
-            #expect(try await store.records(of: 50, now: now) == [first.listed])
-            #expect(try await store.records(of: 6, now: now) == [second.listed])
+            #expect(try await store.records(in: .account(5), now: now) == [first.listed])
+            #expect(try await store.records(in: .account(50), now: now) == [first.listed])
+            #expect(try await store.records(in: .account(6), now: now) == [second.listed])
             var renamed = first
             (renamed.name, renamed.version) = (51, 2)
             #expect(try await store.replace(renamed, fence: nil, now: now) == .done)
-            #expect(try await store.records(of: 50, now: now).isEmpty)
-            #expect(try await store.records(of: 51, now: now) == [renamed.listed])
+            #expect(try await store.records(in: .account(50), now: now).isEmpty)
+            #expect(try await store.records(in: .account(51), now: now) == [renamed.listed])
             _ = try await store.remove(first.key.id, reason: .revoked, condition: nil, now: now)
-            #expect(try await store.records(of: 51, now: now).isEmpty)
+            #expect(try await store.records(in: .account(51), now: now).isEmpty)
         }
     }
 
@@ -60,7 +60,7 @@ struct RecordStoreContractTests: RecordContract {
             other.key = SessionKey(other.key.word0, 9, 9, 9)
             #expect(try await !store.insert(other, keepUntil: later, now: now))
             #expect(try await store.read(other.key.id, now: now) == .record(record(1)))
-            #expect(try await store.records(of: 8, now: now).isEmpty)
+            #expect(try await store.records(in: .account(8), now: now).isEmpty)
         }
     }
 
@@ -80,8 +80,8 @@ struct RecordStoreContractTests: RecordContract {
             var other = record(1, version: 3)
             other.key = SessionKey(other.key.word0, 9, 9, 9)
             #expect(try await store.replace(other, fence: nil, now: now) == .notFound)
-            #expect(try await store.records(of: 5, now: now) == [next.listed])
-            #expect(try await store.records(of: 1, now: now).isEmpty)
+            #expect(try await store.records(in: .account(5), now: now) == [next.listed])
+            #expect(try await store.records(in: .account(1), now: now).isEmpty)
         }
     }
 
@@ -172,7 +172,7 @@ struct RecordStoreContractTests: RecordContract {
                 #expect(try await store.replace(next, fence: nil, now: now) == .notFound)
             }
             #expect(!kind.counts || store.count == 0)
-            #expect(try await store.records(of: 1, now: now).isEmpty)
+            #expect(try await store.records(in: .account(1), now: now).isEmpty)
         }
     }
 
@@ -288,10 +288,10 @@ struct RecordStoreContractTests: RecordContract {
             for record in records { try await insert(record, store) }
             try await store.touch(
                 records.map { RecordTouch(id: $0.key.id, lastUsedAt: now + .seconds(60), keepUntil: later) })
-            for known in try await store.records(of: 1, now: now) {
+            for known in try await store.records(in: .account(1), now: now) {
                 #expect(known.lastUsedAt == now + .seconds(60))
             }
-            #expect(try await store.records(of: 1, now: now).count == 600)
+            #expect(try await store.records(in: .account(1), now: now).count == 600)
         }
     }
 
@@ -301,11 +301,11 @@ struct RecordStoreContractTests: RecordContract {
             for number in 1...5 { try await insert(record(UInt64(number), account: 7), store) }
             try await insert(record(6, account: .max), store)
             try await insert(record(7, account: 0), store)
-            let found = try await store.records(of: 7, now: now)
+            let found = try await store.records(in: .account(7), now: now)
             #expect(Set(found.map(\.key)) == Set((1...5).map { record($0).key }))
-            #expect(try await store.records(of: .max, now: now) == [record(6, account: .max).listed])
-            #expect(try await store.records(of: 0, now: now) == [record(7, account: 0).listed])
-            #expect(try await store.records(of: 8, now: now).isEmpty)
+            #expect(try await store.records(in: .account(.max), now: now) == [record(6, account: .max).listed])
+            #expect(try await store.records(in: .account(0), now: now) == [record(7, account: 0).listed])
+            #expect(try await store.records(in: .account(8), now: now).isEmpty)
         }
     }
 
@@ -318,7 +318,7 @@ struct RecordStoreContractTests: RecordContract {
             #expect(try await one.lease(record(1).key.id, for: .seconds(30), now: now) == .heldByOther)
             #expect(try await one.replace(record(1, version: 2), fence: fence, now: now) == .done)
             #expect(try await other.replace(record(1, version: 2), fence: fence, now: now) == .changed)
-            #expect(try await other.records(of: 1, now: now).map(\.version) == [2])
+            #expect(try await other.records(in: .account(1), now: now).map(\.version) == [2])
         }
     }
 

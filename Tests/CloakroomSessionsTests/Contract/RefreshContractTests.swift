@@ -21,6 +21,13 @@ struct RefreshContractTests {
         return Leased(ticket: ticket, session: session, lease: lease)
     }
 
+    /// Runs a test with a running store, and a session under a lease.
+    private func leased(
+        _ kind: SessionStoreCase, _ number: Int = 0, _ test: (any SessionStore, Leased) async throws -> Void
+    ) async throws {
+        try await kind.run { store in try await test(store, try await leased(store, number)) }
+    }
+
     private func save(
         _ refresh: SessionUpdate, _ leased: Leased, over session: Session? = nil, under lease: RefreshLease? = nil,
         in store: any SessionStore, at now: SessionTime? = nil
@@ -36,8 +43,7 @@ struct RefreshContractTests {
 
     @Test("saves new tokens with the next version, and changes nothing else", arguments: SessionStoreCase.all)
     func saves(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let leased = try await leased(store, 4)
+        try await leased(kind, 4) { store, leased async throws in
             let now = start + .seconds(5)
             let saved = try #require(try await save(newTokens(5, at: now), leased, in: store, at: now).session)
             let found = try #require(try await store.lookup(leased.ticket, at: now).session)
@@ -56,8 +62,7 @@ struct RefreshContractTests {
 
     @Test("Rule 25: returns a changed user, and keeps the tokens", arguments: SessionStoreCase.all)
     func savesUser(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let leased = try await leased(store, 4)
+        try await leased(kind, 4) { store, leased async throws in
             let json = Array(#"{"id":4,"name":"new"}"#.utf8)
             _ = try await save(SessionUpdate(userJSON: json), leased, in: store)
             let found = try #require(try await store.lookup(leased.ticket, at: start).session)
@@ -68,8 +73,7 @@ struct RefreshContractTests {
 
     @Test("grants one lease at a time, and the next one after its release", arguments: SessionStoreCase.all)
     func leasesExcludeEachOther(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let leased = try await leased(store)
+        try await leased(kind) { store, leased async throws in
             let other = try await store.create(Sample.new(1), now: start).1
             #expect(try await store.lease(leased.session.key, for: leaseTime, now: start) == .heldByOther)
             #expect(try await store.lease(other.key, for: leaseTime, now: start).lease != nil)
@@ -84,8 +88,7 @@ struct RefreshContractTests {
 
     @Test("grants one lease to a hundred concurrent requests", arguments: SessionStoreCase.all)
     func oneHolder(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let (_, session) = try await store.create(Sample.new(), now: start)
+        try await kind.run(with: Sample.new()) { store, _, session async throws in
             let (start, leaseTime) = (start, leaseTime)
             let holders = try await withThrowingTaskGroup(of: Bool.self) { group in
                 for _ in 0..<100 {
@@ -101,8 +104,7 @@ struct RefreshContractTests {
         "expires leases; a late save under an expired lease is rejected once there is another",
         arguments: SessionStoreCase.followingGivenTime)
     func lateSave(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let leased = try await leased(store)
+        try await leased(kind) { store, leased async throws in
             #expect(
                 try await store.lease(leased.session.key, for: leaseTime, now: start + .milliseconds(29_999))
                     == .heldByOther)
@@ -119,8 +121,7 @@ struct RefreshContractTests {
     @Test(
         "rejects a save under a lease that was released and acquired by another", arguments: SessionStoreCase.all)
     func saveAfterRelease(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let leased = try await leased(store)
+        try await leased(kind) { store, leased async throws in
             await store.release(leased.lease, of: leased.session.key)
             #expect(try await store.lease(leased.session.key, for: leaseTime, now: start).lease != nil)
             #expect(try await save(newTokens(7, at: start), leased, in: store).isFenced)
@@ -130,20 +131,17 @@ struct RefreshContractTests {
 
     @Test("rejects a save over another version than the stored one", arguments: SessionStoreCase.all)
     func versionConflict(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let leased = try await leased(store)
+        try await leased(kind) { store, leased async throws in
             let saved = try #require(try await save(newTokens(1, at: start), leased, in: store).session)
             #expect(try await save(newTokens(2, at: start), leased, in: store).isChanged)
             #expect(try await store.lookup(leased.ticket, at: start).session?.tokens == Sample.tokens(1))
-            let again = try await save(newTokens(3, at: start), leased, over: saved, in: store)
-            #expect(again.session?.version == 3)
+            #expect(try await save(newTokens(3, at: start), leased, over: saved, in: store).session?.version == 3)
         }
     }
 
     @Test("has nothing to lease, save or reject once a session has ended", arguments: SessionStoreCase.all)
     func gone(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let leased = try await leased(store)
+        try await leased(kind) { store, leased async throws in
             _ = try await store.end(leased.ticket, reason: .signedOut, now: start)
             #expect(try await store.lease(leased.session.key, for: leaseTime, now: start) == .notFound)
             #expect(try await save(newTokens(1, at: start), leased, in: store).isNotFound)
@@ -157,8 +155,7 @@ struct RefreshContractTests {
     @Test(
         "ends a session whose refresh was rejected, and reports this for its ticket", arguments: SessionStoreCase.all)
     func rejects(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let leased = try await leased(store)
+        try await leased(kind) { store, leased async throws in
             #expect(try await store.lookup(leased.ticket, at: start).session != nil)
             #expect(try await store.reject(leased.session, under: leased.lease, now: start) == .ended)
             #expect(try await store.lookup(leased.ticket, at: start).reason == .refreshRejected)
@@ -169,8 +166,7 @@ struct RefreshContractTests {
 
     @Test("keeps a session if the rejected tokens are not its current ones", arguments: SessionStoreCase.all)
     func rejectsConditionally(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let leased = try await leased(store)
+        try await leased(kind) { store, leased async throws in
             _ = try await save(newTokens(1, at: start), leased, in: store)
             #expect(try await store.reject(leased.session, under: leased.lease, now: start) == .versionConflict)
             let current = try #require(try await store.reload(leased.ticket, now: start).session)
@@ -231,8 +227,7 @@ struct RefreshContractTests {
 
     @Test("does not count a refresh as a use", arguments: SessionStoreCase.all)
     func refreshingIsNoUse(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let leased = try await leased(store)
+        try await leased(kind) { store, leased async throws in
             let now = start + .seconds(20)
             _ = try await save(newTokens(1, at: now), leased, in: store, at: now)
             #expect(try await store.lookup(leased.ticket, at: now, slides: false).session?.lastUsedAt == start)

@@ -49,6 +49,16 @@ struct SessionStoreCase: Sendable, CustomTestStringConvertible {
         try await withPlace(configuration) { place in try await RunningStore.with(try await place.store(), test) }
     }
 
+    /// Runs a test with a running store that has a session.
+    func run(
+        with new: NewSession, _ test: (any SessionStore, SessionTicket, Session) async throws -> Void
+    ) async throws {
+        try await run { store in
+            let (ticket, session) = try await store.create(new, now: Sample.start)
+            try await test(store, ticket, session)
+        }
+    }
+
     /// Runs a test with two running stores over new storage: two replicas.
     func runTwo(
         _ configuration: SessionConfiguration = Sample.configuration,

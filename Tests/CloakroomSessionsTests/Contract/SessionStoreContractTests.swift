@@ -10,8 +10,7 @@ struct SessionStoreContractTests {
 
     @Test("finds the session that it created, with all its contents", arguments: SessionStoreCase.all)
     func createThenFind(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let (ticket, made) = try await store.create(Sample.new(7), now: start)
+        try await kind.run(with: Sample.new(7)) { store, ticket, made async throws in
             let session = try #require(try await store.lookup(ticket, at: start + .seconds(1)).session)
             #expect(session.key == made.key)
             #expect(session.user == Sample.user(7))
@@ -25,8 +24,7 @@ struct SessionStoreContractTests {
 
     @Test("counts the end of a session once lookups show it", arguments: SessionStoreCase.all)
     func changeCount(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let (ticket, _) = try await store.create(Sample.new(), now: start)
+        try await kind.run(with: Sample.new()) { store, ticket, _ async throws in
             #expect(try await store.lookup(ticket, at: start).session != nil)
             let before = store.changeCount
             #expect(try await store.end(ticket, reason: .signedOut, now: start) != nil)
@@ -67,8 +65,7 @@ struct SessionStoreContractTests {
 
     @Test("rejects a session from the moment that its idle timeout is reached", arguments: SessionStoreCase.all)
     func idle(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let (ticket, _) = try await store.create(Sample.new(), now: start)
+        try await kind.run(with: Sample.new()) { store, ticket, _ async throws in
             let end = start + kind.idle
             #expect(try await store.lookup(ticket, at: end - .milliseconds(1), slides: false).session != nil)
             #expect(try await store.lookup(ticket, at: end).reason == .expiredIdle)
@@ -78,8 +75,7 @@ struct SessionStoreContractTests {
 
     @Test("extends the idle timeout by use, and not the absolute one", arguments: SessionStoreCase.all)
     func slides(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let (ticket, _) = try await store.create(Sample.new(), now: start)
+        try await kind.run(with: Sample.new()) { store, ticket, _ async throws in
             for seconds in stride(from: Int64(800), to: 3_600, by: 800) {
                 #expect(try await store.lookup(ticket, at: start + .seconds(seconds)).session != nil)
             }
@@ -90,8 +86,7 @@ struct SessionStoreContractTests {
 
     @Test("does not count a lookup without extension as a use", arguments: SessionStoreCase.all)
     func doesNotSlide(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let (ticket, _) = try await store.create(Sample.new(), now: start)
+        try await kind.run(with: Sample.new()) { store, ticket, _ async throws in
             #expect(
                 try await store.lookup(ticket, at: start + .seconds(800), slides: false).session?.lastUsedAt == start)
             #expect(try await store.load(ticket, now: start + .seconds(800)).session?.lastUsedAt == start)
@@ -119,8 +114,7 @@ struct SessionStoreContractTests {
         "keeps rejecting a session that it rejected once, also if the clock jumps back", arguments: SessionStoreCase.all
     )
     func staysRejected(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let (ticket, _) = try await store.create(Sample.new(), now: start)
+        try await kind.run(with: Sample.new()) { store, ticket, _ async throws in
             #expect(try await store.lookup(ticket, at: start + kind.idle).reason == .expiredIdle)
             #expect(try await store.lookup(ticket, at: start + .seconds(10)).session == nil)
         }
@@ -145,8 +139,7 @@ struct SessionStoreContractTests {
         "ends a session immediately, returns it, and reports \"revoked\" for its ticket",
         arguments: SessionStoreCase.all, [SessionEndReason.signedOut, .replaced])
     func end(kind: SessionStoreCase, reason: SessionEndReason) async throws {
-        try await kind.run { store in
-            let (ticket, made) = try await store.create(Sample.new(3), now: start)
+        try await kind.run(with: Sample.new(3)) { store, ticket, made async throws in
             let (other, _) = try await store.create(Sample.new(4), now: start)
             let ended = try #require(try await store.end(ticket, reason: reason, now: start + .seconds(1)))
             #expect(ended.key == made.key)
@@ -160,8 +153,7 @@ struct SessionStoreContractTests {
 
     @Test("ends a session once only", arguments: SessionStoreCase.all)
     func endTwice(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let (ticket, _) = try await store.create(Sample.new(), now: start)
+        try await kind.run(with: Sample.new()) { store, ticket, _ async throws in
             #expect(try await store.end(ticket, reason: .signedOut, now: start) != nil)
             #expect(try await store.end(ticket, reason: .signedOut, now: start) == nil)
             #expect(!kind.counts || store.count == 0)
@@ -170,8 +162,7 @@ struct SessionStoreContractTests {
 
     @Test("has no session to end if it has expired, and keeps reporting the expiry", arguments: SessionStoreCase.all)
     func endExpired(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let (ticket, _) = try await store.create(Sample.new(), now: start)
+        try await kind.run(with: Sample.new()) { store, ticket, _ async throws in
             #expect(try await store.end(ticket, reason: .signedOut, now: start + kind.idle) == nil)
             #expect(try await store.lookup(ticket, at: start + kind.idle + .seconds(1)).reason == .expiredIdle)
         }
@@ -179,8 +170,7 @@ struct SessionStoreContractTests {
 
     @Test("deletes the reason of a session's end after some time", arguments: SessionStoreCase.followingGivenTime)
     func forgetsReasons(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let (ticket, _) = try await store.create(Sample.new(), now: start)
+        try await kind.run(with: Sample.new()) { store, ticket, _ async throws in
             _ = try await store.end(ticket, reason: .signedOut, now: start)
             #expect(try await store.lookup(ticket, at: start + .seconds(299)).reason == .revoked)
             #expect(try await store.lookup(ticket, at: start + .seconds(300)).reason == .noSession)

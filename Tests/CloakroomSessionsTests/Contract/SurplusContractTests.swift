@@ -30,8 +30,7 @@ struct SurplusContractTests {
         "ends the oldest one if there is one more than there may be, and none of another account",
         arguments: SessionStoreCase.all)
     func oldestFirst(kind: SessionStoreCase) async throws {
-        try await kind.run { store in
-            let (other, _) = try await store.create(Sample.new(2), now: start)
+        try await kind.run(with: Sample.new(2)) { store, other, _ async throws in
             var made: [(ticket: SessionTicket, id: SessionID)] = []
             for second in 1...6 as ClosedRange<Int64> {
                 let (ticket, id, ended) = try await signIn(Sample.new(1), over: 3, at: second, store)

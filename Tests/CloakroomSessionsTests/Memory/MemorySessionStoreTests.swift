@@ -6,6 +6,8 @@ import Testing
 
 @Suite("The memory store")
 struct MemorySessionStoreTests {
+    private let counts = Counts()
+
     /// Counts the events of the store.
     private final class Counts: Sendable {
         private let created = Mutex(0)
@@ -52,7 +54,6 @@ struct MemorySessionStoreTests {
 
     @Test("deletes a bounded number of expired sessions per sweep, until none is left")
     func sweep() async throws {
-        let counts = Counts()
         let store = counts.store(Sample.configuration)
         for number in 0..<1_000 {
             _ = try await store.create(Sample.new(number), now: start)
@@ -83,7 +84,6 @@ struct MemorySessionStoreTests {
 
     @Test("does not delete a session that was used meanwhile, and checks it again when it is due")
     func sweepSparesUsed() async throws {
-        let counts = Counts()
         let store = counts.store(Sample.configuration)
         let (ticket, _) = try await store.create(Sample.new(), now: start)
         _ = store.lookup(ticket, now: start + .seconds(500), slides: true)
@@ -95,7 +95,6 @@ struct MemorySessionStoreTests {
 
     @Test("reports the creation and the end of each session once, whichever operation detects the end")
     func observes() async throws {
-        let counts = Counts()
         let store = counts.store(Sample.configuration)
         var tickets: [SessionTicket] = []
         for number in 0..<4 {
@@ -133,7 +132,6 @@ struct MemorySessionStoreTests {
 
     @Test("stays consistent under concurrent sign-ins, lookups, sign-outs and sweeps")
     func stress() async throws {
-        let counts = Counts()
         var configuration = Sample.configuration
         configuration.maxSessions = 500
         let store = counts.store(configuration)

@@ -8,7 +8,14 @@ import Testing
 /// Files that are full, damaged or written by other programs.
 @Suite("An invalid SQLite file", .timeLimit(.minutes(2)))
 struct SQLiteDamageTests {
+    private let directory: SQLiteTestDirectory
+    private let store: SQLiteRecordStore
     private let start = SampleRecord.start
+
+    init() throws {
+        directory = try SQLiteTestDirectory()
+        store = directory.store()
+    }
 
     @Test(
         "has rows that are no valid records: each is unreadable, can be removed, and affects no other record",
@@ -21,8 +28,6 @@ struct SQLiteDamageTests {
             "UPDATE session SET client = 7",
         ])
     func foreignRows(sql: String) async throws {
-        let directory = try SQLiteTestDirectory()
-        let store = directory.store()
         let (foreign, sound) = (SampleRecord.record(1), SampleRecord.record(2))
         _ = try await store.insert(foreign)
         try directory.execute(sql)
@@ -34,14 +39,12 @@ struct SQLiteDamageTests {
         #expect(try await store.replace(SampleRecord.record(1, version: 2), fence: nil, now: start) == .notFound)
         #expect(try await store.remove(id, reason: .unreadable, condition: nil, now: start) == .notFound)
         #expect(try await store.read(foreign) == .ended(.unreadable))
-        #expect(try await store.records(of: 7, now: start) == [sound.listed])
+        #expect(try await store.records(in: .account(7), now: start) == [sound.listed])
         #expect(store.count == 1)
     }
 
     @Test("has changed bytes in a record, which are returned unchanged for the seal to reject")
     func foreignContents() async throws {
-        let directory = try SQLiteTestDirectory()
-        let store = directory.store()
         var record = SampleRecord.record(1)
         _ = try await store.insert(record)
         try directory.execute("UPDATE session SET contents = x'00ff00'")
@@ -51,8 +54,6 @@ struct SQLiteDamageTests {
 
     @Test("has foreign rows in its other tables, which are skipped")
     func foreignNeighbours() async throws {
-        let directory = try SQLiteTestDirectory()
-        let store = directory.store()
         let key = ThrottleKey(.account, hash: 1)
         let forever = Int64.max
         _ = try await store.throttleStates([key], now: start)
@@ -73,7 +74,6 @@ struct SQLiteDamageTests {
 
     @Test("has overwritten pages: their records are unavailable, never missing, and nothing crashes")
     func damagedPages() async throws {
-        let directory = try SQLiteTestDirectory()
         var store = directory.store()
         let records = (0..<300).map { SampleRecord.record(UInt64($0), size: 1_500) }
         for record in records { _ = try await store.insert(record) }
@@ -106,8 +106,6 @@ struct SQLiteDamageTests {
 
     @Test("has one overwritten page: uses of its sessions are not recorded, those of all others are")
     func uses() async throws {
-        let directory = try SQLiteTestDirectory()
-        let store = directory.store()
         for number: UInt64 in 1...50 { _ = try await store.insert(SampleRecord.record(number, size: 1_500)) }
         let touches = (UInt64(1)...50).map { number in
             RecordTouch(
@@ -125,8 +123,6 @@ struct SQLiteDamageTests {
 
     @Test("has one overwritten page: an operation that needs it does not fail those in the same commit")
     func commit() async throws {
-        let directory = try SQLiteTestDirectory()
-        let store = directory.store()
         for number: UInt64 in 1...50 { _ = try await store.insert(SampleRecord.record(number, size: 1_500)) }
         _ = try directory.overwrite(directory.page(with: Data(repeating: 5, count: 1_000)))
         let queue = DatabaseQueue(try Database(path: directory.file))
@@ -155,8 +151,6 @@ struct SQLiteDamageTests {
 
     @Test("is full: failed writes are unavailable, everything else continues, and writes work again once there is room")
     func full() async throws {
-        let directory = try SQLiteTestDirectory()
-        let store = directory.store()
         let (first, second) = (SampleRecord.record(1), SampleRecord.record(2, size: 100_000))
         _ = try await store.insert(first)
         let writing = try await store.connector.file().writer.connection
@@ -178,7 +172,6 @@ struct SQLiteDamageTests {
 
     @Test("is full: the gateway is not ready until a write succeeds, which no request needs to make")
     func fullUntilThereIsRoom() async throws {
-        let directory = try SQLiteTestDirectory()
         let records = directory.store()
         let store = SealedSessionStore(records, configuration: Sample.configuration, secrets: Sample.secrets)
         try await RunningStore.with(store) { store in
@@ -203,8 +196,6 @@ struct SQLiteDamageTests {
 
     @Test("Rule 22: reveals no row contents in its log lines about failures")
     func canary() async throws {
-        let directory = try SQLiteTestDirectory()
-        let store = directory.store()
         var record = SampleRecord.record(1, account: 0x00c0_ffee_c0ff_ee00)
         record.contents = Array("canary-contents".utf8)
         record.client = Array("canary-client".utf8)

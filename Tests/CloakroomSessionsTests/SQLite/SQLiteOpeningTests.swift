@@ -9,12 +9,18 @@ import Testing
 /// Obstacles to opening, and the errors that report them.
 @Suite("Opening a SQLite file", .timeLimit(.minutes(2)))
 struct SQLiteOpeningTests {
+    private let directory: SQLiteTestDirectory
+    private let store: SQLiteRecordStore
+
+    init() throws {
+        directory = try SQLiteTestDirectory()
+        store = directory.store()
+    }
+
     @Test("is restricted to the owner for all its files, with any umask")
     func permissions() async throws {
-        let directory = try SQLiteTestDirectory()
         let before = umask(0)
         defer { umask(before) }
-        let store = directory.store()
         _ = try await store.insert(SampleRecord.record(1))
         for suffix in ["", "-wal", "-shm"] {
             #expect(try directory.permissions(directory.file + suffix) == 0o600)
@@ -23,10 +29,8 @@ struct SQLiteOpeningTests {
 
     @Test("removes the permissions of others from an existing file")
     func narrowsPermissions() async throws {
-        let directory = try SQLiteTestDirectory()
         #expect(FileManager.default.createFile(atPath: directory.file, contents: nil))
         #expect(chmod(directory.file, 0o644) == 0)
-        let store = directory.store()
         _ = try await store.insert(SampleRecord.record(1))
         for suffix in ["", "-wal", "-shm"] {
             #expect(try directory.permissions(directory.file + suffix) == 0o600)
@@ -35,7 +39,6 @@ struct SQLiteOpeningTests {
 
     @Test("reports the problem, the path and a remedy")
     func problems() throws {
-        let directory = try SQLiteTestDirectory()
         #expect(problem(at: "") == .pathMissing)
         #expect(problem(at: directory.path + "/none/x.sqlite") == .directoryMissing(directory.path + "/none"))
         #expect(problem(at: directory.path) == .notAFile)
@@ -56,7 +59,6 @@ struct SQLiteOpeningTests {
 
     @Test("leaves the database of another program unchanged")
     func foreign() throws {
-        let directory = try SQLiteTestDirectory()
         try directory.execute("CREATE TABLE bookmark (id INTEGER PRIMARY KEY)")
         #expect(chmod(directory.file, 0o644) == 0)
         let bytes = try Data(contentsOf: URL(fileURLWithPath: directory.file))
@@ -67,18 +69,15 @@ struct SQLiteOpeningTests {
 
     @Test("rejects a file that a later release wrote, and reports it")
     func newer() async throws {
-        let directory = try SQLiteTestDirectory()
         _ = try await directory.store().insert(SampleRecord.record(1))
         try directory.execute("INSERT INTO grdb_migrations VALUES ('9')")
         #expect(problem(at: directory.file) == .newerVersion)
-        let store = directory.store()
         await #expect(throws: SessionStoreError(.unavailable)) { try await store.read(SampleRecord.record(1)) }
         #expect(directory.log.texts.contains { $0.contains("a later release of Cloakroom has written it") })
     }
 
     @Test("is retried until it succeeds; the log reports the failure once and the recovery once")
     func retries() async throws {
-        let directory = try SQLiteTestDirectory()
         let file = directory.path + "/later/sessions.sqlite"
         let store = directory.store(file)
         for number in 0..<3 {
@@ -98,8 +97,6 @@ struct SQLiteOpeningTests {
 
     @Test("is repeated if the file was removed, and the store is disconnected meanwhile")
     func moved() async throws {
-        let directory = try SQLiteTestDirectory()
-        let store = directory.store()
         _ = try await store.insert(SampleRecord.record(1))
         try await store.whileRunning { changes in
             for suffix in ["", "-wal", "-shm"] { try FileManager.default.removeItem(atPath: directory.file + suffix) }
@@ -113,8 +110,6 @@ struct SQLiteOpeningTests {
 
     @Test("is repeated at once if a damaged file is moved away, and what is acknowledged then is kept")
     func damagedAndMoved() async throws {
-        let directory = try SQLiteTestDirectory()
-        let store = directory.store()
         _ = try await store.insert(SampleRecord.record(1))
         try await store.whileRunning { changes in
             // No poll succeeds any more, although sessions can be read.
@@ -139,8 +134,6 @@ struct SQLiteOpeningTests {
 
     @Test("is the only way to write durably if the file was moved: nothing is acknowledged that a restart would lose")
     func movedUnnoticed() async throws {
-        let directory = try SQLiteTestDirectory()
-        let store = directory.store()
         _ = try await store.insert(SampleRecord.record(1))
         try directory.moveAway()
         await #expect(throws: SessionStoreError(.unavailable)) { try await store.insert(SampleRecord.record(2)) }
@@ -159,7 +152,7 @@ struct SQLiteOpeningTests {
                 }
                 for try await isNew in group { #expect(isNew) }
             }
-            #expect(try await stores[0].records(of: 7, now: SampleRecord.start).count == 4)
+            #expect(try await stores[0].records(in: .account(7), now: SampleRecord.start).count == 4)
             #expect(directory.log.texts == [])
         }
     }

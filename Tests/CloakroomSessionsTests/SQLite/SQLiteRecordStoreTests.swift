@@ -9,24 +9,28 @@ import Testing
 /// The specifics of storing records in a file; the contract of all stores covers everything else.
 @Suite("SQLite records", .timeLimit(.minutes(2)))
 struct SQLiteRecordStoreTests {
+    private let directory: SQLiteTestDirectory
+    private let store: SQLiteRecordStore
     private let start = SampleRecord.start
+
+    init() throws {
+        directory = try SQLiteTestDirectory()
+        store = directory.store()
+    }
 
     @Test("are read back from the file unchanged")
     func roundTrip() async throws {
-        let directory = try SQLiteTestDirectory()
-        let store = directory.store()
         var record = SampleRecord.record(.max, account: .max, version: 1 << 63)
         record.client = []
         #expect(try await store.insert(record))
         #expect(try await store.insert(record) == false)
         #expect(try await store.read(record) == .record(record))
-        #expect(try await store.records(of: .max, now: start) == [record.listed])
+        #expect(try await store.records(in: .account(.max), now: start) == [record.listed])
         #expect(store.count == 1)
     }
 
     @Test("are visible to a second process while the first has the file open")
     func secondProcess() async throws {
-        let directory = try SQLiteTestDirectory()
         let (first, second) = (directory.store(), directory.store())
         for number in 0..<100 {
             #expect(try await first.insert(SampleRecord.record(UInt64(number))))
@@ -38,8 +42,6 @@ struct SQLiteRecordStoreTests {
 
     @Test("that were acknowledged survive a crash, and no others do")
     func crash() async throws {
-        let directory = try SQLiteTestDirectory()
-        let store = directory.store()
         try await insert(0..<500, into: store)
         // The files at this moment are those of a process that is killed now.
         let copy = directory.path + "/copy.sqlite"
@@ -59,10 +61,8 @@ struct SQLiteRecordStoreTests {
 
     @Test("are available after the store was released and created again")
     func reopening() async throws {
-        let directory = try SQLiteTestDirectory()
         let record = SampleRecord.record(1)
         _ = try await directory.store().insert(record)
-        let store = directory.store()
         #expect(try await store.read(record) == .record(record))
         try await store.whileRunning { _ in
             _ = try await store.insert(SampleRecord.record(2))
@@ -72,8 +72,6 @@ struct SQLiteRecordStoreTests {
 
     @Test("are saved if their caller is cancelled meanwhile")
     func cancelled() async throws {
-        let directory = try SQLiteTestDirectory()
-        let store = directory.store()
         let record = SampleRecord.record(1)
         let (gate, opener) = AsyncStream<Void>.makeStream()
         let saving = Task {
@@ -89,8 +87,6 @@ struct SQLiteRecordStoreTests {
 
     @Test("do not make the WAL file grow without bound", .timeLimit(.minutes(1)))
     func logIsWrittenBack() async throws {
-        let directory = try SQLiteTestDirectory()
-        let store = directory.store()
         try await store.whileRunning { _ in
             // A commit that does not make the WAL longer overwrites its start, whose pages are in the database already.
             try await eventually("the log does not grow any more") {
@@ -142,7 +138,6 @@ struct SQLiteRecordStoreTests {
 
     @Test("At most 8,192 operations are in flight: while they hang, a further one fails at once")
     func operations() async throws {
-        let directory = try SQLiteTestDirectory()
         let connector = SQLiteConnector(path: directory.file, log: SQLiteFailureLog(directory.log.logger))
         _ = try await connector.file()
         let hanging = DispatchSemaphore(value: 0)

@@ -9,7 +9,6 @@ struct AccountListingsTests: SealedStoreSuite {
 
     @Test("Rule 77: of one account one is in progress and one waits, which shows what exists when it is requested")
     func shared() async throws {
-        let store = store()
         _ = try await store.create(Sample.new(1), now: start)
         let (held, release) = AsyncStream<Void>.makeStream()
         let gate = Task { for await _ in held {} }
@@ -31,7 +30,6 @@ struct AccountListingsTests: SealedStoreSuite {
 
     @Test("A failure is that of all requests that share the listing, and of no later one")
     func failure() async throws {
-        let store = store()
         _ = try await store.create(Sample.new(1), now: start)
         records.set { $0.isUnavailable = true }
         let listings = (0..<10).map { _ in store.listing(of: Sample.account(1), now: start) }

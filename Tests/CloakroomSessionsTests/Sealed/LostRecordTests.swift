@@ -14,7 +14,6 @@ struct LostRecordTests: SealedStoreSuite {
 
     /// A store after an outage.
     private func recovered() -> Store {
-        let store = store()
         store.connectionChanged(isUp: false)
         store.partitionsChanged([0..<1], areTrusted: true, afterOutage: true)
         return store
@@ -44,7 +43,6 @@ struct LostRecordTests: SealedStoreSuite {
 
     @Test("Rule 75: the period does not end while this process has records to write again")
     func writtenAgainLater() async throws {
-        let store = store()
         let stranger = SessionTicket.random
         #expect(try await store.load(stranger, now: start).reason == .noSession)
         #expect(store.allowsNewRefreshes(of: SessionKey(stranger)))
@@ -55,7 +53,6 @@ struct LostRecordTests: SealedStoreSuite {
 
     @Test("A missing record is no proof while its partition is not trusted")
     func untrusted() async throws {
-        let store = store()
         let stranger = SessionTicket.random
         #expect(try await store.load(stranger, now: start).reason == .noSession)
         store.connectionChanged(isUp: false)
@@ -110,7 +107,6 @@ struct LostRecordTests: SealedStoreSuite {
 
     @Test("A sign-out with an invented ticket stores nothing otherwise")
     func inventedTicket() async throws {
-        let store = store()
         #expect(try await store.end(SessionTicket.random, reason: .signedOut, now: start) == nil)
         #expect(server.contents.withLock { $0.ended.isEmpty })
     }

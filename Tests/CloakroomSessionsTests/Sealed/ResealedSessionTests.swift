@@ -20,8 +20,7 @@ struct ResealedSessionTests: SealedStoreSuite {
         let new = store(secrets: SealingKeyring(Sample.secret))
         #expect(try await new.lookup(ticket, at: start).session?.user == Sample.user(1))
         #expect(try await new.lookup(silent, at: start).session == nil)
-        let ended = try await both.endAll(of: Sample.account(1), but: nil, reason: .revoked, now: start)
-        #expect(ended.count == 2)
+        #expect(try await both.endAll(of: Sample.account(1), but: nil, reason: .revoked, now: start).count == 2)
     }
 
     @Test("finds the sessions of a provider under all secrets, and keeps their provenance when it reseals them")
@@ -38,8 +37,7 @@ struct ResealedSessionTests: SealedStoreSuite {
         #expect(try await new.lookup(ticket, at: start).session?.provenance == Sample.provenance(1))
         let session = ProviderSession(issuer: Sample.issuer, id: "sid-1")
         let account = Sample.provenance(1).account
-        let ended = try await both.takeAll(of: session, account: account, reason: .revoked, now: start)
-        #expect(ended.count == 2)
+        #expect(try await both.takeAll(of: session, account: account, reason: .revoked, now: start).count == 2)
         for ticket in [ticket, silent] { #expect(try await both.lookup(ticket, at: start).reason == .revoked) }
     }
 

@@ -26,7 +26,6 @@ struct SealedSessionStoreTests: SealedStoreSuite {
 
     @Test("throws if the records are unreachable, and never reports a missing session")
     func unavailable() async throws {
-        let store = store()
         let (ticket, session) = try await store.create(Sample.new(), now: start)
         records.set { $0.isUnavailable = true }
         let failure = SessionStoreError(.unavailable)
@@ -46,7 +45,6 @@ struct SealedSessionStoreTests: SealedStoreSuite {
 
     @Test("continues with cached, trusted sessions while the records are unreachable")
     func goesOn() async throws {
-        let store = store()
         let (ticket, _) = try await store.create(Sample.new(), now: start)
         _ = try await store.load(ticket, now: start)
         records.set { $0.isUnavailable = true }
@@ -56,7 +54,6 @@ struct SealedSessionStoreTests: SealedStoreSuite {
 
     @Test("does not trust a cached session after a write with an unknown outcome")
     func lostResponse() async throws {
-        let store = store()
         let (ticket, session) = try await store.create(Sample.new(), now: start)
         _ = try await store.load(ticket, now: start)
         records.set { $0.losesResponses = true }
@@ -70,7 +67,6 @@ struct SealedSessionStoreTests: SealedStoreSuite {
     @Test("reads a session once for a hundred concurrent requests")
     func oneRead() async throws {
         let (ticket, _) = try await store().create(Sample.new(), now: start)
-        let store = store()
         let gate = Gate()
         records.set { $0.duringRead = { await gate.passed() } }
         let before = server.readCount
@@ -89,7 +85,6 @@ struct SealedSessionStoreTests: SealedStoreSuite {
     @Test("does not cache a session if it was changed during the read")
     func loadRace() async throws {
         let (ticket, session) = try await store().create(Sample.new(), now: start)
-        let store = store()
         records.set { $0.duringRead = { store.recordChanged(session.id) } }
         #expect(try await store.load(ticket, now: start).session != nil)
         #expect(isUnknown(store.lookup(ticket, now: start, slides: false)))
@@ -100,7 +95,6 @@ struct SealedSessionStoreTests: SealedStoreSuite {
 
     @Test("returns no session from a read that started before the session's end")
     func endDuringRead() async throws {
-        let store = store()
         let (ticket, session) = try await store.create(Sample.new(), now: start)
         let gate = Gate()
         records.set { $0.duringRead = { await gate.passed() } }
@@ -118,7 +112,6 @@ struct SealedSessionStoreTests: SealedStoreSuite {
 
     @Test("reports the creation and the end of each session once")
     func tells() async throws {
-        let store = store()
         var tickets: [SessionTicket] = []
         for number in 0..<4 { tickets.append(try await store.create(Sample.new(number), now: start).0) }
         _ = try await store.end(tickets[0], reason: .signedOut, now: start)

@@ -24,9 +24,14 @@ struct SealedStoreSetup {
     let server = RecordServer()
     let records: InMemoryRecords
     let told = RecordedEvents()
+    /// A connected store.
+    let store: SealedSessionStore<InMemoryRecords>
 
     init() {
         records = InMemoryRecords(server)
+        store = SealedSessionStore(
+            records, configuration: Sample.configuration, secrets: Sample.secrets, events: told.events)
+        store.connectionChanged(isUp: true)
     }
 }
 
@@ -48,7 +53,9 @@ extension SealedStoreSuite {
     var records: InMemoryRecords { setup.records }
     var told: SealedStoreSetup.RecordedEvents { setup.told }
 
-    /// A connected store.
+    var store: SealedSessionStore<InMemoryRecords> { setup.store }
+
+    /// Another connected store.
     func store(
         _ records: InMemoryRecords? = nil, configuration: SessionConfiguration = Sample.configuration,
         secrets: SealingKeyring = Sample.secrets

@@ -17,7 +17,7 @@ struct SessionCutoffTests: SealedStoreSuite {
 
     @Test("Rule 71: a session whose index entry was lost ends with signing out everywhere, on all gateways")
     func lostEntry() async throws {
-        let (store, other) = (store(), replica())
+        let other = replica()
         let running = Task { await other.run() }
         try await eventually("the changes are reported") { !server.contents.withLock { $0.listeners.isEmpty } }
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
@@ -40,7 +40,6 @@ struct SessionCutoffTests: SealedStoreSuite {
 
     @Test("Rule 71: the same holds for a session at a provider, and for a time before which sessions were created")
     func lostEntryOfProvider() async throws {
-        let store = store()
         let (first, one) = try await store.create(Sample.new(Sample.provenance(1)), now: start)
         let (second, two) = try await store.create(Sample.new(Sample.provenance(2)), now: start)
         let (third, three) = try await store.create(Sample.new(Sample.provenance(2)), now: start + .seconds(1))
@@ -59,7 +58,6 @@ struct SessionCutoffTests: SealedStoreSuite {
 
     @Test("Rule 71: the same holds for a user's session at a provider, unless other users are listed with it")
     func lostEntryOfUser() async throws {
-        let store = store()
         let session = ProviderSession(issuer: Sample.issuer, id: "sid-1")
         let account = Sample.provenance(1).account
         func logOut(at now: SessionTime) async throws -> Int {
@@ -80,7 +78,6 @@ struct SessionCutoffTests: SealedStoreSuite {
 
     @Test("Rule 73: a cutoff that cannot be read makes the store unavailable; the session is neither alive nor ended")
     func unreadable() async throws {
-        let store = store()
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
         records.set { $0.cutoffsAreUnavailable = true }
         await #expect(throws: SessionStoreError(.unavailable)) { try await store.load(ticket, now: start) }
@@ -102,7 +99,6 @@ struct SessionCutoffTests: SealedStoreSuite {
 
     @Test("A cutoff that cannot be set at first is set again after the listed sessions were removed")
     func setAgain() async throws {
-        let store = store()
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
         let (lost, unlisted) = try await store.create(Sample.new(1), now: start)
         server.loseIndexEntries(of: unlisted.id)
@@ -118,7 +114,7 @@ struct SessionCutoffTests: SealedStoreSuite {
         for _ in 1...3 { _ = try await store.create(Sample.new(1), now: start) }
         let hash = Sample.secrets.accountHashes.candidateHashes(account)[0]
         // The order of this list is kept while nothing is removed.
-        let listed = try await records.records(of: hash, now: start).map(\.key.id)
+        let listed = try await records.records(in: .account(hash), now: start).map(\.key.id)
         records.set { $0.unremovablePartitions = [records.partition(of: listed[2])] }
         do {
             _ = try await store.takeAll(of: account, but: nil, reason: .revoked, now: start)
@@ -133,7 +129,6 @@ struct SessionCutoffTests: SealedStoreSuite {
 
     @Test("Sessions that were ended are reported, also if their cutoff cannot be set")
     func endedWithoutCutoff() async throws {
-        let store = store()
         let (_, session) = try await store.create(Sample.new(1), now: start)
         records.set { $0.cutoffsAreUnavailable = true }
         do {
@@ -146,7 +141,6 @@ struct SessionCutoffTests: SealedStoreSuite {
 
     @Test("Rule 71: a session that an earlier cutoff has ended is not revived by a later one that keeps it")
     func keptAfterEnd() async throws {
-        let store = store()
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
         server.loseIndexEntries(of: session.id)
         _ = try await store.endAll(of: account, but: nil, reason: .revoked, now: start)
@@ -157,7 +151,7 @@ struct SessionCutoffTests: SealedStoreSuite {
 
     @Test("A cutoff that is set while a session is read is found by all requests that begin after it")
     func duringRead() async throws {
-        let (store, other) = (store(), replica())
+        let other = replica()
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
         server.loseIndexEntries(of: session.id)
         let gate = Gate()
@@ -179,7 +173,6 @@ struct SessionCutoffTests: SealedStoreSuite {
 
     @Test("An own cutoff whose result is unknown counts from then on: what was read meanwhile is not used")
     func uncertain() async throws {
-        let store = store()
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
         server.loseIndexEntries(of: session.id)
         #expect(try await store.lookup(ticket, at: start).session != nil)
@@ -194,7 +187,6 @@ struct SessionCutoffTests: SealedStoreSuite {
 
     @Test("A sign-in whose session is not stored yet ends with the others; one that begins after the cutoff does not")
     func duringSignIn() async throws {
-        let store = store()
         let gate = Gate()
         records.set { $0.duringInsert = { await gate.passed() } }
         let start = start
@@ -211,15 +203,13 @@ struct SessionCutoffTests: SealedStoreSuite {
 
     @Test("A refresh that saves new tokens after a cutoff does not bring the session back")
     func duringRefresh() async throws {
-        let store = store()
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
         server.loseIndexEntries(of: session.id)
         #expect(try await store.lookup(ticket, at: start).session != nil)
         let lease = try #require(try await store.lease(session.key, for: .seconds(30), now: start).lease)
         _ = try await store.endAll(of: account, but: nil, reason: .revoked, now: start)
         let update = SessionUpdate(tokens: Sample.tokens(2))
-        let result = try await store.save(update, ticket: ticket, over: session, under: lease, now: start)
-        #expect(result.isNotFound)
+        #expect(try await store.save(update, ticket: ticket, over: session, under: lease, now: start).isNotFound)
         #expect(try await store.reload(ticket, now: start).reason == .revoked)
     }
 
@@ -241,7 +231,6 @@ struct SessionCutoffTests: SealedStoreSuite {
 
     @Test("A cutoff of the typed name ends sessions of the account, for an operator; one of the account ends all")
     func typedName() async throws {
-        let store = store()
         func signIn(_ name: String) async throws -> SessionTicket {
             var new = Sample.new(1)
             new.user = UserProfile(
@@ -262,7 +251,6 @@ struct SessionCutoffTests: SealedStoreSuite {
 
     @Test("A record of a release without cutoffs is compared by the time of its creation")
     func withoutBirth() async throws {
-        let store = store()
         let (old, session) = try await store.create(Sample.new(1), now: start)
         let (late, next) = try await store.create(Sample.new(1), now: start + .milliseconds(1))
         for id in [session.id, next.id] {
@@ -307,7 +295,6 @@ struct SessionCutoffTests: SealedStoreSuite {
 
     @Test("asks once for the cutoff of an account, and again after a change of it or of its partition")
     func remembers() async throws {
-        let store = store()
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
         _ = try await store.load(ticket, now: start)
         let count = server.cutoffReadCount
@@ -331,7 +318,6 @@ struct SessionCutoffTests: SealedStoreSuite {
 
     @Test("does not list the sessions of an account at a sign-in, unless they are mixed with those of another account")
     func listsNothing() async throws {
-        let store = store()
         let user = Sample.new(1).user
         func evict(_ new: SessionID) async throws -> Int {
             try await store.takeOldest(of: user, over: 2, but: new, reason: .replaced, now: start).count
@@ -353,7 +339,6 @@ struct SessionCutoffTests: SealedStoreSuite {
 
     @Test("reports the sessions that a sign-in has ended, also if not all indexes can be read")
     func surplusOfOneIndex() async throws {
-        let store = store()
         var new = Sample.new(1)
         new.user = UserProfile(
             json: new.user.json, account: new.user.account, name: AccountName(userID: "17", source: Sample.source))

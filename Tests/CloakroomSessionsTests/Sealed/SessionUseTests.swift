@@ -26,7 +26,6 @@ struct SessionUseTests: SealedStoreSuite {
 
     @Test("keeps uses that could not be written, and takes them into account meanwhile")
     func touchesWait() async throws {
-        let store = store()
         let (ticket, session) = try await store.create(Sample.new(), now: start)
         _ = try await store.lookup(ticket, at: start + .seconds(800))
         records.set { $0.isUnavailable = true }
@@ -41,7 +40,6 @@ struct SessionUseTests: SealedStoreSuite {
 
     @Test("counts a use also if it is unknown whether the session has ended by a cutoff, and is not served")
     func useWithoutCutoffs() async throws {
-        let store = store()
         let (ticket, _) = try await store.create(Sample.new(), now: start)
         records.set { $0.cutoffsAreUnavailable = true }
         await #expect(throws: SessionStoreError(.unavailable)) {
@@ -53,7 +51,6 @@ struct SessionUseTests: SealedStoreSuite {
 
     @Test("counts a use of a session that is not cached, also while the cache is not trusted")
     func useWithoutLink() async throws {
-        let store = store()
         let (ticket, _) = try await store.create(Sample.new(), now: start)
         store.connectionChanged(isUp: false)
         for seconds in stride(from: Int64(800), through: 3_200, by: 800) {
@@ -63,7 +60,7 @@ struct SessionUseTests: SealedStoreSuite {
 
     @Test("reads from the store before it expires a session as idle: another replica may have used it")
     func usedElsewhere() async throws {
-        let (one, other) = (store(), store(InMemoryRecords(server)))
+        let (one, other) = (store, store(InMemoryRecords(server)))
         let (ticket, _) = try await one.create(Sample.new(), now: start)
         _ = try await one.load(ticket, now: start)
         _ = try await other.lookup(ticket, at: start + .seconds(800))
@@ -76,7 +73,7 @@ struct SessionUseTests: SealedStoreSuite {
 
     @Test("Rule 73: a store that accepts no writes has accepted no use either: a session that seems idle has not ended")
     func idleWithoutWrites() async throws {
-        let (one, other) = (store(), store(InMemoryRecords(server)))
+        let (one, other) = (store, store(InMemoryRecords(server)))
         let (ticket, session) = try await one.create(Sample.new(), now: start)
         _ = try await one.load(ticket, now: start)
         let seconds = one.timeouts.idle * 2 / 3
@@ -110,7 +107,7 @@ struct SessionUseTests: SealedStoreSuite {
 
     @Test("a session that pauses for less than its idle timeout ends nowhere, also before its use is written")
     func usedJustInTime() async throws {
-        let (one, other) = (store(), store(InMemoryRecords(server)))
+        let (one, other) = (store, store(InMemoryRecords(server)))
         let (ticket, session) = try await one.create(Sample.new(), now: start)
         _ = try await one.load(ticket, now: start)
         // Not recorded, because it is too early.
@@ -127,7 +124,7 @@ struct SessionUseTests: SealedStoreSuite {
 
     @Test("two replicas that are used at about the same time write one use, and count the next from that one")
     func usedAtTwoReplicas() async throws {
-        let (one, other) = (store(), store(InMemoryRecords(server)))
+        let (one, other) = (store, store(InMemoryRecords(server)))
         let (ticket, session) = try await one.create(Sample.new(), now: start)
         for store in [one, other] { _ = try await store.load(ticket, now: start) }
         let written = start + .milliseconds(112_500)
@@ -151,7 +148,6 @@ struct SessionUseTests: SealedStoreSuite {
 
     @Test("a clock that jumps back extends no session, and rejected sessions stay rejected")
     func clockJumpsBack() async throws {
-        let store = store()
         let (ticket, session) = try await store.create(Sample.new(), now: start)
         let past = start - .seconds(36_000)
         #expect(try await store.lookup(ticket, at: past).session?.expiresAt == session.expiresAt)

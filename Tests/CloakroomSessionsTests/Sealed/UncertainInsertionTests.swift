@@ -11,7 +11,6 @@ struct UncertainInsertionTests: SealedStoreSuite {
 
     @Test("a session whose insertion succeeded without confirmation is removed again, without an event")
     func phantom() async throws {
-        let store = store()
         records.set { $0.losesResponses = true }
         await #expect(throws: SessionStoreError(.unavailable)) { try await store.create(Sample.new(1), now: start) }
         #expect(server.count == 1)
@@ -56,7 +55,6 @@ struct UncertainInsertionTests: SealedStoreSuite {
 
     @Test("a late insertion is found for a minute, and not searched for afterwards")
     func latePhantom() async throws {
-        let store = store()
         let begin = ContinuousClock.now
         records.set { $0.isUnavailable = true }
         await #expect(throws: SessionStoreError(.unavailable)) { try await store.create(Sample.new(1), now: start) }

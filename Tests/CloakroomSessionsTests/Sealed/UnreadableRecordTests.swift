@@ -10,7 +10,6 @@ struct UnreadableRecordTests: SealedStoreSuite {
 
     @Test("removes a damaged record and reports it, without further effects")
     func damaged() async throws {
-        let store = store()
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
         let (other, _) = try await store.create(Sample.new(1), now: start)
         server.damage(session.id) { $0.contents[20] ^= 1 }
@@ -25,7 +24,6 @@ struct UnreadableRecordTests: SealedStoreSuite {
 
     @Test("is unavailable for a session with a malformed record, which is reported and kept until its holder ends it")
     func noRecord() async throws {
-        let store = store()
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
         server.makeForeign(session.id)
         for _ in 0..<3 {
@@ -41,7 +39,6 @@ struct UnreadableRecordTests: SealedStoreSuite {
 
     @Test("ends no session because of one damaged reply: a record is removed only if the store returns it again")
     func damagedReply() async throws {
-        let store = store()
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
         let (id, server) = (session.id, server)
         let contents = try #require(server.record(id)?.contents)
@@ -55,7 +52,6 @@ struct UnreadableRecordTests: SealedStoreSuite {
 
     @Test("ends a session with a damaged record for its holder, with the reason of the holder")
     func endDamaged() async throws {
-        let store = store()
         let (ticket, session) = try await store.create(Sample.new(1), now: start)
         server.damage(session.id) { $0.contents[20] ^= 1 }
         #expect(try await store.end(ticket, reason: .signedOut, now: start) == nil)
@@ -85,7 +81,6 @@ struct UnreadableRecordTests: SealedStoreSuite {
 
     @Test("Rule 17: does not accept another ticket's record whose name has the same prefix")
     func prefix() async throws {
-        let store = store()
         let (ticket, session) = try await store.create(Sample.new(), now: start)
         server.damage(session.id) { $0.key = SessionKey($0.key.word0, 1, 2, 3) }
         #expect(try await store.lookup(ticket, at: start).reason == .noSession)

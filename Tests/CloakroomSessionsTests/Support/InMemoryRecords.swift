@@ -218,21 +218,13 @@ final class InMemoryRecords: SessionRecordStore {
         }
     }
 
-    func records(of account: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
-        let found = try list { $0.indexHashes.contains(account) }
+    func records(in index: RecordIndex, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
+        let found = try ask { contents in
+            contents.listCount += 1
+            return contents.listed.filter { $0.indexes.contains(index) }.map(\.listed)
+        }
         await switches.withLock { $0.duringList }?()
         return found
-    }
-
-    func records(ofProviderSession hash: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
-        try list { $0.provider == hash }
-    }
-
-    private func list(_ isIncluded: (SessionRecord) -> Bool) throws(SessionStoreError) -> [SessionRecord] {
-        try ask { contents in
-            contents.listCount += 1
-            return contents.listed.filter(isIncluded).map(\.listed)
-        }
     }
 
     func surplus(

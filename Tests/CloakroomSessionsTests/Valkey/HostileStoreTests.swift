@@ -92,7 +92,7 @@ struct HostileStoreTests {
                 for number in 0..<10 as Range<UInt64> { node.reply(to: "HMGET", Self.record(number, client: client)) }
                 var store = replica.records
                 if let limit { store.listingLimit = limit }
-                return try await store.records(of: 7, now: Self.start).count
+                return try await store.records(in: .account(7), now: Self.start).count
             }
             #expect(try await list(client: 1_000) == 10)
             #expect(node.count(of: "HGETALL") == 0)

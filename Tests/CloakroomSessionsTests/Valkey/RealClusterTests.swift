@@ -85,9 +85,9 @@ struct RealClusterTests {
             }
             try await store.touch(touches)
             for account in UInt64(0)...2 {
-                #expect(try await other.records.records(of: account, now: start).isEmpty == false)
+                #expect(try await other.records.records(in: .account(account), now: start).isEmpty == false)
             }
-            #expect(try await other.records.records(ofProviderSession: 3, now: start).count == 4)
+            #expect(try await other.records.records(in: .providerSession(3), now: start).count == 4)
             let marks = (UInt64(1)...20).map { MarkKey(.logoutToken, hash: $0) }
             #expect(try await store.latestMark(marks, now: start) == start.wallTime)
             let keys = (UInt64(1)...20).map { ThrottleKey(.account, hash: $0) }

@@ -41,7 +41,7 @@ struct ValkeyAccessTests {
             try await store.release(SessionID(1), fence: 1)
             let used = start + .seconds(1)
             try await store.touch([RecordTouch(id: SessionID(1), lastUsedAt: used, keepUntil: used + .seconds(900))])
-            #expect(try await store.records(of: 8, now: start).count == 1)
+            #expect(try await store.records(in: .account(8), now: start).count == 1)
             #expect(await store.settle([RateDebt(key: 1, charge: 2_000, most: 1_000)]).ahead == [1_000])
             #expect(try await store.countGateways(including: 1) == 1)
             let key = ThrottleKey(.address, hash: 1)

@@ -60,11 +60,11 @@ struct ValkeyInvalidationTests {
         try await withReplicas { a, b, _ in
             for number in UInt64(1)...5 { _ = try await a.records.insert(.sample(number)) }
             for number in UInt64(6)...9 { _ = try await b.records.insert(.sample(number)) }
-            for record in try await b.records.records(of: 7, now: Self.start) {
+            for record in try await b.records.records(in: .account(7), now: Self.start) {
                 _ = try await b.records.remove(record.id, reason: .revoked, condition: nil, now: Self.start)
             }
             for number in UInt64(1)...5 { try await a.changes.time(of: .changed(SessionID(number))) }
-            #expect(try await a.records.records(of: 7, now: Self.start).isEmpty)
+            #expect(try await a.records.records(in: .account(7), now: Self.start).isEmpty)
         }
     }
 

@@ -64,7 +64,7 @@ struct ValkeyOutageTests {
             for number in UInt64(1)...200 {
                 #expect(try await replica.records.read(SessionID(number)) == .record(.sample(number)))
             }
-            #expect(try await replica.records.records(of: 7, now: SessionRecord.start).count == 200)
+            #expect(try await replica.records.records(in: .account(7), now: SessionRecord.start).count == 200)
             #expect(replica.changes.events == [.up, .down, .up])
             #expect(replica.log.lines("message", "connected to the session store").count == 2)
             #expect(replica.log.lines("reason", "unreachable").count == 1)

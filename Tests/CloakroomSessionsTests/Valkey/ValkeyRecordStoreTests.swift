@@ -35,16 +35,16 @@ struct ValkeyRecordStoreTests {
             for number in 101...102 {
                 try await server.ask("ZADD", .text(index), "\(number)", "\(SessionID(UInt64(number)))")
             }
-            #expect(try await limited.records(of: record.account, now: Self.start) == [record.listed])
+            #expect(try await limited.records(in: .account(record.account), now: Self.start) == [record.listed])
             try await server.ask("ZADD", .text(index), "103", "\(SessionID(103))")
             try await server.ask("CONFIG", "RESETSTAT")
             let error = await #expect(throws: SessionStoreError.self) {
-                try await limited.records(of: record.account, now: Self.start)
+                try await limited.records(in: .account(record.account), now: Self.start)
             }
             #expect(error?.kind == .unavailable && error?.reason == .protocolError)
             let statistics = try await server.ask("INFO", "commandstats").text ?? ""
             #expect(statistics.contains("cmdstat_zrange:") && !statistics.contains("cmdstat_hmget:"))
-            #expect(try await store.records(of: record.account, now: Self.start) == [record.listed])
+            #expect(try await store.records(in: .account(record.account), now: Self.start) == [record.listed])
         }
     }
 
@@ -72,13 +72,13 @@ struct ValkeyRecordStoreTests {
             #expect(try await store.insert(record) == false)
             try await server.ask("DEL", .text(store.keys.session(record.id)))
             try await server.ask("ZADD", .text(store.keys.sessions(of: 7)), "99999999999999", .text("\(record.id)"))
-            #expect(try await store.records(of: 7, now: Self.start).isEmpty)
+            #expect(try await store.records(in: .account(7), now: Self.start).isEmpty)
             // The list does not remove the name, because its record may still be written.
             #expect(try await store.insert(record))
-            #expect(try await store.records(of: 7, now: Self.start) == [record.listed])
+            #expect(try await store.records(in: .account(7), now: Self.start) == [record.listed])
             _ = try await store.insert(.sample(2))
             _ = try await store.remove(SessionID(2), reason: .signedOut, condition: nil, now: Self.start)
-            #expect(try await store.records(of: 7, now: Self.start) == [record.listed])
+            #expect(try await store.records(in: .account(7), now: Self.start) == [record.listed])
         }
     }
 
@@ -140,7 +140,7 @@ struct ValkeyRecordStoreTests {
                 #expect(removal == .notFound)
                 #expect(try await store.read(id) == .ended(.unreadable))
             }
-            #expect(try await store.records(of: 7, now: Self.start).isEmpty)
+            #expect(try await store.records(in: .account(7), now: Self.start).isEmpty)
         }
     }
 
@@ -200,7 +200,7 @@ struct ValkeyRecordStoreTests {
                 return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
             }
             #expect(ok == 1_000)
-            #expect(try await store.records(of: 3, now: Self.start).count == 100)
+            #expect(try await store.records(in: .account(3), now: Self.start).count == 100)
         }
     }
 

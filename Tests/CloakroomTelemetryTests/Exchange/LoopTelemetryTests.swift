@@ -32,7 +32,7 @@ struct LoopTelemetryTests {
         body(loop)
         loop.flush()
         telemetry.shutdown()
-        let exposition = String(decoding: telemetry.registry.exposition(), as: UTF8.self)
+        let exposition = telemetry.registry.text
         return Outcome(objects: try await pipe.objects(), exposition: exposition)
     }
 
@@ -316,7 +316,7 @@ struct LoopTelemetryTests {
         loop.flush()
         telemetry.logWriter.shutdown()
         #expect(try await pipe.objects().map { $0["status"] as? Int } == [503])
-        let exposition = String(decoding: telemetry.registry.exposition(), as: UTF8.self)
+        let exposition = telemetry.registry.text
         #expect(exposition.contains("cloakroom_auth_decisions_total{decision=\"forwarded\",route=\"video\"} 3\n"))
     }
 
@@ -332,7 +332,7 @@ struct LoopTelemetryTests {
         loop.flush()
         telemetry.logWriter.shutdown()
         #expect(try await pipe.objects().count == 1)
-        let exposition = String(decoding: telemetry.registry.exposition(), as: UTF8.self)
+        let exposition = telemetry.registry.text
         for family in ["http_server_active_requests{", "http_server_request_duration", "cloakroom_auth_decisions"] {
             #expect(!exposition.contains(family), "\(family)")
         }

@@ -8,7 +8,7 @@ struct ConfigMetricsTests {
     private static let start = WallTime(milliseconds: 1_700_000_000_250)
 
     private func lines(_ metrics: GatewayMetrics) -> [String] {
-        String(decoding: metrics.registry.exposition(), as: UTF8.self).split(separator: "\n").map(String.init)
+        metrics.registry.text.split(separator: "\n").map(String.init)
             .filter { $0.hasPrefix("cloakroom_config_") }
     }
 
@@ -57,7 +57,7 @@ struct ConnectionMetricsTests {
         metrics.setLimit(20_000)
         for count in [3, 7] {
             metrics.show(open: count)
-            let lines = String(decoding: registry.exposition(), as: UTF8.self).split(separator: "\n")
+            let lines = registry.text.split(separator: "\n")
             #expect(lines.contains("cloakroom_connections \(count)"))
             #expect(lines.contains("cloakroom_connections_limit 20000"))
         }

@@ -8,7 +8,7 @@ struct GatewayMetricsTests {
     @Test("Outcomes known in advance are exposed as zero from the start")
     func zeros() {
         let metrics = GatewayMetrics(registry: PrometheusRegistry())
-        let text = String(decoding: metrics.registry.exposition(), as: UTF8.self)
+        let text = metrics.registry.text
         for outcome in [
             "success", "rejected", "invalid", "upstream_error", "throttled", "store_error", "misconfigured",
         ] {
@@ -57,7 +57,7 @@ struct GatewayMetricsTests {
         store.recordFailure(.noAuth)
         store.record(operation: "unheard of", isSuccess: true, nanoseconds: 1)
         metrics.setBuildInfo(version: "1.2.3", commit: "abc")
-        let text = String(decoding: metrics.registry.exposition(), as: UTF8.self)
+        let text = metrics.registry.text
         for line in [
             #"cloakroom_sign_ins_total{outcome="success"} 1"#,
             #"cloakroom_sign_in_duration_seconds_count{outcome="success"} 1"#,

@@ -7,7 +7,7 @@ import Testing
 struct IdentityMetricsTests {
     private let metrics = GatewayMetrics(registry: PrometheusRegistry())
 
-    private var text: String { String(decoding: metrics.registry.exposition(), as: UTF8.self) }
+    private var text: String { metrics.registry.text }
 
     @Test("Outcomes of a configured provider are exposed as zero from the start")
     func zeros() {

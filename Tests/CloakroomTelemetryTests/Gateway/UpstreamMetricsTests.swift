@@ -10,13 +10,13 @@ struct UpstreamMetricsTests {
     private var upstream: UpstreamMetrics { metrics.upstream("api", hasHTTP2: true) }
 
     private func lines(_ family: String) -> [String] {
-        String(decoding: registry.exposition(), as: UTF8.self).split(separator: "\n").map(String.init).filter {
+        registry.text.split(separator: "\n").map(String.init).filter {
             $0.hasPrefix(family + "{")
         }
     }
 
     private func expose(_ expected: [String]) {
-        let text = String(decoding: registry.exposition(), as: UTF8.self)
+        let text = registry.text
         for line in expected { #expect(text.contains("\n" + line + "\n"), "\(line)") }
     }
 
@@ -148,7 +148,7 @@ struct UpstreamMetricsTests {
         let upstream = upstream
         _ = metrics.upstream("other")
         upstream.unregister()
-        let text = String(decoding: registry.exposition(), as: UTF8.self)
+        let text = registry.text
         #expect(!text.contains(#"upstream="api""#), "\(text)")
         #expect(text.contains(#"cloakroom_upstream_panic{upstream="other"} 0"#))
         #expect(!text.contains("cloakroom_upstream_http2"), "only for an upstream with HTTP/2")

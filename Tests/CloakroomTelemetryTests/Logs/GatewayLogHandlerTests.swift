@@ -129,23 +129,29 @@ struct GatewayLogHandlerTests {
 
 @Suite("Audit log")
 struct AuditLogTests {
-    @Test("Each event has its stable name and its values in metadata")
-    func events() async throws {
+    /// The lines of events.
+    private func lines(_ body: (AuditLog) -> Void) async throws -> [[String: Any]] {
         let pipe = try LinePipe()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
-        let audit = AuditLog(
-            logger: Logger(label: "audit") { GatewayLogHandler(label: $0, format: .json, writer: writer) })
-        let origin = AuditContext(peer: "192.0.2.1", requestID: "00000000000000000000000000000abc")
-        audit.signIn(.rejected, user: 0xfeed, origin: origin, now: WallTime(seconds: 100))
-        audit.signOut(SessionID(0x1), origin: origin)
-        audit.revokeFailed(SessionID(0x2), origin: origin)
-        audit.signIn(.throttled, user: nil, origin: origin, now: WallTime(seconds: 100))
-        audit.signOutOthers([SessionID(0x3), SessionID(0x4)], by: SessionID(0x5), tokens: .revoking, origin: origin)
-        audit.revoked((0..<1_000).map { SessionID($0) }, tokens: .notRevokedSealed, origin: origin)
-        audit.refreshRejected(SessionID(0x6), origin: origin)
-        audit.evicted([SessionID(0x9)], tokens: .notRevokedSourceRemoved, origin: origin)
+        body(AuditLog(logger: Logger(label: "audit") { GatewayLogHandler(label: $0, format: .json, writer: writer) }))
         writer.shutdown()
-        let objects = try await pipe.objects()
+        return try await pipe.objects()
+    }
+
+    @Test("Each event has its stable name and its values in metadata")
+    func events() async throws {
+        let objects = try await lines { audit in
+            let origin = AuditContext(peer: "192.0.2.1", requestID: "00000000000000000000000000000abc")
+            audit.signIn(.rejected, user: 0xfeed, origin: origin, now: WallTime(seconds: 100))
+            audit.signOut(SessionID(0x1), origin: origin)
+            audit.revokeFailed(SessionID(0x2), origin: origin)
+            audit.signIn(.throttled, user: nil, origin: origin, now: WallTime(seconds: 100))
+            audit.signOutOthers(
+                [SessionID(0x3), SessionID(0x4)], by: SessionID(0x5), tokens: .revoking, origin: origin)
+            audit.revoked((0..<1_000).map { SessionID($0) }, tokens: .notRevokedSealed, origin: origin)
+            audit.refreshRejected(SessionID(0x6), origin: origin)
+            audit.evicted([SessionID(0x9)], tokens: .notRevokedSourceRemoved, origin: origin)
+        }
         let names = objects.compactMap { $0["event"] as? String }
         #expect(
             names == [
@@ -172,14 +178,10 @@ struct AuditLogTests {
 
     @Test("Events that the gateway detects itself name no peer and no request")
     func ownEvents() async throws {
-        let pipe = try LinePipe()
-        let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
-        let audit = AuditLog(
-            logger: Logger(label: "audit") { GatewayLogHandler(label: $0, format: .json, writer: writer) })
-        audit.sessionUnreadable(SessionID(0x7))
-        audit.refreshRejected(SessionID(0x8), origin: AuditContext())
-        writer.shutdown()
-        let objects = try await pipe.objects()
+        let objects = try await lines { audit in
+            audit.sessionUnreadable(SessionID(0x7))
+            audit.refreshRejected(SessionID(0x8), origin: AuditContext())
+        }
         #expect(objects.map { $0["event"] as? String } == ["session_unreadable", "refresh_rejected"])
         #expect(objects.map { $0["session"] as? String } == ["0000000000000007", "0000000000000008"])
         #expect(objects.allSatisfy { $0["peer"] == nil && $0["request_id"] == nil })
@@ -187,15 +189,11 @@ struct AuditLogTests {
 
     @Test("A reload is one event: success at notice, failure at error with a bounded list of problems")
     func configReload() async throws {
-        let pipe = try LinePipe()
-        let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
-        let audit = AuditLog(
-            logger: Logger(label: "audit") { GatewayLogHandler(label: $0, format: .json, writer: writer) })
-        audit.configReloaded(hash: "0123456789ab")
-        audit.configReloaded(
-            hash: "ba9876543210", problems: (0..<1_000).map { "\($0): " + String(repeating: "x", count: 900) })
-        writer.shutdown()
-        let objects = try await pipe.objects()
+        let objects = try await lines { audit in
+            audit.configReloaded(hash: "0123456789ab")
+            audit.configReloaded(
+                hash: "ba9876543210", problems: (0..<1_000).map { "\($0): " + String(repeating: "x", count: 900) })
+        }
         #expect(objects.map { $0["event"] as? String } == ["config_reload", "config_reload"])
         #expect(objects.map { $0["outcome"] as? String } == ["success", "failure"])
         #expect(objects.map { $0["level"] as? String } == ["notice", "error"])
@@ -211,27 +209,23 @@ struct AuditLogTests {
         "An identity request that the upstream rejects is an error with call, reason and remedy, once per 10 s and call"
     )
     func misconfiguredIdentity() async throws {
-        let pipe = try LinePipe()
-        let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
-        let audit = AuditLog(
-            logger: Logger(label: "audit") { GatewayLogHandler(label: $0, format: .json, writer: writer) })
-        for second: Int64 in [100, 105, 110] {
-            audit.identityMisconfigured(
-                .notFound, call: .signIn, identity: nil, origin: AuditContext(), now: WallTime(seconds: second))
+        let objects = try await lines { audit in
+            for second: Int64 in [100, 105, 110] {
+                audit.identityMisconfigured(
+                    .notFound, call: .signIn, identity: nil, origin: AuditContext(), now: WallTime(seconds: second))
+            }
+            // Failed sign-ins do not suppress lines about failed refreshes.
+            for second: Int64 in [111, 112] {
+                audit.identityMisconfigured(
+                    .invalidClient, call: .refresh, identity: "company", origin: AuditContext(),
+                    now: WallTime(seconds: second))
+            }
+            audit.tokenLifetimeInvalid(upstream: "api")
+            for call: TokenClientError.Operation in [.push, .code] {
+                audit.identityMisconfigured(
+                    .requestRejected, call: call, identity: nil, origin: AuditContext(), now: WallTime(seconds: 113))
+            }
         }
-        // Failed sign-ins do not suppress lines about failed refreshes.
-        for second: Int64 in [111, 112] {
-            audit.identityMisconfigured(
-                .invalidClient, call: .refresh, identity: "company", origin: AuditContext(),
-                now: WallTime(seconds: second))
-        }
-        audit.tokenLifetimeInvalid(upstream: "api")
-        for call: TokenClientError.Operation in [.push, .code] {
-            audit.identityMisconfigured(
-                .requestRejected, call: call, identity: nil, origin: AuditContext(), now: WallTime(seconds: 113))
-        }
-        writer.shutdown()
-        let objects = try await pipe.objects()
         #expect(
             objects.map { $0["event"] as? String } == [
                 "identity_misconfigured", "identity_misconfigured", "identity_misconfigured",
@@ -257,16 +251,14 @@ struct AuditLogTests {
 
     @Test("The numbers of a line about a failed identity call are JSON numbers")
     func failedIdentityCall() async throws {
-        let pipe = try LinePipe()
-        let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
-        let audit = AuditLog(
-            logger: Logger(label: "audit") { GatewayLogHandler(label: $0, format: .json, writer: writer) })
-        let failure = IdentityCallFailure(
-            call: .signIn, source: .upstream("api"), method: "POST", server: "api.test:443", path: "/auth", status: 418,
-            defect: .init("not_json"), nanoseconds: 12_400_000)
-        audit.identityCallFailed(failure, now: WallTime(seconds: 100))
-        writer.shutdown()
-        let object = try #require(try await pipe.objects().first)
+        let objects = try await lines { audit in
+            let failure = IdentityCallFailure(
+                call: .signIn, source: .upstream("api"), method: "POST", server: "api.test:443", path: "/auth",
+                status: 418,
+                defect: .init("not_json"), nanoseconds: 12_400_000)
+            audit.identityCallFailed(failure, now: WallTime(seconds: 100))
+        }
+        let object = try #require(objects.first)
         #expect(object["suppressed"] as? Int == 0)
         #expect(object["status"] as? Int == 418)
         #expect(object["duration_ms"] as? Int == 12)
@@ -274,29 +266,26 @@ struct AuditLogTests {
 
     @Test("Events of providers have their stable names, and lines that any client can cause are limited")
     func providers() async throws {
-        let pipe = try LinePipe()
-        let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
-        let audit = AuditLog(
-            logger: Logger(label: "audit") { GatewayLogHandler(label: $0, format: .json, writer: writer) })
-        let origin = AuditContext(peer: "192.0.2.1", requestID: "00000000000000000000000000000abc")
-        let now = WallTime(seconds: 100)
-        audit.login(.success, identity: "company", reason: nil, user: 0xfeed, origin: origin, now: now)
-        audit.login(.failed, identity: "company", reason: "wrong_nonce", user: nil, origin: origin, now: now)
-        audit.providerLogout((0..<40).map { SessionID($0) }, identity: "company", origin: origin)
-        for second: Int64 in [100, 105, 110] {
-            audit.providerLogoutFailed(
-                identity: "company", outcome: .rejected, reason: "wrong_issuer", origin: origin,
-                now: WallTime(seconds: second))
-            audit.providerResponseRejected(
-                identity: "company", call: .refresh, reason: "other_subject", hint: "h", now: WallTime(seconds: second)
-            )
+        let objects = try await lines { audit in
+            let origin = AuditContext(peer: "192.0.2.1", requestID: "00000000000000000000000000000abc")
+            let now = WallTime(seconds: 100)
+            audit.login(.success, identity: "company", reason: nil, user: 0xfeed, origin: origin, now: now)
+            audit.login(.failed, identity: "company", reason: "wrong_nonce", user: nil, origin: origin, now: now)
+            audit.providerLogout((0..<40).map { SessionID($0) }, identity: "company", origin: origin)
+            for second: Int64 in [100, 105, 110] {
+                audit.providerLogoutFailed(
+                    identity: "company", outcome: .rejected, reason: "wrong_issuer", origin: origin,
+                    now: WallTime(seconds: second))
+                audit.providerResponseRejected(
+                    identity: "company", call: .refresh, reason: "other_subject", hint: "h",
+                    now: WallTime(seconds: second)
+                )
+            }
+            let failure = IdentityStatus.Failure(time: WallTime(seconds: 1), reason: "r", remedy: "m")
+            audit.providerFetchFailed(identity: "company", document: .keys, failure: failure)
+            audit.providerFetched(identity: "company", document: .keys)
+            audit.providerMismatch(identity: "company", reason: "r", hint: "m")
         }
-        let failure = IdentityStatus.Failure(time: WallTime(seconds: 1), reason: "r", remedy: "m")
-        audit.providerFetchFailed(identity: "company", document: .keys, failure: failure)
-        audit.providerFetched(identity: "company", document: .keys)
-        audit.providerMismatch(identity: "company", reason: "r", hint: "m")
-        writer.shutdown()
-        let objects = try await pipe.objects()
         #expect(
             objects.map { $0["event"] as? String } == [
                 "login", "login", "provider_logout", "provider_logout_failed", "provider_response_rejected",
@@ -318,16 +307,12 @@ struct AuditLogTests {
 
     @Test("Transiently failed refreshes are logged once per 10 s, with the number of suppressed lines")
     func failedRefreshes() async throws {
-        let pipe = try LinePipe()
-        let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: CounterHandle())
-        let audit = AuditLog(
-            logger: Logger(label: "audit") { GatewayLogHandler(label: $0, format: .json, writer: writer) })
-        for second in [100, 101, 109, 110, 50] {
-            audit.refreshFailed(
-                .transient, SessionID(0x9), origin: AuditContext(), now: WallTime(seconds: Int64(second)))
+        let objects = try await lines { audit in
+            for second in [100, 101, 109, 110, 50] {
+                audit.refreshFailed(
+                    .transient, SessionID(0x9), origin: AuditContext(), now: WallTime(seconds: Int64(second)))
+            }
         }
-        writer.shutdown()
-        let objects = try await pipe.objects()
         #expect(objects.map { $0["suppressed"] as? Int } == [0, 2, 0])
         #expect(objects.allSatisfy { $0["level"] as? String == "warning" })
         #expect(objects.allSatisfy { $0["event"] as? String == "refresh_failed" })

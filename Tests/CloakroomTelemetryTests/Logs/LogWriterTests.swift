@@ -9,11 +9,21 @@ import Testing
 @Suite("Log writer")
 struct LogWriterTests {
     private let line = [UInt8](repeating: UInt8(ascii: "x"), count: 1_023) + [UInt8(ascii: "\n")]
+    private let pipe: LinePipe
+    private let (dropped, droppedEvents) = (CounterHandle(), CounterHandle())
+
+    init() throws { pipe = try LinePipe() }
+
+    /// What a reader gets that reads until the writer has shut down.
+    private func read(until writer: LogWriter) async -> [UInt8] {
+        async let received = pipe.readToEnd()
+        #expect(writer.shutdown(within: .seconds(30)))
+        pipe.closeWriteEnd()
+        return await received
+    }
 
     @Test("A shutdown writes all submitted lines, in order")
     func shutdownFlushes() async throws {
-        let pipe = try LinePipe()
-        let dropped = CounterHandle()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: dropped)
         for index in 0..<100 { writer.submit(bytes: Array("line \(index)\n".utf8), lines: 1) }
         #expect(writer.shutdown())
@@ -24,27 +34,21 @@ struct LogWriterTests {
 
     @Test("Without a reader submitting does not block: lines that do not fit are dropped and counted")
     func fullPipe() async throws {
-        let pipe = try LinePipe()
-        let dropped = CounterHandle()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, pendingLimit: 64 << 10, dropped: dropped)
         let batch = [UInt8]((0..<8).flatMap { _ in line })
         for _ in 0..<100 { writer.submit(bytes: batch, lines: 8) }
         #expect(dropped.value > 0)
 
-        async let received = pipe.readToEnd()
-        #expect(writer.shutdown(within: .seconds(30)))
-        pipe.closeWriteEnd()
-        let lines = await received.count { $0 == UInt8(ascii: "\n") }
+        let received = await read(until: writer)
+        let lines = received.count { $0 == UInt8(ascii: "\n") }
         #expect(Int64(lines) + dropped.value == 800)
-        #expect(await received.count == lines * line.count)
+        #expect(received.count == lines * line.count)
     }
 
     @Test(
         "A full pipe blocks no caller, and once it is read again every line is complete",
         .timeLimit(.minutes(1)))
     func readerComesBack() async throws {
-        let pipe = try LinePipe()
-        let dropped = CounterHandle()
         // The limit is not a multiple of the line length, so that a short line always fits.
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, pendingLimit: 64 << 10 + 100, dropped: dropped)
         let start = ContinuousClock.now
@@ -67,8 +71,6 @@ struct LogWriterTests {
 
     @Test("A stuck reader delays the exit by at most the shutdown timeout")
     func stuckShutdown() throws {
-        let pipe = try LinePipe()
-        let dropped = CounterHandle()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: dropped)
         writer.submit(bytes: [UInt8]((0..<200).flatMap { _ in line }), lines: 200)
         #expect(!writer.shutdown(within: .milliseconds(50)))
@@ -80,9 +82,7 @@ struct LogWriterTests {
 
     @Test("A reader that closed its end stops neither the process nor the writer, and its lines are counted")
     func brokenPipe() throws {
-        let pipe = try LinePipe()
         pipe.closeReadEnd()
-        let dropped = CounterHandle()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: dropped)
         writer.submit(bytes: Array("one\ntwo\n".utf8), lines: 2)
         #expect(writer.shutdown(within: .seconds(30)))
@@ -92,22 +92,15 @@ struct LogWriterTests {
 
     @Test("A non-blocking descriptor is polled until it is writable")
     func nonBlocking() async throws {
-        let pipe = try LinePipe()
         pipe.setNonBlocking()
-        let dropped = CounterHandle()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: dropped)
         writer.submit(bytes: [UInt8]((0..<300).flatMap { _ in line }), lines: 300)
-        async let received = pipe.readToEnd()
-        #expect(writer.shutdown(within: .seconds(30)))
-        pipe.closeWriteEnd()
-        #expect(await received.count == 300 * line.count)
+        #expect(await read(until: writer).count == 300 * line.count)
         #expect(dropped.value == 0)
     }
 
     @Test("Nothing is accepted after the shutdown")
     func closed() throws {
-        let pipe = try LinePipe()
-        let dropped = CounterHandle()
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: dropped)
         writer.shutdown()
         writer.submit(bytes: Array("late\n".utf8), lines: 1)
@@ -132,8 +125,6 @@ struct LogWriterTests {
         "Rule 51: with a stalled reader and a flood of access lines every audit line is written once it reads again",
         .timeLimit(.minutes(1)))
     func eventsSurviveFlood() async throws {
-        let pipe = try LinePipe()
-        let (dropped, droppedEvents) = (CounterHandle(), CounterHandle())
         let writer = LogWriter(
             fileDescriptor: pipe.writeEnd, pendingLimit: 512 << 10, dropped: dropped, droppedEvents: droppedEvents)
         // More than the limit and the reserve together: 8 MiB of traffic, 1.25 MiB of events.
@@ -143,18 +134,14 @@ struct LogWriterTests {
             writer.submit(bytes: event(number), lines: 1, kind: .event)
         }
         #expect(droppedEvents.value == 0)
-        async let received = pipe.readToEnd()
-        #expect(writer.shutdown(within: .seconds(30)))
-        pipe.closeWriteEnd()
-        #expect(numbers(await received) == Array(0..<5_000))
-        let traffic = await received.count { $0 == UInt8(ascii: "\n") } - 5_000
+        let received = await read(until: writer)
+        #expect(numbers(received) == Array(0..<5_000))
+        let traffic = received.count { $0 == UInt8(ascii: "\n") } - 5_000
         #expect(dropped.value == Int64(8_000 - traffic))
     }
 
     @Test("Rule 51: any number of traffic lines leave the reserve unused", .timeLimit(.minutes(1)))
     func reserve() async throws {
-        let pipe = try LinePipe()
-        let (dropped, droppedEvents) = (CounterHandle(), CounterHandle())
         let writer = LogWriter(
             fileDescriptor: pipe.writeEnd, pendingLimit: 64 << 10, dropped: dropped, droppedEvents: droppedEvents)
         for _ in 0..<10_000 { writer.submit(bytes: line, lines: 1) }
@@ -162,18 +149,13 @@ struct LogWriterTests {
         #expect(dropped.value >= 10_000 - 2 * 64 - 1)
         writer.submit(bytes: [UInt8]((0..<1_000).flatMap { event($0, size: 1_000) }), lines: 1_000, kind: .event)
         #expect(droppedEvents.value == 0)
-        async let received = pipe.readToEnd()
-        #expect(writer.shutdown(within: .seconds(30)))
-        pipe.closeWriteEnd()
-        #expect(numbers(await received).count == 1_000)
+        #expect(numbers(await read(until: writer)).count == 1_000)
     }
 
     @Test(
         "Rule 51: events beyond the reserve are counted separately, and a line reports them once the reader continues",
         .timeLimit(.minutes(1)))
     func tooManyEvents() async throws {
-        let pipe = try LinePipe()
-        let (dropped, droppedEvents) = (CounterHandle(), CounterHandle())
         let writer = LogWriter(
             fileDescriptor: pipe.writeEnd, pendingLimit: 64 << 10, dropped: dropped, droppedEvents: droppedEvents
         ) { Array("lost \($0)\n".utf8) }
@@ -185,10 +167,7 @@ struct LogWriterTests {
         // 5 MiB of events; pipe, limit and reserve hold 1.2 MiB.
         #expect(lost > 14_000 && lost < 17_000)
         #expect(dropped.value == 0)
-        async let received = pipe.readToEnd()
-        #expect(writer.shutdown(within: .seconds(30)))
-        pipe.closeWriteEnd()
-        let bytes = await received
+        let bytes = await read(until: writer)
         let kept = numbers(bytes)
         #expect(kept.count == 20_000 - lost)
         #expect(kept == kept.sorted())
@@ -200,7 +179,6 @@ struct LogWriterTests {
         "Rule 51: audit lines, warnings and errors are events; lines up to level info and access lines are not"
     )
     func levels() async throws {
-        let pipe = try LinePipe()
         var settings = TelemetrySettings()
         settings.logFileDescriptor = pipe.writeEnd
         settings.pendingLogLimit = 128 << 10

@@ -44,22 +44,14 @@ struct LargeExpositionTests {
     }
 
     @Test("A family holds 10,000 series; further ones work and are not exposed, but counted")
-    func cap() throws {
+    func cap() {
         let registry = PrometheusRegistry()
         fill(registry, routes: 1_000, statuses: 10)
-        #expect(registry.snapshot()[Self.name].count == 10_000)
         let beyond = registry.histogram(Self.name, help: "", labels: [("http_route", "one more")])
         beyond.record(nanoseconds: 1)
         #expect(beyond.count == 1)
-        let reading = registry.snapshot()
-        #expect(reading[Self.name].count == 10_000)
-        #expect(!reading[Self.name].contains { $0.labels["http_route"] == "one more" })
-        let dropped = reading["cloakroom_telemetry_dropped_total"].first { $0.labels["signal"] == "metrics" }
-        guard case .number(let count) = dropped?.value else {
-            Issue.record("drops are not counted")
-            return
-        }
-        #expect(count == 1)
+        #expect(registry.snapshot()[Self.name].count == 10_000)
+        #expect(registry.text.contains("cloakroom_telemetry_dropped_total{signal=\"metrics\"} 1\n"))
     }
 
     @Test("Scrapes and new series do not conflict when concurrent")
@@ -74,8 +66,7 @@ struct LargeExpositionTests {
                 }
                 group.addTask {
                     for _ in 0..<20 {
-                        let exposition = registry.exposition()
-                        #expect(exposition.last == UInt8(ascii: "\n"))
+                        #expect(registry.exposition().last == UInt8(ascii: "\n"))
                     }
                 }
             }

@@ -5,6 +5,8 @@ import Testing
 
 @Suite("Metrics as values")
 struct MetricsSnapshotTests {
+    private let registry = PrometheusRegistry()
+
     private func number(_ series: MetricsSnapshot.Series?) -> Double? {
         guard case .number(let value) = series?.value else { return nil }
         return value
@@ -12,7 +14,6 @@ struct MetricsSnapshotTests {
 
     @Test("Counters and gauges are numbers, independent of their storage")
     func numbers() {
-        let registry = PrometheusRegistry()
         registry.counter("c_total", help: "C.").increment(by: 3)
         registry.floatingPointCounter("f_total", help: "F.").increment(by: 0.5)
         registry.gauge("g", help: "G.").set(-2)
@@ -27,7 +28,6 @@ struct MetricsSnapshotTests {
 
     @Test("Labels are unchanged, and their order is not significant")
     func labels() {
-        let registry = PrometheusRegistry()
         registry.gauge("g", help: "G.", labels: [("route", "a \"b\"\n\\"), ("empty", "")]).set(1)
         registry.gauge("g", help: "G.", labels: [("route", "0"), ("empty", "")]).set(2)
         #expect(
@@ -38,7 +38,6 @@ struct MetricsSnapshotTests {
 
     @Test("A histogram contains bounds in seconds and cumulative counts")
     func histograms() throws {
-        let registry = PrometheusRegistry()
         let handle = registry.histogram("took_seconds", help: "Time.")
         for milliseconds: UInt64 in [1, 20, 20, 20_000] { handle.record(nanoseconds: milliseconds * 1_000_000) }
         guard case .histogram(let histogram) = registry.snapshot()["took_seconds"].first?.value else {
@@ -53,7 +52,6 @@ struct MetricsSnapshotTests {
 
     @Test("A reading is immutable, and scrape handlers run for each reading")
     func moment() {
-        let registry = PrometheusRegistry()
         let gauge = registry.gauge("g", help: "G.")
         registry.onScrape { gauge.add(1) }
         let before = registry.snapshot()

@@ -4,13 +4,10 @@ import Testing
 
 @Suite("Prometheus text format")
 struct PrometheusTextFormatTests {
-    private func text(_ registry: PrometheusRegistry) -> String {
-        String(decoding: registry.exposition(), as: UTF8.self)
-    }
+    private let registry = PrometheusRegistry()
 
     @Test("Families are grouped and sorted, and have HELP and TYPE")
     func golden() {
-        let registry = PrometheusRegistry()
         registry.gauge("zoo", help: "Animals.").set(-3)
         let requests = registry.counter("app_requests_total", help: "Requests.", labels: [("b", "2"), ("a", "1")])
         requests.increment(by: 41)
@@ -18,7 +15,7 @@ struct PrometheusTextFormatTests {
         registry.counter("app_requests_total", help: "Requests.", labels: [("a", "0"), ("b", "2")]).increment()
         registry.floatingPointGauge("load", help: "Load.").set(0.25)
         #expect(
-            text(registry) == """
+            registry.text == """
                 # HELP app_requests_total Requests.
                 # TYPE app_requests_total counter
                 app_requests_total{a="0",b="2"} 1
@@ -38,12 +35,11 @@ struct PrometheusTextFormatTests {
 
     @Test("Buckets are cumulative, +Inf is the count and the sum is in seconds")
     func histogram() {
-        let registry = PrometheusRegistry()
         let duration = registry.histogram("took_seconds", help: "Time.", labels: [("route", "r")])
         for nanoseconds: UInt64 in [0, 5_000_000, 5_000_001, 80_000_000, 10_000_000_000, 10_000_000_001] {
             duration.record(nanoseconds: nanoseconds)
         }
-        let lines = text(registry).split(separator: "\n").filter { $0.hasPrefix("took_seconds") }.map(String.init)
+        let lines = registry.text.split(separator: "\n").filter { $0.hasPrefix("took_seconds") }.map(String.init)
         #expect(
             lines == [
                 #"took_seconds_bucket{route="r",le="0.0001"} 1"#,
@@ -74,35 +70,32 @@ struct PrometheusTextFormatTests {
 
     @Test("Label values and help texts are escaped")
     func escaping() {
-        let registry = PrometheusRegistry()
         registry.gauge("g", help: "one\\two\nthree \"quoted\"", labels: [("l", "a\\b\"c\nd é")]).set(1)
-        #expect(text(registry).contains("# HELP g one\\\\two\\nthree \"quoted\"\n"))
-        #expect(text(registry).contains(#"g{l="a\\b\"c\nd é"} 1"# + "\n"))
+        #expect(registry.text.contains("# HELP g one\\\\two\\nthree \"quoted\"\n"))
+        #expect(registry.text.contains(#"g{l="a\\b\"c\nd é"} 1"# + "\n"))
     }
 
     @Test("Infinite and NaN values are written as Prometheus writes them")
     func specialNumbers() {
-        let registry = PrometheusRegistry()
         registry.floatingPointGauge("g", help: "G.", labels: [("v", "nan")]).set(Double.nan)
         registry.floatingPointGauge("g", help: "G.", labels: [("v", "up")]).set(Double.infinity)
         registry.floatingPointGauge("g", help: "G.", labels: [("v", "down")]).set(-Double.infinity)
-        #expect(text(registry).contains("g{v=\"down\"} -Inf\ng{v=\"nan\"} NaN\ng{v=\"up\"} +Inf\n"))
+        #expect(registry.text.contains("g{v=\"down\"} -Inf\ng{v=\"nan\"} NaN\ng{v=\"up\"} +Inf\n"))
     }
 
     @Test("Values set by scrape handlers are updated at each scrape")
     func collectors() {
-        let registry = PrometheusRegistry()
         let scrapes = registry.gauge("scrapes", help: "Scrapes.")
         registry.onScrape { scrapes.add(1) }
-        #expect(text(registry).contains("scrapes 1\n"))
-        #expect(text(registry).contains("scrapes 2\n"))
+        #expect(registry.text.contains("scrapes 1\n"))
+        #expect(registry.text.contains("scrapes 2\n"))
     }
 
     @Test("The registry uses configured bounds, up to 31 of them")
     func configuredBounds() {
         let registry = PrometheusRegistry(buckets: [0.00005, 0.3, 60])
         registry.histogram("took_seconds", help: "Time.").record(nanoseconds: 300_000_000)
-        let lines = String(decoding: registry.exposition(), as: UTF8.self).split(separator: "\n").map(String.init)
+        let lines = registry.text.split(separator: "\n").map(String.init)
         #expect(
             lines.filter { $0.hasPrefix("took_seconds_bucket") } == [
                 #"took_seconds_bucket{le="5e-05"} 0"#, #"took_seconds_bucket{le="0.3"} 1"#,

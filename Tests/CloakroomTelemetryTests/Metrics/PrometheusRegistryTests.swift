@@ -2,15 +2,17 @@ import Testing
 
 @testable import CloakroomTelemetry
 
+extension PrometheusRegistry {
+    /// What a scrape returns.
+    var text: String { String(decoding: exposition(), as: UTF8.self) }
+}
+
 @Suite("Prometheus registry")
 struct PrometheusRegistryTests {
-    private func text(_ registry: PrometheusRegistry) -> String {
-        String(decoding: registry.exposition(), as: UTF8.self)
-    }
+    private let registry = PrometheusRegistry()
 
     @Test("The same name and labels return the same handle, for any order of the labels")
     func sameHandle() {
-        let registry = PrometheusRegistry()
         let one = registry.counter("c_total", help: "C.", labels: [("a", "1"), ("b", "2")])
         let two = registry.counter("c_total", help: "C.", labels: [("b", "2"), ("a", "1")])
         #expect(one === two)
@@ -25,9 +27,9 @@ struct PrometheusRegistryTests {
         let beyond = registry.counter("c_total", help: "C.", labels: [("i", "9")])
         beyond.increment(by: 7)
         #expect(beyond.value == 7)
-        #expect(text(registry).contains("c_total{i=\"1\"} 1\n"))
-        #expect(!text(registry).contains("c_total{i=\"2\"}"))
-        #expect(text(registry).contains("cloakroom_telemetry_dropped_total{signal=\"metrics\"} 4\n"))
+        #expect(registry.text.contains("c_total{i=\"1\"} 1\n"))
+        #expect(!registry.text.contains("c_total{i=\"2\"}"))
+        #expect(registry.text.contains("cloakroom_telemetry_dropped_total{signal=\"metrics\"} 4\n"))
         #expect(registry.counter("c_total", help: "C.", labels: [("i", "0")]).value == 1)
     }
 
@@ -36,14 +38,13 @@ struct PrometheusRegistryTests {
         let metrics = GatewayMetrics(registry: PrometheusRegistry(seriesLimit: 1))
         metrics.droppedLogs.increment(by: 3)
         metrics.droppedTraces.increment(by: 4)
-        let exposed = text(metrics.registry)
+        let exposed = metrics.registry.text
         #expect(exposed.contains("cloakroom_telemetry_dropped_total{signal=\"logs\"} 3\n"))
         #expect(exposed.contains("cloakroom_telemetry_dropped_total{signal=\"traces\"} 4\n"))
     }
 
     @Test("A name that another kind uses returns a working handle that is not exposed")
     func kindClash() {
-        let registry = PrometheusRegistry()
         registry.counter("thing", help: "T.").increment(by: 5)
         let gauge = registry.gauge("thing", help: "T.")
         gauge.set(9)
@@ -52,33 +53,29 @@ struct PrometheusRegistryTests {
         registry.histogram("thing", help: "T.").record(nanoseconds: 1)
         #expect(gauge.value == 9)
         #expect(fraction.value == 0.5)
-        #expect(text(registry).contains("# TYPE thing gauge\nthing 9\n"))
-        #expect(text(registry).contains("# TYPE thing_total counter\nthing_total 5\n"))
-        #expect(text(registry).contains("{signal=\"metrics\"} 2\n"))
+        #expect(registry.text.contains("# TYPE thing gauge\nthing 9\n"))
+        #expect(registry.text.contains("# TYPE thing_total counter\nthing_total 5\n"))
+        #expect(registry.text.contains("{signal=\"metrics\"} 2\n"))
     }
 
     @Test("A histogram's sample names cannot be used by another family, in either order")
     func sampleNameClash() {
-        let registry = PrometheusRegistry()
         _ = registry.histogram("a_seconds", help: "A.")
         registry.gauge("a_seconds_count", help: "A.").set(1)
         registry.gauge("b_seconds_sum", help: "B.").set(1)
         registry.histogram("b_seconds", help: "B.").record(nanoseconds: 1)
-        #expect(!text(registry).contains("TYPE a_seconds_count"))
-        #expect(!text(registry).contains("TYPE b_seconds histogram"))
-        #expect(text(registry).contains("{signal=\"metrics\"} 2\n"))
+        #expect(!registry.text.contains("TYPE a_seconds_count"))
+        #expect(!registry.text.contains("TYPE b_seconds histogram"))
+        #expect(registry.text.contains("{signal=\"metrics\"} 2\n"))
     }
 
     @Test("A counter's name ends in _total, whatever name was given")
     func totalSuffix() {
-        let registry = PrometheusRegistry()
-        let one = registry.counter("requests", help: "R.")
-        #expect(one === registry.counter("requests_total", help: "R."))
+        #expect(registry.counter("requests", help: "R.") === registry.counter("requests_total", help: "R."))
     }
 
     @Test("Labels that are equal only under Unicode equivalence are two series")
     func canonicalEquivalence() {
-        let registry = PrometheusRegistry()
         let composed = registry.gauge("g", help: "G.", labels: [("l", "\u{e9}")])
         #expect(composed !== registry.gauge("g", help: "G.", labels: [("l", "e\u{301}")]))
         #expect(composed === registry.gauge("g", help: "G.", labels: [("l", "\u{e9}")]))
@@ -86,7 +83,6 @@ struct PrometheusRegistryTests {
 
     @Test("Counters never decrease")
     func monotonic() {
-        let registry = PrometheusRegistry()
         let whole = registry.counter("w_total", help: "W.")
         whole.increment(by: 3)
         whole.increment(by: -2)
@@ -100,7 +96,6 @@ struct PrometheusRegistryTests {
 
     @Test("Recording from several threads concurrently loses nothing")
     func concurrentRecording() async {
-        let registry = PrometheusRegistry()
         let (tasks, rounds) = (8, 5_000)
         await withTaskGroup(of: Void.self) { group in
             for task in 0..<tasks {

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 
 /// Failures of servers and gateways, elections, and the migration of slots.
 extension World {

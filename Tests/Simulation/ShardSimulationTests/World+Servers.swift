@@ -1,5 +1,6 @@
 import CloakroomCore
 import NIOCore
+import TestSupport
 
 @testable import CloakroomSessions
 

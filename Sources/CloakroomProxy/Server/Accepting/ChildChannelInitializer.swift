@@ -4,23 +4,12 @@ import NIOCore
 
 /// Initializes accepted connections: admits or rejects them, and adds the channel handlers.
 struct ChildChannelInitializer: Sendable {
-    private let configuration: ListenerConfiguration
+    let configuration: ListenerConfiguration
     /// Index of the listener in the configuration.
-    private let listener: Int
-    private let tls: TLSListener?
-    private let addresses: PerClientConnectionLimit
-    private let rejections: RejectionCounters
-
-    init(
-        _ configuration: ListenerConfiguration, listener: Int, tls: TLSListener?,
-        addresses: PerClientConnectionLimit, rejections: RejectionCounters
-    ) {
-        self.listener = listener
-        self.configuration = configuration
-        self.tls = tls
-        self.addresses = addresses
-        self.rejections = rejections
-    }
+    let listener: Int
+    let tls: TLSListener?
+    let addresses: PerClientConnectionLimit
+    let rejections: RejectionCounters
 
     /// Initializes a connection. Must be called on its event loop.
     /// - Throws: ``ConnectionRejection``, or the error of adding handlers. The caller closes the connection then.

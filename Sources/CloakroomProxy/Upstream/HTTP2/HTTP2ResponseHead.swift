@@ -18,10 +18,6 @@ struct HTTP2ResponseHead {
     let limits: HeadLimits
     private let names = KnownFieldTable.shared
 
-    init(limits: HeadLimits) {
-        self.limits = limits
-    }
-
     /// Converts the head of a final or interim response. Common statuses get their reason (RFC 9110 §15): there are
     /// clients that do not recognize a status line without one.
     /// - Parameter head: Reset by the caller.

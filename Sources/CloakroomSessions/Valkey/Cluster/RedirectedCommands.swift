@@ -21,10 +21,6 @@ struct RedirectedCommands: Sendable {
     let timeout: Duration
     private let waiting = Counter()
 
-    init(timeout: Duration) {
-        self.timeout = timeout
-    }
-
     /// Whether the server certainly did not execute the command, and another one, or the same one later, may.
     static func isNotExecuted(_ reply: Result<RESPValue, ValkeyCommandError>) -> Bool {
         guard case .failure(.rejected(let error)) = reply else { return false }

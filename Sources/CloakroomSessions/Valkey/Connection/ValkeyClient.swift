@@ -32,7 +32,7 @@ final class ValkeyClient: Sendable {
     ) {
         self.configuration = configuration
         self.eventLoop = eventLoop
-        connector = ValkeyConnector(configuration, tls: tls, eventLoop: eventLoop)
+        connector = ValkeyConnector(configuration: configuration, tls: tls, eventLoop: eventLoop)
         log = ValkeyLog(configuration, logger)
         sentinels = SentinelWatch(configuration, connector, log: log, onUnconfirmed: onUnconfirmed)
         redirected = RedirectedCommands(timeout: configuration.timeout)

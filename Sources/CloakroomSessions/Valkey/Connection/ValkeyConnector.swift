@@ -5,15 +5,9 @@ import NIOSSL
 /// Finds the server and establishes a connection that is ready for use: authenticated, with change tracking, and to a
 /// primary.
 struct ValkeyConnector: Sendable {
-    private let configuration: ValkeyConfiguration
-    private let tls: NIOSSLContext?
-    private let eventLoop: any EventLoop
-
-    init(_ configuration: ValkeyConfiguration, tls: NIOSSLContext?, eventLoop: any EventLoop) {
-        self.configuration = configuration
-        self.tls = tls
-        self.eventLoop = eventLoop
-    }
+    let configuration: ValkeyConfiguration
+    let tls: NIOSSLContext?
+    let eventLoop: any EventLoop
 
     /// One attempt at the single server.
     /// - Returns: `nil` if the server belongs to a cluster, and the topology is not configured.

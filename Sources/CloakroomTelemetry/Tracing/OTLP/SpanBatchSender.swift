@@ -50,13 +50,9 @@ struct SpanBatchSender: Sendable {
 
 /// Logs export failures, at most one line per 10 s of each kind.
 struct ExportFailureLog: Sendable {
-    private let logger: Logger
+    let logger: Logger
     private let failures = LogRateLimiter()
     private let losses = LogRateLimiter()
-
-    init(logger: Logger) {
-        self.logger = logger
-    }
 
     /// An attempt failed and will be retried.
     func failed(reason: String) {

@@ -40,6 +40,15 @@ final class TestConnection {
         _ = output()
     }
 
+    /// Creates a connection with streams whose requests have not ended.
+    convenience init(
+        open first: UInt32, _ others: UInt32..., streams: Int = 10, streamWindow: Int = 131_072,
+        initialStreamWindow: Int? = nil
+    ) {
+        self.init(streams: streams, streamWindow: streamWindow, initialStreamWindow: initialStreamWindow)
+        open([first] + others)
+    }
+
     // MARK: - Input
 
     /// Handles frames of the client.
@@ -136,7 +145,9 @@ final class TestConnection {
     }
 
     /// Opens streams whose requests have not ended.
-    func open(_ ids: UInt32...) {
+    func open(_ ids: UInt32...) { open(ids) }
+
+    private func open(_ ids: [UInt32]) {
         for id in ids { send(headers(id, Self.post)) }
         _ = output()
     }

@@ -11,10 +11,8 @@ struct ClientHalfCloseTests {
         "Before the response is complete: the request is cancelled and the upstream connection closed (RFC 9112 §9.5)")
     func whileWaiting() async throws {
         try await Tunnel.gateway { gateway, server in
-            let client = try await RawPeer.connect(port: gateway.port)
-            client.send(Ask.get())
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let client = try await RawPeer.connect(port: gateway.port, sending: Ask.get())
+            let upstream = try await server.requested()
             try await client.endOutput()
             try await upstream.closed()
             try await client.closed()
@@ -25,15 +23,13 @@ struct ClientHalfCloseTests {
     @Test("In the middle of a head or a body: the request is aborted and never forwarded as complete (RFC 9112 §8)")
     func inBody() async throws {
         try await Tunnel.gateway(configuration: { $0.limits.requestBuffer = 0 }) { gateway, server in
-            let inHead = try await RawPeer.connect(port: gateway.port)
-            inHead.send("GET /public/a HTTP/1.1\r\nHost: a\r\n")
+            let inHead = try await RawPeer.connect(port: gateway.port, sending: "GET /public/a HTTP/1.1\r\nHost: a\r\n")
             try await inHead.endOutput()
             try await inHead.closed()
             #expect(server.peers.isEmpty)
             let inBody = try await RawPeer.connect(port: gateway.port)
             inBody.send("POST /public/a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n")
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let upstream = try await server.requested()
             #expect(try await upstream.text(7) == "2\r\nab\r\n")
             try await inBody.endOutput()
             try await upstream.closed()
@@ -44,8 +40,7 @@ struct ClientHalfCloseTests {
     @Test("Between requests: the connection is closed (RFC 9112 §9.6)")
     func idle() async throws {
         try await GatewaySetup.serving.run { gateway in
-            let client = try await RawPeer.connect(port: gateway.port)
-            client.send(Ask.get())
+            let client = try await RawPeer.connect(port: gateway.port, sending: Ask.get())
             _ = try await client.head()
             try await client.endOutput()
             try await client.closed()

@@ -60,9 +60,12 @@ struct ConnectionCloseTests {
         }
     }
 
+    private let connection: Connection
+
+    init() throws { connection = try Connection() }
+
     @Test("The last response has the usual body timeout; the short linger time starts after its last byte")
     func lastResponse() throws {
-        let connection = try Connection()
         try connection.receive("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         #expect(connection.wire.closed == [.output])
         // It is checked once more before, to measure what the client reads.
@@ -80,7 +83,6 @@ struct ConnectionCloseTests {
 
     @Test("A response to a disconnected client ends its exchange once")
     func goneWhileResponding() throws {
-        let connection = try Connection()
         connection.wire.failsToSend = true
         try connection.receive("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         #expect(!connection.channel.isActive)
@@ -95,7 +97,6 @@ struct ConnectionCloseTests {
 
     @Test("A drain closes an idle connection after its last response is sent, and not before")
     func drain() throws {
-        let connection = try Connection()
         try connection.receive("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         #expect(connection.wire.closed.isEmpty)
         var isEmpty = false
@@ -110,7 +111,6 @@ struct ConnectionCloseTests {
 
     @Test("Until the grace of a drain ends, a connection is served one more request", arguments: [true, false])
     func lastRequest(isUsed: Bool) throws {
-        let connection = try Connection()
         if isUsed { try connection.receive("GET / HTTP/1.1\r\nHost: a\r\n\r\n") }
         connection.context.drain(grace: 1_000_000_000) {}
         #expect(connection.wire.closed.isEmpty)
@@ -124,7 +124,6 @@ struct ConnectionCloseTests {
 
     @Test("Without another request, a connection closes when the grace of a drain ends")
     func graceEnds() throws {
-        let connection = try Connection()
         try connection.receive("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         connection.context.drain(grace: 1_000_000_000) {}
         connection.handler.deadlineExpired(now: connection.handler.deadline)
@@ -135,7 +134,6 @@ struct ConnectionCloseTests {
 
     @Test("A drain while the remaining body of a rejected request is read ends the connection afterwards")
     func drainWhileDiscarding() throws {
-        let connection = try Connection()
         try connection.receive("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nha")
         connection.context.drain {}
         #expect(connection.wire.closed.isEmpty)
@@ -145,7 +143,6 @@ struct ConnectionCloseTests {
 
     @Test("The remaining body of a rejected request has the usual body timeout")
     func discardTimeout() throws {
-        let connection = try Connection()
         try connection.receive("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nha")
         #expect(connection.secondsLeft <= 600)
         #expect(connection.channel.isActive)
@@ -155,7 +152,6 @@ struct ConnectionCloseTests {
 
     @Test("Bytes after the last request are dropped, whatever their number")
     func dropped() throws {
-        let connection = try Connection()
         try connection.receive("GET / HTTP/1.1\r\nBad Name: x\r\n\r\n")
         for _ in 0..<100 { try connection.receive(String(repeating: "x", count: 10_000)) }
         #expect(connection.wire.closed == [.output])
@@ -164,7 +160,6 @@ struct ConnectionCloseTests {
 
     @Test("A connection that is accepted during a drain is closed at once")
     func lateConnection() throws {
-        let connection = try Connection()
         connection.context.drain {}
         let late = EmbeddedChannel(loop: connection.channel.embeddedEventLoop)
         let handler = HTTP1DownstreamHandler(
@@ -191,10 +186,8 @@ struct DrainedConnectionTests {
         "Of pipelined requests the one in progress is the last, and its response has Connection: close (RFC 9112 §9.6)")
     func pipelined() async throws {
         try await Tunnel.gateway { gateway, server in
-            let client = try await gateway.client()
-            client.send(Ask.get("/public/1") + Ask.get("/public/2"))
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let client = try await gateway.client(sending: Ask.get("/public/1") + Ask.get("/public/2"))
+            let upstream = try await server.requested()
             try await Self.drain(gateway)
             upstream.send(Reply.ok)
             let response = try await client.response()
@@ -213,8 +206,7 @@ struct DrainedConnectionTests {
         try await Tunnel.gateway(configuration: { $0.limits.requestBuffer = 0 }) { gateway, server in
             let client = try await gateway.client()
             client.send("POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc")
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let upstream = try await server.requested()
             try await Self.drain(gateway)
             client.send("def")
             #expect(try await upstream.text(6) == "abcdef")

@@ -30,10 +30,8 @@ struct DrainedStreamTests {
     private static func request(
         _ gateway: RunningGateway, _ server: RawServer, _ request: String = Ask.get()
     ) async throws -> (client: RawPeer, upstream: RawPeer) {
-        let client = try await RawPeer.connect(port: gateway.port)
-        client.send(request)
-        let upstream = try await server.peer()
-        _ = try await upstream.head()
+        let client = try await RawPeer.connect(port: gateway.port, sending: request)
+        let upstream = try await server.requested()
         return (client, upstream)
     }
 
@@ -88,8 +86,7 @@ struct DrainedStreamTests {
         try await Self.stopping(http2: true) { gateway, server in
             let client = try await gateway.http2()
             client.send(.headers(1, .get()))
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let upstream = try await server.requested()
             upstream.send(Self.head + Self.event)
             try await eventually("an event") { client.stream(1).bodyCount == 9 }
             await gateway.beginDrain()
@@ -107,8 +104,7 @@ struct DrainedStreamTests {
             if isHTTP2 {
                 let client = try await gateway.http2()
                 client.send(.headers(1, .get()))
-                let upstream = try await server.peer()
-                _ = try await upstream.head()
+                let upstream = try await server.requested()
                 await gateway.beginDrain()
                 try await eventually("a GOAWAY") { !client.goAways.isEmpty }
                 upstream.send(Self.head)

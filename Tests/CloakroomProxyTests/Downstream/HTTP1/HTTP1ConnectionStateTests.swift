@@ -13,6 +13,12 @@ struct HTTP1ConnectionStateTests {
 
         init(_ text: String = "") { receive(text) }
 
+        /// A connection whose first request head has been read.
+        init(requested text: String) throws {
+            receive(text)
+            _ = try request()
+        }
+
         mutating func receive(_ text: String) {
             var bytes = ByteBuffer(string: text)
             state.receive(&bytes)
@@ -129,16 +135,14 @@ struct HTTP1ConnectionStateTests {
             ("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", .keepAlive, true),
         ])
     func persistence(request: String, field: HTTP1ConnectionState.ConnectionField, persists: Bool) throws {
-        var connection = Connection(request)
-        _ = try connection.request()
+        var connection = try Connection(requested: request)
         #expect(connection.state.connectionField == field)
         #expect(connection.respond() == (persists ? .next : .linger))
     }
 
     @Test("A response of unknown length is chunked, for an HTTP/1.0 client it ends with the connection")
     func unknownLength() throws {
-        var connection = Connection(Self.get + "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
-        _ = try connection.request()
+        var connection = try Connection(requested: Self.get + "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
         #expect(connection.state.responseStarted(.untilClose) == .chunked)
         #expect(connection.state.responseCompleted() == .next)
         _ = try connection.request()
@@ -164,8 +168,7 @@ struct HTTP1ConnectionStateTests {
 
     @Test("An upstream's response before the end of the request closes the connection")
     func earlyResponse() throws {
-        var connection = Connection(Self.post("", length: 4))
-        _ = try connection.request()
+        var connection = try Connection(requested: Self.post("", length: 4))
         _ = connection.state.responseStarted(.length(1))
         #expect(connection.state.connectionField == .close)
         #expect(connection.state.responseCompleted() == .linger)
@@ -173,8 +176,7 @@ struct HTTP1ConnectionStateTests {
 
     @Test("After an early local response the remaining body is discarded, if it is at most 65,536 bytes")
     func drainedBody() throws {
-        var connection = Connection(Self.post("ab", length: 4))
-        _ = try connection.request()
+        var connection = try Connection(requested: Self.post("ab", length: 4))
         connection.state.localResponseStarted(status: 413, expectsContinue: false)
         #expect(connection.state.connectionField == .omitted)
         #expect(connection.state.responseCompleted() == .drainBody)
@@ -190,8 +192,7 @@ struct HTTP1ConnectionStateTests {
         "After an early local response the connection is closed if the remaining body is large or may not follow",
         arguments: [(65_537, 404, false), (1, 404, true), (1, 400, false), (1, 408, false), (1, 501, false)])
     func unwantedBody(length: Int, status: Int, expectsContinue: Bool) throws {
-        var connection = Connection(Self.post("", length: length))
-        _ = try connection.request()
+        var connection = try Connection(requested: Self.post("", length: length))
         connection.state.localResponseStarted(status: status, expectsContinue: expectsContinue)
         #expect(connection.state.connectionField == .close)
         #expect(connection.state.responseCompleted() == .linger)
@@ -199,8 +200,7 @@ struct HTTP1ConnectionStateTests {
 
     @Test("A drain after the head of a response leaves the connection open for one more request")
     func drainAfterHead() throws {
-        var connection = Connection(Self.get)
-        _ = try connection.request()
+        var connection = try Connection(requested: Self.get)
         #expect(connection.state.responseStarted(.length(1)) == .length(1))
         connection.state.drain()
         #expect(connection.state.responseCompleted() == .next)
@@ -212,8 +212,7 @@ struct HTTP1ConnectionStateTests {
 
     @Test("A drain while a body is discarded, after the response, leaves the connection open for one more request")
     func drainWhileDiscarding() throws {
-        var connection = Connection(Self.post("", length: 1))
-        _ = try connection.request()
+        var connection = try Connection(requested: Self.post("", length: 1))
         connection.state.localResponseStarted(status: 404, expectsContinue: false)
         #expect(connection.state.responseCompleted() == .drainBody)
         connection.state.drain()
@@ -226,8 +225,7 @@ struct HTTP1ConnectionStateTests {
 
     @Test("The end of a tunnel's input is reported once, after the data before it")
     func tunnel() throws {
-        var connection = Connection(Self.get + "ab")
-        _ = try connection.request()
+        var connection = try Connection(requested: Self.get + "ab")
         connection.state.upgraded()
         #expect(connection.step(acceptsBody: false) == .wait)
         #expect(connection.step() == .body(ByteBuffer(string: "ab")))
@@ -244,8 +242,7 @@ struct HTTP1ConnectionStateTests {
 
     @Test("A lingering connection discards input, and is incomplete until everything is sent")
     func lingering() throws {
-        var connection = Connection(Self.get)
-        _ = try connection.request()
+        var connection = try Connection(requested: Self.get)
         #expect(connection.state.isResponseIncomplete(isActive: true))
         #expect(!connection.state.isResponseIncomplete(isActive: false))
         #expect(connection.state.linger() == .closeOutput)
@@ -259,8 +256,7 @@ struct HTTP1ConnectionStateTests {
 
     @Test("A closed connection stays closed")
     func closed() throws {
-        var connection = Connection(Self.get)
-        _ = try connection.request()
+        var connection = try Connection(requested: Self.get)
         #expect(connection.state.close() == true)
         #expect(connection.state.close() == false)
         #expect(connection.state.linger() == nil)
@@ -311,8 +307,7 @@ struct HTTP1ConnectionStateTests {
         let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
         try StorageProperty.check(PeerStream(start: head, "5\r\nabcde\r\n")) { Self.receiver() }
         try StorageProperty.check(PeerStream(String(repeating: "a", count: 125)), bound: 0) {
-            var connection = Connection(Self.get)
-            _ = try connection.request()
+            var connection = try Connection(requested: Self.get)
             connection.state.upgraded()
             return { read in
                 var read = read
@@ -328,8 +323,7 @@ struct HTTP1ConnectionStateTests {
     func storageOfWaitingInput() throws {
         for isTunnel in [false, true] {
             try StorageProperty.check(PeerStream(Self.get), bound: 4 * (16_384 + 65_536), reads: 14_000) {
-                var connection = Connection(Self.get)
-                _ = try connection.request()
+                var connection = try Connection(requested: Self.get)
                 if isTunnel { connection.state.upgraded() }
                 return { read in
                     var read = read

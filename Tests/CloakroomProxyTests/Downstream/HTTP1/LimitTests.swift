@@ -31,10 +31,8 @@ struct LimitTests {
     @Test("At most 16 KiB and one read of pipelined requests are buffered, and none is lost (RFC 9112 §9.3.2)")
     func pipelining() async throws {
         try await Tunnel.gateway { gateway, server in
-            let client = try await RawPeer.connect(port: gateway.port)
-            client.send(Ask.get("/public/first"))
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let client = try await RawPeer.connect(port: gateway.port, sending: Ask.get("/public/first"))
+            let upstream = try await server.requested()
             // Far more than the capacity of all sockets on the path.
             let filler = String(repeating: "x", count: 4_000)
             let batch = String(repeating: Ask.get("/nowhere", "X: \(filler)"), count: 100)

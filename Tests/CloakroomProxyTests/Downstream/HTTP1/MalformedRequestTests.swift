@@ -135,10 +135,8 @@ struct MalformedChunkTests {
     @Test("They are 400, both connections end, and the upstream receives no end of the body", arguments: bodies)
     func rejected(body: String) async throws {
         try await Tunnel.gateway(configuration: { $0.limits.requestBuffer = 0 }) { gateway, server in
-            let client = try await gateway.client()
-            client.send(Self.head + "3\r\nabc\r\n")
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let client = try await gateway.client(sending: Self.head + "3\r\nabc\r\n")
+            let upstream = try await server.requested()
             #expect(try await upstream.text(8) == "3\r\nabc\r\n")
             client.send(body + MalformedRequestTests.smuggled)
             let response = try await client.response()

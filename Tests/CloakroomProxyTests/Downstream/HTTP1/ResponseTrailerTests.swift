@@ -13,8 +13,7 @@ struct ResponseTrailerTests {
     /// The bytes that a client receives after the head, until the gateway closes.
     private static func body(_ request: String) async throws -> String {
         try await GatewaySetup([.request, .send(response)]).run { gateway in
-            let client = try await RawPeer.connect(port: gateway.port)
-            client.send(request)
+            let client = try await RawPeer.connect(port: gateway.port, sending: request)
             let head = try await client.head()
             #expect(!head.contains("X-Checksum"))
             return String(buffer: try await client.rest())

@@ -7,6 +7,8 @@ import Testing
 
 @Suite("The lifecycle of an HTTP/2 connection", .serialized)
 struct HTTP2LifecycleTests {
+    private let gate = Gate()
+
     /// Begins a drain, and waits until a connection has noticed it.
     private static func drain(_ gateway: RunningGateway, _ client: HTTP2Client) async throws {
         await gateway.beginDrain()
@@ -81,7 +83,6 @@ struct HTTP2LifecycleTests {
 
     @Test("A connection with an open stream is not idle, however long the stream lasts")
     func notIdle() async throws {
-        let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again])
             .steppedTime().configuration { $0.timeouts.keepAlive = .seconds(15) }.runHTTP2 { gateway, client in
                 client.send(.headers(1, .get()))
@@ -97,7 +98,6 @@ struct HTTP2LifecycleTests {
 
     @Test("RFC 9113 §6.8: a drain sends GOAWAY first; open streams finish, then the connection is closed")
     func drain() async throws {
-        let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).runHTTP2 { gateway, client in
             client.send(.headers(1, .get()), .headers(3, .get()))
             try await eventually("two requests") { gateway.upstream.requests.count == 2 }
@@ -114,7 +114,6 @@ struct HTTP2LifecycleTests {
 
     @Test("RFC 9113 §6.8: a request that crosses the first GOAWAY is served or safe to repeat; earlier ones continue")
     func crossing() async throws {
-        let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).runHTTP2(.init(respondsToPings: false))
         { gateway, client in
             client.send(.headers(1, .get()))
@@ -138,7 +137,6 @@ struct HTTP2LifecycleTests {
 
     @Test("RFC 9113 §6.8: a request after the final GOAWAY is ignored or rejected; earlier ones continue")
     func tooLate() async throws {
-        let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).runHTTP2 { gateway, client in
             client.send(.headers(1, .get()))
             _ = try await gateway.upstream.request()
@@ -196,7 +194,6 @@ struct HTTP2LifecycleTests {
     @Test(
         "RFC 9113 §6.8: the GOAWAY of a client is acknowledged, and does not delay a drain", arguments: [true, false])
     func clientGoodbye(drains: Bool) async throws {
-        let gate = Gate()
         try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again])
             .configuration {
                 $0.timeouts.keepAlive = .seconds(drains ? 3_600 : 1)

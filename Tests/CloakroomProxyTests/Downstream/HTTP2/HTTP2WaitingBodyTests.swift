@@ -58,8 +58,7 @@ struct HTTP2WaitingBodyTests {
     func besideWaiting() async throws {
         let stalled: [ScriptedUpstream.Step] = [.head, .reading(false)]
         let scripts = Array(repeating: stalled, count: 99) + [[.request, .send(Reply.ok), .again]]
-        var setup = GatewaySetup([])
-        setup.scripts = scripts
+        let setup = GatewaySetup().with(\.scripts, scripts)
         try await setup.configuration { $0.limits.requestBuffer = 0 }.runHTTP2 { gateway, client in
             try await client.settle()
             let ids = Self.ids

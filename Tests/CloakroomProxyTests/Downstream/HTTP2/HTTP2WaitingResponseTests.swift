@@ -99,8 +99,7 @@ struct HTTP2WaitingResponseTests {
     @Test("Rule 80: beyond the budget of all waiting responses the connections that hold most of them end")
     func budget() async throws {
         let scripts = Array(repeating: Self.responses(65_000), count: 200)
-        var setup = GatewaySetup()
-        setup.scripts = scripts
+        let setup = GatewaySetup().with(\.scripts, scripts)
         try await setup.steppedTime().http2 { $0.limits.inFlightPerAddress = 0 }.run { gateway in
             let waiting = HTTP2Client.HTTP2ClientOptions(settings: [.initialWindow(0)])
             let small = try await gateway.http2(waiting)

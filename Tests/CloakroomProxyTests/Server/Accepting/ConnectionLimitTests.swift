@@ -13,8 +13,7 @@ struct ConnectionLimitTests {
             let first = try await gateway.client()
             let second = try await gateway.client()
             for client in [first, second] { #expect(try await client.exchange(Ask.get()).text == "ok") }
-            let third = try await gateway.client()
-            third.send(Ask.get("/public/third"))
+            let third = try await gateway.client(sending: Ask.get("/public/third"))
             // Other connections continue, and the only event loop had time to accept the new one.
             for _ in 0..<10 { #expect(try await first.exchange(Ask.get()).text == "ok") }
             #expect(third.received == 0)
@@ -57,8 +56,7 @@ struct ConnectionLimitTests {
             #expect(gateway.ports.count == 2)
             let first = try await RawPeer.connect(port: gateway.ports[0], allowsHalfClosure: false)
             #expect(try await first.exchange(Ask.get()).text == "ok")
-            let second = try await RawPeer.connect(port: gateway.ports[1], allowsHalfClosure: false)
-            second.send(Ask.get())
+            let second = try await RawPeer.connect(port: gateway.ports[1], allowsHalfClosure: false, sending: Ask.get())
             for _ in 0..<10 { #expect(try await first.exchange(Ask.get()).text == "ok") }
             #expect(second.received == 0)
             try await first.close()
@@ -110,8 +108,7 @@ struct ConnectionLimitTests {
             #expect(try await first.exchange(header("192.0.2.1") + Ask.get()).text == "ok")
             let second = try await gateway.client()
             #expect(try await second.exchange(header("192.0.2.2") + Ask.get()).text == "ok")
-            let again = try await gateway.client()
-            again.send(header("192.0.2.1") + Ask.get())
+            let again = try await gateway.client(sending: header("192.0.2.1") + Ask.get())
             try await again.closed()
             #expect(again.received == 0)
             try await gateway.metric("cloakroom_rejections_total{reason=\"connections_per_address\"} 1")

@@ -22,8 +22,7 @@ struct IdleAtLimitTests {
                 clients.append(client)
                 try await gateway.advance(.milliseconds(100))
             }
-            let new = try await gateway.client()
-            new.send(Ask.get())
+            let new = try await gateway.client(sending: Ask.get())
             try await gateway.advance(.milliseconds(2_000))
             #expect(new.received == 0)
             #expect(clients.allSatisfy { !$0.isClosed })
@@ -43,8 +42,7 @@ struct IdleAtLimitTests {
             for client in clients { #expect(try await client.exchange(Ask.get()).text == "ok") }
             try await gateway.advance(.seconds(30), inStepsOf: .seconds(1))
             #expect(clients.allSatisfy { !$0.isClosed })
-            let new = try await gateway.client()
-            new.send(Ask.get())
+            let new = try await gateway.client(sending: Ask.get())
             try await gateway.advance(.milliseconds(100))
             #expect(try await new.response().text == "ok")
             #expect(clients.count { $0.isClosed } == 1)
@@ -70,13 +68,11 @@ struct IdleAtLimitTests {
         try await setup.run { gateway in
             var clients: [RawPeer] = []
             for _ in 0..<4 {
-                let client = try await gateway.client()
-                client.send(bytes)
+                let client = try await gateway.client(sending: bytes)
                 clients.append(client)
             }
             try await gateway.advance(.milliseconds(100))
-            let new = try await gateway.client()
-            new.send(Ask.get())
+            let new = try await gateway.client(sending: Ask.get())
             try await gateway.advance(.milliseconds(3_100))
             #expect(try await new.response().text == "ok")
         }
@@ -103,8 +99,7 @@ struct IdleAtLimitTests {
             let second = try await gateway.client()
             // On a busy machine the last one to connect may be accepted first.
             await gateway.settle()
-            let new = try await gateway.client()
-            new.send(Ask.get())
+            let new = try await gateway.client(sending: Ask.get())
             try await gateway.advance(.milliseconds(2_900))
             #expect(!isClosed())
             #expect(!second.isClosed)
@@ -147,8 +142,7 @@ struct IdleAtLimitTests {
             let clients = [try await gateway.client(), try await gateway.client()]
             for client in clients { client.send(Ask.get()) }
             try await eventually("both requests") { gateway.upstream.requests.count == 2 }
-            let new = try await gateway.client()
-            new.send(Ask.get())
+            let new = try await gateway.client(sending: Ask.get())
             try await gateway.advance(.seconds(10), inStepsOf: .seconds(1))
             #expect(new.received == 0)
             #expect(clients.allSatisfy { !$0.isClosed })
@@ -187,8 +181,7 @@ struct IdleAtLimitTests {
             var others: [RawPeer] = []
             for _ in 0..<24 { others.append(try await gateway.client()) }
             await gateway.settle()
-            let new = try await gateway.client()
-            new.send(Ask.get())
+            let new = try await gateway.client(sending: Ask.get())
             try await gateway.advance(.milliseconds(3_100))
             try await eventually("the response") { new.received > 0 }
             #expect(stalled.allSatisfy { !$0.isClosed })
@@ -212,8 +205,7 @@ struct IdleAtLimitTests {
                 // The second client is not idle.
                 #expect(try await second.exchange(Ask.get()).text == "ok")
             }
-            let new = try await gateway.client()
-            new.send(Ask.get())
+            let new = try await gateway.client(sending: Ask.get())
             try await gateway.advance(.milliseconds(400))
             try await eventually("the end") { client.isClosed }
             #expect(try await new.response().text == "ok")

@@ -50,8 +50,7 @@ struct InheritedSocketsTests {
         let socket = try BoundSocket()
         defer { socket.closed() }
         for _ in 0..<2 {
-            let early = try await RawPeer.connect(port: socket.port)
-            early.send(Ask.get())
+            let early = try await RawPeer.connect(port: socket.port, sending: Ask.get())
             try await Self.setup(socket).run { gateway in
                 #expect(try await early.response().text == "ok")
                 #expect(try await gateway.client().exchange(Ask.get()).text == "ok")

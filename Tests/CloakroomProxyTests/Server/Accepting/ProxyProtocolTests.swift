@@ -56,8 +56,7 @@ struct ProxyProtocolTests {
 
     @Test("A header may arrive in pieces, and separately from the request")
     func pieces() async throws {
-        try await Self.setup().run { gateway in
-            let client = try await gateway.client()
+        try await Self.setup().run { gateway, client async throws in
             for character in Self.line.unicodeScalars { client.send(String(character)) }
             #expect(try await client.exchange(Ask.get()).text == "ok")
             #expect(try await gateway.upstream.request()["X-Forwarded-For"] == "192.0.2.7")
@@ -83,8 +82,7 @@ struct ProxyProtocolTests {
 
     @Test("A PROXY header from an untrusted peer closes the connection at once")
     func untrustedSource() async throws {
-        try await Self.setup(["192.0.2.0/24"]).run { gateway in
-            let client = try await gateway.client()
+        try await Self.setup(["192.0.2.0/24"]).run { gateway, client in
             client.send(Self.line + Ask.get())
             try await client.closed()
             #expect(client.received == 0)
@@ -100,8 +98,7 @@ struct ProxyProtocolTests {
             " " + line, binary(0x21, 0x11, [10, 1, 2, 3]) + Ask.get(), binary(0x31, 0x11, []),
         ])
     func garbage(_ bytes: String) async throws {
-        try await Self.setup().run { gateway in
-            let client = try await gateway.client()
+        try await Self.setup().run { gateway, client in
             client.send(bytes)
             try await client.closed()
             #expect(client.received == 0)
@@ -112,8 +109,7 @@ struct ProxyProtocolTests {
 
     @Test("A connection whose header is not complete in time is closed", arguments: ["", "PROXY TCP4 192.0"])
     func slow(_ beginning: String) async throws {
-        try await Self.setup { $0.timeouts.header = .milliseconds(100) }.run { gateway in
-            let client = try await gateway.client()
+        try await Self.setup { $0.timeouts.header = .milliseconds(100) }.run { gateway, client in
             if !beginning.isEmpty { client.send(beginning) }
             try await client.closed()
             #expect(client.received == 0)
@@ -123,8 +119,7 @@ struct ProxyProtocolTests {
 
     @Test("A drain does not wait for a header")
     func drain() async throws {
-        try await Self.setup().run { gateway in
-            let client = try await gateway.client()
+        try await Self.setup().run { gateway, client in
             client.send("PROXY ")
             // Connections are accepted in order: a later one proves that this one is registered.
             #expect(try await gateway.client().exchange(Self.line + Ask.get()).text == "ok")

@@ -29,8 +29,7 @@ struct HandshakeMetricsTests {
             let client = try await TLSClient.connect(port: gateway.port, isGreeted: false)
             try await gateway.metric(handshakes("success", "1.3", count: 1))
             try await client.close()
-            let plain = try await gateway.client()
-            plain.send("GET / HTTP/1.1\r\n\r\n")
+            let plain = try await gateway.client(sending: "GET / HTTP/1.1\r\n\r\n")
             try await gateway.metric(handshakes("failed", count: 1))
             // The gateway may have closed it.
             try? await plain.close()
@@ -51,8 +50,7 @@ struct HandshakeMetricsTests {
         "A connection with a part of a request is not idle",
         arguments: ["GET /public", "GET /public/a HTTP/1.1\r\nHost: a"])
     func partOfRequest(bytes: String) async throws {
-        try await GatewaySetup([]).run { gateway in
-            let client = try await gateway.client()
+        try await GatewaySetup([]).run { gateway, client in
             client.send(bytes)
             try await gateway.metric(#"cloakroom_connections_by_state{state="active"} 1"#)
             try await gateway.metric(#"cloakroom_connections_by_state{state="idle"} 0"#)
@@ -68,8 +66,7 @@ struct HandshakeMetricsTests {
         }
         try await setup.run { gateway in
             try await gateway.metric("cloakroom_connections_limit 50")
-            let busy = try await gateway.client()
-            busy.send(Ask.get("/public/a"))
+            let busy = try await gateway.client(sending: Ask.get("/public/a"))
             let idle = try await gateway.client()
             try await gateway.metric(#"cloakroom_connections_by_state{state="active"} 1"#)
             try await gateway.metric(#"cloakroom_connections_by_state{state="idle"} 1"#)

@@ -110,11 +110,9 @@ struct TargetTests {
                 $0.upstreams[0].pool.connectionLifetime = .nanoseconds(1)
             }
             .run { gateway in
-                let first = try await gateway.client()
-                first.send(Ask.get())
+                let first = try await gateway.client(sending: Ask.get())
                 _ = try await gateway.upstream.request()
-                let second = try await gateway.client()
-                second.send(Ask.get())
+                let second = try await gateway.client(sending: Ask.get())
                 try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 1")
                 gate.open()
                 #expect(try await first.response().text == "ok")

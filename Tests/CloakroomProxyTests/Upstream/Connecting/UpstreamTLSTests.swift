@@ -10,6 +10,20 @@ import Testing
 @Suite("An upstream over TLS", .serialized)
 struct UpstreamTLSTests {
     private static let responses: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again]
+    private let directory: CertificateFixture
+
+    init() throws { directory = try CertificateFixture() }
+
+    /// Runs an upstream with a certificate for `localhost`, and a gateway that trusts its authority.
+    private func run(
+        _ script: [ScriptedUpstream.Step], _ body: (GatewaySetup, ScriptedUpstream) async throws -> Void
+    ) async throws {
+        let tls = try directory.server("api", names: ["localhost"]).serverContext()
+        try await ScriptedUpstream.run([script], tls: tls) { port, upstream in
+            let trust = UpstreamTLSConfiguration(caFile: directory.authorityFile)
+            try await body(GatewaySetup().targets(.https("localhost", port), tls: trust), upstream)
+        }
+    }
 
     @Test("The versions before TLS 1.2 are not offered (RFC 8996)")
     func oldVersions() throws {
@@ -18,7 +32,6 @@ struct UpstreamTLSTests {
 
     @Test("An upstream whose certificate is signed by the given CA and issued for its name is used and reused")
     func verified() async throws {
-        let directory = try CertificateFixture()
         let tls = try directory.server("api", names: ["localhost"]).serverContext()
         try await ScriptedUpstream.run([Self.responses], tls: tls) { port, upstream in
             try await GatewaySetup()
@@ -41,7 +54,6 @@ struct UpstreamTLSTests {
         "An upstream that fails certificate verification gets no byte of a request, and the client gets 502",
         arguments: CertificateDefect.allCases)
     func rejected(flaw: CertificateDefect) async throws {
-        let directory = try CertificateFixture()
         let other = try CertificateFixture(authority: "Somebody")
         let pair =
             switch flaw {
@@ -64,8 +76,7 @@ struct UpstreamTLSTests {
                 let client = try await gateway.client()
                 for path in ["/private/a", "/token/a"] {
                     let response = try await client.exchange(Ask.get(path, cookie))
-                    #expect(response.status == 502)
-                    #expect(response.code == "unreachable")
+                    #expect(response.problem == "502 unreachable")
                 }
                 #expect(upstream.received == 0)
                 #expect(upstream.requests.isEmpty)
@@ -89,7 +100,6 @@ struct UpstreamTLSTests {
 
     @Test("An upstream with an IP address must have a certificate for that address")
     func address() async throws {
-        let directory = try CertificateFixture()
         let tls = try directory.server("api", names: [], addresses: [[127, 0, 0, 1]]).serverContext()
         try await ScriptedUpstream.run([Self.responses], tls: tls) { port, _ in
             try await GatewaySetup()
@@ -100,7 +110,6 @@ struct UpstreamTLSTests {
 
     @Test("The server name to request and verify can differ from the host of the target")
     func serverName() async throws {
-        let directory = try CertificateFixture()
         let tls = try directory.server("api", names: ["api.example.com"]).serverContext()
         try await ScriptedUpstream.run([Self.responses], tls: tls) { port, upstream in
             for (name, status) in [("api.example.com", 200), ("other.example.com", 502)] {
@@ -113,7 +122,6 @@ struct UpstreamTLSTests {
 
     @Test("An upstream that requests a client certificate gets the gateway's, and no request without it")
     func clientCertificate() async throws {
-        let directory = try CertificateFixture()
         let pair = try directory.client("gateway")
         let tls = try directory.server("api", names: ["localhost"]).serverContext(
             clientsSignedBy: directory.authorityFile)
@@ -144,9 +152,7 @@ struct UpstreamTLSTests {
             try await GatewaySetup().configuration { $0.timeouts.connect = .milliseconds(200) }
                 .targets(.https("127.0.0.1", port))
                 .run { gateway in
-                    let response = try await gateway.client().exchange(Ask.get())
-                    #expect(response.status == 504)
-                    #expect(response.code == "unreachable")
+                    #expect(try await gateway.client().exchange(Ask.get()).problem == "504 unreachable")
                     try await upstream.closed()
                 }
         }
@@ -156,38 +162,27 @@ struct UpstreamTLSTests {
         "A body delimited by connection close is complete only with close_notify (RFC 9112 §9.8)",
         arguments: [true, false])
     func truncation(isCut: Bool) async throws {
-        let directory = try CertificateFixture()
-        let tls = try directory.server("api", names: ["localhost"]).serverContext()
-        let script: [ScriptedUpstream.Step] = [
-            .request, .send("HTTP/1.1 200 OK\r\n\r\nhalf of it"), isCut ? .cut : .close,
-        ]
-        try await ScriptedUpstream.run([script], tls: tls) { port, _ in
-            try await GatewaySetup()
-                .targets(.https("localhost", port), tls: UpstreamTLSConfiguration(caFile: directory.authorityFile))
-                .run { gateway, client async throws in
-                    if isCut {
-                        await #expect(throws: ResponseTruncated.self) { try await client.exchange(Ask.get()) }
-                    } else {
-                        #expect(try await client.exchange(Ask.get()).text == "half of it")
-                    }
+        let response = "HTTP/1.1 200 OK\r\n\r\nhalf of it"
+        try await run([.request, .send(response), isCut ? .cut : .close]) { setup, _ in
+            try await setup.run { _, client async throws in
+                if isCut {
+                    await #expect(throws: ResponseTruncated.self) { try await client.exchange(Ask.get()) }
+                } else {
+                    #expect(try await client.exchange(Ask.get()).text == "half of it")
                 }
+            }
         }
     }
 
     @Test("Before the first byte of the response a lost connection is an ordinary failure")
     func cutBeforeResponse() async throws {
-        let directory = try CertificateFixture()
-        let tls = try directory.server("api", names: ["localhost"]).serverContext()
-        try await ScriptedUpstream.run([[.request, .cut]], tls: tls) { port, _ in
-            try await GatewaySetup()
-                .targets(.https("localhost", port), tls: UpstreamTLSConfiguration(caFile: directory.authorityFile))
-                .expect(.ask(Ask.get(), 502, "failed_request"))
+        try await run([.request, .cut]) { setup, _ in
+            try await setup.expect(.ask(Ask.get(), 502, "failed_request"))
         }
     }
 
     @Test("Invalid files are reported by name before the gateway serves")
     func badFiles() async throws {
-        let directory = try CertificateFixture()
         try directory.write("nothing", to: "empty.crt")
         let pair = try directory.client("gateway")
         let other = try directory.client("other")
@@ -220,7 +215,6 @@ struct UpstreamTLSTests {
 
     @Test("With the gateway's certificate all others of its file are sent, so that an upstream needs only the root")
     func clientCertificateChain() throws {
-        let directory = try CertificateFixture()
         let pair = try directory.client("gateway")
         let files = [pair.certificateFile, directory.authorityFile]
         let texts = try files.map { try String(contentsOfFile: $0, encoding: .utf8) }

@@ -12,6 +12,7 @@ import Testing
 @Suite("HTTP/2 connections of a pool", .serialized)
 struct UpstreamHTTP2PoolTests {
     private static let gauge = "cloakroom_upstream_http2_streams{upstream=\"api\"}"
+    private let held = Held()
 
     /// Waits until nothing is left of all requests.
     private func atRest(_ gateway: RunningGateway) async throws {
@@ -51,7 +52,6 @@ struct UpstreamHTTP2PoolTests {
 
     @Test("1,000 cancelled requests leave nothing behind, and the connection is used further")
     func cancelled() async throws {
-        let held = Held()
         try await GatewaySetup().http2().run(against: held.script()) { gateway, server in
             for round in 0..<20 {
                 let client = try await gateway.http2()
@@ -191,7 +191,6 @@ struct UpstreamHTTP2PoolTests {
 
     @Test("Limits of requests in flight hold for streams")
     func inFlight() async throws {
-        let held = Held()
         try await GatewaySetup().http2().configuration {
             $0.upstreams[0].inFlight = InFlightConfiguration(target: 3)
             $0.upstreams[0].pool.pendingTimeout = .seconds(30)
@@ -217,7 +216,6 @@ struct UpstreamHTTP2PoolTests {
 
     @Test("At its maximum age the connection is replaced; no request fails")
     func lifetime() async throws {
-        let held = Held()
         try await GatewaySetup().http2().configuration {
             $0.upstreams[0].pool.connectionLifetime = .nanoseconds(1)
         }
@@ -236,10 +234,8 @@ struct UpstreamHTTP2PoolTests {
 
     @Test("A reload that changes the upstream ends its idle connections, and others when they are idle")
     func reload() async throws {
-        let held = Held()
         try await GatewaySetup().run(against: held.script()) { gateway, server in
-            let slow = try await gateway.client()
-            slow.send(Ask.get("/public/slow"))
+            let slow = try await gateway.client(sending: Ask.get("/public/slow"))
             try await eventually("the request") { held.count == 1 }
             try await gateway.replace { $0.upstreams[0].pool.streams = 7 }
             #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
@@ -248,19 +244,16 @@ struct UpstreamHTTP2PoolTests {
             held.respond()
             #expect(try await slow.response().text == "ok")
             try await eventually("the end of the first connection") { server.closedCount == 1 }
-            let goAways = server.events.filter { if case .goAway = $0 { true } else { false } }
-            #expect(goAways.count == 1)
+            #expect(server.events.filter { if case .goAway = $0 { true } else { false } }.count == 1)
         }
     }
 
     @Test("After a reload, requests that fail with their connection leave nothing in the gauges")
     func gaugesAfterReload() async throws {
-        let held = Held()
         try await GatewaySetup().configuration { $0.upstreams[0].retry = RetryConfiguration(attempts: 1) }.run(
             against: held.script()
         ) { gateway, _ in
-            let client = try await gateway.client()
-            client.send(Ask.get("/public/slow"))
+            let client = try await gateway.client(sending: Ask.get("/public/slow"))
             try await eventually("the request") { held.count == 1 }
             try await gateway.metric("\(Self.gauge) 1")
             try await gateway.replace { $0.upstreams[0].pool.streams = 7 }

@@ -13,6 +13,14 @@ struct UpstreamHTTP2StateMachineTests {
         return machine
     }
 
+    /// A connection with one open stream.
+    private func serving() -> UpstreamHTTP2StateMachine {
+        var machine = settled()
+        _ = machine.reserve(now: 0)
+        _ = machine.openStream()
+        return machine
+    }
+
     @Test("There is no room until SETTINGS are received, and the connection fails without them")
     func settling() {
         var machine = UpstreamHTTP2StateMachine(streams: 10, settleDeadline: 5, idleTimeout: 60)
@@ -129,9 +137,7 @@ struct UpstreamHTTP2StateMachineTests {
 
     @Test("With streams, silence is probed once; the acknowledgement does not end it")
     func silence() {
-        var machine = settled()
-        _ = machine.reserve(now: 0)
-        _ = machine.openStream()
+        var machine = serving()
         machine.frameReceived(now: 4 * Self.second)
         #expect(machine.deadlineExpired(now: 10 * Self.second) == .nothing)
         #expect(machine.deadline == 14 * Self.second)
@@ -158,9 +164,7 @@ struct UpstreamHTTP2StateMachineTests {
         #expect(machine.deadline == 10 * Self.second)
         #expect(machine.deadlineExpired(now: 10 * Self.second) == .ping)
         #expect(machine.deadlineExpired(now: 15 * Self.second) == .fail)
-        var alive = settled()
-        _ = alive.reserve(now: 0)
-        _ = alive.openStream()
+        var alive = serving()
         _ = alive.streamClosed(now: 1)
         #expect(alive.deadlineExpired(now: 10 * Self.second) == .ping)
         alive.pingAcknowledged(now: 11 * Self.second)
@@ -169,9 +173,7 @@ struct UpstreamHTTP2StateMachineTests {
 
     @Test("A request next to a quiet stream is probed, although the silence was probed before")
     func goneBesideQuietStream() {
-        var machine = settled()
-        _ = machine.reserve(now: 0)
-        _ = machine.openStream()
+        var machine = serving()
         #expect(machine.deadlineExpired(now: 10 * Self.second) == .ping)
         machine.pingAcknowledged(now: 11 * Self.second)
         _ = machine.reserve(now: 100 * Self.second)
@@ -183,9 +185,7 @@ struct UpstreamHTTP2StateMachineTests {
 
     @Test("Responses that are dropped have one second")
     func draining() {
-        var machine = settled()
-        _ = machine.reserve(now: 0)
-        _ = machine.openStream()
+        var machine = serving()
         machine.draining(now: 2 * Self.second)
         machine.draining(now: 2 * Self.second + 1)
         #expect(machine.deadline == 3 * Self.second)

@@ -11,6 +11,8 @@ import Testing
 @Suite("Supervision of targets by a running gateway", .serialized)
 struct UpstreamSupervisorTests {
     private static let ok = ScriptedServer.Act.bytes(Reply.ok)
+    private let log = RecordedLog()
+    private let gate = Gate()
 
     private static func health(
         interval: Duration = .milliseconds(500), timeout: Duration = .seconds(10)
@@ -40,7 +42,6 @@ struct UpstreamSupervisorTests {
 
     @Test("A check without a descriptor of the gateway has no result; the first round ends when all targets have one")
     func noDescriptors() async throws {
-        let log = RecordedLog()
         let lookups = Atomic(0)
         let resolver = HostResolver { _, port in
             let eventLoop = MultiThreadedEventLoopGroup.singleton.any()
@@ -65,7 +66,6 @@ struct UpstreamSupervisorTests {
 
     @Test("A target that fails its check gets no request, and gets requests again after `rise` passed checks")
     func failingTarget() async throws {
-        let log = RecordedLog()
         try await ScriptedServer.run([Self.ok]) { first, good in
             try await ScriptedServer.run([Self.ok]) { second, bad in
                 good.respond(to: "GET /health", with: ScriptedServer.json("{}"))
@@ -100,7 +100,6 @@ struct UpstreamSupervisorTests {
 
     @Test("`fall` failed checks put a target down that was up, and a running request is not cut")
     func falls() async throws {
-        let gate = Gate()
         let script: [ScriptedUpstream.Step] = [.request, .wait(gate), .send(Reply.ok)]
         // The first connection is a check, the second the request of the client, the others are checks.
         let passed: [ScriptedUpstream.Step] = [.request, .send(Reply.noContent), .close]
@@ -108,8 +107,7 @@ struct UpstreamSupervisorTests {
         try await ScriptedUpstream.run(scripts) { port, upstream in
             try await setUp([port], Self.health(interval: .seconds(3))).run { gateway in
                 try await eventually("the first check") { gateway.server.isReady }
-                let client = try await gateway.client()
-                client.send(Ask.get())
+                let client = try await gateway.client(sending: Ask.get())
                 try await eventually("the request") { upstream.connections.count > 1 }
                 try await condition(gateway, 0, .down)
                 // The first check passed, and two failed.
@@ -122,8 +120,6 @@ struct UpstreamSupervisorTests {
 
     @Test("The gateway is ready when each target was checked once; if none passes, it is logged and all are used")
     func start() async throws {
-        let log = RecordedLog()
-        let gate = Gate()
         let notFound = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
         let scripts: [[ScriptedUpstream.Step]] = [
             [.request, .wait(gate), .send(notFound), .close], [.request, .send(Reply.ok), .again],
@@ -156,7 +152,6 @@ struct UpstreamSupervisorTests {
 
     @Test("A new address of a host name gets no request before its first check has passed")
     func newAddress() async throws {
-        let gate = Gate()
         let script: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .again]
         try await ScriptedUpstream.run([script]) { port, _ in
             let place = try SocketAddress(ipAddress: "127.0.0.2", port: port)

@@ -225,8 +225,7 @@ struct ClusterRedirectionTests {
             #expect(redirection.slot == 3_999)
             #expect(redirection.address(from: HostAndPort(host: "asked.test", port: 1)) == nil)
         }
-        let own = ClusterRedirection(line: "MOVED 3999 :6379")
-        #expect(own?.address(from: HostAndPort(host: "", port: 1))?.host == "")
+        #expect(ClusterRedirection(line: "MOVED 3999 :6379")?.address(from: HostAndPort(host: "", port: 1))?.host == "")
         #expect(RESPError(line: "MOVED 3999 ?:0").redirection == nil)
     }
 

@@ -140,19 +140,16 @@ struct ClusterTopologyRedirectionTests {
         cluster.advance(.seconds(40))
         cluster.forgetActions()
         cluster.moved(7, to: 2, by: 1)
-        let isTrusted = cluster.trusted[7]
-        #expect(isTrusted)
+        #expect(cluster.trusted[7])
         // The servers learn of the move after 150 ms; all have been asked before.
         cluster.advance(.milliseconds(150))
         #expect((1...3).allSatisfy { cluster.questions(to: $0) >= 1 })
-        let wasLost = cluster.actions.contains { if case .distrust(let slots) = $0 { slots != [7..<8] } else { false } }
-        #expect(!wasLost)
+        #expect(!cluster.actions.contains { if case .distrust(let slots) = $0 { slots != [7..<8] } else { false } })
         #expect(cluster.port(of: 7) == 2)
         // What they report later does count: the slot was given back without a further redirection.
         cluster.advance(.seconds(3))
         #expect(cluster.port(of: 7) == 1)
-        let areTrusted = cluster.areTrusted(HashSlot.all)
-        #expect(areTrusted)
+        #expect(cluster.areTrusted(HashSlot.all))
     }
 
     @Test("One redirected slot does not confirm the other slots of its target, and is used when these are confirmed")
@@ -171,8 +168,7 @@ struct ClusterTopologyRedirectionTests {
         cluster.report(ModelCluster.moved(7..<8, to: 2), by: 1, 2, 3)
         cluster.advance(.seconds(4))
         #expect(cluster.port(of: 7) == 2)
-        let areTrusted = cluster.areTrusted(HashSlot.all)
-        #expect(areTrusted)
+        #expect(cluster.areTrusted(HashSlot.all))
     }
 
     @Test("Redirections to ever new servers are bounded")

@@ -312,8 +312,7 @@ struct ClusterTopologyTests {
             if cluster.links.contains(port) { cluster.lose(port, isReachable: true) }
         }
         cluster.advance(.seconds(8))
-        let areTrusted = cluster.areTrusted(HashSlot.all)
-        #expect(areTrusted, "seed \(seed)")
+        #expect(cluster.areTrusted(HashSlot.all), "seed \(seed)")
         let isRouted = ModelCluster.thirds.allSatisfy { slots, port in slots.allSatisfy { cluster.port(of: $0) == port }
         }
         #expect(isRouted, "seed \(seed)")

@@ -79,8 +79,7 @@ struct ValkeyClusterClientTests {
             old.reply(to: "SET", "-ASK \(Self.slotOfC) 127.0.0.1:\(new.port)")
             let reply = await cluster.client.send([ValkeyCommand("SET", key: "c", "1")], isDurable: true)
             #expect(reply == [.success(.integer(Int64(new.port)))])
-            let sent = Array(new.commands.dropFirst(before))
-            #expect(sent.map { $0[0] } == ["ASKING", "SET", "WAIT"])
+            #expect(Array(new.commands.dropFirst(before)).map { $0[0] } == ["ASKING", "SET", "WAIT"])
             #expect(unconfirmed.sum == counted)
             // Without a replica it is one unconfirmed write, not two.
             new.reply(to: "WAIT", ":0")

@@ -86,8 +86,7 @@ struct SentinelWatchTests {
             #expect(all.trust.events[1] == .lost([HashSlot.all]))
             try await all.uses(all.new)
             #expect(all.trust.events.last == .trusted([HashSlot.all], afterOutage: true))
-            let lines = all.log.lines("reason", "replaced")
-            #expect(lines.map { $0["address"] } == ["\(all.old.address)"])
+            #expect(all.log.lines("reason", "replaced").map { $0["address"] } == ["\(all.old.address)"])
             #expect(all.old.connectionCount == 1 && all.new.connectionCount == 1)
         }
     }

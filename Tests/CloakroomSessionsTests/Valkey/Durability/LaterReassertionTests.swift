@@ -10,6 +10,7 @@ import Testing
 struct LaterReassertionTests {
     private static let start = SessionRecord.start
     private static let slots = 5_461..<10_923
+    private let journal = WriteJournal()
 
     @Test("Rule 24: what a server without its replicas rejects counts here, and is repeated as soon as it accepts it")
     func noReplicas() async throws {
@@ -209,7 +210,6 @@ struct LaterReassertionTests {
 
     @Test("Ends stay in the journal beyond their age while a server may lack them, and records do not")
     func age() {
-        let journal = WriteJournal()
         let (start, later) = (ContinuousClock.now, ContinuousClock.now + WriteJournal.lifetime * 2)
         let slot = HashSlot.slot(of: "p:{\(SessionID(1))}:session")
         let record = JournaledRecord(.sample(2), lifetime: .seconds(900), fields: [])
@@ -230,7 +230,6 @@ struct LaterReassertionTests {
 
     @Test("A repetition that ends late does not hide that a later one has failed")
     func overtaken() {
-        let journal = WriteJournal()
         let slot = HashSlot.slot(of: "p:{\(SessionID(1))}:session")
         let first = journal.willRepeat([HashSlot.all])
         journal.didRepeat([HashSlot.all], journal.willRepeat([HashSlot.all]), unwritten: [slot])
@@ -240,7 +239,6 @@ struct LaterReassertionTests {
 
     @Test("Rule 24: a reply that was requested before a repetition is completed with the journal after it")
     func repeatedMeanwhile() {
-        let journal = WriteJournal()
         let slot = HashSlot.slot(of: "p:{\(SessionID(1))}:session")
         let before = journal.repetition(of: Int(slot))
         journal.ended(SessionID(1), reason: .revoked)

@@ -8,6 +8,8 @@ import Testing
 /// Writes whose server has not accepted their repetition yet, in a journal that is small.
 @Suite("Writes that wait for their server", .timeLimit(.minutes(3)))
 struct WaitingWritesTests {
+    private let recorded = RecordedLog()
+
     private typealias Limits = JournalTable<JournalKey, JournaledWrite>.Limits
 
     private static let complete = "no writes are left to repeat in the session store"
@@ -230,7 +232,6 @@ struct WaitingWritesTests {
 
     @Test("A log that has reported displaced writes does not report that a repetition is complete, but the next one")
     func log() {
-        let recorded = RecordedLog()
         let log = DurabilityLog(recorded.logger, SessionStoreCallbacks())
         log.displaced(2)
         log.displaced(3)
@@ -249,7 +250,6 @@ struct WaitingWritesTests {
 
     @Test("Rule 24: a repetition is not reported as complete if a write that waited for it was displaced")
     func notComplete() async throws {
-        let recorded = RecordedLog()
         let log = DurabilityLog(recorded.logger, SessionStoreCallbacks())
         let journal = journal { log.displaced($0) }
         let reassertion = WriteReassertion(journal: journal, keys: keys, log: log)
@@ -295,7 +295,6 @@ struct WaitingWritesTests {
 
     @Test("A store logs what its journal displaces")
     func store() throws {
-        let recorded = RecordedLog()
         let store = try ValkeyRecordStore(
             ValkeyConfiguration(addresses: [HostAndPort(host: "127.0.0.1", port: 1)]), tls: nil,
             group: MultiThreadedEventLoopGroup.singleton, logger: recorded.logger)

@@ -24,6 +24,7 @@ extension ValkeyKeys {
 @Suite("The journal of recent writes")
 struct WriteJournalTests {
     private let start = ContinuousClock.now
+    private let journal = WriteJournal()
 
     private func record(_ number: UInt64, version: UInt64 = 1, size: Int = 10, isNew: Bool = false) -> JournaledRecord {
         var record = SessionRecord.sample(number, version: version)
@@ -54,7 +55,6 @@ struct WriteJournalTests {
 
     @Test("The end of a session replaces its record and its lease, and no later record replaces it")
     func endsAreFinal() {
-        let journal = WriteJournal()
         journal.saved(record(1), now: start)
         journal.leased(SessionID(1), fence: 3, for: .seconds(9), now: start)
         journal.ended(SessionID(1), reason: .signedOut, now: start)
@@ -65,7 +65,6 @@ struct WriteJournalTests {
 
     @Test("A save that the server rejects is taken back, unless a newer write has replaced it; an unknown one stays")
     func rejectedSave() throws {
-        let journal = WriteJournal()
         let first = try #require(journal.saved(record(1), now: start))
         let second = try #require(journal.saved(record(1, version: 2), now: start))
         #expect(contents(journal) == ["record 1 2"])
@@ -86,7 +85,6 @@ struct WriteJournalTests {
 
     @Test("A save that is tried again, or has succeeded, is kept for as long as a new one")
     func repeatedSave() throws {
-        let journal = WriteJournal()
         journal.saved(record(1, version: 2), now: start)
         let again = try #require(journal.saved(record(1, version: 2), now: start + .seconds(100)))
         #expect(contents(journal, at: start + .seconds(219)) == ["record 1 2"])
@@ -102,7 +100,6 @@ struct WriteJournalTests {
 
     @Test("The end of a session that the server does not have is kept only if its record would be written again")
     func endWithoutRecord() {
-        let journal = WriteJournal()
         journal.endedWithoutRecord(SessionID(9), reason: .signedOut, now: start)
         #expect(contents(journal).isEmpty)
         journal.saved(record(1), now: start)
@@ -112,7 +109,6 @@ struct WriteJournalTests {
 
     @Test("The newest version of a record is kept, with the fields and indexes of its insertion")
     func newestVersion() throws {
-        let journal = WriteJournal()
         journal.saved(record(1, isNew: true), now: start)
         journal.saved(record(1, version: 3), now: start)
         journal.saved(record(1, version: 2), now: start)
@@ -131,7 +127,6 @@ struct WriteJournalTests {
     @Test("The writes of some slots are found without the others, and a record also in the slots of its indexes")
     func slots() {
         let keys = ValkeyKeys(prefix: "p")
-        let journal = WriteJournal()
         let index = keys.sessions(of: 7)
         let inserted = JournaledRecord(
             .sample(1), lifetime: .seconds(900), fields: [], indexes: [index], indexLifetime: .seconds(1_000))
@@ -159,7 +154,6 @@ struct WriteJournalTests {
 
     @Test("Ends come first and leases last, each with the newest first")
     func order() {
-        let journal = WriteJournal()
         journal.leased(SessionID(1), fence: 3, for: .seconds(9), now: start)
         journal.ended(SessionID(5), reason: .revoked, now: start)
         journal.saved(record(1), now: start)
@@ -259,7 +253,6 @@ struct WriteJournalTests {
 
     @Test("A lease is forgotten when it is released, and not by the release of an earlier one")
     func leases() {
-        let journal = WriteJournal()
         journal.leased(SessionID(1), fence: 3, for: .seconds(9), now: start)
         journal.released(SessionID(1), fence: 2)
         #expect(contents(journal) == ["lease 1 3"])
@@ -269,7 +262,6 @@ struct WriteJournalTests {
 
     @Test("Cutoffs and marks only grow")
     func growing() throws {
-        let journal = WriteJournal()
         for stored in ["20 00ff 5", "10 - 7", "20 - -"] {
             journal.cutoffSet(
                 try #require(JournaledCutoff(key: "c", stored: stored, lifetime: .seconds(9))), now: start)
@@ -310,7 +302,6 @@ struct WriteJournalTests {
 
     @Test("Of the cutoffs without a result the latest is kept, until one that was sent later is confirmed")
     func cutoffRequests() {
-        let journal = WriteJournal()
         func request(_ id: UInt64, at seconds: Int64) {
             journal.cutoffRequested(
                 CutoffRequest(key: "c", kept: SessionID(id), lifetime: .seconds(600)),
@@ -333,7 +324,6 @@ struct WriteJournalTests {
     func age() {
         #expect(WriteJournal.lifetime == .seconds(120))
         #expect(WriteJournal.lifetime * 2 < ValkeyRecordStore.tombstoneLifetime)
-        let journal = WriteJournal()
         journal.ended(SessionID(1), reason: .revoked, now: start)
         journal.saved(record(2), now: start)
         journal.leased(SessionID(2), fence: 1, for: .seconds(9), now: start)

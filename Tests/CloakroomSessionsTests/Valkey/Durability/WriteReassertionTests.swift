@@ -115,8 +115,8 @@ struct WriteReassertionTests {
             try await server.ask("FLUSHALL")
             let counts = try await reassert(store, on: server)
             #expect(try await store.read(id) == .record(record))
-            #expect(try await store.records(of: 7, now: Self.start) == [record.listed])
-            #expect(try await store.records(ofProviderSession: 5, now: Self.start) == [record.listed])
+            #expect(try await store.records(in: .account(7), now: Self.start) == [record.listed])
+            #expect(try await store.records(in: .providerSession(5), now: Self.start) == [record.listed])
             #expect(counts[.insert] == 1)
             #expect(counts[.index] == 2)
             #expect(counts[.update, default: 0] == 0)
@@ -288,8 +288,7 @@ struct WriteReassertionTests {
         }
         // Each end once, and each record with its index. If each slot visited all writes, there would be 300 million.
         #expect(sent.withLock { $0 } == Int(count) + Int(count) / 10)
-        let duration = ContinuousClock.now - start
-        #expect(duration < .seconds(60))
+        #expect(ContinuousClock.now - start < .seconds(60))
     }
 
     @Test("A server that is lost again ends the repetition, and the log has the number of missing writes")
@@ -320,7 +319,7 @@ struct WriteReassertionTests {
             try await gateway.isUp()
             #expect(try await gateway.records.read(id) == .ended(.signedOut))
             #expect(try await gateway.records.read(SessionID(2)) == .record(.sample(2)))
-            #expect(try await gateway.records.records(of: 7, now: Self.start).count == 2)
+            #expect(try await gateway.records.records(in: .account(7), now: Self.start).count == 2)
             let line = gateway.log.lines("message", "session store lost writes, which were repeated").first
             #expect(line?["insert"] == "2")
         }

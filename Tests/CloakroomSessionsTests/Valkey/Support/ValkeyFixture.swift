@@ -159,12 +159,8 @@ struct RunningRecords: SessionRecordStore {
         try await records.release(id, fence: fence)
     }
 
-    func records(of account: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
-        try await records.records(of: account, now: now)
-    }
-
-    func records(ofProviderSession hash: UInt64, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
-        try await records.records(ofProviderSession: hash, now: now)
+    func records(in index: RecordIndex, now: SessionTime) async throws(SessionStoreError) -> [SessionRecord] {
+        try await records.records(in: index, now: now)
     }
 
     func setMark(

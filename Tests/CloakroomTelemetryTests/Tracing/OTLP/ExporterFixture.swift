@@ -18,10 +18,12 @@ struct ExporterFixture: Sendable {
     }
 
     init(
-        _ configuration: OTLPConfiguration,
-        backOff: ExportRetryPolicy = ExportRetryPolicy(first: .milliseconds(1), attempts: 1_000_000),
-        shutdownTimeout: Duration = .seconds(20), attributes: [TracingConfiguration.ResourceAttribute] = []
+        port: Int, backOff: ExportRetryPolicy = ExportRetryPolicy(first: .milliseconds(1), attempts: 1_000_000),
+        shutdownTimeout: Duration = .seconds(20), attributes: [TracingConfiguration.ResourceAttribute] = [],
+        _ change: (inout OTLPConfiguration) -> Void = { _ in }
     ) {
+        var configuration = Self.configuration(port: port)
+        change(&configuration)
         exporter = OTLPSpanExporter(
             configuration, resource: OTelResource(serviceName: "gateway", version: "1.2.3", attributes: attributes),
             dropped: dropped, backOff: backOff, shutdownTimeout: shutdownTimeout)

@@ -9,11 +9,11 @@ struct OTLPDeliveryTests {
     @Test("Requests conform to OTLP, and contain the configured fields")
     func request() async throws {
         try await OTLPReceiver.run { receiver in
-            var configuration = ExporterFixture.configuration(port: receiver.port)
-            configuration.headers = [
-                .init(name: "X-Key", value: Secret("k3y")), .init(name: "content-type", value: Secret("text/plain")),
-            ]
-            let tested = ExporterFixture(configuration)
+            let tested = ExporterFixture(port: receiver.port) {
+                $0.headers = [("X-Key", "k3y"), ("content-type", "text/plain")].map {
+                    .init(name: $0, value: Secret($1))
+                }
+            }
             tested.export("a")
             let batch = try #require(try await tested.run { try await receiver.receives(requests: 1) }.first)
             #expect(batch.path == "/v1/traces")
@@ -28,17 +28,15 @@ struct OTLPDeliveryTests {
     @Test("A batch is sent as soon as it is full, and never exceeds its limit")
     func batches() async throws {
         try await OTLPReceiver.run { receiver in
-            var configuration = ExporterFixture.configuration(port: receiver.port)
-            configuration.interval = .seconds(3_600)
-            configuration.queueLimit = 100
-            let tested = ExporterFixture(configuration)
+            let tested = ExporterFixture(port: receiver.port) {
+                $0.interval = .seconds(3_600)
+                $0.queueLimit = 100
+            }
             tested.export(10)
             try await tested.run { () async throws in
-                let second = try await receiver.receives(requests: 2)
-                #expect(second.sizes == [4, 4])
+                #expect(try await receiver.receives(requests: 2).sizes == [4, 4])
                 tested.export("last", "but one")
-                let third = try await receiver.receives(requests: 3)
-                #expect(third.sizes == [4, 4, 4])
+                #expect(try await receiver.receives(requests: 3).sizes == [4, 4, 4])
             }
             #expect(tested.dropped.value == 0)
         }
@@ -47,14 +45,12 @@ struct OTLPDeliveryTests {
     @Test("A batch that is not full is sent after its interval")
     func interval() async throws {
         try await OTLPReceiver.run { receiver in
-            let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port))
+            let tested = ExporterFixture(port: receiver.port)
             try await tested.run { () async throws in
                 tested.export("a")
-                let first = try await receiver.receives(requests: 1)
-                #expect(first.names == ["a"])
+                #expect(try await receiver.receives(requests: 1).names == ["a"])
                 tested.export("b")
-                let second = try await receiver.receives(requests: 2)
-                #expect(second.names == ["a", "b"])
+                #expect(try await receiver.receives(requests: 2).names == ["a", "b"])
             }
         }
     }
@@ -62,7 +58,7 @@ struct OTLPDeliveryTests {
     @Test("A batch is sent again after each retryable status", arguments: [429, 502, 503, 504])
     func retried(status: Int) async throws {
         try await OTLPReceiver.run([.status(status), .status(status)]) { receiver in
-            let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port))
+            let tested = ExporterFixture(port: receiver.port)
             tested.export("a", "b")
             let batches = try await tested.run { try await receiver.receives(requests: 3) }
             #expect(batches.map { $0.spans.map(\.name) } == [["a", "b"], ["a", "b"], ["a", "b"]])
@@ -75,7 +71,7 @@ struct OTLPDeliveryTests {
     @Test("A collector that sends Retry-After gets no earlier request")
     func retryAfter() async throws {
         try await OTLPReceiver.run([.status(503, retryAfter: "1")]) { receiver in
-            let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port))
+            let tested = ExporterFixture(port: receiver.port)
             tested.export("a")
             let times = try await tested.run { try await receiver.receives(requests: 2).map(\.time) }
             #expect(times[1] - times[0] >= 0.99)
@@ -87,15 +83,14 @@ struct OTLPDeliveryTests {
         arguments: [400, 401, 500, 301])
     func rejected(status: Int) async throws {
         try await OTLPReceiver.run([.status(status)]) { receiver in
-            var configuration = ExporterFixture.configuration(port: receiver.port)
-            configuration.headers = [.init(name: "Authorization", value: Secret("Bearer k3y"))]
-            let tested = ExporterFixture(configuration)
+            let tested = ExporterFixture(port: receiver.port) {
+                $0.headers = [.init(name: "Authorization", value: Secret("Bearer k3y"))]
+            }
             tested.export("a", "b", "c")
             try await tested.run { () async throws in
                 try await eventually("the batch is dropped") { tested.dropped.value == 3 }
                 tested.export("d")
-                let second = try await receiver.receives(requests: 2)
-                #expect(second.names == ["a", "b", "c", "d"])
+                #expect(try await receiver.receives(requests: 2).names == ["a", "b", "c", "d"])
             }
             #expect(tested.dropped.value == 3)
             #expect(tested.log.lines("reason", "\(status)").map { $0["count"] } == ["3"])
@@ -106,7 +101,7 @@ struct OTLPDeliveryTests {
     @Test("Spans that a collector rejects from an accepted batch are counted")
     func partialSuccess() async throws {
         try await OTLPReceiver.run([.partial(rejected: 2), .partial(rejected: 99)]) { receiver in
-            let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port))
+            let tested = ExporterFixture(port: receiver.port)
             try await tested.run { () async throws in
                 tested.export("a", "b", "c")
                 try await eventually("two are counted") { tested.dropped.value == 2 }
@@ -114,21 +109,17 @@ struct OTLPDeliveryTests {
                 // At most the number of spans in the batch, whatever the collector reports.
                 try await eventually("one is counted") { tested.dropped.value == 3 }
             }
-            let batches = try await receiver.receives(requests: 2)
-            #expect(batches.names == ["a", "b", "c", "d"])
+            #expect(try await receiver.receives(requests: 2).names == ["a", "b", "c", "d"])
         }
     }
 
     @Test("A request without a response in time is retried")
     func slow() async throws {
         try await OTLPReceiver.run([.whenReleased]) { receiver in
-            var configuration = ExporterFixture.configuration(port: receiver.port)
-            configuration.timeout = .seconds(4)
-            let tested = ExporterFixture(configuration)
+            let tested = ExporterFixture(port: receiver.port) { $0.timeout = .seconds(4) }
             tested.export("a")
             try await tested.run { () async throws in
-                let second = try await receiver.receives(requests: 2)
-                #expect(second.names == ["a", "a"])
+                #expect(try await receiver.receives(requests: 2).names == ["a", "a"])
             }
             #expect(tested.dropped.value == 0)
             #expect(tested.log.lines("reason", "timeout").count == 1)
@@ -138,19 +129,15 @@ struct OTLPDeliveryTests {
     @Test("An accepted batch is not sent again if the body of the response does not arrive in time")
     func drips() async throws {
         try await OTLPReceiver.run([.drips]) { receiver in
-            var configuration = ExporterFixture.configuration(port: receiver.port)
-            configuration.timeout = .seconds(4)
-            let tested = ExporterFixture(configuration)
+            let tested = ExporterFixture(port: receiver.port) { $0.timeout = .seconds(4) }
             tested.export("a")
             try await tested.run { () async throws in
                 _ = try await receiver.receives(requests: 1)
                 tested.export("b")
                 // One batch at a time: the second is sent only after the first has completed.
-                let second = try await receiver.receives(requests: 2)
-                #expect(second.names == ["a", "b"])
+                #expect(try await receiver.receives(requests: 2).names == ["a", "b"])
             }
-            let batches = try await receiver.receives(requests: 2)
-            #expect(batches.names == ["a", "b"])
+            #expect(try await receiver.receives(requests: 2).names == ["a", "b"])
             #expect(tested.dropped.value == 0)
             #expect(tested.log.lines("reason", "timeout").isEmpty)
         }
@@ -159,7 +146,7 @@ struct OTLPDeliveryTests {
     @Test("With a hanging collector no export blocks, the queue stays within its limit, and each drop is counted")
     func hanging() async throws {
         try await OTLPReceiver.run([.whenReleased]) { receiver in
-            let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port))
+            let tested = ExporterFixture(port: receiver.port)
             try await tested.run { () async throws in
                 tested.export(4)
                 _ = try await receiver.receives(requests: 1)
@@ -171,8 +158,7 @@ struct OTLPDeliveryTests {
                 let batches = try await receiver.receives(requests: 3)
                 #expect(batches.names == (0..<4).map { "\($0)" } + (0..<8).map { "\($0)" })
                 tested.export("afterwards")
-                let fourth = try await receiver.receives(requests: 4)
-                #expect(fourth.names.last == "afterwards")
+                #expect(try await receiver.receives(requests: 4).names.last == "afterwards")
             }
             #expect(tested.dropped.value == 19_992)
             #expect(tested.exporter.waitingCount == 0)
@@ -182,7 +168,7 @@ struct OTLPDeliveryTests {
     @Test("After an outage a collector gets all spans that fitted into the queue")
     func away() async throws {
         let port = try FreePort.next()
-        let tested = ExporterFixture(ExporterFixture.configuration(port: port))
+        let tested = ExporterFixture(port: port)
         try await tested.run { () async throws in
             tested.export(4)
             try await eventually("the first batch is being sent") { tested.exporter.waitingCount == 0 }
@@ -202,23 +188,19 @@ struct OTLPDeliveryTests {
     func attempts() async throws {
         try await OTLPReceiver.run([.status(503), .status(503), .status(503)]) { receiver in
             let tested = ExporterFixture(
-                ExporterFixture.configuration(port: receiver.port),
-                backOff: ExportRetryPolicy(first: .milliseconds(1), attempts: 3))
+                port: receiver.port, backOff: ExportRetryPolicy(first: .milliseconds(1), attempts: 3))
             try await tested.run { () async throws in
                 tested.export("a", "b")
                 try await eventually("the batch is dropped") { tested.dropped.value == 2 }
                 tested.export("c")
-                let fourth = try await receiver.receives(requests: 4)
-                #expect(fourth.names == ["a", "b", "a", "b", "a", "b", "c"])
+                #expect(try await receiver.receives(requests: 4).names == ["a", "b", "a", "b", "a", "b", "c"])
             }
         }
     }
 
     @Test("An endpoint that is not a URL drops spans and logs the problem")
     func badEndpoint() async throws {
-        var configuration = ExporterFixture.configuration(port: 0)
-        configuration.endpoint = "collector"
-        let tested = ExporterFixture(configuration)
+        let tested = ExporterFixture(port: 0) { $0.endpoint = "collector" }
         try await tested.run { () async throws in
             tested.export("a")
             try await eventually("the span is dropped") { tested.dropped.value == 1 }

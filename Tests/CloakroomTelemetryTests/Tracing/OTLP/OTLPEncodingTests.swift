@@ -88,7 +88,7 @@ struct OTLPEncodingTests {
     @Test("Parent and child keep their ids, and dropped events and links are counted")
     func parentAndChild() async throws {
         try await OTLPReceiver.run { receiver in
-            let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port))
+            let tested = ExporterFixture(port: receiver.port)
             let tracer = W3CTracer(sampler: .alwaysOn, exporter: tested.exporter)
             tracer.withSpan("outer", ofKind: .server) { outer in
                 for _ in 0..<130 { outer.addEvent("often") }
@@ -142,7 +142,7 @@ struct OTLPEncodingTests {
 
     private func batch(attributes: [TracingConfiguration.ResourceAttribute]) async throws -> OTLPReceiver.Batch {
         try await OTLPReceiver.run { receiver in
-            let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port), attributes: attributes)
+            let tested = ExporterFixture(port: receiver.port, attributes: attributes)
             tested.export("a")
             return try #require(try await tested.run { try await receiver.receives(requests: 1) }.first)
         }
@@ -150,7 +150,7 @@ struct OTLPEncodingTests {
 
     private func decoded(_ span: FinishedSpan) async throws -> OTLPReceiver.Span {
         try await OTLPReceiver.run { receiver in
-            let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port))
+            let tested = ExporterFixture(port: receiver.port)
             tested.exporter.export(span)
             return try #require(try await tested.run { try await receiver.receives(requests: 1) }.first?.spans.first)
         }

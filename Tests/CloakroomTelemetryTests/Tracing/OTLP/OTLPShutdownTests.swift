@@ -10,12 +10,9 @@ struct OTLPShutdownTests {
     @Test("All queued spans are exported at shutdown, without waiting for the interval")
     func flush() async throws {
         try await OTLPReceiver.run { receiver in
-            var configuration = ExporterFixture.configuration(port: receiver.port)
-            configuration.interval = .seconds(3_600)
-            let tested = ExporterFixture(configuration)
+            let tested = ExporterFixture(port: receiver.port) { $0.interval = .seconds(3_600) }
             try await tested.run { tested.export(7) }
-            let batches = try await receiver.receives(requests: 2)
-            #expect(batches.sizes == [4, 3])
+            #expect(try await receiver.receives(requests: 2).sizes == [4, 3])
             #expect(tested.dropped.value == 0)
             // Spans exported later are dropped and counted.
             tested.export("late")
@@ -26,13 +23,12 @@ struct OTLPShutdownTests {
     @Test("A shutdown ends the delay before a retry, and the retry is made")
     func pauseEnds() async throws {
         try await OTLPReceiver.run([.status(503, retryAfter: "3600")]) { receiver in
-            let tested = ExporterFixture(ExporterFixture.configuration(port: receiver.port))
+            let tested = ExporterFixture(port: receiver.port)
             try await tested.run { () async throws in
                 tested.export("a")
                 try await eventually("the delay begins") { !tested.log.lines("reason", "503").isEmpty }
             }
-            let batches = try await receiver.receives(requests: 2)
-            #expect(batches.names == ["a", "a"])
+            #expect(try await receiver.receives(requests: 2).names == ["a", "a"])
             #expect(tested.dropped.value == 0)
         }
     }
@@ -40,8 +36,7 @@ struct OTLPShutdownTests {
     @Test("A hanging collector delays the shutdown at most by the timeout; remaining spans are counted and logged")
     func bound() async throws {
         try await OTLPReceiver.run([.whenReleased]) { receiver in
-            let tested = ExporterFixture(
-                ExporterFixture.configuration(port: receiver.port), shutdownTimeout: .milliseconds(100))
+            let tested = ExporterFixture(port: receiver.port, shutdownTimeout: .milliseconds(100))
             try await tested.run { () async throws in
                 tested.export(4)
                 _ = try await receiver.receives(requests: 1)

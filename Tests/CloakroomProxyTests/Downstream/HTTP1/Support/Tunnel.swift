@@ -62,6 +62,9 @@ struct Tunnel {
     let client: RawPeer
     let upstream: RawPeer
 
+    /// One side, and the other one.
+    func sides(_ isClient: Bool) -> (RawPeer, RawPeer) { isClient ? (client, upstream) : (upstream, client) }
+
     /// A gateway all of whose routes allow WebSockets.
     static func gateway(
         _ setup: GatewaySetup = GatewaySetup(),
@@ -85,10 +88,8 @@ struct Tunnel {
         body: (Tunnel) async throws -> Void
     ) async throws {
         try await gateway(setup, configuration: adjust) { gateway, server in
-            let client = try await RawPeer.connect(port: gateway.port, receiveBuffer: receiveBuffer)
-            client.send(request)
-            let upstream = try await server.peer()
-            _ = try await upstream.head()
+            let client = try await RawPeer.connect(port: gateway.port, receiveBuffer: receiveBuffer, sending: request)
+            let upstream = try await server.requested()
             upstream.send(Handshake.consent)
             _ = try await client.head()
             try await body(Tunnel(gateway: gateway, server: server, client: client, upstream: upstream))

@@ -32,6 +32,8 @@ struct HTTP2TestResponse: Sendable {
         return values.count == 1 ? values[0] : nil
     }
 
+    /// The status, and the `code` of a problem document.
+    var problem: String { "\(status ?? 0) \(code ?? "")" }
     /// The `code` of a problem document.
     var code: String? {
         guard self["content-type"] == "application/problem+json",
