@@ -34,7 +34,7 @@ struct RequestCredentialsTests {
     }
 
     @Test("are a token in the field and with the scheme that the upstream expects")
-    func bearer() throws {
+    func bearerField() throws {
         var configuration = Configuration(path: "/refresh")
         let plain = try #require(RequestCredentials.refresh(Secret("r"), configuration: configuration))
         #expect(plain.field == "Authorization" && text(plain.authorization) == "Bearer r")
