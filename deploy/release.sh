@@ -9,7 +9,7 @@
 #
 # FOLDER then contains:
 #   cloakroom-VERSION-linux-ARCHITECTURE.tar.gz         the stripped gateway and demo, completions, manual pages, unit, example
-#                                                       configurations, licences of everything in them, the bill of materials
+#                                                       configurations, web client, documents, licences of everything, bill of materials
 #   cloakroom-VERSION-linux-ARCHITECTURE-debug.tar.gz   the debug symbols, which debuggers find by the binary's debug link
 #   cloakroom-VERSION-linux-ARCHITECTURE-image.tar      the image for `docker load` and others, if the system has dpkg
 #   cloakroom-VERSION.cdx.json                          the bill of materials, CycloneDX 1.6
@@ -135,6 +135,9 @@ if [[ -n $manual ]]; then
 fi
 
 cp README.md LICENSE "$documents/"
+mkdir "$top/share/cloakroom"
+cp -R deploy/web "$top/share/cloakroom/"
+deploy/site.sh "$top/share/cloakroom/site" >&2
 cp config/cloakroom.yaml "$documents/examples/cloakroom.yaml"
 cp deploy/systemd/cloakroom.yaml "$documents/examples/cloakroom-systemd.yaml"
 cp deploy/systemd/cloakroom.service deploy/systemd/cloakroom.socket "$top/lib/systemd/system/"
