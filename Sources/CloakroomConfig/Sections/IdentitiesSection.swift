@@ -85,6 +85,9 @@ extension IdentityConfiguration: ConfigSection {
         logout.read(from: scope.sectionWithDefaults("logout"))
         let tls = scope.sectionWithDefaults("tls")
         caFile = tls.optional("caFile", as: tls.pemFile(.certificate))
+        let places = scope.section("endpoints")
+        endpoints.read(from: places)
+        if issuer != nil { endpoints.check(places, against: self) }
         if issuer == nil || client == nil { return nil }
     }
 

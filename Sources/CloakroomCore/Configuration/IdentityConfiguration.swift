@@ -108,6 +108,8 @@ public struct IdentityConfiguration: Sendable, Equatable {
     public var label: String?
     /// PEM file of the trust roots for connections to the provider; `nil` uses the system's trust roots.
     public var caFile: String?
+    /// Where the gateway reaches the provider.
+    public var endpoints = ProviderEndpoints()
 
     /// The name that users see on the sign-in page.
     public var displayName: String { label ?? name }

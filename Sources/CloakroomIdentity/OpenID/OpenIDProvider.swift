@@ -60,7 +60,7 @@ package final class OpenIDProvider: TokenClient, Unprintable {
         let tls = try UpstreamTLS.configuration(configuration.caFile.map { UpstreamTLSConfiguration(caFile: $0) })
         transport = ProviderTransport(
             tls: tls, timeouts: timeouts, eventLoopGroup: eventLoopGroup, spans: SpanFactory(tracer),
-            name: configuration.name, observer: calls)
+            name: configuration.name, issuer: configuration.issuer, endpoints: configuration.endpoints, observer: calls)
         let previous = previous.flatMap { configuration.trustsDocuments(of: $0.configuration) ? $0 : nil }
         let discovery = ProviderDiscovery(
             configuration, previous: previous?.discovery.metadata, transport: transport, timeout: timeout,
@@ -170,9 +170,10 @@ package final class OpenIDProvider: TokenClient, Unprintable {
 
 extension IdentityConfiguration {
     /// Whether the metadata and keys that were fetched with another configuration are valid for this one too: they are
-    /// of the same issuer, over connections with the same trust roots, and for the same algorithms.
+    /// of the same issuer at the same address, over connections with the same trust roots, and for the same algorithms.
     fileprivate func trustsDocuments(of other: IdentityConfiguration) -> Bool {
-        issuer.utf8.elementsEqual(other.issuer.utf8) && caFile == other.caFile && algorithms == other.algorithms
+        issuer.utf8.elementsEqual(other.issuer.utf8) && endpoints == other.endpoints && caFile == other.caFile
+            && algorithms == other.algorithms
     }
 }
 

@@ -231,6 +231,14 @@ struct ProviderFixture: Sendable {
     var tokenRequests: [String] { requests("POST /token") }
 }
 
+extension IdentityConfiguration {
+    /// Gives the provider another issuer than its address.
+    mutating func moveIssuer(to other: String) {
+        endpoints.base = WebOrigin(issuer)
+        issuer = other
+    }
+}
+
 extension String {
     /// The parameters of the form in a request, or of the query in a URL.
     var form: [String: String] {
