@@ -111,16 +111,20 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     // MARK: - Login and logout
 
     /// The URL that the browser is sent to. Pushes the request as configured (RFC 9126 §2).
-    /// - Parameter address: The address of the client.
+    /// - Parameters:
+    ///   - passed: Values of the client, which ``IdentityConfiguration/passParameters`` permits.
+    ///   - address: The address of the client.
     /// - Throws: ``TokenClientError``.
     package func authorizationURL(
-        _ secrets: LoginSecrets, redirectURI: String, stepUp: AuthorizationRequest.StepUp?, address: String,
-        traceparent: String?
+        _ secrets: LoginSecrets, redirectURI: String, stepUp: AuthorizationRequest.StepUp?,
+        passed: [IdentityConfiguration.Parameter], address: String, traceparent: String?
     ) async throws(TokenClientError) -> String {
         let metadata = try await metadata(for: .push, isAnonymous: true)
+        let names = Set(passed.map(\.name))
+        let extra = passed + configuration.parameters.filter { !names.contains($0.name) }
         let request = AuthorizationRequest(
             secrets, clientID: configuration.client.id, redirectURI: redirectURI, scopes: configuration.scopes,
-            extra: configuration.parameters.map { ($0.name, $0.value) }, stepUp: stepUp)
+            extra: extra.map { ($0.name, $0.value) }, stepUp: stepUp)
         guard metadata.pushes(configuration), let endpoint = metadata.pushedRequestEndpoint else {
             guard configuration.pushed != .always else { throw TokenClientError(.misconfigured(.notFound), in: .push) }
             return request.url(at: metadata.authorizationEndpoint)

@@ -172,10 +172,11 @@ struct ProviderFixture: Sendable {
     }
 
     func authorizationURL(
-        stepUp: AuthorizationRequest.StepUp? = nil, from address: String = "192.0.2.1"
+        stepUp: AuthorizationRequest.StepUp? = nil, passed: [IdentityConfiguration.Parameter] = [],
+        from address: String = "192.0.2.1"
     ) async throws(TokenClientError) -> String {
         try await provider.authorizationURL(
-            secrets, redirectURI: Self.redirectURI, stepUp: stepUp, address: address, traceparent: nil)
+            secrets, redirectURI: Self.redirectURI, stepUp: stepUp, passed: passed, address: address, traceparent: nil)
     }
 
     /// A session of the user `jo`, whose tokens were issued at the start.
