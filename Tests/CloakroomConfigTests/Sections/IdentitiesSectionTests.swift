@@ -198,7 +198,7 @@ struct IdentitiesSectionTests {
     }
 
     @Test(
-        "Identity rule 29: a parameter that the gateway sets or reads cannot be passed on",
+        "Identity rule 32: a parameter that the gateway sets or reads cannot be passed on",
         arguments: [
             "client_id: 64", "redirect_uri: 64", "state: [a]", "Nonce: 64", "scope: 64", "response_type: [code]",
             "code_challenge: 64", "acr_values: 64", "request_uri: 64", "returnTo: 64", "foreign: 64",

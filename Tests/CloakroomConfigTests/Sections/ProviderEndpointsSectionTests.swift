@@ -31,7 +31,7 @@ struct ProviderEndpointsSectionTests {
     }
 
     @Test(
-        "Identity rule 28: an address that gets secrets unencrypted is a warning, unless it is this machine",
+        "Identity rule 31: an address that gets secrets unencrypted is a warning, unless it is this machine",
         arguments: [
             ("base: \"http://keycloak.idp.svc:8080\", plaintext: true", "unencrypted to http://keycloak.idp.svc:8080"),
             ("base: \"http://127.0.0.1:8080\"", nil), ("base: https://keycloak.idp.svc", nil),

@@ -18,7 +18,7 @@ struct PassedParametersTests {
     }
 
     @Test(
-        "Identity rule 29: permitted values reach the provider, and parameters that are not listed are ignored",
+        "Identity rule 32: permitted values reach the provider, and parameters that are not listed are ignored",
         arguments: [
             ("login_hint=jo%40a.b&ui_locales=de+fr", [.init("login_hint", "jo@a.b"), .init("ui_locales", "de fr")]),
             ("prompt=login&kc_idp_hint=x&state=y", [.init("prompt", "login")]), ("", []),
@@ -30,7 +30,7 @@ struct PassedParametersTests {
     }
 
     @Test(
-        "Identity rule 29: another value, a control character, or a parameter twice get 400, and no login begins",
+        "Identity rule 32: another value, a control character, or a parameter twice get 400, and no login begins",
         arguments: [
             "login_hint=", "login_hint=123456789", "login_hint=a%00", "login_hint=a%0D%0A", "login_hint=%C2%85",
             "login_hint=%FF", "login_hint=%F0%9F%94%91%F0%9F%94%91a", "prompt=", "prompt=Login", "prompt=login+none",
@@ -46,7 +46,7 @@ struct PassedParametersTests {
     }
 
     @Test(
-        "Identity rule 29: another site cannot choose the account",
+        "Identity rule 32: another site cannot choose the account",
         arguments: [("same-origin", true), ("none", true), ("same-site", false), ("cross-site", false)])
     func hints(site: String, isOwn: Bool) async throws {
         let browser = try browser()
@@ -55,7 +55,7 @@ struct PassedParametersTests {
         #expect(browser.gateway.provider.passed == [isOwn ? [.init("login_hint", "jo"), locale] : [locale]])
     }
 
-    @Test("Identity rule 29: nor through the page that continues its link with a Strict cookie")
+    @Test("Identity rule 32: nor through the page that continues its link with a Strict cookie")
     func continued() async throws {
         let browser = try browser(sameSite: .strict)
         let page = await browser.login(

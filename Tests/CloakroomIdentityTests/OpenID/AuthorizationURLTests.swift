@@ -44,7 +44,7 @@ struct AuthorizationURLTests {
     }
 
     @Test(
-        "Identity rule 29: parameters of clients are in the URL or the pushed request, and replace configured ones",
+        "Identity rule 32: parameters of clients are in the URL or the pushed request, and replace configured ones",
         arguments: [true, false])
     func passed(isPushed: Bool) async throws {
         try await ProviderFixture.run(

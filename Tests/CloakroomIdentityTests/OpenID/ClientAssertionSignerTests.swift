@@ -85,7 +85,7 @@ struct ClientAssertionSignerTests {
     }
 
     @Test(
-        "Identity rule 28: of a provider under another address, both audiences are the public ones",
+        "Identity rule 31: of a provider under another address, both audiences are the public ones",
         arguments: [
             (.issuer, "https://id.cloakroom.invalid"), (.tokenEndpoint, "https://id.cloakroom.invalid/token"),
         ] as [(IdentityClientConfiguration.AssertionAudience, String)])

@@ -22,7 +22,7 @@ struct ProviderEndpointsTests {
     }
 
     @Test(
-        "Identity rule 28: the base gets every call, whichever origin the metadata name; browsers see the issuer",
+        "Identity rule 31: the base gets every call, whichever origin the metadata name; browsers see the issuer",
         arguments: ["ISSUER", issuer], ProviderEndpoints.Host.allCases)
     func calls(origin: String, host: ProviderEndpoints.Host) async throws {
         try await ProviderFixture.run(
@@ -55,7 +55,7 @@ struct ProviderEndpointsTests {
     }
 
     @Test(
-        "Identity rule 28: metadata of another issuer, or with an endpoint for secrets elsewhere, are rejected",
+        "Identity rule 31: metadata of another issuer, or with an endpoint for secrets elsewhere, are rejected",
         arguments: [
             ("issuer", "ISSUER", .issuer), ("issuer", "https://other.example.com", .issuer),
             ("token_endpoint", "https://other.example.com/token", .origin("token_endpoint")),

@@ -21,7 +21,7 @@ struct SplitHorizonTests {
     }
 
     @Test(
-        "Identity rule 28: splitHorizonSignsIn: users sign in, refresh and sign out, whichever URLs the metadata name",
+        "Identity rule 31: splitHorizonSignsIn: users sign in, refresh and sign out, whichever URLs the metadata name",
         arguments: [true, false])
     func splitHorizonSignsIn(namesBase: Bool) async throws {
         let certificate = try DemoCertificate()
