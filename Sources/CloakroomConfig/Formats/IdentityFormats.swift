@@ -110,6 +110,19 @@ extension ValueFormat where Value == ClaimName {
     }
 }
 
+extension ValueFormat where Value == Int {
+    /// What clients may pass on: text up to a length. A list of values is read as a list.
+    static let passedLength = ValueFormat("maximum length in bytes, 1 to 1024, or a list of values") {
+        text throws(ConfigValueError) in
+        guard let length = Int(text), (1...1_024).contains(length) else {
+            throw ConfigValueError(
+                "must be a length from 1 to 1024, or a list, not \(text.quoted)",
+                "write one such as 64, or the permitted values as [\(text.escaped)]")
+        }
+        return length
+    }
+}
+
 extension ValueFormat where Value == SignatureAlgorithm {
     /// An algorithm for ID tokens. Case-sensitive, as in tokens.
     static let signatureAlgorithm = algorithm(among: SignatureAlgorithm.allCases)

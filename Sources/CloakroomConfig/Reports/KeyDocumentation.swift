@@ -95,7 +95,8 @@ struct YAMLKeyComments {
     private static func isMapping(_ section: ArraySlice<String>) -> Bool {
         switch Array(section) {
         case ["upstreams"], ["identities"], ["rateLimits"], ["rateLimits", "NAME", "when"],
-            ["identities", "NAME", "parameters"], ["identities", "NAME", "exchange"],
+            ["identities", "NAME", "parameters"], ["identities", "NAME", "passParameters"],
+            ["identities", "NAME", "exchange"],
             ["routes", "require", "claims"], ["routes", "require", "anyOf", "claims"],
             ["routes", "files", "names", "types"],
             ["upstreams", "NAME", "claimHeaders"],

@@ -57,6 +57,7 @@ extension IdentityConfiguration: ConfigSection {
     static let keys: [Key<Self>] = [
         Key { $1.readScopes($0) },
         Key { $1.parameters = parameters($0) },
+        Key { $1.passParameters = passParameters($0) },
         Key("pushed", \.pushed, .choice()),
         Key { $1.algorithms = $0.list("algorithms", as: .signatureAlgorithm, default: $1.algorithms) },
         Key("clockSkew", \.clockSkew, .duration(.zero ... .seconds(300))),
@@ -85,6 +86,9 @@ extension IdentityConfiguration: ConfigSection {
         logout.read(from: scope.sectionWithDefaults("logout"))
         let tls = scope.sectionWithDefaults("tls")
         caFile = tls.optional("caFile", as: tls.pemFile(.certificate))
+        let places = scope.section("endpoints")
+        endpoints.read(from: places)
+        if issuer != nil { endpoints.check(places, against: self) }
         if issuer == nil || client == nil { return nil }
     }
 
@@ -102,6 +106,18 @@ extension IdentityConfiguration: ConfigSection {
             }
             return section.optional(name, as: .text)
         }.map { Parameter($0.name, $0.value) }
+    }
+
+    private static func passParameters(_ scope: ConfigScope) -> [PassedParameter] {
+        scope.entries("passParameters") { section, name -> PassedParameter.Values? in
+            if PassedParameter.reservedNames.contains(name.lowercased()) {
+                section.report("\(name) is not supported: the gateway sets it", "leave it out", at: name)
+            }
+            if case .list? = section.reading.tree[section.path + [name]]?.shape {
+                return section.nonEmptyList(name, as: .text).map { .listed($0) }
+            }
+            return section.optional(name, as: .passedLength).map { .length($0) }
+        }.map { PassedParameter($0.name, $0.value) }
     }
 
     private static func exchanges(

@@ -75,6 +75,44 @@ public struct IdentityConfiguration: Sendable, Equatable {
         }
     }
 
+    /// A parameter of the authorization request that a client may set in the query of a login.
+    public struct PassedParameter: Sendable, Equatable {
+        /// The values that are passed on.
+        public enum Values: Sendable, Equatable {
+            /// Text of 1 to this number of bytes, without control characters.
+            case length(Int)
+            /// One of these.
+            case listed([String])
+        }
+
+        /// The parameters that the gateway sets or reads itself, in lower case. The configuration cannot pass them on.
+        package static let reservedNames = Parameter.ownNames.union([
+            "returnto", "identity", "for", "persistent", "foreign",
+        ])
+        /// The parameter that names a user. Another site could choose the account with it.
+        package static let loginHint = "login_hint"
+
+        /// The name.
+        public var name: String
+        /// The values that are passed on.
+        public var values: Values
+
+        package init(_ name: String, _ values: Values) {
+            self.name = name
+            self.values = values
+        }
+
+        /// Whether a value may be passed on.
+        package func permits(_ value: String) -> Bool {
+            switch values {
+            case .length(let limit):
+                !value.isEmpty && value.utf8.count <= limit
+                    && value.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control }
+            case .listed(let texts): texts.contains { $0.utf8.elementsEqual(value.utf8) }
+            }
+        }
+    }
+
     /// The name, unique among identities and upstreams that sign users in.
     public var name: String
     /// The issuer, compared by bytes (OpenID Connect Discovery §4.3).
@@ -85,6 +123,8 @@ public struct IdentityConfiguration: Sendable, Equatable {
     public var scopes = ["openid", "profile", "email"]
     /// More parameters of the authorization request.
     public var parameters: [Parameter] = []
+    /// Parameters that clients may set. A value of a client replaces one of ``parameters``.
+    public var passParameters: [PassedParameter] = []
     /// Whether authorization requests are pushed.
     public var pushed: PushedRequests = .auto
     /// The algorithms with which the provider may sign tokens. At least one.
@@ -108,6 +148,8 @@ public struct IdentityConfiguration: Sendable, Equatable {
     public var label: String?
     /// PEM file of the trust roots for connections to the provider; `nil` uses the system's trust roots.
     public var caFile: String?
+    /// Where the gateway reaches the provider.
+    public var endpoints = ProviderEndpoints()
 
     /// The name that users see on the sign-in page.
     public var displayName: String { label ?? name }

@@ -19,14 +19,18 @@ public struct EndpointURL: Sendable, Hashable, CustomStringConvertible {
 
     /// Parses a URL.
     /// - Returns: `nil` for another scheme, for `http` to another machine, and for a URL of another form.
-    public init?(_ text: String) {
+    public init?(_ text: String) { self.init(text, permitting: nil) }
+
+    /// Parses a URL.
+    /// - Parameter plaintext: An origin that may be `http` of another machine.
+    package init?(_ text: String, permitting plaintext: WebOrigin?) {
         guard text.utf8.count <= Self.maxLength, text.utf8.allSatisfy(Self.isAllowed),
             let scheme = ["https://", "http://"].first(where: text.hasPrefix)
         else { return nil }
         let afterScheme = text.dropFirst(scheme.count)
         let authority = afterScheme.prefix { $0 != "/" && $0 != "?" }
         guard let origin = WebOrigin(scheme + authority), origin.port > 0, origin.port <= 65_535,
-            origin.isSecure || Self.isLoopback(origin.host)
+            origin.isSecure || Self.isLoopback(origin.host) || origin == plaintext
         else { return nil }
         self.text = text
         self.origin = origin

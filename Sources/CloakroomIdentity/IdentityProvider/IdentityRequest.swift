@@ -73,15 +73,17 @@ struct IdentityTarget: Sendable {
     private let origin: String
 
     /// - Parameters:
+    ///   - hostField: The value of `Host`; `nil` for the target's own.
     ///   - configuration: The common configuration of the clients of all targets.
     ///   - onConnected: Called for each connection that is established and verified.
     init(
-        _ target: UpstreamTargetConfiguration, tls: UpstreamTLSConfiguration?, configuration: HTTPClient.Configuration,
-        eventLoopGroup: any EventLoopGroup, onConnected: @escaping @Sendable () -> Void
+        _ target: UpstreamTargetConfiguration, tls: UpstreamTLSConfiguration?, hostField: String? = nil,
+        configuration: HTTPClient.Configuration, eventLoopGroup: any EventLoopGroup,
+        onConnected: @escaping @Sendable () -> Void
     ) {
         var configuration = configuration
         var verifier: ServerNameVerifier?
-        host = target.hostField
+        host = hostField ?? target.hostField
         serverAddress = target.serverAddress
         serverPort = target.serverPort
         server = Self.server(serverAddress, serverPort)

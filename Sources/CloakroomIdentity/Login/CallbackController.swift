@@ -33,8 +33,10 @@ struct CallbackController: Sendable {
             }
             let cleared = clearedCookies(of: query, request)
             var isSpent = false
+            var pending: PendingLogin?
             do throws(LoginFailure) {
                 let login = try login(of: query, request)
+                pending = login
                 let counted = try await admit(request)
                 let accepted: Accepted
                 do throws(LoginFailure) {
@@ -51,7 +53,10 @@ struct CallbackController: Sendable {
                 attempt.succeeded(session, at: provider)
                 return response(accepted.login, ticket, session, cleared, attempt)
             } catch {
-                return attempt.failed(error, at: provider, cookies: isSpent || !error.isTemporary ? cleared : [])
+                let page = attempt.failed(error, at: provider, cookies: isSpent || !error.isTemporary ? cleared : [])
+                guard let pending, pending.isSilent, error.requiresPage else { return page }
+                let cookies = cleared.map { AccountResponse.Field("Set-Cookie", $0) }
+                return continuing(at: pending.returnTarget, title: "Continue", cookies)
             }
         }
     }
@@ -184,7 +189,6 @@ struct CallbackController: Sendable {
         return (issued.ticket, issued.session)
     }
 
-    /// A `Strict` cookie is not sent with a redirect that another site began, so a document continues instead.
     private func response(
         _ login: PendingLogin, _ ticket: SessionTicket, _ session: Session, _ cleared: [String],
         _ attempt: LoginAttempt
@@ -192,9 +196,16 @@ struct CallbackController: Sendable {
         let cookie = account.sessionCookie(
             ticket, of: session, isRequested: login.isPersistent, now: attempt.request.now + attempt.elapsed)
         let cookies = [cookie] + cleared.map { AccountResponse.Field("Set-Cookie", $0) }
+        return continuing(at: login.returnTarget, cookies)
+    }
+
+    /// A `Strict` cookie is not sent with a redirect that another site began, so a document continues instead.
+    private func continuing(
+        at target: String, title: String = "Signed in", _ cookies: [AccountResponse.Field]
+    ) -> AccountResponse {
         switch account.session.cookie.sameSite {
-        case .lax: return .redirect(to: login.returnTarget, cookies: cookies.map(\.value))
-        case .strict: return LoginPage.continuation(at: login.returnTarget, theme: logins.theme, fields: cookies)
+        case .lax: .redirect(to: target, cookies: cookies.map(\.value))
+        case .strict: LoginPage.continuation(at: target, title: title, theme: logins.theme, fields: cookies)
         }
     }
 }

@@ -4,14 +4,14 @@ import CloakroomCore
 ///
 /// Parameters: `returnTo`, where the browser continues; `identity`, the name of a provider; `for`, the name of a route
 /// whose authentication requirement the login has to meet; `persistent`, see ``CookieConfiguration/Persistence``.
-/// Others are ignored.
+/// Those of ``IdentityConfiguration/passParameters`` are sent to the provider. Others are ignored.
 ///
 /// Only a navigation begins a login. Everything about the login is in its cookie: the gateway keeps nothing, and a
 /// login that is never completed costs nothing.
 ///
 /// A link on another site, which can have any parameters, neither replaces a session nor makes one last longer than the
-/// user requested: it continues with the session that the browser has, and `persistent` has no effect. It may begin a
-/// step-up of a provider's session, which replaces the session only by one of the same user.
+/// user requested: it continues with the session that the browser has, and `persistent` and `login_hint` have no effect.
+/// It may begin a step-up of a provider's session, which replaces the session only by one of the same user.
 ///
 /// Browsers send no `Strict` cookie with such a link, so the gateway cannot know whether there is a session. It sends a
 /// page that requests the same once more: that request begins at the gateway and has the cookie. Its parameter `foreign`
@@ -32,6 +32,8 @@ struct LoginController: Sendable {
         var isForeign: Bool
         /// The name of a route that requires a certain authentication, and the requirement.
         var stepUp: (route: String, requirement: SessionRequirement)?
+        /// All fields, without `login_hint` in a request of another site, which could choose the account with it.
+        var fields: [JSONMemberName: String]
     }
 
     func respond(_ request: AccountRequest) async -> AccountResponse {
@@ -63,7 +65,9 @@ struct LoginController: Sendable {
                 case .admitted(let session, _), .denied(_, let session): session
                 case .missing, .notCached: nil
                 }
-            guard let provider = provider(parameters, session: replaced) else {
+            guard let provider = provider(parameters, session: replaced),
+                let passed = passed(parameters, to: provider)
+            else {
                 return rejected(.badRequest, "The parameters of the sign-in are invalid.", request)
             }
             // A login does not authenticate the user of a password again: it would replace the session by another one.
@@ -73,7 +77,7 @@ struct LoginController: Sendable {
                 return .redirect(to: logins.returnTarget(parameters.returnTo), cookies: [])
             }
             do throws(LoginFailure) {
-                let response = try await begin(at: provider, parameters, replacing: replaced, request)
+                let response = try await begin(at: provider, parameters, passing: passed, replacing: replaced, request)
                 span?.setOutcome(outcome: "success", isError: false)
                 account.observer.accountEvent(
                     .loginBegan(identity: provider.configuration.name), from: request.origin)
@@ -86,14 +90,17 @@ struct LoginController: Sendable {
 
     /// - Returns: `nil` for a query that is too long or malformed, that has a parameter twice, or that names no route.
     private func parameters(of request: AccountRequest) -> Parameters? {
-        guard request.query.count <= Self.maxQuery, let fields = FormURLEncodedBody.read(request.query) else {
+        guard request.query.count <= Self.maxQuery, var fields = FormURLEncodedBody.read(request.query) else {
             return nil
         }
         let isForeign = fields["foreign"] != nil
+        if isForeign || !request.fetchMetadata.isOwn {
+            fields[JSONMemberName(IdentityConfiguration.PassedParameter.loginHint)] = nil
+        }
         var parameters = Parameters(
             returnTo: fields["returnTo"], identity: fields["identity"],
             isPersistent: fields["persistent"] == "1" && request.fetchMetadata.isOwn && !isForeign,
-            isForeign: isForeign)
+            isForeign: isForeign, fields: fields)
         if let route = fields["for"] {
             guard let requirement = logins.requirement(ofRoute: route) else { return nil }
             if requirement.requiresStepUp { parameters.stepUp = (route, requirement) }
@@ -103,10 +110,15 @@ struct LoginController: Sendable {
 
     /// The path and query of the same request, as one that begins at the gateway.
     private func ownAddress(_ parameters: Parameters) -> String {
-        let fields: [(String, String?)] = [
+        var fields: [(String, String?)] = [
             ("returnTo", logins.returnTarget(parameters.returnTo)), ("identity", parameters.identity),
             ("for", parameters.stepUp?.route), ("foreign", "1"),
         ]
+        var names: Set<String> = []
+        for parameter in logins.providers.flatMap({ $0.configuration.passParameters })
+        where names.insert(parameter.name).inserted {
+            fields.append((parameter.name, parameters.fields[JSONMemberName(parameter.name)]))
+        }
         let query = FormEncoding.encode(fields.compactMap { name, value in value.map { (name: name, value: $0) } })
         return "\(account.accounts.prefix)/login?\(query)"
     }
@@ -120,8 +132,23 @@ struct LoginController: Sendable {
         return (parameters.stepUp == nil ? nil : own) ?? logins.providers.first
     }
 
+    /// What the provider gets of the query.
+    /// - Returns: `nil` if a value is not permitted.
+    private func passed(
+        _ parameters: Parameters, to provider: any LoginProvider
+    ) -> [IdentityConfiguration.Parameter]? {
+        var passed: [IdentityConfiguration.Parameter] = []
+        for parameter in provider.configuration.passParameters {
+            guard let value = parameters.fields[JSONMemberName(parameter.name)] else { continue }
+            guard parameter.permits(value) else { return nil }
+            passed.append(.init(parameter.name, value))
+        }
+        return passed
+    }
+
     private func begin(
-        at provider: any LoginProvider, _ parameters: Parameters, replacing session: Session?, _ request: AccountRequest
+        at provider: any LoginProvider, _ parameters: Parameters, passing passed: [IdentityConfiguration.Parameter],
+        replacing session: Session?, _ request: AccountRequest
     ) async throws(LoginFailure) -> AccountResponse {
         try await checkThrottle(request)
         var generator = SystemRandomNumberGenerator()
@@ -134,7 +161,7 @@ struct LoginController: Sendable {
             replaces: session?.key,
             subjectHash: stepUp == nil
                 ? nil : session?.provenance.map { PendingLogin.hash(ofIssuer: $0.issuer, subject: $0.subject) },
-            isPersistent: parameters.isPersistent)
+            isPersistent: parameters.isPersistent, isSilent: passed.contains(.init("prompt", "none")))
         guard let cookie = logins.cookies.setCookieValue(login) else {
             throw LoginFailure(.misconfigured, detail: "login_too_long")
         }
@@ -142,7 +169,7 @@ struct LoginController: Sendable {
         do throws(TokenClientError) {
             url = try await provider.authorizationURL(
                 secrets, redirectURI: logins.redirectURI(of: provider),
-                stepUp: required.map { .init(acr: $0.acr, maxAge: $0.maxAge) },
+                stepUp: required.map { .init(acr: $0.acr, maxAge: $0.maxAge) }, passed: passed,
                 address: request.origin.peer, traceparent: request.traceparent)
         } catch {
             throw account.failure(of: error, at: provider, request)

@@ -132,6 +132,13 @@ package struct LoginFailure: Error, Sendable, Equatable {
         }
     }
 
+    /// Whether the provider would have to show a page to the user, which `prompt=none` excludes (OpenID Connect Core
+    /// §3.1.2.6).
+    var requiresPage: Bool {
+        let codes = ["login_required", "interaction_required", "consent_required", "account_selection_required"]
+        return reason == .denied && providerCode.map { codes.contains($0) } == true
+    }
+
     /// The failure for an error code of a provider (RFC 6749 §4.1.2.1, OpenID Connect Core §3.1.2.6, OpenID Connect
     /// Unmet Authentication Requirements 1.0).
     package init(providerCode: String) {

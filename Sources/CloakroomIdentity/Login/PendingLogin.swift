@@ -35,11 +35,15 @@ package struct PendingLogin: Sendable, Equatable, Unprintable {
     package var subjectHash: [UInt8]?
     /// Whether the user asks to stay signed in after the browser is closed.
     package var isPersistent: Bool
+    /// Whether the provider may not show a page (`prompt=none`). Without a session there, the browser continues without
+    /// one here.
+    package var isSilent: Bool
 
     /// Creates the content for a new login.
     package init(
         _ secrets: LoginSecrets, identity: String, issuer: String, returnTarget: String, startedAt: WallTime,
-        route: String? = nil, replaces: SessionKey? = nil, subjectHash: [UInt8]? = nil, isPersistent: Bool = false
+        route: String? = nil, replaces: SessionKey? = nil, subjectHash: [UInt8]? = nil, isPersistent: Bool = false,
+        isSilent: Bool = false
     ) {
         self.identity = identity
         issuerHash = Self.hash(ofIssuer: issuer)
@@ -52,6 +56,7 @@ package struct PendingLogin: Sendable, Equatable, Unprintable {
         self.replaces = replaces
         self.subjectHash = subjectHash
         self.isPersistent = isPersistent
+        self.isSilent = isSilent
     }
 
     /// The nonce as it is in the ID token.
@@ -81,10 +86,11 @@ extension PendingLogin {
     /// The fields in a fixed order, each after its length in two bytes.
     var bytes: [UInt8] {
         var bytes = [Self.format]
+        let flags: UInt8 = (isPersistent ? 1 : 0) | (isSilent ? 2 : 0)
         for field in [
             Array(identity.utf8), issuerHash, stateHash, nonce, verifier, Array(returnTarget.utf8),
             UInt64(bitPattern: startedAt.milliseconds).bigEndianBytes, Array((route ?? "").utf8),
-            replaces?.bytes ?? [], subjectHash ?? [], isPersistent ? [1] : [],
+            replaces?.bytes ?? [], subjectHash ?? [], flags == 0 ? [] : [flags],
         ] {
             // Logins with longer fields are rejected before: see ``isWithinLimits``.
             let count = min(field.count, Int(UInt16.max))
@@ -114,7 +120,8 @@ extension PendingLogin {
             rest = rest.dropFirst(count)
         }
         guard fields.count == 11, fields[1...4].allSatisfy({ $0.count == 32 }), fields[6].count == 8,
-            fields[8...9].allSatisfy({ $0.isEmpty || $0.count == 32 }), fields[10].isEmpty || fields[10] == [1],
+            fields[8...9].allSatisfy({ $0.isEmpty || $0.count == 32 }), fields[10].count <= 1,
+            fields[10].allSatisfy({ (1...3).contains($0) }),
             let identity = String(validating: fields[0], as: UTF8.self),
             let target = String(validating: fields[5], as: UTF8.self),
             let route = String(validating: fields[7], as: UTF8.self)
@@ -129,7 +136,9 @@ extension PendingLogin {
         self.route = route.isEmpty ? nil : route
         replaces = SessionKey(bytes: Array(fields[8]))
         subjectHash = fields[9].isEmpty ? nil : Array(fields[9])
-        isPersistent = !fields[10].isEmpty
+        let flags = fields[10].first ?? 0
+        isPersistent = flags & 1 != 0
+        isSilent = flags & 2 != 0
     }
 }
 

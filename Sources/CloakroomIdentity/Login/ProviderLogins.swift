@@ -8,10 +8,10 @@ package protocol LoginProvider: Sendable {
     func prepare() async throws(TokenClientError)
     /// Whether authorization responses have `iss` (RFC 9207 §3).
     var announcesIssuer: Bool { get }
-    /// See ``OpenIDProvider/authorizationURL(_:redirectURI:stepUp:address:traceparent:)``.
+    /// See ``OpenIDProvider/authorizationURL(_:redirectURI:stepUp:passed:address:traceparent:)``.
     func authorizationURL(
-        _ secrets: LoginSecrets, redirectURI: String, stepUp: AuthorizationRequest.StepUp?, address: String,
-        traceparent: String?
+        _ secrets: LoginSecrets, redirectURI: String, stepUp: AuthorizationRequest.StepUp?,
+        passed: [IdentityConfiguration.Parameter], address: String, traceparent: String?
     ) async throws(TokenClientError) -> String
     /// See ``OpenIDProvider/redeem(code:login:redirectURI:needsAuthenticationTime:traceparent:now:)``.
     func redeem(

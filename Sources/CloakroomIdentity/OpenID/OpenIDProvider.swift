@@ -60,7 +60,7 @@ package final class OpenIDProvider: TokenClient, Unprintable {
         let tls = try UpstreamTLS.configuration(configuration.caFile.map { UpstreamTLSConfiguration(caFile: $0) })
         transport = ProviderTransport(
             tls: tls, timeouts: timeouts, eventLoopGroup: eventLoopGroup, spans: SpanFactory(tracer),
-            name: configuration.name, observer: calls)
+            name: configuration.name, issuer: configuration.issuer, endpoints: configuration.endpoints, observer: calls)
         let previous = previous.flatMap { configuration.trustsDocuments(of: $0.configuration) ? $0 : nil }
         let discovery = ProviderDiscovery(
             configuration, previous: previous?.discovery.metadata, transport: transport, timeout: timeout,
@@ -111,16 +111,20 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     // MARK: - Login and logout
 
     /// The URL that the browser is sent to. Pushes the request as configured (RFC 9126 §2).
-    /// - Parameter address: The address of the client.
+    /// - Parameters:
+    ///   - passed: Values of the client, which ``IdentityConfiguration/passParameters`` permits.
+    ///   - address: The address of the client.
     /// - Throws: ``TokenClientError``.
     package func authorizationURL(
-        _ secrets: LoginSecrets, redirectURI: String, stepUp: AuthorizationRequest.StepUp?, address: String,
-        traceparent: String?
+        _ secrets: LoginSecrets, redirectURI: String, stepUp: AuthorizationRequest.StepUp?,
+        passed: [IdentityConfiguration.Parameter], address: String, traceparent: String?
     ) async throws(TokenClientError) -> String {
         let metadata = try await metadata(for: .push, isAnonymous: true)
+        let names = Set(passed.map(\.name))
+        let extra = passed + configuration.parameters.filter { !names.contains($0.name) }
         let request = AuthorizationRequest(
             secrets, clientID: configuration.client.id, redirectURI: redirectURI, scopes: configuration.scopes,
-            extra: configuration.parameters.map { ($0.name, $0.value) }, stepUp: stepUp)
+            extra: extra.map { ($0.name, $0.value) }, stepUp: stepUp)
         guard metadata.pushes(configuration), let endpoint = metadata.pushedRequestEndpoint else {
             guard configuration.pushed != .always else { throw TokenClientError(.misconfigured(.notFound), in: .push) }
             return request.url(at: metadata.authorizationEndpoint)
@@ -170,9 +174,10 @@ package final class OpenIDProvider: TokenClient, Unprintable {
 
 extension IdentityConfiguration {
     /// Whether the metadata and keys that were fetched with another configuration are valid for this one too: they are
-    /// of the same issuer, over connections with the same trust roots, and for the same algorithms.
+    /// of the same issuer at the same address, over connections with the same trust roots, and for the same algorithms.
     fileprivate func trustsDocuments(of other: IdentityConfiguration) -> Bool {
-        issuer.utf8.elementsEqual(other.issuer.utf8) && caFile == other.caFile && algorithms == other.algorithms
+        issuer.utf8.elementsEqual(other.issuer.utf8) && endpoints == other.endpoints && caFile == other.caFile
+            && algorithms == other.algorithms
     }
 }
 

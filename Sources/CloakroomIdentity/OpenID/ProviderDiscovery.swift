@@ -24,7 +24,7 @@ final class ProviderDiscovery: Sendable {
         // A refresh may wait for keys after its call, and the lease on the session lasts five seconds longer than the call.
         self.timeout = min(timeout, .seconds(5))
         self.report = report
-        current = Mutex(previous)
+        current = Mutex(ProviderMetadata(configured: configuration) ?? previous)
     }
 
     /// The metadata that were fetched last; `nil` before the first.
@@ -50,6 +50,10 @@ final class ProviderDiscovery: Sendable {
 
     /// - Returns: The lifetime of the metadata; the usual one if earlier ones remain in use.
     private func fetchMetadata() async -> Duration {
+        if let configured = ProviderMetadata(configured: configuration) {
+            report(.metadata(configured.findings(for: configuration)))
+            return KeySetSchedule.usualLifetime
+        }
         guard let url = EndpointURL(ProviderMetadata.url(ofIssuer: configuration.issuer)),
             let response = try? await get(url, call: .discovery, timeout: timeout)
         else {
@@ -57,7 +61,8 @@ final class ProviderDiscovery: Sendable {
             return KeySetSchedule.usualLifetime
         }
         do throws(ProviderMetadata.ParseError) {
-            let metadata = try ProviderMetadata(response.body, issuer: configuration.issuer)
+            let metadata = try ProviderMetadata(
+                response.body, issuer: configuration.issuer, endpoints: configuration.endpoints)
             current.withLock { $0 = metadata }
             await transport.keep(Set(metadata.origins + [url.origin]))
             report(.metadata(metadata.findings(for: configuration)))

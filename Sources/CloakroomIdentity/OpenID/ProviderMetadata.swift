@@ -17,6 +17,8 @@ package struct ProviderMetadata: Sendable, Equatable {
         /// A member is not an `https` URL in its one valid spelling. `http` URLs of this machine are valid only for an
         /// issuer that is one: another provider could otherwise make the gateway call services of this machine.
         case url(String)
+        /// An endpoint for calls of the gateway is at neither the issuer nor ``ProviderEndpoints/base``.
+        case origin(String)
         /// A member is not a list of strings, or not a Boolean.
         case type(String)
     }
@@ -36,21 +38,26 @@ package struct ProviderMetadata: Sendable, Equatable {
     private let responseTypes, challengeMethods, algorithms, authenticationMethods, grantTypes: [String]?
 
     /// Parses a discovery document.
-    /// - Parameter issuer: The configured issuer. Compared by bytes: a provider that writes its name otherwise cannot be
-    ///   distinguished from another tenant of the same host.
-    package init(_ document: [UInt8], issuer: String) throws(ParseError) {
+    /// - Parameters:
+    ///   - issuer: The configured issuer. Compared by bytes: a provider that writes its name otherwise cannot be
+    ///     distinguished from another tenant of the same host.
+    ///   - endpoints: Where the provider is reached. A provider that is asked there may name its endpoints by that
+    ///     address; here they have their public names.
+    package init(
+        _ document: [UInt8], issuer: String, endpoints: ProviderEndpoints = ProviderEndpoints()
+    ) throws(ParseError) {
         guard document.count <= Self.maxSize, let json = JSONValue(document: document),
             case .object(let members) = json
         else { throw .malformed }
-        let reader = MemberReader(members: members, isSecure: issuer.hasPrefix("https:"))
+        let reader = MemberReader(members: members, issuer: issuer, endpoints: endpoints)
         guard let named = try reader.string("issuer") else { throw .missing("issuer") }
         guard named.utf8.elementsEqual(issuer.utf8) else { throw .issuer }
-        authorizationEndpoint = try reader.requiredURL("authorization_endpoint")
+        authorizationEndpoint = try reader.requiredURL("authorization_endpoint", isCalled: false)
         tokenEndpoint = try reader.requiredURL("token_endpoint")
         keys = try reader.requiredURL("jwks_uri")
         userInfoEndpoint = try reader.url("userinfo_endpoint")
         revocationEndpoint = try reader.url("revocation_endpoint")
-        endSessionEndpoint = try reader.url("end_session_endpoint")
+        endSessionEndpoint = try reader.url("end_session_endpoint", isCalled: false)
         pushedRequestEndpoint = try reader.url("pushed_authorization_request_endpoint")
         requiresPushedRequests = try reader.flag("require_pushed_authorization_requests")
         announcesIssuer = try reader.flag("authorization_response_iss_parameter_supported")
@@ -59,6 +66,25 @@ package struct ProviderMetadata: Sendable, Equatable {
         algorithms = try reader.list("id_token_signing_alg_values_supported")
         authenticationMethods = try reader.list("token_endpoint_auth_methods_supported")
         grantTypes = try reader.list("grant_types_supported")
+    }
+
+    /// Configured endpoints, in place of a document.
+    /// - Returns: `nil` if the configuration has none.
+    package init?(configured identity: IdentityConfiguration) {
+        guard let fixed = identity.endpoints.fixed else { return nil }
+        let publicURL = { (url: EndpointURL) in
+            identity.endpoints.publicURL(url, issuer: identity.issuer) ?? url
+        }
+        authorizationEndpoint = publicURL(fixed.authorization)
+        tokenEndpoint = publicURL(fixed.token)
+        keys = publicURL(fixed.keys)
+        userInfoEndpoint = fixed.userInfo.map(publicURL)
+        revocationEndpoint = fixed.revocation.map(publicURL)
+        endSessionEndpoint = fixed.endSession.map(publicURL)
+        pushedRequestEndpoint = fixed.pushed.map(publicURL)
+        (requiresPushedRequests, announcesIssuer) = (false, false)
+        (responseTypes, challengeMethods, algorithms) = (nil, nil, nil)
+        (authenticationMethods, grantTypes) = (nil, nil)
     }
 
     /// The URL of the document of an issuer: a slash at the end of its path is removed first (Discovery §4.1).
@@ -136,8 +162,8 @@ extension ProviderMetadata {
 /// Reads typed members. `null` counts as absent.
 private struct MemberReader {
     let members: [JSONMemberName: JSONValue]
-    /// Whether all URLs have to be `https`.
-    let isSecure: Bool
+    let issuer: String
+    let endpoints: ProviderEndpoints
 
     func string(_ name: JSONMemberName) throws(ProviderMetadata.ParseError) -> String? {
         switch members[name] {
@@ -155,14 +181,24 @@ private struct MemberReader {
         }
     }
 
-    func url(_ name: JSONMemberName) throws(ProviderMetadata.ParseError) -> EndpointURL? {
+    /// The public name of an endpoint.
+    /// - Parameter isCalled: Whether the gateway calls it, instead of the browser.
+    func url(
+        _ name: JSONMemberName, isCalled: Bool = true
+    ) throws(ProviderMetadata.ParseError) -> EndpointURL? {
         guard let text = try string(name) else { return nil }
-        guard let url = EndpointURL(text), url.origin.isSecure || !isSecure else { throw .url(name.text) }
+        guard let given = EndpointURL(text, permitting: endpoints.base),
+            given.origin.isSecure || given.origin == endpoints.base || !issuer.hasPrefix("https:"),
+            let url = endpoints.publicURL(given, issuer: issuer)
+        else { throw .url(name.text) }
+        if isCalled, !endpoints.permitsCall(to: url, issuer: issuer) { throw .origin(name.text) }
         return url
     }
 
-    func requiredURL(_ name: JSONMemberName) throws(ProviderMetadata.ParseError) -> EndpointURL {
-        guard let url = try url(name) else { throw .missing(name.text) }
+    func requiredURL(
+        _ name: JSONMemberName, isCalled: Bool = true
+    ) throws(ProviderMetadata.ParseError) -> EndpointURL {
+        guard let url = try url(name, isCalled: isCalled) else { throw .missing(name.text) }
         return url
     }
 

@@ -1,12 +1,12 @@
 import AsyncHTTPClient
-import CloakroomCore
+package import CloakroomCore
 import CloakroomWire
 import NIOCore
 import NIOSSL
 import Synchronization
 
 /// Sends calls to the endpoints of one provider. Each origin has clients of its own, which are created with the first
-/// call.
+/// call. Those of the issuer's origin connect to ``ProviderEndpoints/base``.
 final class ProviderTransport: Sendable {
     private struct State {
         var transports: [WebOrigin: IdentityTransport] = [:]
@@ -21,6 +21,8 @@ final class ProviderTransport: Sendable {
     /// The time after which no call to an origin is in flight that the provider no longer has.
     private static let retirement = Duration.seconds(120)
 
+    /// The issuer's origin, where its calls go, and the `Host` that they have there; `nil` if they go to it.
+    private let moved: (origin: WebOrigin, target: UpstreamTargetConfiguration, host: String?)?
     private let configuration: HTTPClient.Configuration
     private let eventLoopGroup: any EventLoopGroup
     private let spans: SpanFactory
@@ -30,8 +32,15 @@ final class ProviderTransport: Sendable {
 
     init(
         tls: TLSConfiguration, timeouts: TimeoutsConfiguration, eventLoopGroup: any EventLoopGroup, spans: SpanFactory,
-        name: String = "", observer: (any IdentityCallObserver)? = nil
+        name: String = "", issuer: String = "", endpoints: ProviderEndpoints = ProviderEndpoints(),
+        observer: (any IdentityCallObserver)? = nil
     ) {
+        if let base = endpoints.base, let origin = EndpointURL(issuer)?.origin {
+            let host = endpoints.host == .issuer ? UpstreamTargetConfiguration(origin).hostField : nil
+            moved = (origin, UpstreamTargetConfiguration(base), host)
+        } else {
+            moved = nil
+        }
         source = .identity(name)
         self.observer = observer
         configuration = IdentityTransport.clientConfiguration(
@@ -96,11 +105,12 @@ final class ProviderTransport: Sendable {
         state.withLock { state in
             guard !state.isShutDown else { return nil }
             if let transport = state.transports[origin] { return transport }
+            let moved = moved?.origin == origin ? moved : nil
             let transport = IdentityTransport(
                 targets: [
                     IdentityTarget(
-                        UpstreamTargetConfiguration(origin), tls: nil, configuration: configuration,
-                        eventLoopGroup: eventLoopGroup, onConnected: {})
+                        moved?.target ?? UpstreamTargetConfiguration(origin), tls: nil, hostField: moved?.host,
+                        configuration: configuration, eventLoopGroup: eventLoopGroup, onConnected: {})
                 ], selector: OneTarget(), spans: spans, source: source, observer: observer)
             state.transports[origin] = transport
             return transport
@@ -110,7 +120,7 @@ final class ProviderTransport: Sendable {
 
 extension UpstreamTargetConfiguration {
     /// The server of an origin.
-    fileprivate init(_ origin: WebOrigin) {
+    package init(_ origin: WebOrigin) {
         let isIPv6 = origin.host.hasPrefix("[")
         self.init(
             HostAndPort(host: isIPv6 ? String(origin.host.dropFirst().dropLast()) : origin.host, port: origin.port),

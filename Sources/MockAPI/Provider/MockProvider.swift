@@ -60,9 +60,9 @@ public struct MockProvider: Service {
 
     /// Serves; `onListening` is called with the bound port.
     func serve(_ onListening: @escaping @Sendable (Int) async -> Void) async throws {
-        let (host, state) = (settings.host, state)
+        let (host, issuer, state) = (settings.host, settings.issuer, state)
         try await MockServer.run(router(), on: host, settings.port, logger: logger) { port in
-            state.setIssuer("http://\(host):\(port)")
+            state.setIssuer(issuer ?? "http://\(host):\(port)")
             await onListening(port)
         }
     }
@@ -86,6 +86,8 @@ public struct MockProvider: Service {
 public struct MockProviderSettings: Sendable, Redacted {
     /// The address to listen on and the host of the issuer: `127.0.0.1` or, as another site for browsers, `localhost`.
     public var host = "127.0.0.1"
+    /// The issuer of a provider that is known under another address than this one; `nil` for host and port.
+    public var issuer: String?
     /// The port to listen on, 0...65535; 0 selects a free port.
     public var port = 0
     /// The client.

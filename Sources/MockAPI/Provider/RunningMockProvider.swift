@@ -11,8 +11,10 @@ public struct RunningMockProvider: Sendable {
     /// The port it is bound to.
     public let port: Int
 
-    /// The issuer, without a trailing slash: `http://127.0.0.1:49152`.
-    public var issuer: String { "http://\(provider.settings.host):\(port)" }
+    /// The address, without a trailing slash: `http://127.0.0.1:49152`.
+    public var address: String { "http://\(provider.settings.host):\(port)" }
+    /// The issuer: the address, unless the settings have another one.
+    public var issuer: String { settings.issuer ?? address }
     /// The settings.
     public var settings: MockProviderSettings { provider.settings }
     /// The recorded traffic.

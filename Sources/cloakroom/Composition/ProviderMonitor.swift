@@ -151,6 +151,11 @@ final class ProviderMonitor: Sendable, Unprintable {
         case .missing(let member): ("the metadata lacks \(member)", "check that the server is an OpenID Provider")
         case .url(let member):
             ("\(member) of the metadata is no https URL", "configure the provider's public address as an https URL")
+        case .origin(let member):
+            (
+                "\(member) of the metadata is at neither the issuer nor endpoints.base",
+                "configure the provider's public address, or leave endpoints.base out"
+            )
         case .type(let member):
             ("\(member) of the metadata has another type", "check that the server is an OpenID Provider")
         }

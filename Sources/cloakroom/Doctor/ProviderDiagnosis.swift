@@ -1,7 +1,6 @@
 import CloakroomCore
 import CloakroomIdentity
 import CloakroomWire
-import Foundation
 import NIOCore
 import NIOPosix
 import Synchronization
@@ -14,17 +13,17 @@ struct ProviderDiagnosis {
     let timeouts: TimeoutsConfiguration
 
     private var key: String { "identities.\(identity.name)" }
+    private var isFetched: Bool { identity.endpoints.fixed == nil }
 
     /// - Throws: If a file of the identity is invalid.
     func run() async throws -> [DoctorStep] {
         var steps: [DoctorStep] = []
-        if let origin = EndpointURL(identity.issuer)?.origin {
+        let base = identity.endpoints.base
+        if let origin = base ?? (identity.endpoints.fixed?.token ?? EndpointURL(identity.issuer))?.origin {
             steps = await ConnectionProbe(
-                target: UpstreamTargetConfiguration(
-                    HostAndPort(
-                        host: origin.host.trimmingCharacters(in: CharacterSet(charactersIn: "[]")), port: origin.port),
-                    scheme: origin.isSecure ? .https : .http),
-                targetKey: key + ".issuer", tls: identity.caFile.map { UpstreamTLSConfiguration(caFile: $0) },
+                target: UpstreamTargetConfiguration(origin),
+                targetKey: key + (base != nil ? ".endpoints.base" : isFetched ? ".issuer" : ".endpoints.token"),
+                tls: identity.caFile.map { UpstreamTLSConfiguration(caFile: $0) },
                 tlsKey: key, limit: TimeAmount(timeouts.connect)
             ).run()
         }
@@ -56,6 +55,7 @@ struct ProviderDiagnosis {
         {
             metadata.keys = redaction.names(in: document)
         }
+        if !isFetched { metadata.facts = ["not fetched, by endpoints.metadata"] }
         var hasKeys = false
         for event in events {
             switch event {
@@ -78,7 +78,9 @@ struct ProviderDiagnosis {
         if !hasKeys {
             keys.fail(
                 "the provider publishes no key for the configured algorithms, or the key set cannot be fetched",
-                .init(key + ".algorithms", "check them, and jwks_uri in the metadata"))
+                .init(
+                    key + ".algorithms",
+                    "check them, and \(isFetched ? "jwks_uri in the metadata" : "endpoints.keys")"))
         }
         return [metadata, keys]
     }
@@ -91,6 +93,10 @@ struct ProviderDiagnosis {
             step.fail("the metadata are of another issuer: write it byte for byte as the metadata do", issuer)
         case .missing(let name): step.fail("the metadata have no \(name)", issuer)
         case .url(let name): step.fail("\(name) in the metadata is not a valid https URL", issuer)
+        case .origin(let name):
+            step.fail(
+                "\(name) in the metadata is at neither the issuer nor endpoints.base",
+                .init(key + ".endpoints.base", "configure the provider's public address, or leave it out"))
         case .type(let name): step.fail("\(name) in the metadata has another type than specified", issuer)
         }
     }

@@ -63,6 +63,7 @@ struct IdentitiesSectionTests {
             keep: { claims: [groups], bytes: 1KiB }
                 label: "Example & Co"
                 parameters: { prompt: consent, ui_locales: de }
+                passParameters: { login_hint: 254, prompt: [login, none] }
                 pushed: always
                 algorithms: [ES512, EdDSA]
                 clockSkew: 5m
@@ -73,6 +74,10 @@ struct IdentitiesSectionTests {
         let yaml = Self.good.replacing("keep: { claims: [groups] }", with: more)
         let identity = try #require(try ConfigFixture(yaml).load().configuration.identities.first)
         #expect(identity.parameters == [.init("prompt", "consent"), .init("ui_locales", "de")])
+        #expect(
+            identity.passParameters == [
+                .init("login_hint", .length(254)), .init("prompt", .listed(["login", "none"])),
+            ])
         #expect(identity.label == "Example & Co")
         #expect(identity.pushed == .always)
         #expect(identity.algorithms == [.es512, .edDSA])
@@ -139,6 +144,10 @@ struct IdentitiesSectionTests {
             ("scopes: [openid]", "clockSkew: 6m", "11:", "must be"),
             ("scopes: [openid]", "parameters: { nonce: a }", "11:", "the gateway sets it"),
             ("scopes: [openid]", "parameters: { Code_Challenge_Method: plain }", "11:", "the gateway sets it"),
+            ("scopes: [openid]", "passParameters: { login_hint: 0 }", "11:", "must be a length from 1 to 1024"),
+            ("scopes: [openid]", "passParameters: { login_hint: 1025 }", "11:", "must be a length from 1 to 1024"),
+            ("scopes: [openid]", "passParameters: { prompt: login }", "11:", "the permitted values as [login]"),
+            ("scopes: [openid]", "passParameters: { prompt: [] }", "11:", "must not be empty"),
             ("scopes: [openid]", "endsOn: [invalid_client]", "11:", "would sign out all users"),
             ("scopes: [openid]", "endsOn: [invalid_scope]", "11:", "would sign out all users"),
             ("scopes: [openid]", "endsOn: []", "11:", "must not be empty (write at least one, such as invalid_grant)"),
@@ -189,6 +198,18 @@ struct IdentitiesSectionTests {
         ])
     func mistakes(piece: String, other: String, place: String, message: String) throws {
         try ConfigFixture.expectError(message, at: place, in: Self.good, replacing: piece, by: other)
+    }
+
+    @Test(
+        "Identity rule 32: a parameter that the gateway sets or reads cannot be passed on",
+        arguments: [
+            "client_id: 64", "redirect_uri: 64", "state: [a]", "Nonce: 64", "scope: 64", "response_type: [code]",
+            "code_challenge: 64", "acr_values: 64", "request_uri: 64", "returnTo: 64", "foreign: 64",
+        ])
+    func reservedParameters(entry: String) throws {
+        try ConfigFixture.expectError(
+            "the gateway sets it (leave it out)", at: "11:", in: Self.good, replacing: "scopes: [openid]",
+            by: "passParameters: { \(entry) }")
     }
 
     @Test("Without identities, a route cannot require claims or a login: it would be open to other sessions")

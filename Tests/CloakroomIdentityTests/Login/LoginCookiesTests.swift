@@ -37,6 +37,7 @@ struct LoginCookiesTests {
         login.route = "invoice"
         login.replaces = SessionKey(1, 2, 3, .max)
         login.isPersistent = true
+        login.isSilent = true
         login.subjectHash = PendingLogin.hash(ofIssuer: "https://a", subject: "jo")
         let received = LoginFixture.received(try #require(cookies.setCookieValue(login)))
         #expect(cookies.open(received) == login)

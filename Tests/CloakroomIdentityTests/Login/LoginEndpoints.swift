@@ -32,11 +32,11 @@ struct LoginEndpoints {
         persistence: CookieConfiguration.Persistence = .never, messages: [ProblemCode: String] = [:],
         routes: [Route]? = nil, hasClients: Bool = true, store: ScriptedStore? = nil,
         hashes: AccountHasher = Self.hashes,
-        tracer: (any Tracer)? = nil
+        passParameters: [IdentityConfiguration.PassedParameter] = [], tracer: (any Tracer)? = nil
     ) throws {
         self.store = store ?? ScriptedStore(journal)
         client = ScriptedClient(journal, signIn: .failure(TokenClientError(.rejected, in: .signIn)))
-        provider = ScriptedProvider()
+        provider = ScriptedProvider(passParameters: passParameters)
         partner = ScriptedProvider("partner", issuer: "https://id.partner.example")
         let providers = hasPartner ? [provider, partner] : [provider]
         let cookie = CookieConfiguration(sameSite: sameSite, persistence: persistence)

@@ -17,6 +17,7 @@ final class ScriptedProvider: LoginProvider {
     private struct State {
         var secrets: [LoginSecrets] = []
         var stepUps: [AuthorizationRequest.StepUp?] = []
+        var passed: [[IdentityConfiguration.Parameter]] = []
         var redemptions: [Redemption] = []
         var tokens: [[UInt8]] = []
         var loginError: TokenClientError?
@@ -33,11 +34,16 @@ final class ScriptedProvider: LoginProvider {
     let configuration: IdentityConfiguration
     private let state: Mutex<State>
 
-    init(_ name: String = "company", issuer: String = LoginFixture.issuer) {
-        configuration = IdentityConfiguration(
+    init(
+        _ name: String = "company", issuer: String = LoginFixture.issuer,
+        passParameters: [IdentityConfiguration.PassedParameter] = []
+    ) {
+        var configuration = IdentityConfiguration(
             name: name, issuer: issuer,
             client: IdentityClientConfiguration(
                 id: "cloakroom", authentication: .basic(Secret("canary-client-secret"))))
+        configuration.passParameters = passParameters
+        self.configuration = configuration
         state = Mutex(
             State(
                 stated: SessionProvenance(
@@ -51,6 +57,8 @@ final class ScriptedProvider: LoginProvider {
     /// The secrets of the logins that began, in their order.
     var secrets: [LoginSecrets] { state.withLock { $0.secrets } }
     var stepUps: [AuthorizationRequest.StepUp?] { state.withLock { $0.stepUps } }
+    /// The parameters of clients in the logins that began.
+    var passed: [[IdentityConfiguration.Parameter]] { state.withLock { $0.passed } }
     var redemptions: [Redemption] { state.withLock { $0.redemptions } }
     /// The logout tokens that it verified.
     var tokens: [[UInt8]] { state.withLock { $0.tokens } }
@@ -88,12 +96,13 @@ final class ScriptedProvider: LoginProvider {
     var announcesIssuer: Bool { state.withLock { $0.announcesIssuer } }
 
     func authorizationURL(
-        _ secrets: LoginSecrets, redirectURI: String, stepUp: AuthorizationRequest.StepUp?, address: String,
-        traceparent: String?
+        _ secrets: LoginSecrets, redirectURI: String, stepUp: AuthorizationRequest.StepUp?,
+        passed: [IdentityConfiguration.Parameter], address: String, traceparent: String?
     ) async throws(TokenClientError) -> String {
         let error = state.withLock { state in
             state.secrets.append(secrets)
             state.stepUps.append(stepUp)
+            state.passed.append(passed)
             return state.loginError
         }
         if let error { throw error }

@@ -43,6 +43,25 @@ struct AuthorizationURLTests {
         }
     }
 
+    @Test(
+        "Identity rule 32: parameters of clients are in the URL or the pushed request, and replace configured ones",
+        arguments: [true, false])
+    func passed(isPushed: Bool) async throws {
+        try await ProviderFixture.run(
+            change: { $0.parameters = [.init("prompt", "consent"), .init("audience", "a")] },
+            metadata: isPushed ? [Self.pushEndpoint] : []
+        ) { server, _ in
+            server.respond(to: "POST /par", with: Self.pushed)
+        } body: { fixture in
+            let url = try await fixture.authorizationURL(
+                passed: [.init("prompt", "login"), .init("login_hint", "a b&c")])
+            let request = fixture.requests("POST /par").first
+            #expect((request != nil) == isPushed)
+            let form = (request ?? url).form
+            #expect(form["prompt"] == "login" && form["audience"] == "a" && form["login_hint"] == "a b&c")
+        }
+    }
+
     @Test("Pushed requests that a frozen provider holds are bounded for each client; further logins fail soon")
     func boundedPushes() async throws {
         try await ProviderFixture.run(metadata: [Self.pushEndpoint], timeout: .seconds(2)) { server, _ in

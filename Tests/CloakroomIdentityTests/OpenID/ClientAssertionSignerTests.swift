@@ -84,6 +84,26 @@ struct ClientAssertionSignerTests {
         }
     }
 
+    @Test(
+        "Identity rule 31: of a provider under another address, both audiences are the public ones",
+        arguments: [
+            (.issuer, "https://id.cloakroom.invalid"), (.tokenEndpoint, "https://id.cloakroom.invalid/token"),
+        ] as [(IdentityClientConfiguration.AssertionAudience, String)])
+    func publicAudience(audience: IdentityClientConfiguration.AssertionAudience, expected: String) async throws {
+        try await Self.withFile(try Self.pem(.es256)) { file in
+            try await ProviderFixture.run(
+                change: {
+                    $0.moveIssuer(to: "https://id.cloakroom.invalid")
+                    $0.client.authentication = .privateKey(Self.key(file, audience: audience))
+                }, metadata: [("issuer", #""https://id.cloakroom.invalid""#)]
+            ) { fixture in
+                _ = await fixture.rejection(of: ProviderFixture.tokens())
+                let claims = try assertion(try #require(fixture.tokenRequests.first).form).claims
+                #expect(claims[path: "aud"] == .string(expected))
+            }
+        }
+    }
+
     @Test("Signatures verify with the public key", arguments: SignatureAlgorithm.assertions)
     func signatures(algorithm: SignatureAlgorithm) async throws {
         let pem = try Self.pem(algorithm)

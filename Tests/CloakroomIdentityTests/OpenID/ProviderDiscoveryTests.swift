@@ -274,6 +274,9 @@ struct ProviderDiscoveryTests {
             #expect(otherClient)
             let otherIssuer = try await isUsableAtOnce(after: { $0.issuer += "/" }, of: fixture)
             #expect(!otherIssuer)
+            let otherAddress = try await isUsableAtOnce(
+                after: { $0.endpoints.base = WebOrigin("http://localhost:1") }, of: fixture)
+            #expect(!otherAddress)
             let otherAlgorithms = try await isUsableAtOnce(after: { $0.algorithms = [.es256] }, of: fixture)
             #expect(!otherAlgorithms)
         }

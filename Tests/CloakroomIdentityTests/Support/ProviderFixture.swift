@@ -172,10 +172,11 @@ struct ProviderFixture: Sendable {
     }
 
     func authorizationURL(
-        stepUp: AuthorizationRequest.StepUp? = nil, from address: String = "192.0.2.1"
+        stepUp: AuthorizationRequest.StepUp? = nil, passed: [IdentityConfiguration.Parameter] = [],
+        from address: String = "192.0.2.1"
     ) async throws(TokenClientError) -> String {
         try await provider.authorizationURL(
-            secrets, redirectURI: Self.redirectURI, stepUp: stepUp, address: address, traceparent: nil)
+            secrets, redirectURI: Self.redirectURI, stepUp: stepUp, passed: passed, address: address, traceparent: nil)
     }
 
     /// A session of the user `jo`, whose tokens were issued at the start.
@@ -229,6 +230,14 @@ struct ProviderFixture: Sendable {
     /// The requests for a method and a path.
     func requests(_ line: String) -> [String] { server.requests.filter { $0.hasPrefix(line + " ") } }
     var tokenRequests: [String] { requests("POST /token") }
+}
+
+extension IdentityConfiguration {
+    /// Gives the provider another issuer than its address.
+    mutating func moveIssuer(to other: String) {
+        endpoints.base = WebOrigin(issuer)
+        issuer = other
+    }
 }
 
 extension String {
