@@ -41,6 +41,23 @@ struct SiteEndpointsTests {
         #expect([main, admin].map(\.provider.redemptions.count) == [1, 1])
     }
 
+    @Test("Rule 105: a sign-out that continues at a provider continues at its own site only")
+    func signOutOfAnotherSite() throws {
+        func cookies(_ site: String) -> LoginCookies {
+            LoginCookies(
+                CookieConfiguration(), timeout: .seconds(600), pending: 3, sealing: KeyedSealing(), site: site)
+        }
+        let sites = ["", "admin", "ops"]
+        for site in sites {
+            let value = try #require(
+                cookies(site).signOutCookieValue(url: "https://id.example.com/out", now: LoginFixture.now))
+            let opened = sites.filter {
+                cookies($0).signOutURL(among: [LoginFixture.received(value)], now: LoginFixture.now) != nil
+            }
+            #expect(opened == [site])
+        }
+    }
+
     private struct Named: AccountEndpointHandler {
         let name: String
 
