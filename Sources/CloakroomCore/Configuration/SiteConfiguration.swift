@@ -32,8 +32,6 @@ public struct SiteConfiguration: Sendable, Equatable {
     }
     /// The host of ``publicURL``, folded.
     package var publicHost: String? { publicURL.flatMap { WebOrigin($0) }.flatMap { HostNames.folded($0.host) } }
-    /// Whether one of ``hosts`` matches all hosts that a name matches.
-    package func covers(_ host: String) -> Bool { hosts.contains { HostNames.covers($0, host) } }
 }
 
 extension GatewayConfiguration {

@@ -90,8 +90,6 @@ struct SitesSectionTests {
         arguments: [
             ("hosts: [Admin.test, \"*.admin.test\"]", "hosts: []", "sites.admin.hosts: must not be empty"),
             ("    hosts: [Admin.test, \"*.admin.test\"]\n", "", "sites.admin.hosts: required key missing"),
-            ("[Admin.test, ", "[admin.test, admin.test, ", "sites.admin.hosts: must be a list without duplicates"),
-            ("Admin.test", "https://x", "sites.admin.hosts.0: must be a host, not"),
             (
                 "    publicURL: https://admin.test\n", "",
                 "sites.admin.publicURL: required key missing: redirect URIs of identities are made of it"
@@ -106,7 +104,6 @@ struct SitesSectionTests {
             ),
             ("[company]\n    cookie", "[compny]\n    cookie", "unknown identity \"compny\" (did you mean company?)"),
             ("sameSite: Lax", "sameSite: None", "sites.admin.cookie.sameSite: must be"),
-            ("sameSite: Lax", "name: other", "sites.admin.cookie.name: unknown key"),
             ("127.0.0.1:0\n", "127.0.0.1:0\n    development: true\n", "development: conflicts with sites (remove one"),
             ("  admin:\n", "  ad.min:\n", "must be a name without dots"),
             (
@@ -153,13 +150,6 @@ struct SitesSectionTests {
             } == [true], "\(logins)")
     }
 
-    @Test("Sites change with a reload")
-    func reload() throws {
-        let running = try ConfigFixture(Self.yaml).load().configuration
-        let next = try ConfigFixture(try Self.changed("  admin:\n", "  ops:\n")).load()
-        #expect(next.restartRequirements(since: running).isEmpty && next.configuration != running)
-    }
-
     @Test("explain and routes have the site of a host, with what users sign in with there")
     func reports() throws {
         let fixture = try ConfigFixture(Self.yaml)
@@ -191,8 +181,10 @@ struct SitesSectionTests {
         let widened = try changes(try Self.changed("[company]\n    cookie", "[company, api]\n    cookie"))
         #expect(widened.lines == ["requires less GET *.admin.test,admin.test /data data, also sessions of api"])
         #expect(widened.exitCode == 3)
-        let renamed = try changes(try Self.changed("  admin:\n", "  ops:\n"))
+        let other = try Self.changed("  admin:\n", "  ops:\n")
+        let renamed = try changes(other)
         #expect(renamed.lines == ["site changed GET *.admin.test,admin.test /data data, ops, was admin"])
         #expect(renamed.exitCode == 0)
+        #expect(try ConfigFixture(other).load().restartRequirements(since: before.load().configuration).isEmpty)
     }
 }
