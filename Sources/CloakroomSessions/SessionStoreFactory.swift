@@ -94,7 +94,8 @@ public struct SessionStoreSetupError: Error, Sendable, Equatable, CustomStringCo
 }
 
 extension SessionKey {
-    /// The key under which stores keep the session of a ticket: SHA-256 (FIPS 180-4) of its 32 bytes.
+    /// The key under which stores keep the session of a ticket: SHA-256 (FIPS 180-4) of its bytes,
+    /// after those of its site unless that is the default one.
     public init(_ ticket: SessionTicket) {
         let digest = ticket.withBytes { SHA256.hash(data: $0) }
         self = digest.withUnsafeBytes { bytes in

@@ -131,8 +131,11 @@ extension CommandReport {
             }
             rows += document.local.map { ["(local)", $0.methods.joined(separator: ","), $0.path, "-", "-", "-"] }
             // Columns of their own only for tables that have such values.
-            for (title, values) in [("HOSTS", document.routes.map(\.hosts)), ("RATE", document.routes.map(\.rate))]
-            where values.contains(where: { $0 != nil }) {
+            let columns = [
+                ("HOSTS", document.routes.map(\.hosts)), ("SITES", document.routes.map(\.sites)),
+                ("RATE", document.routes.map(\.rate)),
+            ]
+            for (title, values) in columns where values.contains(where: { $0 != nil }) {
                 let cells = [title] + values.map { $0?.joined(separator: ",") ?? "-" }
                 for index in rows.indices { rows[index].append(index < cells.count ? cells[index] : "-") }
             }

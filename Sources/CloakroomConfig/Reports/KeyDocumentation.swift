@@ -36,6 +36,7 @@ extension DocumentedKeys {
         listeners: [{ tls: { additionalCertificates: [{}] } }]
         upstreams: { NAME: { targets: [{}] }, OTHER: {} }
         identities: { NAME: { exchange: { NAME: {} } } }
+        sites: { NAME: {} }
         rateLimits: { NAME: {} }
         routes: [{ require: { anyOf: [{}] } }]
 
@@ -94,7 +95,7 @@ struct YAMLKeyComments {
     /// Whether the members of a section are named by the operator.
     private static func isMapping(_ section: ArraySlice<String>) -> Bool {
         switch Array(section) {
-        case ["upstreams"], ["identities"], ["rateLimits"], ["rateLimits", "NAME", "when"],
+        case ["upstreams"], ["identities"], ["sites"], ["rateLimits"], ["rateLimits", "NAME", "when"],
             ["identities", "NAME", "parameters"], ["identities", "NAME", "passParameters"],
             ["identities", "NAME", "exchange"],
             ["routes", "require", "claims"], ["routes", "require", "anyOf", "claims"],

@@ -53,6 +53,8 @@ struct RoutesDocument: Encodable {
         let methods: [String]
         /// The hosts that the route serves; absent for every host.
         let hosts: [String]?
+        /// The sites at whose hosts it is served, `(default)` for the default one; absent if there is only one.
+        let sites: [String]?
         let path: String
         /// The upstream that the route forwards to; absent for a redirect.
         let upstream: String?
@@ -78,9 +80,13 @@ struct RoutesDocument: Encodable {
 
     init(_ sources: ConfigSources, _ gateway: GatewayConfiguration) {
         configuration = sources.name
-        routes = gateway.routes.map { route in
-            Entry(
+        let groups = RouteGroups(gateway)
+        routes = gateway.routes.enumerated().map { index, route in
+            let serving = groups.members.indices.filter { groups.members[$0].contains(index) }
+            let sites = Set(serving.map { groups.site(of: $0) })
+            return Entry(
                 name: route.name, methods: route.methods, hosts: route.hosts.isEmpty ? nil : route.hosts,
+                sites: gateway.sites.isEmpty ? nil : sites.sorted().map { gateway.sites[$0].title },
                 path: route.pattern.description,
                 upstream: route.upstreamName(in: gateway), target: route.target(in: gateway),
                 requiresAuthorization: route.requiresAuthorization, injects: Self.names(of: route.inject),

@@ -22,7 +22,7 @@ extension CommandReport {
 
 /// The routing of one request as text.
 struct RequestExplanation {
-    let configuration: GatewayConfiguration
+    var configuration: GatewayConfiguration
     let method: String
     let target: String
     var host: String?
@@ -72,6 +72,8 @@ struct RequestExplanation {
             let place = table.groups.group(of: folded) == nil ? "route" : "listener"
             return rejected(421, folded.map { "no \(place) has host \($0)" } ?? "no \(place) serves it without a host")
         }
+        let site = table.groups.site(of: group)
+        let place = configuration.sites.isEmpty ? [] : [("site", configuration.sites[site].title)]
         guard !parsed.isAsterisk else {
             guard method == "OPTIONS" else { return rejected(400, "* is for OPTIONS only") }
             return (.local, [("response", "local response (OPTIONS *)")] + rates())
@@ -96,14 +98,19 @@ struct RequestExplanation {
             let reason = withheld.map { " (\($0))" } ?? ""
             return (.rejected(status: 405), [("response", "405, Allow: \(allow)\(reason)")] + rates())
         case .accountEndpoint(let endpoint):
+            guard endpoint.isPresent(configuration.site(site).accounts) else {
+                return rejected(404, "site \(place.map { $0.1 }.joined()) has no such endpoint")
+            }
             let response = [("response", "local response: \(endpoint.explanation)")]
-            return (.local, response + (endpoint == .backChannel ? [] : rates()))
+            return (.local, place + response + (endpoint == .backChannel ? [] : rates()))
         case .route(let index):
             let route = configuration.routes[index]
-            let place =
-                listeners.count < configuration.listeners.count
-                ? [("listeners", listeners.map(\.address.description).joined(separator: ", "))] : []
-            return (.permitted(route), place + rows(for: route, path: sent.isEmpty ? path : sent, query: query))
+            let addresses = listeners.map(\.address.description).joined(separator: ", ")
+            let serving = listeners.count < configuration.listeners.count ? [("listeners", addresses)] : []
+            var own = self
+            own.configuration = configuration.site(site)
+            let rows = own.rows(for: route, path: sent.isEmpty ? path : sent, query: query)
+            return (.permitted(route), place + serving + rows)
         }
     }
 

@@ -45,6 +45,7 @@ struct RouteTableDiff {
         case fieldsRemoved = "fields removed"
         case redirected
         case originsWidened = "origins widened"
+        case siteChanged = "site changed"
 
         /// Whether requests without a session reach something of an upstream, or a redirect, that they did not reach before,
         /// or with the upstream's API token; a route accepts sessions that it did not accept before; or an upstream gets
@@ -183,7 +184,11 @@ struct RouteTableDiff {
             if before.isPublic, route.isPublic, added.contains(.apiToken) {
                 add(.sendsAPIToken, "that of \(route.target(in: newConfiguration))")
             }
-            let sessions = Self.addedSessions(from: before, oldConfiguration, to: route, newConfiguration)
+            let (oldSite, newSite) = (old.groups.site(of: from?.group ?? 0), new.groups.site(of: to?.group ?? 0))
+            let names = (old: oldConfiguration.siteName(oldSite), new: newConfiguration.siteName(newSite))
+            if names.old != names.new, route.usesSession { add(.siteChanged, "\(names.new), was \(names.old)") }
+            let sessions = Self.addedSessions(
+                from: before, oldConfiguration.site(oldSite), to: route, newConfiguration.site(newSite))
             if let sessions { add(.requiresLess, sessions) }
         }
         let missing = Self.sentFields(before?.route, oldConfiguration).subtracting(
@@ -304,6 +309,11 @@ extension GatewayConfiguration {
         let serving = configuration.listeners(serving: host, table.groups)
         guard listeners.isEmpty || !serving.isEmpty, let group = table.groups.group(of: host) else { return nil }
         return RouteTableDiff.Service(group: group, isOpen: !serving.allSatisfy(\.requiresClientCertificates))
+    }
+
+    /// The name of a site in reports.
+    fileprivate func siteName(_ index: Int) -> String {
+        sites.indices.contains(index) ? sites[index].title : SiteConfiguration().title
     }
 
     /// The listeners that serve a host.

@@ -4,21 +4,27 @@ import CloakroomWire
 /// `accounts`: the sign-in endpoints of the gateway.
 struct AccountsSection {
     let configuration: AccountsConfiguration
+    let sites: SitesSection
     /// Whether the sign-in upstream, if any, is unambiguous. If not, an error has been reported.
     let isUnambiguous: Bool
     let scope: ConfigScope
 
-    init(from scope: ConfigScope, upstreams: UpstreamsSection, identities: IdentitiesSection) {
+    init(from root: ConfigScope, upstreams: UpstreamsSection, identities: IdentitiesSection) {
+        let scope = root.sectionWithDefaults("accounts")
         self.scope = scope
         var accounts = GatewayConfiguration.defaults.accounts
         accounts.prefix = scope.value("prefix", as: Self.prefix, default: accounts.prefix)
         let (upstream, isUnambiguous) = Self.upstream(scope, upstreams)
         accounts.read(from: scope)
-        accounts.identities = Self.sources(scope, upstream, upstreams, identities)
-        // An upstream that is not listed among the identities signs no users in.
-        accounts.upstream = upstream.flatMap {
-            accounts.identities.isEmpty || accounts.identities.contains(.upstream($0)) ? $0 : nil
+        let signIn = { (scope: ConfigScope) -> (identities: [SignInSource], upstream: Int?) in
+            let sources = Self.sources(scope, upstream, upstreams, identities)
+            // An upstream that is not listed among the identities signs no users in.
+            return (sources, upstream.flatMap { sources.isEmpty || sources.contains(.upstream($0)) ? $0 : nil })
         }
+        (accounts.identities, accounts.upstream) = signIn(scope)
+        accounts.login.read(from: scope.sectionWithDefaults("login"))
+        sites = SitesSection(from: root, main: SiteConfiguration(accounts), signIn: signIn)
+        for site in sites.items { accounts.add(site.configuration) }
         for (issuer, section) in upstreams.scopes.enumerated() {
             let receivers = Self.receivers(of: issuer, upstreams)
             guard !receivers.isEmpty else { continue }
@@ -32,7 +38,6 @@ struct AccountsSection {
                 section.warn("has no effect: the upstream signs no users in", "leave it out", at: "tokensFor")
             }
         }
-        accounts.login.read(from: scope.sectionWithDefaults("login"))
         configuration = accounts
         self.isUnambiguous = isUnambiguous
     }

@@ -86,7 +86,7 @@ struct FieldChangesSection {
 
     /// The format of values.
     private var format: ValueFormat<String> {
-        let names = ["request_id"] + (isRequest ? ["client_address", "route", "user.id"] + pathNames : [])
+        let names = ["request_id"] + (isRequest ? ["client_address", "route", "site", "user.id"] + pathNames : [])
         return ValueFormat("visible ASCII, with placeholders such as `{request_id}`") { text throws(ConfigValueError) in
             try require(
                 !text.isEmpty && text.first != " " && text.last != " " && text.utf8.count <= FieldChanges.maxLength

@@ -25,8 +25,7 @@ extension GatewayConfiguration: ConfigSection {
         let admin = AdminSection(from: root.sectionWithDefaults("admin"))
         let upstreams = UpstreamsSection(from: root)
         let identities = IdentitiesSection(from: root, upstreams: upstreams)
-        let accounts = AccountsSection(
-            from: root.sectionWithDefaults("accounts"), upstreams: upstreams, identities: identities)
+        let accounts = AccountsSection(from: root, upstreams: upstreams, identities: identities)
         var configuration = GatewayConfiguration.defaults
         configuration.session.read(from: root.sectionWithDefaults("session"))
         configuration.crossSite.read(from: root)
@@ -46,6 +45,9 @@ extension GatewayConfiguration: ConfigSection {
             configuration.session.cookie,
             scope: root.sectionWithDefaults("session").sectionWithDefaults("cookie"),
             listeners: listeners, publicURL: accounts.configuration.publicURL)
+        SiteValidation.check(
+            accounts, cookie: configuration.session.cookie,
+            cookieScope: root.sectionWithDefaults("session").sectionWithDefaults("cookie"), listeners: listeners)
         ListenerAddressValidation.check(listeners, admin: admin)
         HTTPSRedirectValidation.check(listeners, routes, accounts: accounts)
         if configuration.responseFields.strictTransport.maxAge > .zero, !listeners.contains(where: \.usesHTTPS),
@@ -75,6 +77,7 @@ extension GatewayConfiguration: ConfigSection {
         configuration.upstreams = upstreams.configurations
         configuration.identities = identities.configurations
         configuration.accounts = accounts.configuration
+        configuration.sites = accounts.sites.configurations
         configuration.routes = routes.compactMap(\.route)
         configuration.rateLimits = rateLimits.limits
         self = configuration

@@ -40,6 +40,11 @@ enum HostValidation {
         if signIn.isEnabled, let warning = signIn.publicHost.flatMap(unlisted) {
             accounts.scope.warn(warning, at: "publicURL")
         }
+        for (scope, site) in accounts.sites.items {
+            for (index, host) in site.hosts.enumerated() {
+                if let warning = unlisted(host) { scope.warn(warning, at: "hosts", item: index) }
+            }
+        }
         for route in routes {
             for (index, host) in route.options.hosts.enumerated() {
                 if let warning = unlisted(host) { route.scope.warn(warning, at: "hosts", item: index) }

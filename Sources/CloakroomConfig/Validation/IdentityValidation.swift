@@ -61,7 +61,7 @@ enum IdentityValidation {
 
     private static func check(_ route: RouteSection, _ identities: IdentitiesSection, _ accounts: AccountsSection) {
         checkLogin(route)
-        checkLoginHosts(route, accounts.configuration)
+        checkLoginHosts(route, accounts.sites)
         if route.requiresAuthorization == false {
             if let key = requirement(of: route) {
                 route.scope.sectionWithDefaults("require").report(
@@ -86,12 +86,14 @@ enum IdentityValidation {
     }
 
     /// The login cookie belongs to the host where the login begins, also with `session.cookie.domain`.
-    private static func checkLoginHosts(_ route: RouteSection, _ accounts: AccountsConfiguration) {
-        guard route.options.onMissingSession == .login, accounts.upstream == nil, let end = accounts.publicHost
-        else { return }
-        for (index, host) in route.options.hosts.enumerated() where host != end {
+    private static func checkLoginHosts(_ route: RouteSection, _ sites: SitesSection) {
+        guard route.options.onMissingSession == .login else { return }
+        for (index, host) in route.options.hosts.enumerated() {
+            let site = sites.site(of: host)
+            guard site.upstream == nil, let end = site.publicHost, host != end else { continue }
+            let section = site.name.isEmpty ? "accounts" : "sites.\(site.name)"
             route.scope.warn(
-                "logins that begin at \(host) fail: they end at \(end), the host of accounts.publicURL, which does"
+                "logins that begin at \(host) fail: they end at \(end), the host of \(section).publicURL, which does"
                     + " not get the login cookie", "write onMissingSession: reject, and sign in at \(end)", at: "hosts",
                 item: index)
         }

@@ -30,7 +30,9 @@ enum ListenerAddressValidation {
 /// could choose that of its request.
 enum HTTPSRedirectValidation {
     static func check(_ listeners: [ListenerSection], _ routes: [RouteSection], accounts: AccountsSection) {
-        let hasHosts = listeners.contains { !$0.hosts.isEmpty } || routes.contains { !$0.options.hosts.isEmpty }
+        let hasHosts =
+            listeners.contains { !$0.hosts.isEmpty } || routes.contains { !$0.options.hosts.isEmpty }
+            || !accounts.sites.items.isEmpty
         for listener in listeners where listener.redirectToHTTPS != nil {
             func report(_ message: String, _ suggestion: String) {
                 listener.scope.report(message, suggestion, at: "redirectToHTTPS")

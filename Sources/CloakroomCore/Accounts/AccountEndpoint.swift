@@ -101,6 +101,8 @@ public struct AccountRequest: Sendable {
     public var origin: AuditContext
     /// The group of the request's host in ``RouteTable``.
     public var routeGroup = 0
+    /// Index of the site of the host in ``GatewayConfiguration/sites``.
+    public var site = 0
 
     package init(
         endpoint: AccountEndpoint, name: String? = nil, query: [UInt8] = [], loginCookies: [ReceivedCookie] = [],

@@ -20,8 +20,11 @@ public struct GatewayConfiguration: Sendable, Equatable {
     public var rateLimits: [RateLimit] = []
     /// The fields that change in all responses.
     public var responseFields = ResponseFieldsConfiguration()
-    /// The gateway's own endpoints for sign-in and sign-out.
+    /// The gateway's own endpoints for sign-in and sign-out. With ``sites``, `identities` and `upstream` are those of all
+    /// sites, and `publicURL` is that of the default one; see ``site(_:)``.
     public var accounts = AccountsConfiguration()
+    /// The sites, the default one first, then at most 16 in the order of the file; empty if there is only the default one.
+    public var sites: [SiteConfiguration] = []
     /// The pages that the gateway shows to users.
     public var pages = PagesConfiguration()
     /// Sessions and their cookie.

@@ -9,7 +9,7 @@ import NIOCore
 public final class FieldChanges: Sendable {
     /// What a placeholder stands for.
     package enum Value: Sendable {
-        case requestID, clientAddress, userID
+        case requestID, clientAddress, userID, site
         /// The segment of the path after a number of slashes; 0 for none.
         case segment(after: Int)
     }
@@ -125,6 +125,7 @@ public final class FieldChanges: Sendable {
         case "request_id": .requestID
         case "client_address": .clientAddress
         case "user.id": .userID
+        case "site" where route?.pattern.segments.contains(.parameter("site")) != true: .site
         default: .segment(after: 1 + (route?.pattern.segments.firstIndex(of: .parameter(String(name))) ?? -1))
         }
     }

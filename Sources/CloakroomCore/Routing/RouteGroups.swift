@@ -1,10 +1,12 @@
-/// The routes of each host. Routes without hosts and the gateway's own endpoints belong to every group; a host that routes
-/// list uses no other group.
+/// The routes and the site of each host. Routes without hosts and the gateway's own endpoints belong to every group; a host
+/// that routes or sites list uses no other group.
 package struct RouteGroups: Sendable {
     /// The indices of the routes of each group, in order. The first group has the routes without hosts only.
     package let members: [[Int]]
-    /// The hosts that routes list.
+    /// The hosts that routes or sites list.
     package let hosts: [String]
+    /// The index of the site of each group.
+    package let sites: [Int]
     /// Whether hosts that no route lists are served, with the first group.
     package let servesOthers: Bool
     private let names: HostNames
@@ -16,11 +18,20 @@ package struct RouteGroups: Sendable {
         for (index, route) in configuration.routes.enumerated() {
             for host in route.hosts { own[host, default: []].append(index) }
         }
-        // Hosts with the same routes share a group.
-        let groups = Dictionary(grouping: own.keys.sorted()) { own[$0] ?? [] }.sorted { $0.value[0] < $1.value[0] }
-        members = [general] + groups.map { (general + $0.key).sorted() }
-        hosts = own.keys.sorted()
         servesOthers = !general.isEmpty || own.isEmpty
+        let listed = own
+        for host in configuration.sites.flatMap(\.hosts) where listed[host] == nil {
+            // The host has the routes that it had without the site: those of the wildcard that covers it, if any.
+            own[host] = listed.first { HostNames.covers($0.key, host) }?.value ?? []
+        }
+        let siteNames = HostNames(configuration.sites.map(\.hosts))
+        // Hosts with the same routes and the same site share a group.
+        let groups = Dictionary(grouping: own.keys.sorted()) { host in
+            Members(routes: own[host] ?? [], site: siteNames.value(of: host) ?? 0)
+        }.sorted { $0.value[0] < $1.value[0] }
+        members = [general] + groups.map { (general + $0.key.routes).sorted() }
+        sites = [0] + groups.map(\.key.site)
+        hosts = own.keys.sorted()
         names = HostNames([[]] + groups.map(\.value))
         publicHost = configuration.accounts.publicHost
     }
@@ -33,18 +44,16 @@ package struct RouteGroups: Sendable {
         return servesOthers || host != nil && host == publicHost ? 0 : nil
     }
 
-    /// The group of the host of `accounts.publicURL`.
-    package var publicGroup: Int { group(of: publicHost) ?? 0 }
+    /// The index of the site of a group.
+    package func site(of group: Int) -> Int { sites.indices.contains(group) ? sites[group] : 0 }
 
-    /// Whether a route or `accounts.publicURL` names a host.
+    /// Whether a route, a site or `accounts.publicURL` names a host.
     package func isListed(_ host: String) -> Bool { host == publicHost || names.value(of: host) != nil }
-}
 
-extension AccountsConfiguration {
-    /// The host of ``publicURL``, folded.
-    package var publicHost: String? {
-        guard let publicURL, let origin = WebOrigin(publicURL) else { return nil }
-        return HostNames.folded(origin.host)
+    /// What the hosts of a group have in common.
+    private struct Members: Hashable {
+        let routes: [Int]
+        let site: Int
     }
 }
 

@@ -381,7 +381,7 @@ extension AccountEndpoint {
     }
 
     /// Whether a configuration has the endpoint.
-    func isPresent(_ accounts: AccountsConfiguration) -> Bool {
+    package func isPresent(_ accounts: AccountsConfiguration) -> Bool {
         switch self {
         case .signIn, .pageSignIn: accounts.upstream != nil
         case .login, .callback, .logout, .backChannel: accounts.hasProviders

@@ -128,6 +128,8 @@ public struct NewSession: Sendable {
     public var provenance: SessionProvenance?
     /// The latest end of the session, if it is earlier than the configured one; `nil` for the configured one.
     public var endsBy: WallTime?
+    /// The site that its ticket is valid at.
+    public var site = SiteTag.main
 
     /// Creates the contents of a session.
     public init(

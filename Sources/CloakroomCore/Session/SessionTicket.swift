@@ -10,9 +10,12 @@ public struct SessionTicket: Sendable, Hashable, Redacted {
     let word1: UInt64
     let word2: UInt64
     let word3: UInt64
+    /// The site that it was issued or received at. Not in the cookie: the host of a request determines it.
+    public var site = SiteTag.main
 
     /// Generates a new ticket.
-    public init(using generator: inout some RandomNumberGenerator) {
+    public init(using generator: inout some RandomNumberGenerator, site: SiteTag = .main) {
+        self.site = site
         word0 = generator.next()
         word1 = generator.next()
         word2 = generator.next()
@@ -63,26 +66,52 @@ public struct SessionTicket: Sendable, Hashable, Redacted {
     /// The 32 bytes, for hashing.
     public var bytes: [UInt8] { [word0, word1, word2, word3].flatMap(\.bigEndianBytes) }
 
-    /// Calls the closure with the 32 bytes, for hashing without an allocation.
+    /// Calls the closure with the 32 bytes, for hashing without an allocation. Those of another site than the default one
+    /// follow the eight bytes of its tag.
     @inline(__always)
     public func withBytes<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         // A tuple of words in network order has the bytes of the ticket in order; the pointer does not leave the
         // closure.
-        let ordered = (word0.bigEndian, word1.bigEndian, word2.bigEndian, word3.bigEndian)
-        return withUnsafeBytes(of: ordered, body)
+        let ordered = (
+            site.value.bigEndian, word0.bigEndian, word1.bigEndian, word2.bigEndian, word3.bigEndian
+        )
+        let start = site == .main ? 8 : 0
+        return withUnsafeBytes(of: ordered) { body(UnsafeRawBufferPointer(rebasing: $0[start...])) }
     }
 
     /// Compares in a time that does not depend on the position of the first difference.
     public static func == (left: SessionTicket, right: SessionTicket) -> Bool {
         (left.word0 ^ right.word0) | (left.word1 ^ right.word1) | (left.word2 ^ right.word2)
-            | (left.word3 ^ right.word3) == 0
+            | (left.word3 ^ right.word3) | (left.site.value ^ right.site.value) == 0
     }
 
     /// The value of each character of the alphabet; 0xff for all others.
     private static let values: [UInt8] = (0..<256).map { Base64URL.value(UInt8($0)) ?? 0xff }
 }
 
-/// The key under which a store keeps a session: SHA-256 of the ticket's bytes. It grants no access.
+/// A site, as a part of its tickets: stores know the ticket of a session under the tag of its own site only.
+///
+/// Eight bytes, compared by value on the hot path and equal in every process and release, because the keys of stored
+/// records depend on it.
+public struct SiteTag: Sendable, Hashable {
+    /// A hash of the name; 0 only for ``main``.
+    public let value: UInt64
+
+    /// The default site, whose sessions are those of a gateway without other sites.
+    public static let main = SiteTag(value: 0)
+
+    /// Creates the tag of a site.
+    public init(_ name: String) {
+        // The key is constant, because names are not secret. The configuration has no two names with one hash.
+        let hash = KeyedHash(key0: 0x636c_6f61_6b72_6f6f, key1: 0x6d20_7369_7465_2031).hash(Array(name.utf8))
+        self.init(value: hash == 0 ? 1 : hash)
+    }
+
+    private init(value: UInt64) { self.value = value }
+}
+
+/// The key under which a store keeps a session: SHA-256 of the ticket's bytes, see ``SessionTicket/withBytes(_:)``. It
+/// grants no access.
 public struct SessionKey: Sendable, Hashable {
     /// The first eight bytes of the digest, big endian; uniformly distributed, so suitable for selecting a shard.
     public let word0: UInt64

@@ -11,9 +11,11 @@ extension AccountController {
         endsBy: WallTime? = nil, for request: AccountRequest
     ) -> NewSession {
         let userAgent = UserAgentFamily(userAgent: request.userAgent ?? "")
-        return NewSession(
+        var new = NewSession(
             user: user, tokens: tokens, client: SessionClientInfo(peer: request.origin.peer, userAgent: userAgent),
             source: source, provenance: provenance, endsBy: endsBy)
+        new.site = site
+        return new
     }
 
     /// Creates the new session, then ends those whose tickets were presented. If the store fails half way, no

@@ -31,6 +31,8 @@ public struct AccountController: AccountEndpointHandler {
     let logins: ProviderLogins?
     /// `nil` if there is no page.
     let page: SignInPage?
+    /// The site whose endpoints these are.
+    let site: SiteTag
 
     /// Creates the endpoints.
     /// - Parameters:
@@ -39,13 +41,14 @@ public struct AccountController: AccountEndpointHandler {
     ///   - revocations: Revokes the tokens of sessions that are ended by id; `nil` creates one.
     ///   - logins: The providers that users may sign in with; `nil` for none.
     ///   - page: The sign-in page; `nil` for none.
+    ///   - site: The site at which its new sessions are valid.
     ///   - tracer: Creates the spans `sign_in`, `login`, `login_callback` and `sign_out` for sampled requests, as
     ///     children of ``ServiceContext/current``.
     package init(
         store: any SessionStore, clients: TokenClients, observer: any AccountObserver, session: SessionConfiguration,
         accounts: AccountsConfiguration, accounts hashes: AccountHasher,
         revocations: TokenRevocations? = nil, logins: ProviderLogins? = nil, page: SignInPage? = nil,
-        tracer: (any Tracer)? = nil
+        site: SiteTag = .main, tracer: (any Tracer)? = nil
     ) {
         self.store = store
         self.clients = clients
@@ -61,6 +64,7 @@ public struct AccountController: AccountEndpointHandler {
         self.revocations = revocations ?? TokenRevocations(clients: clients, observer: observer)
         self.logins = logins
         self.page = page
+        self.site = site
     }
 
     /// Handles one request, including the necessary calls to store and upstream, and returns its response.

@@ -20,14 +20,18 @@ package struct LoginCookies: Sendable {
     private let timeout: Duration
     private let pending: Int
     private let sealing: any CookieSealing
+    /// Follows the name that a cookie is sealed for: a space, which no name has, and the site; empty for the default one.
+    private let place: String
 
     /// - Parameters:
     ///   - cookie: The session cookie.
     ///   - timeout: The maximum duration of a login, 1 to 30 minutes.
     ///   - pending: The maximum number of login cookies of a browser, 1 to 5.
+    ///   - site: The name of the site; its cookies cannot be opened at another one.
     package init(
-        _ cookie: CookieConfiguration, timeout: Duration, pending: Int, sealing: any CookieSealing
+        _ cookie: CookieConfiguration, timeout: Duration, pending: Int, sealing: any CookieSealing, site: String = ""
     ) {
+        place = site.isEmpty ? "" : " " + site
         prefix = cookie.loginPrefix
         isSecure = cookie.isSecure
         self.timeout = timeout
@@ -44,7 +48,7 @@ package struct LoginCookies: Sendable {
     /// - Returns: `nil` if a text of the login is too long, or the cipher fails.
     package func setCookieValue(_ login: PendingLogin) -> String? {
         let name = name(ofStateHash: login.stateHash)
-        guard login.isWithinLimits, let sealed = sealing.seal(login.bytes, name: name) else { return nil }
+        guard login.isWithinLimits, let sealed = sealing.seal(login.bytes, name: name + place) else { return nil }
         let value = Base64URL.encode(sealed)
         guard value.utf8.count <= Self.maxValueLength else { return nil }
         return "\(name)=\(value)\(attributes); Max-Age=\(timeout.components.seconds)"
@@ -57,7 +61,7 @@ package struct LoginCookies: Sendable {
     /// - Returns: `nil` if it was not sealed here for this name.
     package func open(_ cookie: ReceivedCookie) -> PendingLogin? {
         guard cookie.value.count <= Self.maxValueLength, let sealed = Base64URL.decode(cookie.value),
-            let bytes = sealing.open(sealed, name: cookie.name), let login = PendingLogin(bytes: bytes),
+            let bytes = sealing.open(sealed, name: cookie.name + place), let login = PendingLogin(bytes: bytes),
             name(ofStateHash: login.stateHash) == cookie.name
         else { return nil }
         return login
@@ -112,7 +116,7 @@ package struct LoginCookies: Sendable {
     /// - Returns: `nil` if the URL is too long for a cookie, or the cipher fails.
     package func signOutCookieValue(url: String, now: WallTime) -> String? {
         let content = UInt64(bitPattern: now.milliseconds).bigEndianBytes + Array(url.utf8)
-        guard let sealed = sealing.seal(content, name: signOutName) else { return nil }
+        guard let sealed = sealing.seal(content, name: signOutName + place) else { return nil }
         let lifetime = Self.signOutLifetime.components.seconds
         let cookie = "\(signOutName)=\(Base64URL.encode(sealed))\(attributes); Max-Age=\(lifetime)"
         return cookie.utf8.count <= Self.maxLength ? cookie : nil
@@ -122,8 +126,8 @@ package struct LoginCookies: Sendable {
     /// - Returns: `nil` without a cookie of a sign-out within the last minute.
     package func signOutURL(among cookies: [ReceivedCookie], now: WallTime) -> String? {
         for cookie in cookies where cookie.name == signOutName && cookie.value.count <= Self.maxLength {
-            guard let sealed = Base64URL.decode(cookie.value), let content = sealing.open(sealed, name: signOutName),
-                content.count > 8
+            guard let sealed = Base64URL.decode(cookie.value),
+                let content = sealing.open(sealed, name: signOutName + place), content.count > 8
             else { continue }
             let milliseconds = content.prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
             let age = now - WallTime(milliseconds: Int64(bitPattern: milliseconds))

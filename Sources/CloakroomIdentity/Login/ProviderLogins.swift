@@ -20,13 +20,13 @@ package protocol LoginProvider: Sendable {
     ) async throws(TokenClientError) -> ProviderSignIn
     /// See ``OpenIDProvider/verifyLogoutToken(_:now:)``.
     func verifyLogoutToken(_ token: [UInt8], now: WallTime) async throws(TokenClientError) -> LogoutToken
-    /// See ``OpenIDProvider/endSessionURL(_:)``.
-    func endSessionURL(_ provenance: SessionProvenance) -> String?
+    /// See ``OpenIDProvider/endSessionURL(_:publicURL:)``.
+    func endSessionURL(_ provenance: SessionProvenance, publicURL: String) -> String?
 }
 
 extension OpenIDProvider: LoginProvider {}
 
-/// The providers that users may sign in with under one configuration, and what their logins have in common.
+/// The providers that users may sign in with at a site of a configuration, and what their logins have in common.
 package struct ProviderLogins: Sendable {
     /// The providers, the default first. At least one.
     let providers: [any LoginProvider]
@@ -38,29 +38,34 @@ package struct ProviderLogins: Sendable {
     /// How the pages look.
     let theme: PageTheme
     private let publicURL: String
+    /// The group of its host.
+    private let group: Int
     private let prefix: String
 
     /// - Parameters:
     ///   - providers: In the order of ``AccountsConfiguration/identities``.
+    ///   - configuration: As it applies to the site.
     ///   - routes: The routes of the configuration.
     ///   - sealing: Seals login cookies.
+    ///   - site: The name of the site; empty for the default one.
     /// - Returns: `nil` without providers or without a public URL: users cannot sign in at a provider.
     package init?(
         _ providers: [any LoginProvider], _ configuration: GatewayConfiguration, routes: RouteTable,
-        sealing: any CookieSealing
+        sealing: any CookieSealing, site: String = ""
     ) {
         let accounts = configuration.accounts
         guard !providers.isEmpty, let publicURL = accounts.publicURL else { return nil }
         self.providers = providers
         self.routes = routes
         self.publicURL = publicURL
+        group = routes.groups.group(of: accounts.publicHost) ?? 0
         prefix = accounts.prefix
         login = accounts.login
         upstreams = configuration.upstreams
         theme = PageTheme(configuration.pages)
         cookies = LoginCookies(
             configuration.session.cookie, timeout: accounts.login.timeout, pending: LoginConfiguration.pending,
-            sealing: sealing)
+            sealing: sealing, site: site)
     }
 
     /// The provider with a name.
@@ -91,8 +96,7 @@ package struct ProviderLogins: Sendable {
 
     /// Where a browser continues after a login: at the host of the callback.
     func returnTarget(_ requested: String?) -> String {
-        ReturnTarget.resolve(
-            requested, routes: routes, group: routes.groups.publicGroup, configured: login.returnTo)
+        ReturnTarget.resolve(requested, routes: routes, group: group, configured: login.returnTo)
     }
 
     /// Where the sign-out of a session continues: at its provider or, if the URL there contains the ID token, at the
@@ -101,14 +105,14 @@ package struct ProviderLogins: Sendable {
     func signOutContinuation(of session: Session, now: WallTime) -> (url: String, cookie: String?)? {
         guard var provenance = session.provenance,
             let provider = providers.first(where: { $0.configuration.source == session.source }),
-            let url = provider.endSessionURL(provenance)
+            let url = provider.endSessionURL(provenance, publicURL: publicURL)
         else { return nil }
         guard provenance.idToken != nil else { return (url, nil) }
         if let cookie = cookies.signOutCookieValue(url: url, now: now) {
             return (publicURL + prefix + "/logout", cookie)
         }
         provenance.idToken = nil
-        return provider.endSessionURL(provenance).map { ($0, nil) }
+        return provider.endSessionURL(provenance, publicURL: publicURL).map { ($0, nil) }
     }
 
     /// The response to a failed login: a page for navigations, otherwise a problem document.

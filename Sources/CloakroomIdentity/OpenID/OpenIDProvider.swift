@@ -23,7 +23,6 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     let report: @Sendable (ProviderEvent) -> Void
     let clock: @Sendable () -> WallTime
     let identity: ProviderIdentity
-    private let publicURL: String
     private let signer: ClientAssertionSigner?
     private let hasInvalidLifetime = Atomic(false)
     private let pushes = PushQueue()
@@ -34,7 +33,6 @@ package final class OpenIDProvider: TokenClient, Unprintable {
 
     /// Creates a provider; ``run()`` fetches its metadata and ``shutdown()`` closes it. Opens no connection.
     /// - Parameters:
-    ///   - publicURL: ``AccountsConfiguration/publicURL``.
     ///   - previous: The provider of the previous configuration. Its metadata and keys are used until they are fetched
     ///     again, if this configuration trusts the same ones.
     ///   - timeouts: ``TimeoutsConfiguration/identity`` bounds each call, ``TimeoutsConfiguration/connect`` each connection.
@@ -44,14 +42,13 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     ///   - report: Called for each event; must not block.
     /// - Throws: ``ClientKeyError`` or `UpstreamTLSError` for a file that cannot be used. Each describes the file.
     package init(
-        _ configuration: IdentityConfiguration, publicURL: String, previous: OpenIDProvider? = nil,
+        _ configuration: IdentityConfiguration, previous: OpenIDProvider? = nil,
         timeouts: TimeoutsConfiguration, eventLoopGroup: any EventLoopGroup, tracer: (any Tracer)? = nil,
         calls: (any IdentityCallObserver)? = nil,
         clock: @escaping @Sendable () -> WallTime,
         report: @escaping @Sendable (ProviderEvent) -> Void = { _ in }
     ) throws {
         self.configuration = configuration
-        self.publicURL = publicURL
         self.clock = clock
         self.report = report
         timeout = timeouts.identity
@@ -156,8 +153,9 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     }
 
     /// The URL where the sign-out continues at the provider (OpenID Connect RP-Initiated Logout §2).
+    /// - Parameter publicURL: That of the site, to which the provider sends the browser back.
     /// - Returns: `nil` if the provider has no such endpoint or the configuration disables it.
-    package func endSessionURL(_ provenance: SessionProvenance) -> String? {
+    package func endSessionURL(_ provenance: SessionProvenance, publicURL: String) -> String? {
         guard configuration.logout.isEnabled, let endpoint = discovery.metadata?.endSessionEndpoint else { return nil }
         let parameters = [
             (name: "client_id", value: configuration.client.id),

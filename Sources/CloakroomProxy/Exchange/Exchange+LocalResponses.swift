@@ -20,7 +20,11 @@ extension Exchange {
                     document, requestID: requestID, allow: allow, moreFieldLines: moreFieldLines, date: context.date))
         }
         let isShown = FetchMetadata.isShown(&request.head)
-        let page = isShown ? pages.page(document.problem, requestID: requestID, of: request) : nil
+        let page =
+            isShown
+            ? pages.page(
+                document.problem, requestID: requestID, of: request,
+                links: snapshot.config.links(ofGroup: request.routeGroup)) : nil
         respond(
             LocalResponse(
                 document, requestID: requestID, allow: allow, moreFieldLines: moreFieldLines, date: context.date,

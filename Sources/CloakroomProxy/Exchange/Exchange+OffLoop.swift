@@ -61,9 +61,11 @@ extension Exchange {
             traceparent: telemetry.traceContext?.traceparentText,
             now: context.sessionTime(at: now), wallTime: context.wallTime(at: now),
             origin: AuditContext(peer: clientAddress, requestID: "\(telemetry.record.requestID)"))
-        accountRequest.routeGroup = request.routeGroup
+        let group = request.routeGroup
+        (accountRequest.routeGroup, accountRequest.site) = (group, config.routeTable.groups.site(of: group))
         if endpoint != .backChannel, request.ticket == nil {
-            accountRequest.endingTickets = config.cookie.tickets(request.head)
+            let tickets = config.cookie.tickets(request.head)
+            accountRequest.endingTickets = tickets.map { config.ticket($0, ofGroup: group) }
         }
         context.returnRequestBuffer(replay.discard())
         let endpoints = config.accountEndpoints

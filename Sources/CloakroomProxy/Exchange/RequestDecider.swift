@@ -99,6 +99,9 @@ struct RequestDecider {
         if isTrusted { Self.readTraceContext(&request, span) }
         let reading = config.cookie.read(request.head)
         request.ticket = if case .ticket(let ticket) = reading { ticket } else { nil }
+        if !config.sites.isEmpty, let ticket = request.ticket {
+            request.ticket = config.ticket(ticket, ofGroup: request.routeGroup)
+        }
         request.summary = config.requestPolicy.apply(&request.head, isTrusted: isTrusted, reading: reading)
         // An HTTP/1.0 client's expectation is ignored (RFC 9110 §10.1.1).
         if request.version == .http1_0 { request.summary.expectation = .none }
@@ -142,9 +145,10 @@ struct RequestDecider {
                 return .problem(entry.problem(.crossSite), .csrfRejected, allow: nil)
             }
             let ticket = request.ticket
+            var found = ticket.map(session) ?? .missing(.noSession)
+            if !config.sites.isEmpty { found = config.admitted(found, ofGroup: request.routeGroup) }
             let decision = AuthDecision.decide(
-                entry.access, at: index, now: now, rules: entry.rules,
-                session: ticket.map(session) ?? .missing(.noSession))
+                entry.access, at: index, now: now, rules: entry.rules, session: found)
             // Most requests. The function below gets a copy of the request, because it is `inout` here.
             if case .forward(let permit) = decision { return .forward(permit) }
             return requestDecision(of: decision, request, route: index, now: now)
@@ -157,8 +161,8 @@ struct RequestDecider {
         -> RequestDecision?
     {
         let entry = config.routes[index]
-        let decision = AuthDecision.decide(
-            entry.access, at: index, now: now, rules: entry.rules, session: lookup)
+        let found = config.admitted(lookup, ofGroup: request.routeGroup)
+        let decision = AuthDecision.decide(entry.access, at: index, now: now, rules: entry.rules, session: found)
         guard decision != .loadSession else { return nil }
         return requestDecision(of: decision, request, route: index, now: now)
     }
@@ -267,7 +271,7 @@ extension RequestDecider {
         }
         let response: Denial.Response =
             isNavigation(request, to: entry)
-            ? .redirect(config.loginLinks.signIn(returnTo: request.normalTarget))
+            ? .redirect(config.links(ofGroup: request.routeGroup).signIn(returnTo: request.normalTarget))
             : .problem(entry.unauthorized[reason])
         return .denied(
             Denial(response: response, decision: .unauthenticated, reason: reason, fieldLines: Self.varyLine))
@@ -282,16 +286,17 @@ extension RequestDecider {
         let redirects = entry.route.onMissingSession == .login
         let vary = redirects ? Self.varyLine : []
         if redirects, isNavigation(request, to: entry) {
-            let location = config.loginLinks.stepUp(for: name, returnTo: request.normalTarget)
+            let location = config.links(ofGroup: request.routeGroup).stepUp(for: name, returnTo: request.normalTarget)
             return .denied(
                 Denial(response: .redirect(location), decision: .unauthenticated, fieldLines: vary))
         }
         let problem = Problem(.stepUp, detail: entry.route.messages[.stepUp])
         let required = entry.route.require.stepUp(for: session.claims?.values)
         let challenge = Array("WWW-Authenticate: \(required.challenge)\r\n".utf8)
+        let link = config.links(ofGroup: request.routeGroup).stepUp(for: name)
         return .denied(
             Denial(
-                response: .problem(ProblemDocument(problem, login: config.loginLinks.stepUp(for: name))),
+                response: .problem(ProblemDocument(problem, login: link)),
                 decision: .unauthenticated, fieldLines: challenge + vary))
     }
 

@@ -41,7 +41,9 @@ public final class ConfigSnapshot: Sendable {
     let sessions: any SessionStore
     let refresher: any TokenRefreshing
     let exchanger: any TokenExchanging
-    /// Where browsers without a sufficient session are redirected to.
+    /// Empty if there is only one.
+    let sites: [SiteRuntime]
+    /// Those of the only site.
     let loginLinks: LoginLinks
     /// `nil` unless users who navigate get pages in place of problem documents.
     let errorPages: ErrorPages?
@@ -87,8 +89,9 @@ public final class ConfigSnapshot: Sendable {
         self.sessions = sessions
         self.refresher = refresher
         self.exchanger = exchanger
+        sites = SiteRuntime.all(configuration)
         loginLinks = LoginLinks(configuration.accounts)
-        errorPages = configuration.pages.errors ? ErrorPages(configuration, links: loginLinks) : nil
+        errorPages = configuration.pages.errors ? ErrorPages(configuration) : nil
         accountsDepth = configuration.accounts.prefix.split(separator: "/").count
         self.sessionClock = sessionClock
         self.accountEndpoints = accountEndpoints
@@ -160,6 +163,8 @@ extension ConfigSnapshot {
     /// - Parameter source: The source of the session whose request uses the route; `nil` without a session.
     func containsEquivalent(_ old: RouteRuntime, of others: ConfigSnapshot, for source: SessionSource?) -> Bool {
         let route = old.route
+        // A host may belong to another site, or a site have other identities.
+        guard configuration.sites == others.configuration.sites else { return false }
         return routes.contains { entry in
             var same = entry.route
             guard same.name == route.name, same.rewrite == route.rewrite, let mine = same.upstream,

@@ -26,16 +26,16 @@ final class ErrorPages: Sendable {
     private let look: (theme: PageTheme, lines: [UInt8])
     /// Without logo and own style, up to 110 KB: of rejections that a client can cause at any rate.
     private let smallLook: (theme: PageTheme, lines: [UInt8])
-    /// `nil` if users cannot sign in.
-    private let links: LoginLinks?
+    /// Whether users can sign in.
+    private let hasSignIn: Bool
     private let routes: [Route]
 
-    init(_ configuration: GatewayConfiguration, links: LoginLinks) {
+    init(_ configuration: GatewayConfiguration) {
         look = Self.look(configuration.pages)
         var pages = configuration.pages
         (pages.logo, pages.style) = (nil, nil)
         smallLook = Self.look(pages)
-        self.links = configuration.accounts.isEnabled ? links : nil
+        hasSignIn = configuration.accounts.isEnabled
         routes = configuration.routes
     }
 
@@ -45,15 +45,17 @@ final class ErrorPages: Sendable {
     }
 
     /// The page for a problem, HTML in UTF-8, and its field lines.
+    /// - Parameter links: Those of the request's site.
     @inline(never)
     func page(
-        _ problem: Problem, requestID: ID128, of request: borrowing InboundRequest
+        _ problem: Problem, requestID: ID128, of request: borrowing InboundRequest, links: LoginLinks
     ) -> (bytes: [UInt8], fieldLines: [UInt8]) {
         let title = PageDocument.escaped(problem.title)
         var main = "<h1>\(title)</h1><p>\(PageDocument.escaped(problem.detail))</p>"
         if let seconds = problem.retryAfter { main += "<p>\(PageDocument.wait(seconds))</p>" }
         main += "<p>Request ID: \(requestID)</p>"
-        if problem.status == 401, let link = signInLink(problem, request) {
+        if problem.status == 401, hasSignIn {
+            let link = signInLink(problem, request, links)
             main += "<p><a class=\"choice\" href=\"\(PageDocument.escaped(link))\">Sign in</a></p>"
         } else if Self.mayPass(problem.status), request.method == .get || request.method == .head {
             main += "<p><a class=\"choice\" href=\"\">Try again</a></p>"
@@ -63,11 +65,11 @@ final class ErrorPages: Sendable {
     }
 
     /// The browser returns only to what it can request again.
-    private func signInLink(_ problem: Problem, _ request: borrowing InboundRequest) -> String? {
+    private func signInLink(_ problem: Problem, _ request: borrowing InboundRequest, _ links: LoginLinks) -> String {
         let route = routes.indices.contains(request.routeIndex) ? routes[request.routeIndex].name : nil
         let target = route != nil && request.method == .get ? request.normalTarget : nil
-        if problem.code == .stepUp, let route { return links?.stepUp(for: route, returnTo: target) }
-        return links?.signIn(returnTo: target)
+        if problem.code == .stepUp, let route { return links.stepUp(for: route, returnTo: target) }
+        return links.signIn(returnTo: target)
     }
 
     /// Whether the same request may succeed later.

@@ -70,6 +70,7 @@ struct UpstreamRequestEncoder {
             if let id = permit.session?.user.account.userID, case .value(let text) = ClaimFieldValue.of(.string(id)) {
                 writer.append(text: text)
             }
+        case .site: writer.append(text: config.siteName(ofGroup: request.routeGroup) ?? "")
         case .segment(let slashes):
             let path = request.normalPath
             writer.append(path.span.bytes.extracting(PathRewrite.segment(after: slashes, of: path.span)))

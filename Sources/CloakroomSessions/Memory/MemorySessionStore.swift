@@ -112,7 +112,7 @@ public final class MemorySessionStore: SessionStore {
         guard reserveCapacity() || (sweep(now: now) > 0 && reserveCapacity()) else { throw SessionStoreError(.full) }
         var generator = SystemRandomNumberGenerator()
         while true {
-            let ticket = SessionTicket(using: &generator)
+            let ticket = SessionTicket(using: &generator, site: new.site)
             let key = SessionKey(ticket)
             let session = Session(new, key: key, timeouts: timeouts, now: now)
             let deadline = timeouts.deadline(expiresAt: session.expiresAt, lastUsedAt: now)

@@ -87,7 +87,7 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         guard records.count < maxSessions else { throw SessionStoreError(.full) }
         var generator = SystemRandomNumberGenerator()
         for _ in 0..<maximumInsertions {
-            let ticket = SessionTicket(using: &generator)
+            let ticket = SessionTicket(using: &generator, site: new.site)
             let session = Session(new, key: SessionKey(ticket), timeouts: timeouts, now: now)
             let record = try sealing.seal(session, ticket: ticket)
             guard try await insert(record, now: now) else { continue }

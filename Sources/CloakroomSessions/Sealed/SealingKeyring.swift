@@ -106,6 +106,7 @@ public struct SealingKeyring: Sendable, Redacted {
             case .one: .record
             }
         var material = LengthPrefixedWriter()
+        if ticket.site != .main { material.append(ticket.site.value) }
         material.append(ticket.bytes)
         material.append(secret.bytes)
         return HKDF<SHA256>.deriveKey(

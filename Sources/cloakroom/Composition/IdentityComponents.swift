@@ -74,13 +74,28 @@ struct IdentityComponents: Sendable, Unprintable {
             leaseClock: { MonotonicTime(milliseconds: leaseClock.now.milliseconds) }, tracer: tracer)
         let revocations = TokenRevocations(clients: clients, observer: observer)
         let routes = RouteTable(configuration)
-        accountEndpoints = AccountController(
-            store: sessions.store, clients: clients, observer: observer, session: configuration.session,
-            accounts: configuration.accounts,
-            accounts: sessions.accounts, revocations: revocations,
-            logins: ProviderLogins(
-                providers.map(\.provider), configuration, routes: routes, sealing: sessions.cookies),
-            page: SignInPage(configuration, routes: routes), tracer: tracer)
+        /// - Parameter site: The configuration as it applies to the site.
+        func endpoints(_ site: GatewayConfiguration, name: String = "", tag: SiteTag = .main) -> AccountController {
+            let names = site.providers.map(\.name)
+            let own = names.compactMap { name in providers.first { $0.provider.configuration.name == name }?.provider }
+            let ownClients = TokenClients(
+                signIn: client.flatMap { client in site.sessionSource.map { ($0, client) } },
+                others: Dictionary(own.map { ($0.source, $0) }) { first, _ in first })
+            return AccountController(
+                store: sessions.store, clients: ownClients, observer: observer, session: site.session,
+                accounts: site.accounts, accounts: sessions.accounts, revocations: revocations,
+                logins: ProviderLogins(own, site, routes: routes, sealing: sessions.cookies, site: name),
+                page: SignInPage(site, routes: routes), site: tag, tracer: tracer)
+        }
+        if configuration.sites.isEmpty {
+            accountEndpoints = endpoints(configuration)
+        } else {
+            accountEndpoints = SiteEndpoints(
+                configuration.sites.enumerated().map { index, site in
+                    let own = configuration.site(index)
+                    return (own.accounts, endpoints(own, name: site.name, tag: site.tag))
+                })
+        }
         refresher = sessionRefresher
         var exchangeObserver = observer
         exchangeObserver.upstreams = configuration.upstreams.map(\.name)
@@ -110,14 +125,11 @@ struct IdentityComponents: Sendable, Unprintable {
         _ configuration: GatewayConfiguration, previous: [RunningProvider], observer: AccountEventRecorder,
         tracer: (any Tracer)?
     ) throws -> [RunningProvider] {
-        // Required with identities.
-        guard let publicURL = configuration.accounts.publicURL else { return [] }
-        return try configuration.providers.map { identity in
+        try configuration.providers.map { identity in
             let monitor = ProviderMonitor(
                 identity, metrics: observer.metrics.identities[identity.name], audit: observer.audit, now: { .now })
             let provider = try OpenIDProvider(
-                identity, publicURL: publicURL,
-                previous: previous.first { $0.provider.configuration.name == identity.name }?.provider,
+                identity, previous: previous.first { $0.provider.configuration.name == identity.name }?.provider,
                 timeouts: configuration.timeouts,
                 eventLoopGroup: MultiThreadedEventLoopGroup.singleton, tracer: tracer, calls: observer.calls,
                 clock: { .now }

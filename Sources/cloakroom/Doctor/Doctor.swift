@@ -65,10 +65,7 @@ struct Doctor: AsyncParsableCommand {
                 report.sections.append(.init(identity: "session", kind: "store", steps: steps))
             }
             for provider in providers {
-                let steps = try await ProviderDiagnosis(
-                    identity: provider, publicURL: configuration.accounts.publicURL ?? "",
-                    timeouts: configuration.timeouts
-                ).run()
+                let steps = try await ProviderDiagnosis(identity: provider, timeouts: configuration.timeouts).run()
                 report.sections.append(.init(identity: provider.name, kind: "provider", steps: steps))
             }
         }

@@ -9,7 +9,6 @@ import Synchronization
 /// differences between the metadata and the configuration.
 struct ProviderDiagnosis {
     let identity: IdentityConfiguration
-    let publicURL: String
     let timeouts: TimeoutsConfiguration
 
     private var key: String { "identities.\(identity.name)" }
@@ -33,7 +32,7 @@ struct ProviderDiagnosis {
         let calls = ObservedCalls()
         let recorder = EventRecorder()
         let provider = try OpenIDProvider(
-            identity, publicURL: publicURL, timeouts: timeouts, eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+            identity, timeouts: timeouts, eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
             clock: { .now }, report: { recorder.append($0) })
         await ObservedCalls.$current.withValue(calls) {
             // The events have the reason of a failure.

@@ -106,9 +106,10 @@ import Testing
         }
         for (path, expectation) in keys where !expectation.hasPrefix("path of a file that holds") {
             let key = path.joined(separator: ".")
-            // Keys of providers, and those that require one: see `IdentitiesSectionTests`.
-            guard !excepted.contains(key), path.first != "identities", !key.hasPrefix("routes.0.require."),
-                !key.hasPrefix("routes.0.redirect."), !key.hasPrefix("routes.0.files.")
+            // Keys of providers and sites, and those that require one: see `IdentitiesSectionTests`, `SitesSectionTests`.
+            guard !excepted.contains(key), !["identities", "sites"].contains(path[0]),
+                !key.hasPrefix("routes.0.require."), !key.hasPrefix("routes.0.redirect."),
+                !key.hasPrefix("routes.0.files.")
             else {
                 continue
             }

@@ -141,6 +141,33 @@ struct HostRulesTests {
         #expect(Self.match(configuration, "b.test", "/", on: 4) == "421 other_listener")
     }
 
+    @Test("Rule 104: each host belongs to one site, and keeps the routes that it has without sites")
+    func sites() throws {
+        let lines = ["GET /a public a.test", "GET /b public *.a.test", "GET /every public"]
+        let plain = try Self.configuration(lines)
+        var (admin, ops) = (SiteConfiguration(name: "admin"), SiteConfiguration(name: "ops"))
+        (admin.hosts, ops.hosts) = (["a.test", "x.a.test", "c.test"], ["*.a.test", "*.c.test"])
+        var configuration = plain
+        configuration.sites = [SiteConfiguration(plain.accounts), admin, ops]
+        let groups = RouteTable(configuration).groups
+        let expected = [
+            ("a.test", 1), ("x.a.test", 1), ("y.a.test", 2), ("x.y.a.test", 0), ("c.test", 1), ("x.c.test", 2),
+            ("b.test", 0),
+        ]
+        for (host, site) in expected {
+            #expect(groups.group(of: host).map { groups.site(of: $0) } == site, "\(host)")
+            for path in ["/a", "/b", "/every"] {
+                #expect(Self.match(configuration, host, path) == Self.match(plain, host, path), "\(host)\(path)")
+            }
+        }
+        #expect(groups.site(of: 0) == 0 && groups.site(of: -1) == 0 && groups.site(of: 100) == 0)
+        // A host of a site is served although all routes have other hosts, by the gateway's own endpoints.
+        var strict = try Self.configuration(["GET /a public b.test"])
+        strict.sites = [SiteConfiguration(strict.accounts), admin]
+        #expect(Self.match(strict, "c.test", "/a") == "404")
+        #expect(Self.match(strict, "x.c.test", "/a") == "421 unknown_host")
+    }
+
     @Test(
         "Rule 97: a host of a listener that requires client certificates is served by no listener that does not",
         arguments: [["a.x.test"], ["*.x.test"], ["*.x.test", "a.x.test"]],

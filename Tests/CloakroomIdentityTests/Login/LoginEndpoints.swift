@@ -25,12 +25,13 @@ struct LoginEndpoints {
     /// - Parameters:
     ///   - hasPartner: Whether there is a second provider.
     ///   - hasClients: Whether the sources of sessions have a client.
+    ///   - site: The name of their site.
     ///   - store: That of another replica; `nil` creates one.
     init(
         sameSite: CookieConfiguration.SameSite = .lax, hasPartner: Bool = false,
         login: LoginConfiguration = LoginConfiguration(returnTo: "/home"), isThrottled: Bool = true,
         persistence: CookieConfiguration.Persistence = .never, messages: [ProblemCode: String] = [:],
-        routes: [Route]? = nil, hasClients: Bool = true, store: ScriptedStore? = nil,
+        routes: [Route]? = nil, hasClients: Bool = true, site: String = "", store: ScriptedStore? = nil,
         hashes: AccountHasher = Self.hashes,
         passParameters: [IdentityConfiguration.PassedParameter] = [], tracer: (any Tracer)? = nil
     ) throws {
@@ -56,8 +57,8 @@ struct LoginEndpoints {
             store: self.store, clients: clients, observer: observer, session: configuration.session, accounts: accounts,
             accounts: hashes,
             logins: ProviderLogins(
-                providers, configuration, routes: RouteTable(configuration), sealing: KeyedSealing()),
-            tracer: tracer)
+                providers, configuration, routes: RouteTable(configuration), sealing: KeyedSealing(), site: site),
+            site: site.isEmpty ? .main : SiteTag(site), tracer: tracer)
     }
 
     /// The route `invoice` requires the context `mfa`, and an authentication in the last 10 minutes.

@@ -136,7 +136,7 @@ final class ScriptedProvider: LoginProvider {
         }.get()
     }
 
-    func endSessionURL(_ provenance: SessionProvenance) -> String? {
+    func endSessionURL(_ provenance: SessionProvenance, publicURL: String) -> String? {
         state.withLock { state in
             guard let token = provenance.idToken else { return state.endSessionURL }
             return state.endSessionURL.map { $0 + "&id_token_hint=" + String(decoding: token.bytes, as: UTF8.self) }

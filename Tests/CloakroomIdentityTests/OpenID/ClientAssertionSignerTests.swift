@@ -182,7 +182,7 @@ struct ClientAssertionSignerTests {
             client: .init(id: "cloakroom", authentication: .privateKey(Self.key(file, algorithm))))
         let error = #expect(throws: ClientKeyError.self) {
             _ = try OpenIDProvider(
-                configuration, publicURL: "https://app.example.com", timeouts: TimeoutsConfiguration(),
+                configuration, timeouts: TimeoutsConfiguration(),
                 eventLoopGroup: MultiThreadedEventLoopGroup.singleton, clock: { ProviderFixture.start })
         }
         #expect(error?.description.hasPrefix("\(file): cannot read a private key for \(algorithm.rawValue)") == true)

@@ -248,11 +248,12 @@ struct ProviderDiscoveryTests {
         var configuration = fixture.provider.configuration
         change(&configuration)
         let next = try OpenIDProvider(
-            configuration, publicURL: "https://app.example.com", previous: fixture.provider,
+            configuration, previous: fixture.provider,
             timeouts: TimeoutsConfiguration(), eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
             clock: { fixture.now })
         let status = await next.status()
-        let hasURL = next.endSessionURL(try #require(fixture.session().provenance)) != nil
+        let provenance = try #require(fixture.session().provenance)
+        let hasURL = next.endSessionURL(provenance, publicURL: "https://app.example.com") != nil
         await next.shutdown()
         #expect((status.keys == .fresh) == status.hasMetadata)
         #expect(hasURL == status.hasMetadata)

@@ -12,7 +12,8 @@ struct ProviderLogoutTests {
 
     /// The URL of the sign-out of a session.
     private func url(_ fixture: ProviderFixture, idToken: String = "a.b.c") throws -> String? {
-        fixture.provider.endSessionURL(try #require(fixture.session { $0.idToken = Secret(idToken) }.provenance))
+        let provenance = try #require(fixture.session { $0.idToken = Secret(idToken) }.provenance)
+        return fixture.provider.endSessionURL(provenance, publicURL: "https://app.example.com")
     }
 
     @Test("RFC 7009 §2.1: the refresh token is revoked, else the access token")

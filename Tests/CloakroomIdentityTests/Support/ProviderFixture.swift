@@ -57,7 +57,7 @@ struct ProviderFixture: Sendable {
             change(&configuration)
             let state = Recorded()
             let provider = try OpenIDProvider(
-                configuration, publicURL: "https://app.example.com", timeouts: TimeoutsConfiguration(identity: timeout),
+                configuration, timeouts: TimeoutsConfiguration(identity: timeout),
                 eventLoopGroup: MultiThreadedEventLoopGroup.singleton, clock: { state.now.withLock { $0 } },
                 report: { event in state.events.withLock { $0.append(event) } })
             let running = Task { await provider.run() }

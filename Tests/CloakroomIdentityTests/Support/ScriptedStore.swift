@@ -104,7 +104,7 @@ final class ScriptedStore: SessionStore {
     ) async throws(SessionStoreError) -> (SessionTicket, Session) {
         try check(.create)
         var generator = SystemRandomNumberGenerator()
-        let ticket = SessionTicket(using: &generator)
+        let ticket = SessionTicket(using: &generator, site: new.site)
         let end = now + .seconds(8 * 3_600)
         let session = Session(
             key: SessionKey(generator.next(), 0, 0, 0), user: new.user, tokens: new.tokens, client: new.client,

@@ -1,0 +1,49 @@
+import CloakroomCore
+
+/// `sites`: a mapping from names to hosts with sessions of their own, at most 16; default none.
+struct SitesSection {
+    /// The maximum number of sites besides the default one.
+    static let most = 16
+
+    /// The default site.
+    let main: SiteConfiguration
+    /// The others, in the order of the file.
+    let items: [(scope: ConfigScope, configuration: SiteConfiguration)]
+
+    /// Empty if there is only the default site.
+    var configurations: [SiteConfiguration] { items.isEmpty ? [] : [main] + items.map(\.configuration) }
+
+    /// - Parameter signIn: Reads `identities`, and whether the upstream signs users in.
+    init(
+        from root: ConfigScope, main: SiteConfiguration,
+        signIn: (ConfigScope) -> (identities: [SignInSource], upstream: Int?)
+    ) {
+        self.main = main
+        let named = root.named("sites")
+        items = named.map { name, scope in
+            scope.checkName(name)
+            var site = SiteConfiguration(name: name)
+            site.hosts = scope.requiredList("hosts", as: .host) ?? []
+            scope.reportRepetition(in: site.hosts, at: "hosts")
+            site.publicURL = scope.optional("publicURL", as: .publicURL)
+            let own = signIn(scope)
+            let hasOwn = scope.isSet("identities")
+            site.identities = hasOwn ? own.identities : main.identities
+            site.upstream = hasOwn ? own.upstream : main.upstream
+            let cookie = scope.sectionWithDefaults("cookie")
+            site.sameSite = cookie.optional("sameSite", as: .choice())
+            site.persistence = cookie.optional("persistent", as: .choice())
+            return (scope, site)
+        }
+        if named.count > Self.most {
+            root.report("must be at most \(Self.most) sites, not \(named.count)", "remove some", at: "sites")
+        }
+        ConfigScope.checkVariables(named, of: "site")
+    }
+
+    /// The site of a host, or of a name with a wildcard.
+    func site(of host: String) -> SiteConfiguration {
+        let index = HostNames(items.map(\.configuration.hosts)).value(of: host)
+        return index.map { items[$0].configuration } ?? main
+    }
+}

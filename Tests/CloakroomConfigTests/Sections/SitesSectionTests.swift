@@ -1,0 +1,190 @@
+import CloakroomConfig
+import Testing
+
+@testable import CloakroomCore
+
+@Suite("sites")
+struct SitesSectionTests {
+    /// Users sign in with a password or at a provider; at the site `admin` at the provider only.
+    private static let yaml = """
+        listeners:
+          - address: 127.0.0.1:0
+        upstreams:
+          api:
+            targets: ["http://127.0.0.1:9000"]
+            signIn: { path: /auth }
+        identities:
+          company:
+            issuer: https://id.example.com
+            client: { id: cloakroom, secret: 0123456789-abc }
+            tokensFor: [api]
+        accounts:
+          publicURL: http://localhost:8080
+          login: { returnTo: /open }
+        session:
+          cookie: { secure: false }
+        sites:
+          admin:
+            hosts: [Admin.test, "*.admin.test"]
+            publicURL: https://admin.test
+            identities: [company]
+            cookie: { sameSite: Lax, persistent: always }
+        routes:
+          - name: data
+            methods: [GET]
+            path: /data
+            upstream: api
+            requiresAuthorization: true
+            inject: [bearer]
+            onMissingSession: login
+          - name: open
+            methods: [GET]
+            path: /open
+            upstream: api
+            requiresAuthorization: false
+
+        """
+
+    /// The configuration with one replacement.
+    private static func changed(_ piece: String, _ other: String) throws -> String {
+        try #require(yaml.contains(piece))
+        return yaml.replacing(piece, with: other)
+    }
+
+    /// The lines of a report, with single spaces.
+    private static func lines(_ report: CommandReport) -> [String] {
+        report.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
+    }
+
+    @Test("A site has its own hosts, public URL, identities and cookie, and accounts have those of all")
+    func values() throws {
+        let configuration = try ConfigFixture(Self.yaml).load().configuration
+        #expect(configuration.sites.map(\.name) == ["", "admin"])
+        #expect(configuration.sites.map(\.hosts) == [[], ["admin.test", "*.admin.test"]])
+        #expect(configuration.sites.map(\.publicURL) == ["http://localhost:8080", "https://admin.test"])
+        #expect(configuration.sites.map(\.identities) == [[.provider(0), .upstream(0)], [.provider(0)]])
+        #expect(configuration.sites.map(\.upstream) == [0, nil])
+        #expect(configuration.accounts.identities == [.provider(0), .upstream(0)])
+        #expect(configuration.accounts.publicURL == "http://localhost:8080")
+        let cookies = configuration.sites.indices.map { configuration.site($0).session.cookie }
+        #expect(cookies.map(\.sameSite) == [.strict, .lax])
+        #expect(cookies.map(\.persistence) == [.never, .always])
+        #expect(Set(cookies.map(\.name)).count == 1)
+    }
+
+    @Test("A site without identities has those of accounts, and one may have what the default site does not")
+    func inherited() throws {
+        let plain = try Self.changed("    identities: [company]\n", "")
+        let inherited = try ConfigFixture(plain).load().configuration
+        #expect(inherited.sites[1].identities == inherited.sites[0].identities && inherited.sites[1].upstream == 0)
+        let other = try Self.changed("login: { returnTo: /open }", "identities: [api]")
+        let configuration = try ConfigFixture(other).load().configuration
+        #expect(configuration.sites.map(\.identities) == [[.upstream(0)], [.provider(0)]])
+        #expect(configuration.accounts.identities == [.upstream(0), .provider(0)])
+        #expect(configuration.sessionSources.count == 2 && configuration.providers.map(\.name) == ["company"])
+        #expect(try ConfigFixture().load().configuration.sites == [])
+    }
+
+    @Test(
+        "A mistake is reported with a remedy",
+        arguments: [
+            ("hosts: [Admin.test, \"*.admin.test\"]", "hosts: []", "sites.admin.hosts: must not be empty"),
+            ("    hosts: [Admin.test, \"*.admin.test\"]\n", "", "sites.admin.hosts: required key missing"),
+            (
+                "    publicURL: https://admin.test\n", "",
+                "sites.admin.publicURL: required key missing: redirect URIs of identities are made of it"
+            ),
+            (
+                "https://admin.test", "https://other.test",
+                "sites.admin.publicURL: must have a host of the site, not other.test (add it to hosts, or correct"
+            ),
+            (
+                "http://localhost:8080", "https://x.admin.test:8443",
+                "accounts.publicURL: x.admin.test conflicts with site \"admin\" (write the origin of a host that no"
+            ),
+            ("[company]\n    cookie", "[compny]\n    cookie", "unknown identity \"compny\" (did you mean company?)"),
+            ("sameSite: Lax", "sameSite: None", "sites.admin.cookie.sameSite: must be"),
+            ("127.0.0.1:0\n", "127.0.0.1:0\n    development: true\n", "development: conflicts with sites (remove one"),
+            ("  admin:\n", "  ad.min:\n", "must be a name without dots"),
+            (
+                "routes:\n", "  ops: { hosts: [admin.test], identities: [api] }\nroutes:\n",
+                "sites.ops.hosts.0: admin.test conflicts with site \"admin\" (keep it in one of the two)"
+            ),
+        ])
+    func mistakes(piece: String, other: String, message: String) throws {
+        let errors = try ConfigFixture.valueErrors(in: Self.yaml, replacing: piece, by: other)
+        #expect(errors.contains { $0.contains(message) }, "\(errors)")
+    }
+
+    @Test("There are at most 16 sites")
+    func most() throws {
+        func errors(_ count: Int) throws -> [String] {
+            let sites = (0..<count).map { "  s\($0): { hosts: [s\($0).test] }\n" }.joined()
+            return try ConfigFixture(ConfigFixture.good + "sites:\n" + sites).valueErrors()
+        }
+        #expect(try errors(16) == [])
+        #expect(try errors(17).map { $0.contains("sites: must be at most 16 sites, not 17 (remove some)") } == [true])
+    }
+
+    @Test("A cookie of several hosts and sites exclude each other, because a host could get the cookie of another site")
+    func domain() throws {
+        let yaml = ConfigFixture.good.replacing("127.0.0.1:0\n", with: "127.0.0.1:0\n    behindTLSProxy: true\n")
+            .replacing("{ secure: false }", with: "{ name: __Secure-s, domain: a.test }")
+        #expect(try ConfigFixture(yaml).valueErrors() == [])
+        let errors = try ConfigFixture(yaml + "sites: { admin: { hosts: [b.test] } }\n").valueErrors()
+        #expect(errors.count == 1 && errors[0].contains("session.cookie.domain: conflicts with sites"), "\(errors)")
+    }
+
+    @Test("A host that no listener lists, and logins that cannot end at the site, are warned about")
+    func warnings() throws {
+        func warnings(_ piece: String, _ other: String) throws -> [String] {
+            try ConfigFixture(Self.changed(piece, other)).load().warnings.map(\.description)
+        }
+        let unlisted = try warnings("127.0.0.1:0\n", "127.0.0.1:0\n    hosts: [localhost, admin.test]\n")
+        #expect(unlisted.contains { $0.contains("sites.admin.hosts.1: *.admin.test is never served") }, "\(unlisted)")
+        let hosts = "path: /data\n    hosts: [localhost, admin.test, x.admin.test]\n"
+        let logins = try warnings("path: /data\n", hosts).filter { $0.contains("logins that begin at") }
+        #expect(
+            logins.map {
+                $0.contains("x.admin.test fail: they end at admin.test, the host of sites.admin.publicURL")
+            } == [true], "\(logins)")
+    }
+
+    @Test("explain and routes have the site of a host, with what users sign in with there")
+    func reports() throws {
+        let fixture = try ConfigFixture(Self.yaml)
+        func explain(_ method: String, _ host: String, _ target: String) -> [String] {
+            Self.lines(fixture.report { CommandReport.explain($0, method: method, target: target, host: host) })
+        }
+        let admin = explain("GET", "x.admin.test", "/data")
+        #expect(admin.contains("site: admin") && admin.contains { $0.contains("signs in at company, all else") })
+        #expect(admin.contains { $0.hasPrefix("sessions: of company (its own token)") }, "\(admin)")
+        let other = explain("GET", "localhost", "/data")
+        #expect(other.contains("site: (default)") && other.contains { $0.contains("signs in on the sign-in page") })
+        #expect(other.contains { $0.hasPrefix("sessions: of upstream api (its own token), company") }, "\(other)")
+        #expect(explain("POST", "admin.test", "/auth").contains("response: 404: site admin has no such endpoint"))
+        #expect(explain("POST", "localhost", "/auth").contains { $0.hasPrefix("response: local response") })
+        let table = Self.lines(fixture.report { CommandReport.routes($0) })
+        let both = "(default),admin"
+        #expect(table.prefix(3).map { $0.split(separator: " ").last.map(String.init) } == ["SITES", both, both])
+    }
+
+    @Test("routes --diff compares the sessions that a route accepts at each site")
+    func difference() throws {
+        let before = try ConfigFixture(Self.yaml)
+        func changes(_ yaml: String) throws -> (lines: [String], exitCode: Int32) {
+            let report = try ConfigFixture(yaml).report { new in
+                before.report { CommandReport.routes(new, comparedWith: $0) }
+            }
+            return (Self.lines(report), report.exitCode)
+        }
+        let widened = try changes(try Self.changed("[company]\n    cookie", "[company, api]\n    cookie"))
+        #expect(widened.lines == ["requires less GET *.admin.test,admin.test /data data, also sessions of api"])
+        #expect(widened.exitCode == 3)
+        let other = try Self.changed("  admin:\n", "  ops:\n")
+        let renamed = try changes(other)
+        #expect(renamed.lines == ["site changed GET *.admin.test,admin.test /data data, ops, was admin"])
+        #expect(renamed.exitCode == 0)
+        #expect(try ConfigFixture(other).load().restartRequirements(since: before.load().configuration).isEmpty)
+    }
+}
