@@ -6,7 +6,7 @@ import Testing
 @main
 struct TestBundle {
     static func main() async {
-        // `swift test` looks for cases of XCTest first if it has a filter.
+        // With a filter, `swift test` lists the cases of XCTest first.
         if CommandLine.arguments.contains("--dump-tests-json") {
             FileHandle.standardError.write(
                 Data("run selected tests with: deploy/test.sh --filter NAME\n".utf8))

@@ -122,7 +122,7 @@ struct StarterQuestions {
             read: { readLine() }, write: { try? FileHandle.standardError.write(contentsOf: Data($0.utf8)) })
     }
 
-    /// Asks for what the configuration does not have. It is checked with each answer; a wrong one changes nothing, and its
+    /// Asks for what the configuration does not have. It is checked with each value; a wrong one changes nothing, and its
     /// question is asked again. At the end of the input, the remaining values keep their defaults.
     func ask(_ starter: inout StarterConfiguration) {
         for question in StarterQuestion.all where question.isOpen(starter) {

@@ -129,7 +129,7 @@ struct StatusAlertTests {
         #expect(made.document().alerts.first?.text == "No target of the upstream “api” is usable: all are used.")
     }
 
-    @Test("The headline is the worst that is true: the state, unless a critical alert says more")
+    @Test("The headline is the worst that is true: the state, unless an alert is critical")
     func headline() {
         var made = made
         #expect(made.document().headline == "Serving traffic")

@@ -35,6 +35,7 @@ struct PassedParametersTests {
             "login_hint=", "login_hint=123456789", "login_hint=a%00", "login_hint=a%0D%0A", "login_hint=%C2%85",
             "login_hint=%FF", "login_hint=%F0%9F%94%91%F0%9F%94%91a", "prompt=", "prompt=Login", "prompt=login+none",
             "ui_locales=de&ui_locales=de", "ui_locales=\(String(repeating: "a", count: 65))",
+            "x=\(String(repeating: "a", count: 4_095))",
         ])
     func rejected(query: String) async throws {
         let browser = try browser()

@@ -12,7 +12,8 @@ struct SignInAdviceTests {
         var call = IdentityCallObservation(method: "GET", url: "http://api.test/me", fieldNames: [], bodyType: nil)
         call.response = IdentityCallObservation.Response(status: 401, challenge: challenge)
         var step = DoctorStep("user", .passed)
-        SignInAdvice(upstream, DoctorRedaction([])).explain(TokenClientError(.failed(.invalidResponse), in: .user), call, in: &step)
+        let error = TokenClientError(.failed(.invalidResponse), in: .user)
+        SignInAdvice(upstream, DoctorRedaction([])).explain(error, call, in: &step)
         return step.changes.map { "\($0.key): \($0.advice)" }
     }
 

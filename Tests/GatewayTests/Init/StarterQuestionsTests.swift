@@ -4,8 +4,8 @@ import Testing
 
 @Suite("The questions of init")
 struct StarterQuestionsTests {
-    /// Answers the questions with lines; after them the input ends.
-    private func answer(
+    /// The lines are typed at the questions; after them the input ends.
+    private func type(
         _ lines: [String], _ starter: StarterConfiguration = StarterConfiguration(upstream: nil)
     ) -> (starter: StarterConfiguration, output: String) {
         var (input, output, starter) = (lines[...], "", starter)
@@ -13,9 +13,9 @@ struct StarterQuestionsTests {
         return (starter, output)
     }
 
-    @Test("A wrong answer is explained at once and asked again; the other answers are kept")
+    @Test("A wrong value is explained at once and asked again; the others are kept")
     func wrong() throws {
-        let (starter, output) = answer([
+        let (starter, output) = type([
             "ftp://api.example.com", "https://api.example.com", "", "POST login", "POST /login", "xml", "json", "user",
             "pass",
         ])
@@ -26,7 +26,7 @@ struct StarterQuestionsTests {
         #expect(output.contains("  upstreams.api.targets"), "\(output)")
         #expect(output.contains("  write a method and a path, such as POST /login, or the URL of an issuer\n"))
         #expect(output.contains("  upstreams.api.signIn.credentials: "), "\(output)")
-        // Only the question of the wrong answer is repeated.
+        // Only the question of the wrong value is repeated.
         #expect(output.ranges(of: "API, such as").count == 2)
         #expect(output.ranges(of: "Sign-in call").count == 2)
         #expect(output.ranges(of: "Key of the name in the request [email]").count == 1)
@@ -34,7 +34,7 @@ struct StarterQuestionsTests {
 
     @Test("Empty lines leave every default, whose meaning is shown")
     func defaults() {
-        let (starter, output) = answer(
+        let (starter, output) = type(
             ["https://api.example.com", "", "/login"] + Array(repeating: "", count: 20))
         #expect(
             starter
@@ -47,11 +47,11 @@ struct StarterQuestionsTests {
 
     @Test("With an issuer the questions are those of a provider, and with files the sign-in is optional")
     func others() {
-        let provider = answer(["https://api.example.com", "", "https://id.example.com", "gateway", "secrets/client"])
+        let provider = type(["https://api.example.com", "", "https://id.example.com", "gateway", "secrets/client"])
         #expect(provider.starter.issuer == "https://id.example.com" && provider.starter.clientID == "gateway")
         #expect(provider.starter.clientSecretFile == "secrets/client")
         #expect(!provider.output.contains("Format of name"))
-        let app = answer(["https://api.example.com", "dist", ""])
+        let app = type(["https://api.example.com", "dist", ""])
         #expect(app.starter.files == "dist" && app.starter.isComplete)
         #expect(app.output.contains("[none: the API is public]"))
     }
@@ -65,7 +65,7 @@ struct StarterQuestionsTests {
         (given.accessToken, given.refreshToken, given.expiresIn) = ("a", "r", "ttl")
         given.apiToken = .environment
         given.apiTokenHeader = "X-Key"
-        let (starter, output) = answer(
+        let (starter, output) = type(
             ["", "", "", "app.example.com", "", "0.0.0.0:8080", "127.0.0.1:8081"], given)
         #expect(starter.listener == "127.0.0.1:8081")
         #expect(starter.publicURL == nil)
