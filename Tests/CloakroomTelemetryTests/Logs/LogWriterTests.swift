@@ -10,7 +10,8 @@ import Testing
 struct LogWriterTests {
     private let line = [UInt8](repeating: UInt8(ascii: "x"), count: 1_023) + [UInt8(ascii: "\n")]
     private let pipe: LinePipe
-    private let (dropped, droppedEvents) = (CounterHandle(), CounterHandle())
+    private let dropped = CounterHandle()
+    private let droppedEvents = CounterHandle()
 
     init() throws { pipe = try LinePipe() }
 
