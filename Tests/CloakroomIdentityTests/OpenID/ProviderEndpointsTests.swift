@@ -44,7 +44,7 @@ struct ProviderEndpointsTests {
             let signIn = try await fixture.redeem()
             #expect(signIn.provenance.issuer == Self.issuer)
             try await fixture.provider.revoke(fixture.session().tokens, traceparent: nil)
-            let end = fixture.provider.endSessionURL(signIn.provenance)
+            let end = fixture.provider.endSessionURL(signIn.provenance, publicURL: "https://app.example.com")
             #expect(end?.hasPrefix(Self.issuer + "/logout?") == true)
             // Metadata, keys, pushed request, code, user and revocation.
             let requests = fixture.server.requests
@@ -91,7 +91,7 @@ struct ProviderEndpointsTests {
             #expect(url.hasPrefix(fixture.issuer + "/login?"))
             fixture.issue([("id_token", try fixture.idToken())])
             let signIn = try await fixture.redeem()
-            #expect(fixture.provider.endSessionURL(signIn.provenance) == nil)
+            #expect(fixture.provider.endSessionURL(signIn.provenance, publicURL: "https://app.example.com") == nil)
             try await fixture.provider.revoke(fixture.session().tokens, traceparent: nil)
             #expect(fixture.events.first == .metadata([]))
             #expect(fixture.server.requests.count == 2)

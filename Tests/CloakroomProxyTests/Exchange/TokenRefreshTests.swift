@@ -280,7 +280,7 @@ struct TokenRefreshTests {
         let gate = Gate()
         let setup = GatewaySetup([.request, .send(Reply.eventStream + "8\r\ndata: 1\n\r\n"), .wait(gate)])
         try await setup.steppedTime().configuration { $0.timeouts.tunnelIdle = .seconds(86_400) }.run { gateway in
-            let client = try await gateway.client(sending: Ask.get("/private/events", Ask.cookie))
+            _ = try await gateway.client(sending: Ask.get("/private/events", Ask.cookie))
             _ = try await gateway.upstream.request()
             // A store outage ends no stream; the session is checked every second.
             setup.sessions.forget(load: .fail)

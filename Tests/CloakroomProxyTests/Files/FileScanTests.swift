@@ -199,7 +199,7 @@ struct FileScanTests {
     func stopped() throws {
         let folder = try FolderFixture(["a.txt": "a"])
         let stop = FlagSetOnce()
-        try FileScan.$stop.withValue(stop) {
+        try FileScan.$stop.withValue(stop) { () throws in
             #expect(try folder.scan().paths == ["/a.txt"])
             stop.set()
             #expect(throws: FileScanError.stopped) { try folder.scan() }

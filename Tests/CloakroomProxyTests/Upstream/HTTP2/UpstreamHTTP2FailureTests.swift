@@ -157,7 +157,7 @@ struct UpstreamHTTP2FailureTests {
                 link.send(.reset(id, .internalError))
             },
         ]
-        try await run(acts) { gateway, client, server in
+        try await run(acts) { gateway, client, server async throws in
             #expect(try await client.exchange(Ask.get("/public/before")).status == 502)
             await #expect(throws: ResponseTruncated.self) {
                 try await gateway.client().exchange(Ask.get("/public/after"))

@@ -109,7 +109,7 @@ struct UpstreamHTTP2FlowTests {
             }
         }
         try await GatewaySetup().run(options, against: script) { gateway, server in
-            let slow = try await gateway.client(sending: Ask.post(body: String(repeating: "a", count: 50)))
+            _ = try await gateway.client(sending: Ask.post(body: String(repeating: "a", count: 50)))
             try await eventually("the window") { server.requests.first?.body.count == 10 }
             let other = try await gateway.client()
             for _ in 0..<5 { #expect(try await other.exchange(Ask.post(body: "1234567890")).text == "ok") }
