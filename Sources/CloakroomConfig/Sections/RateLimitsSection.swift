@@ -36,7 +36,14 @@ extension RateLimit: ConfigSection {
         Key(optional: "burst", \.givenBurst, .integer(1...100_000)),
         Key("enforce", \.isEnforced, .flag),
         Key("shared", \.isShared, .flag),
-        Key { $1.when = $0.claims("when") },
+        Key {
+            $1.when = $0.claims("when")
+            for claim in $1.when where !claim.excluded.isEmpty {
+                $0.warn(
+                    "\(claim.name) has none: users without the claim, or with one of another type, are not limited",
+                    "list the values that are limited in any, or limit all users", at: "when")
+            }
+        },
     ]
 }
 

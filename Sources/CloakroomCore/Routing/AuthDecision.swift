@@ -99,7 +99,9 @@ public enum AuthDecision: Sendable, Equatable {
         case .denied(.wrongIdentity, _):
             return .wrongIdentity(session)
         case .denied(.stepUp, _):
-            return .stepUp(session)
+            // With new claims another alternative may be met.
+            let isOutdated = rules.hasAlternatives && !isRefreshed && session.update.urgency(at: now) == .required
+            return isOutdated ? .refresh(session) : .stepUp(session)
         case .denied(.missingClaim(let name), _):
             // The provider may state other claims with new tokens.
             let isOutdated = !isRefreshed && session.update.urgency(at: now) == .required

@@ -64,6 +64,8 @@ public final class SessionRules: Sendable {
     let upstream: Int
     /// Whether the claims of the session affect what its requests may do.
     let dependsOnClaims: Bool
+    /// Whether one of several requirements suffices.
+    var hasAlternatives: Bool { !requirement.anyOf.isEmpty }
     private let accepted: [Acceptance]
     private let known: [SessionSource]
     private let requirement: SessionRequirement
@@ -163,7 +165,9 @@ public final class SessionRules: Sendable {
         guard !requirement.isEmpty || claimHeaders != nil else { return nil }
         let claims = session.claims
         guard let claims, let kept = claims.verdict(by: self) else { return judge(claims, skew: skew, now: now) }
-        guard kept >= Self.leastMet else { return .missingClaim(claimNames[Int(kept)]) }
+        guard kept >= Self.leastMet else {
+            return kept == Self.isStepUp ? .stepUp : .missingClaim(claimNames[Int(kept)])
+        }
         guard requirement.isRecent(claims.authenticatedAt, now: now, skew: skew) else { return .stepUp }
         guard !requirement.anyOf.isEmpty else { return nil }
         let alternative = requirement.anyOf[Int(Self.isMet - kept)]
@@ -175,8 +179,10 @@ public final class SessionRules: Sendable {
     /// The kept verdict that the claims meet the rules, apart from a maximum age. The index of the alternative that they
     /// meet is subtracted.
     private static let isMet = UInt8.max
-    /// That of the last of 8 alternatives. The kept verdicts below it are the index of a claim that is missing.
+    /// That of the last of 8 alternatives.
     private static let leastMet: UInt8 = 248
+    /// The kept verdict that the user has to authenticate in another way. Those below it are the index of a claim that is missing.
+    private static let isStepUp: UInt8 = 247
 
     /// Judges the claims of a session that may use the route otherwise.
     @inline(never)
@@ -188,10 +194,15 @@ public final class SessionRules: Sendable {
         case .permitted: break
         case .missingClaim(let name):
             let index = claimNames.firstIndex(of: name)
-            if let index, index < Self.leastMet { claims?.keep(UInt8(index), by: self) }
+            if let index, index < Self.isStepUp { claims?.keep(UInt8(index), by: self) }
             return .missingClaim(name)
         // A login at a provider does not authenticate a user who signed in with credentials.
-        case .stepUp: return claims == nil ? .wrongIdentity : .stepUp
+        case .stepUp:
+            guard let claims else { return .wrongIdentity }
+            // Kept if an authentication at this moment would not suffice either: times are compared for each request.
+            let whenRecent = requirement.judge(claims: claims.values, acr: claims.acr, authenticatedAt: now, now: now)
+            if whenRecent == .stepUp { claims.keep(Self.isStepUp, by: self) }
+            return .stepUp
         }
         if let claimHeaders, let name = claims?.fields(for: claimHeaders).unrepresentable { return .missingClaim(name) }
         guard let claims else { return nil }

@@ -18,6 +18,8 @@ public struct AccountController: AccountEndpointHandler {
 
     let store: any SessionStore
     let clients: TokenClients
+    /// The client of each source that a session may still have.
+    let revoking: TokenClients
     let observer: any AccountObserver
     let session: SessionConfiguration
     let accounts: AccountsConfiguration
@@ -42,23 +44,29 @@ public struct AccountController: AccountEndpointHandler {
     ///   - logins: The providers that users may sign in with; `nil` for none.
     ///   - page: The sign-in page; `nil` for none.
     ///   - site: The site at which its new sessions are valid.
+    ///   - revoking: The clients that revoke tokens at a sign-out: those of all sites. `nil` for ``clients``.
+    ///   - undecided: The attempts that wait for each other: those of all sites.
     ///   - tracer: Creates the spans `sign_in`, `login`, `login_callback` and `sign_out` for sampled requests, as
     ///     children of ``ServiceContext/current``.
     package init(
         store: any SessionStore, clients: TokenClients, observer: any AccountObserver, session: SessionConfiguration,
         accounts: AccountsConfiguration, accounts hashes: AccountHasher,
         revocations: TokenRevocations? = nil, logins: ProviderLogins? = nil, page: SignInPage? = nil,
-        site: SiteTag = .main, tracer: (any Tracer)? = nil
+        site: SiteTag = .main, revoking: TokenClients? = nil, undecided: UndecidedAttempts = UndecidedAttempts(),
+        tracer: (any Tracer)? = nil
     ) {
         self.store = store
         self.clients = clients
+        self.revoking = revoking ?? clients
         self.observer = observer
         self.session = session
         self.accounts = accounts
         self.hashes = hashes
         throttle =
             accounts.isThrottled
-            ? SignInRateLimiter(store: store, key: hashes.newest, signInsPerAddress: accounts.signInsPerAddress) : nil
+            ? SignInRateLimiter(
+                store: store, key: hashes.newest, signInsPerAddress: accounts.signInsPerAddress, undecided: undecided)
+            : nil
         cookie = SessionCookie(session.cookie)
         spans = SpanFactory(tracer)
         self.revocations = revocations ?? TokenRevocations(clients: clients, observer: observer)
@@ -193,7 +201,7 @@ public struct AccountController: AccountEndpointHandler {
     @discardableResult
     func revoke(_ session: Session, for request: AccountRequest) async -> Bool {
         // Tokens are sent to no other source than their own.
-        guard let client = clients[session.source] else {
+        guard let client = revoking[session.source] else {
             observer.accountEvent(.revokeFailed(session.id), from: request.origin)
             return false
         }

@@ -32,7 +32,7 @@ struct LoginController: Sendable {
         var isForeign: Bool
         /// The name of a route that requires a certain authentication, and the requirement.
         var stepUp: (route: String, requirement: SessionRequirement)?
-        /// All fields, without `login_hint` in a request of another site, which could choose the account with it.
+        /// All fields. In a request of another site without `login_hint`, which chooses the account, and `prompt=none`.
         var fields: [JSONMemberName: String]
     }
 
@@ -96,6 +96,8 @@ struct LoginController: Sendable {
         let isForeign = fields["foreign"] != nil
         if isForeign || !request.fetchMetadata.isOwn {
             fields[JSONMemberName(IdentityConfiguration.PassedParameter.loginHint)] = nil
+            // Such a login would show nothing to the user.
+            if fields["prompt"] == "none" { fields["prompt"] = nil }
         }
         var parameters = Parameters(
             returnTo: fields["returnTo"], identity: fields["identity"],

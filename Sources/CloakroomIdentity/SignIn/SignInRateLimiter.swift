@@ -11,7 +11,7 @@ struct SignInRateLimiter: Sendable {
     let key: KeyedHash
     /// ``AccountsConfiguration/signInsPerAddress``.
     let signInsPerAddress: Int
-    let undecided = UndecidedAttempts()
+    var undecided = UndecidedAttempts()
 
     enum Admission: Sendable {
         /// The attempt is admitted and counted.

@@ -11,7 +11,7 @@ import Synchronization
 /// Each attempt that did not fail resumes one that waits, in the order in which they began to wait. If no attempt under a
 /// key is undecided any more, all that wait for it are counted once more, or delayed. So a counted attempt costs one call
 /// of the store, and each resumption one more, however many attempts are concurrent.
-final class UndecidedAttempts: Sendable {
+package final class UndecidedAttempts: Sendable {
     /// The maximum number of attempts that wait for one address. They hold passwords.
     static let maxWaitingOfAddress = 64
     /// The maximum number of attempts that wait.

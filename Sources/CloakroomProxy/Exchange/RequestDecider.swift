@@ -144,11 +144,13 @@ struct RequestDecider {
             {
                 return .problem(entry.problem(.crossSite), .csrfRejected, allow: nil)
             }
-            let ticket = request.ticket
-            var found = ticket.map(session) ?? .missing(.noSession)
-            if !config.sites.isEmpty { found = config.admitted(found, ofGroup: request.routeGroup) }
+            let (ticket, group) = (request.ticket, request.routeGroup)
+            // The session is not looked up if the route uses none.
             let decision = AuthDecision.decide(
-                entry.access, at: index, now: now, rules: entry.rules, session: found)
+                entry.access, at: index, now: now, rules: entry.rules,
+                session: config.sites.isEmpty
+                    ? ticket.map(session) ?? .missing(.noSession)
+                    : config.admitted(ticket.map(session) ?? .missing(.noSession), ofGroup: group))
             // Most requests. The function below gets a copy of the request, because it is `inout` here.
             if case .forward(let permit) = decision { return .forward(permit) }
             return requestDecision(of: decision, request, route: index, now: now)

@@ -73,7 +73,7 @@ struct IdentityComponents: Sendable, Unprintable {
             sessionClock: { sessionClock.now },
             leaseClock: { MonotonicTime(milliseconds: leaseClock.now.milliseconds) }, tracer: tracer)
         let revocations = TokenRevocations(clients: clients, observer: observer)
-        let routes = RouteTable(configuration)
+        let (routes, undecided) = (RouteTable(configuration), UndecidedAttempts())
         /// - Parameter site: The configuration as it applies to the site.
         func endpoints(_ site: GatewayConfiguration, name: String = "", tag: SiteTag = .main) -> AccountController {
             let names = site.providers.map(\.name)
@@ -85,7 +85,8 @@ struct IdentityComponents: Sendable, Unprintable {
                 store: sessions.store, clients: ownClients, observer: observer, session: site.session,
                 accounts: site.accounts, accounts: sessions.accounts, revocations: revocations,
                 logins: ProviderLogins(own, site, routes: routes, sealing: sessions.cookies, site: name),
-                page: SignInPage(site, routes: routes), site: tag, tracer: tracer)
+                page: SignInPage(site, routes: routes), site: tag, revoking: clients, undecided: undecided,
+                tracer: tracer)
         }
         if configuration.sites.isEmpty {
             accountEndpoints = endpoints(configuration)

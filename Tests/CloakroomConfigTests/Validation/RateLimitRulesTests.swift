@@ -140,6 +140,11 @@ struct RateLimitRulesTests {
             let warnings = try ConfigFixture(Self.good.replacing(piece, with: change)).load().warnings
             #expect(warnings.contains { $0.message.hasPrefix("requires claims, which only identities state") })
         }
+        for (when, isOpen) in [("{ plan: { none: [paid] } }", true), ("{ plan: { any: [free] } }", false)] {
+            let yaml = Self.good.replacing("    requests", with: "    when: \(when)\n    requests")
+            let warnings = try ConfigFixture(yaml).load().warnings
+            #expect(warnings.contains { $0.message.hasPrefix("plan has none: users without the claim") } == isOpen)
+        }
     }
 
     @Test("A claim must be one that an identity keeps")

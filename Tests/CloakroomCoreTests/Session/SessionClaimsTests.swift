@@ -137,7 +137,25 @@ struct SessionClaimsTests {
         #expect(Fixture.admission(of: session, by: rules, now: Fixture.now) == .admitted(.own))
         let never = Fixture.session(of: Fixture.company, acr: "low")
         #expect(Fixture.admission(of: never, by: rules, now: Fixture.now) == .denied(.stepUp))
-        #expect(never.claims?.verdict(by: rules) == nil)
+        #expect(never.claims?.verdict(by: rules) == 247)
+        #expect(Fixture.admission(of: never, by: rules, now: Fixture.now) == .denied(.stepUp))
+    }
+
+    @Test("Outdated claims are refreshed before a login is required, if others could meet an alternative")
+    func outdated() throws {
+        let session = Fixture.session(of: Fixture.company, acr: "low", accessEnds: Fixture.now)
+        for (requirement, refreshes) in [
+            (SessionRequirement(anyOf: [editors, SessionRequirement(acr: ["mfa"])]), true),
+            (SessionRequirement(acr: ["mfa"]), false),
+        ] {
+            let rules = try admit(session, requirement).rules
+            let decision = AuthDecision.decide(
+                rules.access, at: 0, now: Fixture.now, rules: rules, session: .active(session))
+            #expect(decision == (refreshes ? .refresh(session) : .stepUp(session)))
+            #expect(
+                AuthDecision.decide(rules.access, at: 0, refreshed: session, rules: rules, now: Fixture.now)
+                    == .stepUp(session))
+        }
     }
 
     @Test("Identity rule 30: a kept verdict ends with the maximum age of its alternative, and then others count")

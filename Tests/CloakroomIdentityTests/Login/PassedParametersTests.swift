@@ -47,13 +47,14 @@ struct PassedParametersTests {
     }
 
     @Test(
-        "Identity rule 32: another site cannot choose the account",
+        "Identity rule 32: another site cannot choose the account, nor hide the login",
         arguments: [("same-origin", true), ("none", true), ("same-site", false), ("cross-site", false)])
     func hints(site: String, isOwn: Bool) async throws {
         let browser = try browser()
-        _ = await browser.login("login_hint=jo&ui_locales=de", metadata: Self.navigation(from: site))
+        _ = await browser.login("login_hint=jo&prompt=none&ui_locales=de", metadata: Self.navigation(from: site))
         let locale = IdentityConfiguration.Parameter("ui_locales", "de")
-        #expect(browser.gateway.provider.passed == [isOwn ? [.init("login_hint", "jo"), locale] : [locale]])
+        let own: [IdentityConfiguration.Parameter] = [.init("login_hint", "jo"), .init("prompt", "none")]
+        #expect(browser.gateway.provider.passed == [isOwn ? own + [locale] : [locale]])
     }
 
     @Test("Identity rule 32: nor through the page that continues its link with a Strict cookie")
