@@ -227,7 +227,11 @@ public enum IdentityMisconfiguration: String, Sendable, Hashable, CaseIterable {
         case .invalidScope: "check scopes of the identity"
         case .invalidRequest where call == .exchange: "check audience, resource and scope of exchange"
         case .notFound where call == .push: "the provider has no endpoint for pushed requests: write pushed: auto"
-        case .notFound where call == .user: "the provider has no userinfo endpoint: write user: idToken"
+        case .notFound where call == .user:
+            """
+            upstream: the path of user is probably wrong; \
+            identity: the provider has no userinfo endpoint, write user: idToken
+            """
         case .notFound: "the metadata of the provider name a wrong endpoint"
         case .forbidden: "a firewall of the provider probably rejects the call"
         case .invalidRequest, .requestRejected:
