@@ -112,10 +112,14 @@ extension StatusAlert {
         let name = "the upstream “\(upstream.name)”"
         let counted = upstream.targets.compactMap { TargetCondition(rawValue: $0.state) }.filter { $0 != .draining }
         let isFew = counted.count { $0.isUsable } * 2 < counted.count
-        if upstream.health == .down { return [unusable(upstream, counted)] }
+        let stale = (upstream.staleNames ?? []).map { host in
+            let text = "The host name \(host) of \(name) cannot be resolved. Its previous addresses are used."
+            return StatusAlert(.warning, .upstream, text)
+        }
+        if upstream.health == .down { return [unusable(upstream, counted)] + stale }
         let waiting = upstream.pending == 1 ? "One request is waiting" : "\(upstream.pending) requests are waiting"
         let isDegraded = upstream.health == .degraded
-        var conditions: [(isMet: Bool, Severity, String)] = [
+        let conditions: [(isMet: Bool, Severity, String)] = [
             (isDegraded && isFew, .warning, "Less than half of the targets of \(name) are usable."),
             (isDegraded && !isFew, .warning, "Some targets of \(name) are not usable."),
             (upstream.panic, .critical, "No target of \(name) is usable: all are used."),
@@ -123,13 +127,9 @@ extension StatusAlert {
                 upstream.retryBudgetSpent, .warning,
                 "The retry budget of \(name) is spent. Failed requests are not sent again."
             ),
+            (upstream.pending > 0, .warning, "\(waiting) for a connection to \(name)."),
         ]
-        for host in upstream.staleNames ?? [] {
-            let text = "The host name \(host) of \(name) cannot be resolved. Its previous addresses are used."
-            conditions.append((true, .warning, text))
-        }
-        conditions.append((upstream.pending > 0, .warning, "\(waiting) for a connection to \(name)."))
-        return conditions.filter(\.isMet).map { StatusAlert($0.1, .upstream, $0.2) }
+        return conditions.filter(\.isMet).map { StatusAlert($0.1, .upstream, $0.2) } + stale
     }
 
     /// The alert for an upstream without a usable target, with the reason of its last failure.
@@ -193,8 +193,10 @@ extension StatusAlert {
 
     /// Outcomes not caused by the user; a wrong password is excluded.
     private static func outcomes(_ document: StatusDocument, isUpstreamDown: Bool) -> [StatusAlert] {
+        // A refresh is counted without its source: with providers it may be another one that fails.
         let explained =
-            (isUpstreamDown ? ["upstream_error", "transient"] : [])
+            (isUpstreamDown ? ["upstream_error"] : [])
+            + (isUpstreamDown && document.identities.isEmpty ? ["transient"] : [])
             + (document.store.up == false ? ["store_error", "lease_timeout"] : [])
         let signIns = document.signIns.filter {
             ["upstream_error", "store_error", "misconfigured"].contains($0.outcome) && !explained.contains($0.outcome)

@@ -13,10 +13,13 @@ struct AdminSection {
         self.configuration = isEnabled ? configuration : nil
         let requiresCertificate = configuration.tls?.clientCertificates?.mode == .required
         let hasToken = scope.isSet("token") || scope.isSet("tokenFile")
-        if isEnabled, !configuration.address.isLoopback, !hasToken, !requiresCertificate {
+        // By default a token does not protect the pages, so only a written scope states that they are meant to be open.
+        let isDecided = hasToken && scope.isSet("tokenScope")
+        if isEnabled, !configuration.address.isLoopback, !isDecided, !requiresCertificate {
             scope.warn(
                 "metrics and the status page can be read by every client that reaches this address",
-                "write 127.0.0.1:\(configuration.address.port), or set admin.token and tokenScope: everything",
+                "write 127.0.0.1:\(configuration.address.port), or set admin.token and tokenScope: everything,"
+                    + " or actions if these clients may read them",
                 at: "address")
         }
     }

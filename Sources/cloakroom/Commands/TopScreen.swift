@@ -10,6 +10,8 @@ struct TopScreen {
     /// is shown, so that a gateway of another release can be read too.
     struct Status: Decodable {
         var state: String
+        /// The worst that is true; ``state`` in words if there is none.
+        var headline: String?
         var concerns: [Concern]
         var windowSeconds: Double
         var process: Process
@@ -64,7 +66,7 @@ struct TopScreen {
         let states = ["ready": "Serving traffic", "draining": "Draining", "not_ready": "Not ready"]
         let traffic = status.traffic
         var lines = [
-            "\(states[status.state] ?? status.state) · Cloakroom \(status.process.version) · \(address)",
+            "\(status.headline ?? states[status.state] ?? status.state) · Cloakroom \(status.process.version) · \(address)",
             "\(Self.rate(traffic)) requests/s · \(Self.failed(traffic)) failed · p99 \(Self.p99(traffic))"
                 + " (last \(Self.decimal(status.windowSeconds, 0)) s)",
         ]

@@ -99,7 +99,7 @@ struct StatusAlertTests {
                 ])
     }
 
-    @Test("An upstream that is down has one alert, which is the headline: what fails because of it is not reported")
+    @Test("An upstream that is down is the headline, with its unresolved names, without what fails because of it")
     func oneCause() {
         var made = made
         let failure = UpstreamStatus.Failure(time: SampleStatus.now, reason: "connection refused")
@@ -107,7 +107,8 @@ struct StatusAlertTests {
             .init(address: "x", circuit: .open, condition: condition, lastFailure: failure)
         }
         var api = UpstreamStatus(
-            name: "api", targets: [target(.backingOff, failure)], isPanicking: true, isRetryBudgetSpent: true)
+            name: "api", targets: [target(.backingOff, failure)], isPanicking: true, isRetryBudgetSpent: true,
+            staleNames: ["a.test"])
         api.routes = ["episodes"]
         api.signsUsersIn = true
         made.upstreams = [api]
@@ -123,10 +124,26 @@ struct StatusAlertTests {
         #expect(
             document.alerts.map(\.text) == [
                 "The upstream “api” is unreachable: connection refused.",
+                "The host name a.test of the upstream “api” cannot be resolved. Its previous addresses are used.",
                 "100\u{202F}% of the requests of the route “other” failed.",
             ])
         made.upstreams = [UpstreamStatus(name: "api", targets: [target(.ejected), target(.down)], isPanicking: true)]
         #expect(made.document().alerts.first?.text == "No target of the upstream “api” is usable: all are used.")
+    }
+
+    @Test("An upstream that is down explains failed refreshes, unless those of a provider can be among them")
+    func failedRefreshes() {
+        var made = made
+        var api = UpstreamStatus(
+            name: "api", targets: [.init(address: "x", circuit: .open, condition: .backingOff)])
+        api.signsUsersIn = true
+        made.upstreams = [api]
+        let name = "cloakroom_token_refresh_duration_seconds"
+        made.registry.histogram(name, help: name, labels: [("outcome", "transient")]).record(nanoseconds: 1)
+        made.count("cloakroom_token_refreshes_total", [("outcome", "transient")], 1)
+        #expect(made.document().alerts.map(\.kind) == [.upstream])
+        made.identities = [IdentityStatus(name: "company", issuer: "https://id.test", condition: .up)]
+        #expect(made.document().alerts.map(\.kind) == [.upstream, .refreshes])
     }
 
     @Test("The headline is the worst that is true: the state, unless an alert is critical")

@@ -39,17 +39,20 @@ struct AdminSectionTests {
     }
 
     @Test(
-        "A listener that other machines reach without a token or a certificate is a warning",
+        "A listener whose pages other machines can read is a warning, unless the scope of a token is written",
         arguments: [
             ("0.0.0.0:9464", "", true), ("[::]:9464", "", true), ("10.0.0.1:9464", "tokenScope: actions", true),
-            ("127.0.0.1:9464", "", false), ("0.0.0.0:9464", "token: 9f3c61b07a5e4d28b1c6f0a2d4e8937c", false),
-            ("0.0.0.0:9464", "enabled: false", false),
+            ("127.0.0.1:9464", "", false), ("0.0.0.0:9464", "enabled: false", false),
+            ("0.0.0.0:9464", "token: 00112233445566778899aabbccddeeff", true),
+            ("0.0.0.0:9464", "token: 00112233445566778899aabbccddeeff, tokenScope: actions", false),
+            ("0.0.0.0:9464", "token: 00112233445566778899aabbccddeeff, tokenScope: everything", false),
         ])
-    func withoutToken(_ address: String, _ other: String, _ isWarned: Bool) throws {
+    func readable(_ address: String, _ other: String, _ isWarned: Bool) throws {
         let admin = "admin: { address: \"\(address)\", \(other) }\n"
         let warnings = try ConfigFixture(ConfigFixture.good + admin).load().warnings
         #expect(warnings.map(\.key) == (isWarned ? ["admin.address"] : []))
-        let suggestion = "write 127.0.0.1:9464, or set admin.token and tokenScope: everything"
+        let suggestion =
+            "write 127.0.0.1:9464, or set admin.token and tokenScope: everything, or actions if these clients may read them"
         #expect(warnings.allSatisfy { $0.suggestion == suggestion })
     }
 

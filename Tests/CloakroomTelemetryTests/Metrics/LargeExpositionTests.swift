@@ -52,6 +52,7 @@ struct LargeExpositionTests {
         #expect(beyond.count == 1)
         #expect(registry.snapshot()[Self.name].count == 10_000)
         #expect(registry.text.contains("cloakroom_telemetry_dropped_total{signal=\"metrics\"} 1\n"))
+        #expect(!registry.text.contains("one more"))
     }
 
     @Test("Scrapes and new series do not conflict when concurrent")

@@ -15,9 +15,11 @@ struct TopTests {
         try await ChildProgram.run(try Executables.cloakroom(), ["top"] + arguments, environment: environment)
     }
 
-    private static func screen(routes: String = "", targets: String = "", concerns: String = "") throws -> TopScreen {
+    private static func screen(
+        headline: String = "", routes: String = "", targets: String = "", concerns: String = ""
+    ) throws -> TopScreen {
         let json = """
-            {"state":"ready","concerns":[\(concerns)],"window_seconds":300,"process":{"version":"1.2.3"},
+            {"state":"ready",\(headline)"concerns":[\(concerns)],"window_seconds":300,"process":{"version":"1.2.3"},
             "traffic":{"per_second":1.5,"error_share":0.25},"routes":[\(routes)],
             "upstreams":[{"name":"api","targets":[\(targets)]}]}
             """
@@ -43,6 +45,12 @@ struct TopTests {
             #expect(text.contains(part), "\(part)\n\(text)")
         }
         #expect(!text.contains("\u{1B}"))
+    }
+
+    @Test("The first line is the headline, if the gateway states one")
+    func headline() throws {
+        let text = try Self.screen(headline: #""headline":"The upstream is unreachable","#).text()
+        #expect(text.hasPrefix("The upstream is unreachable · Cloakroom 1.2.3 · "))
     }
 
     @Test("The busiest route is first")

@@ -23,7 +23,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- $tls := dict "certificateFile" "/etc/cloakroom/tls/tls.crt" "keyFile" "/etc/cloakroom/tls/tls.key" }}
 {{- $listener = dict "address" "0.0.0.0:8443" "tls" $tls }}
 {{- end }}
-{{- $admin := dict "address" "0.0.0.0:9464" "tokenFile" (printf "%s/admin-token" $secrets) }}
+{{- $admin := dict "address" "0.0.0.0:9464" "tokenFile" (printf "%s/admin-token" $secrets) "tokenScope" "actions" }}
 {{- $session := dict "secretsFile" (printf "%s/session-secrets" $secrets) }}
 {{- $base := dict "listeners" (list $listener) "admin" $admin "session" $session }}
 {{- toYaml (mustMergeOverwrite $base (deepCopy .Values.config)) }}
