@@ -52,7 +52,7 @@ export declare class Cloakroom {
   session<User = Record<string, unknown>>(): Promise<SignedIn<User> | null>;
   /** Navigates to the sign-in, and back to `returnTo` afterwards. */
   signIn(options?: { returnTo?: string; identity?: string | null; persistent?: boolean }): void;
-  /** Signs out, also at the provider, and navigates. Throws a `Problem` if the user is still signed in. */
+  /** Signs out, also at the provider, and navigates. Throws a `Problem` if sessions that should end did not. */
   signOut(options?: { everywhere?: boolean; returnTo?: string }): Promise<void>;
   /** The user's sessions, the most recent first. */
   sessions(): Promise<SessionSummary[]>;

@@ -51,7 +51,8 @@ export class Cloakroom {
    * - `onSignInRequired(problem)`: called instead of navigating to the sign-in.
    */
   constructor({ accounts = "/auth", csrf = null, page = false, identity = null, onSignInRequired = null } = {}) {
-    this.#accounts = accounts;
+    // A `base` element changes to what a path is relative.
+    this.#accounts = new URL(accounts, location.origin).href;
     const sign = csrf?.indexOf("=") ?? -1;
     if (csrf !== null && sign < 1) throw new TypeError(`csrf must be name=value, not ${csrf}`);
     this.#field = csrf === null ? null : [csrf.slice(0, sign), csrf.slice(sign + 1)];
@@ -63,10 +64,7 @@ export class Cloakroom {
   /** The user and the times of the session, or `null` without a session. Does not extend the session. */
   async session() {
     const response = await this.#send(this.#accounts, { headers: { Accept: "application/json" } });
-    if (response.ok) {
-      mark(null);
-      return response.json();
-    }
+    if (response.ok) return response.json();
     const problem = await Problem.of(response);
     if (problem?.requiresSignIn) return null;
     // A failure, such as an unavailable store, has not signed the user out.
@@ -84,7 +82,7 @@ export class Cloakroom {
 
   /**
    * Signs out, also at the provider, and navigates: to the provider and `logout.returnTo`, or to `returnTo`. With
-   * `everywhere`, the user's other sessions end first; if that fails, the user stays signed in and the error is thrown.
+   * `everywhere`, the user's other sessions end first; if that fails, as it does without a session, the error is thrown.
    */
   async signOut({ everywhere = false, returnTo = "/" } = {}) {
     if (everywhere) await this.#delete("/sessions");
@@ -124,33 +122,44 @@ export class Cloakroom {
     return fetch(request);
   }
 
-  /** Without a session there is nothing to end. */
+  /** Without a session there is nothing to end, but other sessions can only be ended with one. */
   async #delete(path) {
     const response = await this.#send(this.#accounts + path, { method: "DELETE" });
     if (response.ok) return response;
     const problem = await Problem.of(response);
-    if (!problem?.requiresSignIn) throw problem ?? unexpected(response);
+    if (path !== "" || !problem?.requiresSignIn) throw problem ?? unexpected(response);
     return response;
   }
 
   #requireSignIn(problem) {
     if (this.#onSignInRequired !== null) {
-      this.#asking ??= Promise.resolve(this.#onSignInRequired(problem)).finally(() => { this.#asking = null; });
+      this.#asking ??= (async () => this.#onSignInRequired(problem))()
+        .catch(reportError).finally(() => { this.#asking = null; });
       return;
     }
-    // A browser that comes back without a session, for example because it keeps no cookies, would navigate forever.
+    // A browser that keeps no cookies, or whose new token the API rejects again, would navigate forever.
     if (!mark(Date.now())) return;
-    if (problem.login !== null) location.assign(problem.login);
+    const login = ownAddress(problem.login);
+    if (login !== null) location.assign(login);
     else this.signIn();
+  }
+}
+
+/** The address in full if it is one of the gateway, otherwise `null`: a page of another origin could be anyone's. */
+function ownAddress(path) {
+  try {
+    const url = new URL(path, location.origin);
+    return path !== null && url.origin === location.origin ? url.href : null;
+  } catch {
+    return null;
   }
 }
 
 /** Records the time of a navigation to the sign-in. Returns `false` shortly after the previous one. */
 function mark(now) {
   try {
-    if (now === null) sessionStorage.removeItem(LEFT);
-    else if (now - Number(sessionStorage.getItem(LEFT)) < LOOP) return false;
-    else sessionStorage.setItem(LEFT, String(now));
+    if (Math.abs(now - Number(sessionStorage.getItem(LEFT))) < LOOP) return false;
+    sessionStorage.setItem(LEFT, String(now));
   } catch {
     // Without storage there is no protection.
   }

@@ -120,8 +120,94 @@ struct WebClientTests {
         }
     }
 
+    @Test("Without a session, other sessions cannot be ended, which is an error")
+    func otherSessions() async throws {
+        let folder = try TemporaryDirectory()
+        defer { withExtendedLifetime(folder) {} }
+        let set = try Self.application(in: folder, at: 7, options: "page: true", call: "/videos/1")
+        try await SampleAppGateway.running(set: set) { gateway, _ in
+            try await CheckedTransport.with(gateway) { other, _ in
+                _ = try await other.signIn(email: "jo@example.com", password: "secret")
+                let run = try await browser.run([
+                    .open("\(gateway.address)/app/"), .click("#in"), .waitFor("#sign-in"),
+                    .type("jo@example.com", into: "#name"), .type("secret", into: "#password"), .press("enter"),
+                    .waitForText("Signed in as Jo at /app/"), .deleteCookies, .evaluate(Self.endsOthers),
+                ])
+                #expect(run.values == ["no_session,no_session"])
+                #expect(run.unexpectedProblems == [])
+                #expect(await clientError { try await other.me() } == nil)
+            }
+        }
+    }
+
+    @Test("A page navigates once within 10 s, to the gateway only, and learns of errors of its own handler")
+    func stubbed() async throws {
+        let folder = try TemporaryDirectory()
+        defer { withExtendedLifetime(folder) {} }
+        let set = try Self.application(in: folder, at: 7, options: "page: true", call: "/videos/1")
+        try await SampleAppGateway.running(set: set) { gateway, _ in
+            let run = try await browser.run([
+                .open("\(gateway.address)/app/"), .waitForText("Signed out"), .evaluate(Self.stub),
+                .evaluate(Self.rejectedAgain), .evaluate(Self.logins), .evaluate(Self.failingHandler),
+            ])
+            let logins = "/auth/page,/auth/page,/auth/page,/auth/page,/auth/login"
+            #expect(run.values == [nil, "401,found,401,/auth/page", logins, "401,401,failed,failed"])
+            #expect(run.unexpectedProblems == [])
+        }
+    }
+
     private static let signOutWithoutClient = """
         return fetch('/auth', { method: 'DELETE', headers: { 'X-CSRF': '1' } }).then(response => String(response.status));
+        """
+
+    /// The reasons of the errors, and whether the page navigates.
+    private static let endsOthers = """
+        navigation.onnavigate = () => problems.push('navigates');
+        const reason = ended => ended.then(() => 'ended', problem => problem.reason);
+        return Promise.all([reason(client.signOut({ everywhere: true })), reason(client.endSession('other'))])
+            .then(reasons => reasons.concat(problems).join());
+        """
+
+    /// Only `/auth` on the page's own origin succeeds; all others get 401. Navigations are recorded and do not happen.
+    private static let stub = """
+        document.head.append(Object.assign(document.createElement('base'), { href: 'https://elsewhere.test/' }));
+        globalThis.left = [];
+        navigation.onnavigate = event => {
+            event.preventDefault();
+            const { origin, pathname } = new URL(event.destination.url);
+            left.push(origin === location.origin ? pathname : origin);
+        };
+        globalThis.rejection = { type: 'urn:cloakroom:unauthorized', code: 'unauthorized', reason: 'no_session' };
+        globalThis.fetch = async request => request.url === location.origin + '/auth'
+            ? Response.json('found')
+            : Response.json(rejection, { status: 401, headers: { 'Content-Type': 'application/problem+json' } });
+        globalThis.call = async () => (await client.fetch(location.origin + '/videos/1')).status;
+        """
+
+    /// As if a provider signed in at once and the API rejected its token: the statuses, the session and the navigations.
+    private static let rejectedAgain = """
+        return (async () => [await call(), await client.session(), await call(), ...left].join())();
+        """
+
+    /// Where the page goes for the `login` of a problem.
+    private static let logins = """
+        left.length = 0;
+        return (async () => {
+            for (const login of [null, 'https://elsewhere.test/', '//elsewhere.test/', 'http://', '/auth/login?acr=a']) {
+                sessionStorage.clear();
+                rejection.login = login;
+                await call();
+            }
+            return left.join();
+        })();
+        """
+
+    /// The statuses, and the errors that are reported to the browser.
+    private static let failingHandler = """
+        const errors = [];
+        globalThis.reportError = error => errors.push(error.message);
+        client = new client.constructor({ onSignInRequired() { throw new Error('failed'); } });
+        return (async () => [await call(), await call(), ...errors].join())();
         """
 
     /// The status, and whether the page navigates.
