@@ -120,7 +120,7 @@ struct WebClientTests {
         }
     }
 
-    @Test("Without a session, other sessions cannot be ended, and the page is told so")
+    @Test("Without a session, other sessions cannot be ended, which is an error")
     func otherSessions() async throws {
         let folder = try TemporaryDirectory()
         defer { withExtendedLifetime(folder) {} }
@@ -202,7 +202,7 @@ struct WebClientTests {
         })();
         """
 
-    /// The statuses, and the errors that the browser is told.
+    /// The statuses, and the errors that are reported to the browser.
     private static let failingHandler = """
         const errors = [];
         globalThis.reportError = error => errors.push(error.message);
