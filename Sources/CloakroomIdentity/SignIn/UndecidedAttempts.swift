@@ -36,7 +36,7 @@ package final class UndecidedAttempts: Sendable {
     private let sleep: @Sendable (Duration) async throws -> Void
 
     /// - Parameter sleep: Waits for a duration; throws when its task is cancelled.
-    init(sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }) {
+    package init(sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }) {
         self.sleep = sleep
     }
 
