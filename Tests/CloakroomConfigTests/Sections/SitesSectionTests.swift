@@ -102,7 +102,10 @@ struct SitesSectionTests {
                 "http://localhost:8080", "https://x.admin.test:8443",
                 "accounts.publicURL: x.admin.test conflicts with site \"admin\" (write the origin of a host that no"
             ),
-            ("[company]\n    cookie", "[compny]\n    cookie", "unknown identity \"compny\" (did you mean company?)"),
+            (
+                "[company]\n    cookie", "[compny]\n    cookie",
+                "unknown identity \"compny\" (did you mean \"company\"?)"
+            ),
             ("sameSite: Lax", "sameSite: None", "sites.admin.cookie.sameSite: must be"),
             ("127.0.0.1:0\n", "127.0.0.1:0\n    development: true\n", "development: conflicts with sites (remove one"),
             ("  admin:\n", "  ad.min:\n", "must be a name without dots"),
