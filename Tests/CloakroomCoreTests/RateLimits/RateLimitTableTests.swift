@@ -18,6 +18,7 @@ struct RateLimitTableTests {
 
     /// Waits in seconds of one request at each time, in seconds.
     private func waits(_ pace: RatePace, at times: [Double]) -> [Double] {
+        let table = RateLimitTable(keys: 1_024)
         return times.map { time in
             let now = Self.start + UInt64((time * Double(Self.second)).rounded())
             return Double(table.charge(7, pace, now: now).wait) / Double(Self.second)
