@@ -202,6 +202,7 @@ import Testing
         "bodyIdle": "7s", "keepAlive": "7s", "connect": "7s", "responseHead": "7s", "identity": "7s",
         "tunnelIdle": "7s", "drain": "7s", "trustedProxies": "10.0.0.0/8", "level": "debug", "format": "text",
         "by": "route", "requests": "20/m", "burst": "7", "enforce": "false", "shared": "true", "when.api": "free",
+        "any": "free", "all": "free", "none": "free",
         "rate": "api",
         "rateKeys": "2048", "rateFields": "always",
         "accessLog": "false", "exporter": "log", "sampler": "always_on", "ratio": "0.5", "serviceName": "other",
