@@ -59,6 +59,8 @@ final class ConnectFailureLog: Sendable {
 enum ConnectFailureReason {
     /// - Parameter time: When the attempt failed.
     static func text(_ kind: UpstreamFailure.Kind, _ error: any Error, at time: WallTime) -> String {
+        // Also if the search for the name failed so.
+        if kind == .noResources { return text(kind) }
         if let error = error as? NIOConnectionError, error.connectionErrors.isEmpty {
             return "the host name was not found"
         }
