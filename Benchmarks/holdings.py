@@ -81,6 +81,8 @@ EXCEPTIONS = {
     "bodies of HTTP/2 that the upstream does not read": (
         4, 2, "8.0 to 9.1 MB here; how much HAProxy holds differs from 2.7 to 5.7 MB between runs"),
     "resets of responses": (2, 4, "timing decides how much of a response precedes its reset: HAProxy differs from itself by 3"),
+    "idle connections after a request": (
+        3, 3, "4.4 to 5.4 KB and 100 to 144 us a connection; HAProxy differs from 2.5 to 3.5 KB, and has 65 us"),
     "idle connections": (4, 2, "2.8 KB of channel and handlers; HAProxy has 0.9 KB until the first byte arrives"),
 }
 """Strategies that exceed a bound, with other values of MOST, and why. Each is what a release build needs, and a third more."""
