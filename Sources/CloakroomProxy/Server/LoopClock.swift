@@ -75,6 +75,11 @@ struct LoopClock {
         offset &+ Int64(truncatingIfNeeded: now)
     }
 
+    /// Wall-clock time, for comparison with times from other systems, such as token expiry.
+    func wallTime(at now: UInt64) -> WallTime {
+        WallTime(milliseconds: wallNanoseconds(at: now) / 1_000_000)
+    }
+
     /// `Date` value of the current second.
     mutating func date(at now: UInt64) -> [UInt8] {
         let second = wallNanoseconds(at: now) / 1_000_000_000

@@ -142,9 +142,7 @@ final class LoopContext {
     func wallNanoseconds(at now: UInt64) -> Int64 { clock.wallNanoseconds(at: now) }
 
     /// Wall-clock time for a value of ``now``, for comparison with times from other systems, such as token expiry.
-    func wallTime(at now: UInt64) -> WallTime {
-        WallTime(milliseconds: clock.wallNanoseconds(at: now) / 1_000_000)
-    }
+    func wallTime(at now: UInt64) -> WallTime { clock.wallTime(at: now) }
 
     /// Session time for a value of ``now``; monotonic.
     func sessionTime(at now: UInt64) -> SessionTime {

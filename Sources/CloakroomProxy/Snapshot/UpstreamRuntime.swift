@@ -95,11 +95,11 @@ extension TargetRuntime {
         let word = state.word
         let circuit: CircuitState = word.isUsable ? .closed : word.canProbe(now: now) ? .halfOpen : .open
         let left = MonotonicMilliseconds(now).elapsed(until: word.until)
-        let time = LoopClock().wallNanoseconds(at: now) / 1_000_000
+        let time = LoopClock().wallTime(at: now)
         return UpstreamStatus.Target(
             address: target, peer: state.identity.address.map { "\($0):\(state.identity.port)" }, circuit: circuit,
             condition: condition, reason: condition.reason,
-            until: word.circuit == .closed || left <= 0 ? nil : WallTime(milliseconds: time + Int64(left)),
+            until: word.circuit == .closed || left <= 0 ? nil : time + .milliseconds(Int64(left)),
             inFlight: state.inFlight, lastFailure: failures.last)
     }
 }

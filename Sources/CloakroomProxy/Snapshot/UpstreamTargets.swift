@@ -300,8 +300,7 @@ extension UpstreamTargets: TargetSelecting {
             case .timedOut: .connectTimeout
             case .tls: .tls
             }
-        let time = WallTime(milliseconds: LoopClock().wallNanoseconds(at: now) / 1_000_000)
-        targets.target(configured: target)?.record(kind, error, now: now, time: time)
+        targets.target(configured: target)?.record(kind, error, now: now, time: LoopClock().wallTime(at: now))
     }
 }
 

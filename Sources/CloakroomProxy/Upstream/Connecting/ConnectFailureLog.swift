@@ -94,7 +94,7 @@ enum ConnectFailureReason {
         case .noResources: "the gateway has no file descriptor, memory or local port left"
         case .connectTimeout: "the connection attempt timed out"
         case .tls: "the TLS handshake failed"
-        default: "the connection was closed before a response"
+        default: HealthCheck.closed
         }
     }
 

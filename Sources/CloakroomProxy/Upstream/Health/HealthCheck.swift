@@ -118,8 +118,8 @@ struct HealthCheck: Sendable {
                 send(on: established, until: deadline, done)
             case .failure(let error):
                 let kind = UpstreamFailure(connecting: error, to: target).kind
-                let now = LoopClock().wallNanoseconds(at: NIODeadline.now().uptimeNanoseconds) / 1_000_000
-                let reason = ConnectFailureReason.text(kind, error, at: WallTime(milliseconds: now))
+                let time = LoopClock().wallTime(at: NIODeadline.now().uptimeNanoseconds)
+                let reason = ConnectFailureReason.text(kind, error, at: time)
                 done.succeed(kind == .noResources ? .notSent : .unreachable(reason))
             }
         }
