@@ -86,6 +86,8 @@ public enum AuthDecision: Sendable, Equatable {
         isRefreshed: Bool = false
     ) -> AuthDecision {
         guard let rules else { return .endSession(session) }
+        // The provider may state other claims with new tokens.
+        var isOutdated: Bool { !isRefreshed && session.update.urgency(at: now) == .required }
         switch rules.admit(.active(session), now: now) {
         case .missing(let reason):
             return decide(route, at: routeIndex, now: now, session: .missing(reason))
@@ -100,11 +102,8 @@ public enum AuthDecision: Sendable, Equatable {
             return .wrongIdentity(session)
         case .denied(.stepUp, _):
             // With new claims another alternative may be met.
-            let isOutdated = rules.hasAlternatives && !isRefreshed && session.update.urgency(at: now) == .required
-            return isOutdated ? .refresh(session) : .stepUp(session)
+            return rules.hasAlternatives && isOutdated ? .refresh(session) : .stepUp(session)
         case .denied(.missingClaim(let name), _):
-            // The provider may state other claims with new tokens.
-            let isOutdated = !isRefreshed && session.update.urgency(at: now) == .required
             return isOutdated ? .refresh(session) : .missingClaim(name, session)
         case .admitted(_, .exchanged):
             return .exchange(

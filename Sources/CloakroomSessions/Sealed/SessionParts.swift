@@ -26,7 +26,6 @@ struct SessionParts: Equatable {
         writer.append(provenance.map(Self.bytes) ?? [])
         return writer.bytes
     }
-
 }
 
 extension SessionParts {
