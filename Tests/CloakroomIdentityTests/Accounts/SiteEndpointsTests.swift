@@ -55,6 +55,21 @@ struct SiteEndpointsTests {
         }
     }
 
+    @Test("A sign-out revokes tokens of an identity that the site lost; all sites share the sign-ins that wait")
+    func shared() async throws {
+        let subject = AccountControllerFixture()
+        let ticket = try await subject.ticket()
+        let undecided = try #require(subject.endpoints.throttle).undecided
+        let site = AccountController(
+            store: subject.store, clients: TokenClients(), observer: subject.observer,
+            session: SessionConfiguration(), accounts: AccountsConfiguration(),
+            accounts: AccountHasher(Upstreams.accountKey), revoking: subject.endpoints.clients, undecided: undecided)
+        #expect(site.throttle?.undecided === undecided)
+        let now = AccountControllerFixture.now
+        #expect(await site.respond(AccountRequest(endpoint: .signOut, ticket: ticket, now: now)).status == 204)
+        #expect(subject.journal.all.suffix(2) == ["end signed_out", "revoke canary-refresh-1"])
+    }
+
     private struct Named: AccountEndpointHandler {
         let name: String
 
