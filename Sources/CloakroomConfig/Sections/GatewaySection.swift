@@ -44,7 +44,7 @@ extension GatewayConfiguration: ConfigSection {
         CookieValidation.check(
             configuration.session.cookie,
             scope: root.sectionWithDefaults("session").sectionWithDefaults("cookie"),
-            listeners: listeners, publicURL: accounts.configuration.publicURL)
+            listeners: listeners, publicURL: accounts.configuration.publicURL, sites: accounts.sites)
         SiteValidation.check(
             accounts, cookie: configuration.session.cookie,
             cookieScope: root.sectionWithDefaults("session").sectionWithDefaults("cookie"), listeners: listeners)

@@ -30,7 +30,8 @@ struct SitesSection {
             let hasOwn = scope.isSet("identities")
             site.identities = hasOwn ? own.identities : main.identities
             site.upstream = hasOwn ? own.upstream : main.upstream
-            let cookie = scope.sectionWithDefaults("cookie")
+            let cookie = Self.cookie(scope)
+            site.domain = cookie.optional("domain", as: .cookieDomain)
             site.sameSite = cookie.optional("sameSite", as: .choice())
             site.persistence = cookie.optional("persistent", as: .choice())
             return (scope, site)
@@ -40,6 +41,9 @@ struct SitesSection {
         }
         ConfigScope.checkVariables(named, of: "site")
     }
+
+    /// `cookie` of a site.
+    static func cookie(_ site: ConfigScope) -> ConfigScope { site.sectionWithDefaults("cookie") }
 
     /// The site of a host, or of a name with a wildcard.
     func site(of host: String) -> SiteConfiguration {

@@ -48,7 +48,8 @@ enum HostValidation {
         for route in routes {
             for (index, host) in route.options.hosts.enumerated() {
                 if let warning = unlisted(host) { route.scope.warn(warning, at: "hosts", item: index) }
-                guard route.usesSession, !cookie.covers(host) else { continue }
+                let site = accounts.sites.site(of: host)
+                guard route.usesSession, site.name.isEmpty, !cookie.covers(host) else { continue }
                 route.scope.warn(
                     "session.cookie.domain does not cover \(host): browsers reject the session cookie there",
                     "remove it, or write a domain that it ends with", at: "hosts", item: index)

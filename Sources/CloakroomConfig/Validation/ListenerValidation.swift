@@ -76,13 +76,18 @@ enum DevelopmentValidation {
 /// hosts of this machine.
 enum CookieValidation {
     static func check(
-        _ cookie: CookieConfiguration, scope: ConfigScope, listeners: [ListenerSection], publicURL: String?
+        _ cookie: CookieConfiguration, scope: ConfigScope, listeners: [ListenerSection], publicURL: String?,
+        sites: SitesSection
     ) {
         // The check requires valid addresses.
         let addresses = listeners.compactMap(\.address)
         guard addresses.count == listeners.count, !listeners.isEmpty else { return }
         guard cookie.isSecure || scope.isInvalid("secure") else {
             checkDevelopment(cookie, scope: scope, listeners: listeners)
+            for (site, configuration) in sites.items where configuration.domain != nil {
+                SitesSection.cookie(site).report(
+                    "conflicts with session.cookie.secure: false", "leave it out in development", at: "domain")
+            }
             return
         }
         // A listener that only redirects serves neither sessions nor sign-ins.
@@ -94,12 +99,19 @@ enum CookieValidation {
                     + " loopback only session.cookie.secure: false", at: "address",
                 becauseOf: [scope.path + ["secure"]] + ["tls", "behindTLSProxy"].map { listener.scope.path + [$0] })
         }
-        checkName(cookie, scope: scope)
+        var shared: ConfigScope?
+        for (site, configuration) in sites.items where configuration.domain != nil {
+            shared = SitesSection.cookie(site)
+            // `SiteValidation` compares it with the hosts.
+            checkDomain(cookie.of(configuration), scope: SitesSection.cookie(site), publicURL: nil)
+        }
+        checkName(cookie, scope: scope, shared: cookie.domain == nil ? shared : scope)
         checkDomain(cookie, scope: scope, publicURL: publicURL)
     }
 
-    private static func checkName(_ cookie: CookieConfiguration, scope: ConfigScope) {
-        let isShared = cookie.domain != nil
+    /// - Parameter shared: `cookie` of a site whose hosts share the session.
+    private static func checkName(_ cookie: CookieConfiguration, scope: ConfigScope, shared: ConfigScope?) {
+        let isShared = shared != nil
         let prefixes = [CookieConfiguration.hostPrefix, CookieConfiguration.securePrefix]
         let prefix = prefixes[isShared ? 1 : 0]
         let causes = ["secure", "domain"].map { scope.path + [$0] }
@@ -107,8 +119,9 @@ enum CookieValidation {
             let other = prefixes.first(where: cookie.name.hasPrefix) ?? ""
             let name = prefix + cookie.name.dropFirst(other.count)
             let demand = "a name with the prefix \(prefix), not \(cookie.name.quoted)"
-            scope.report(
-                "\(isShared ? "requires" : "must be") \(demand)", "write \(isShared ? "name: " : "")\(name)",
+            (shared ?? scope).report(
+                "\(isShared ? "requires" : "must be") \(demand)",
+                "write \(isShared ? "session.cookie.name: " : "")\(name)",
                 at: isShared ? "domain" : "name", becauseOf: causes)
         } else if cookie.name == prefix {
             scope.report("must have a name after the prefix", "write \(prefix)cloakroom", at: "name", becauseOf: causes)
@@ -120,8 +133,8 @@ enum CookieValidation {
         guard let domain = cookie.domain else { return }
         if let publicURL, let host = WebOrigin(publicURL)?.host, !cookie.covers(host) {
             scope.report(
-                "must cover the host of accounts.publicURL, \(host): browsers reject the cookie otherwise",
-                "write a domain that this host ends with, or correct accounts.publicURL", at: "domain")
+                "must cover the host of publicURL, \(host): browsers reject the cookie otherwise",
+                "write a domain that this host ends with, or correct publicURL", at: "domain")
             return
         }
         scope.warn(
@@ -156,6 +169,13 @@ enum CookieValidation {
 }
 
 extension CookieConfiguration {
+    /// The cookie of a site other than the default one, as far as its hosts receive it.
+    func of(_ site: SiteConfiguration) -> CookieConfiguration {
+        var own = self
+        own.domain = site.domain
+        return own
+    }
+
     /// Whether a response of a host can set the cookie.
     func covers(_ host: String) -> Bool {
         guard let domain else { return true }

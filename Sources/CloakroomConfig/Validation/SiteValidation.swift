@@ -20,6 +20,7 @@ enum SiteValidation {
                     item: item)
             }
             checkPublicURL(site, scope, accounts.sites, cookie)
+            checkDomain(cookie.of(site), SitesSection.cookie(scope), of: site, accounts.sites)
         }
         guard !items.isEmpty else { return }
         if let host = accounts.sites.main.publicHost, !accounts.sites.site(of: host).name.isEmpty {
@@ -27,13 +28,29 @@ enum SiteValidation {
                 "\(host) conflicts with site \(accounts.sites.site(of: host).name.quoted)",
                 "write the origin of a host that no site lists", at: "publicURL")
         }
-        if cookie.domain != nil {
-            cookieScope.report(
-                "conflicts with sites: their hosts could receive the cookie of another site",
-                "leave it out, or use a gateway for each domain", at: "domain")
-        }
+        checkDomain(cookie, cookieScope, of: accounts.sites.main, accounts.sites)
         for listener in listeners where listener.isForDevelopment {
             listener.scope.report("conflicts with sites", "remove one of the two", at: "development")
+        }
+    }
+
+    /// A browser would send two cookies of one name to a host of another site, which are no session.
+    private static func checkDomain(
+        _ cookie: CookieConfiguration, _ scope: ConfigScope, of site: SiteConfiguration, _ sites: SitesSection
+    ) {
+        guard let domain = cookie.domain else { return }
+        if let host = site.hosts.first(where: { !cookie.covers($0) }) {
+            scope.report(
+                "must cover \(host): browsers reject the cookie there",
+                "write a domain that all hosts of the site end with",
+                at: "domain")
+        }
+        for other in [sites.main] + sites.items.map(\.configuration) where other.name != site.name {
+            let hosts = other.name.isEmpty ? [other.publicHost].compactMap(\.self) : other.hosts
+            guard let host = hosts.first(where: cookie.covers) else { continue }
+            scope.report(
+                "\(domain) covers \(host), a host of \(other.name.isEmpty ? "the default site" : "site \(other.name.quoted)")",
+                "leave it out, or serve that host below another domain", at: "domain")
         }
     }
 

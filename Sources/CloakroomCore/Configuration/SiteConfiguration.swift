@@ -10,6 +10,8 @@ public struct SiteConfiguration: Sendable, Equatable {
     public var identities: [SignInSource] = []
     /// Index of the upstream that signs users in at the site; `nil` if none does.
     public var upstream: Int?
+    /// The `Domain` attribute of the cookie; `nil` if the hosts of the site do not share it.
+    public var domain: String?
     /// The `SameSite` attribute of the cookie; `nil` for that of ``SessionConfiguration/cookie``.
     public var sameSite: CookieConfiguration.SameSite?
     /// Which sign-ins set a persistent cookie; `nil` for that of ``SessionConfiguration/cookie``.
@@ -45,6 +47,7 @@ extension GatewayConfiguration {
         configuration.accounts.publicURL = site.publicURL
         configuration.accounts.identities = site.identities
         configuration.accounts.upstream = site.upstream
+        if !site.name.isEmpty { configuration.session.cookie.domain = site.domain }
         configuration.session.cookie.sameSite = site.sameSite ?? session.cookie.sameSite
         configuration.session.cookie.persistence = site.persistence ?? session.cookie.persistence
         return configuration

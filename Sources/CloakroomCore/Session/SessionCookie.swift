@@ -145,6 +145,9 @@ public final class SessionCookie: Sendable {
         "\(configuration.name)=\(attributes); Max-Age=0"
     }
 
+    /// The field line that clears the ticket.
+    package var clearingLine: [UInt8] { Array("Set-Cookie: \(clearCookieValue)\r\n".utf8) }
+
     /// Browsers delete a cookie only with the `Domain` that it was set with (RFC 6265bis §5.7).
     private var attributes: String {
         let domain = configuration.domain.map { "; Domain=\($0)" } ?? ""

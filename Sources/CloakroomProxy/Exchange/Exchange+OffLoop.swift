@@ -249,7 +249,8 @@ extension Exchange {
             }
         case .ended(let reason):
             // The ticket is permanently invalid, which was detected only now; no other 401 clears the cookie.
-            let lines = reason == .refreshRejected ? snapshot.config.cookieClearingLine : []
+            let lines =
+                reason == .refreshRejected ? snapshot.config.cookieClearingLine(ofGroup: request.routeGroup) : []
             switch decider.authorize(request, route: index, loaded: .missing(reason), now: timestamp) {
             // Without a session the route may still be public.
             case .forward(let permit): permitted(permit, isReplay: isReplay, now: now)

@@ -100,7 +100,7 @@ public final class ConfigSnapshot: Sendable {
         self.tracer = tracer
         routeTable = RouteTable(configuration)
         cookie = SessionCookie(configuration.session.cookie, hasLogins: !configuration.identities.isEmpty)
-        cookieClearingLine = Array("Set-Cookie: \(cookie.clearCookieValue)\r\n".utf8)
+        cookieClearingLine = cookie.clearingLine
         let injectable = configuration.upstreams.flatMap(\.tokenHeaders)
         let claimHeaderNames = configuration.claimHeaderNames + configuration.requestFieldNames
         requestPolicy = RequestHeaderPolicy(injectable: injectable + claimHeaderNames, cookie: cookie)

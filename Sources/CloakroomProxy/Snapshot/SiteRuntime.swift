@@ -7,13 +7,15 @@ struct SiteRuntime: Sendable {
     let links: LoginLinks
     /// The sources of the sessions that are created at the site.
     let sources: [SessionSource]
+    let cookieClearingLine: [UInt8]
 
     /// - Returns: Empty if there is only one site: then nothing is evaluated.
     static func all(_ configuration: GatewayConfiguration) -> [SiteRuntime] {
         configuration.sites.enumerated().map { index, site in
             let own = configuration.site(index)
             return SiteRuntime(
-                name: site.name, tag: site.tag, links: LoginLinks(own.accounts), sources: own.sessionSources)
+                name: site.name, tag: site.tag, links: LoginLinks(own.accounts), sources: own.sessionSources,
+                cookieClearingLine: SessionCookie(own.session.cookie).clearingLine)
         }
     }
 }
@@ -37,6 +39,11 @@ extension ConfigSnapshot {
         var ticket = ticket
         ticket.site = site(ofGroup: group)?.tag ?? .main
         return ticket
+    }
+
+    /// The field line that deletes the session cookie.
+    func cookieClearingLine(ofGroup group: Int) -> [UInt8] {
+        site(ofGroup: group)?.cookieClearingLine ?? cookieClearingLine
     }
 
     /// Where browsers without a sufficient session are redirected to.

@@ -129,13 +129,57 @@ struct SitesSectionTests {
         #expect(try errors(17).map { $0.contains("sites: must be at most 16 sites, not 17 (remove some)") } == [true])
     }
 
-    @Test("A cookie of several hosts and sites exclude each other, because a host could get the cookie of another site")
-    func domain() throws {
+    /// A site whose hosts share the session, at `name` of the cookie.
+    private static func shared(_ site: String, cookie: String = "name: __Secure-s", others: String = "") throws
+        -> ConfigFixture
+    {
         let yaml = ConfigFixture.good.replacing("127.0.0.1:0\n", with: "127.0.0.1:0\n    behindTLSProxy: true\n")
-            .replacing("{ secure: false }", with: "{ name: __Secure-s, domain: a.test }")
-        #expect(try ConfigFixture(yaml).valueErrors() == [])
-        let errors = try ConfigFixture(yaml + "sites: { admin: { hosts: [b.test] } }\n").valueErrors()
-        #expect(errors.count == 1 && errors[0].contains("session.cookie.domain: conflicts with sites"), "\(errors)")
+            .replacing("{ secure: false }", with: "{ \(cookie) }")
+        return try ConfigFixture(yaml + "sites:\n  shop: { \(site) }\n" + others)
+    }
+
+    @Test("The hosts of a site can share its session, apart from those of all others")
+    func domain() throws {
+        let site = "hosts: [shop.test, \"*.shop.test\"], cookie: { domain: Shop.test }"
+        let loaded = try Self.shared(site, others: "  ops: { hosts: [ops.test] }\n").load()
+        let domains = (0...2).map { loaded.configuration.site($0).session.cookie.domain }
+        #expect(domains == [nil, "shop.test", nil])
+        let warnings = loaded.warnings.map(\.description).filter { $0.contains("every host below shop.test") }
+        #expect(warnings.map { $0.contains("sites.shop.cookie.domain") } == [true])
+        let both = try Self.shared(site, cookie: "name: __Secure-s, domain: example.com").load().configuration
+        #expect((0...1).map { both.site($0).session.cookie.domain } == ["example.com", "shop.test"])
+    }
+
+    @Test(
+        "A domain that does not cover the hosts of its site, or covers one of another, is an error",
+        arguments: [
+            (
+                "hosts: [a.shop.test, b.test], cookie: { domain: shop.test }", "name: __Secure-s", "",
+                "must cover b.test"
+            ),
+            (
+                "hosts: [a.shop.test], cookie: { domain: shop.test }", "name: __Secure-s",
+                "  ops: { hosts: [ops.shop.test] }\n", "shop.test covers ops.shop.test, a host of site \"ops\" (leave"
+            ),
+            (
+                "hosts: [a.shop.test], cookie: { domain: shop.test }", "name: __Secure-s",
+                "accounts: { publicURL: \"https://shop.test\" }\n",
+                "shop.test covers shop.test, a host of the default site"
+            ),
+            (
+                "hosts: [a.shop.test], cookie: { domain: shop.test }", "name: __Host-s", "",
+                "requires a name with the prefix __Secure-, not \"__Host-s\" (write session.cookie.name: __Secure-s)"
+            ),
+            (
+                "hosts: [a.shop.test], cookie: { domain: test }", "name: __Secure-s", "",
+                "must be a domain of at least two labels"
+            ),
+        ])
+    func mistakenDomain(site: String, cookie: String, others: String, message: String) throws {
+        let errors = try Self.shared(site, cookie: cookie, others: others).valueErrors()
+        #expect(errors.count == 1 && errors[0].contains("sites.shop.cookie.domain: \(message)"), "\(errors)")
+        let main = try Self.shared("hosts: [a.shop.test]", cookie: "name: __Secure-s, domain: shop.test").valueErrors()
+        #expect(main.map { $0.contains("session.cookie.domain: shop.test covers a.shop.test") } == [true], "\(main)")
     }
 
     @Test("A host that no listener lists, and logins that cannot end at the site, are warned about")

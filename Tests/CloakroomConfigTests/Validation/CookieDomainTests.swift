@@ -31,10 +31,13 @@ struct CookieDomainTests {
     func errors() throws {
         let both = "name: __Secure-s, domain: example.com"
         let demand = "domain: requires a name with the prefix __Secure-, not"
-        let cover = "domain: must cover the host of accounts.publicURL, "
+        let cover = "domain: must cover the host of publicURL, "
         let rows: [(cookie: String, url: String?, error: String)] = [
-            ("domain: example.com", nil, "\(demand) \"__Host-cloakroom\" (write name: __Secure-cloakroom)"),
-            ("name: s, domain: example.com", nil, "\(demand) \"s\" (write name: __Secure-s)"),
+            (
+                "domain: example.com", nil,
+                "\(demand) \"__Host-cloakroom\" (write session.cookie.name: __Secure-cloakroom)"
+            ),
+            ("name: s, domain: example.com", nil, "\(demand) \"s\" (write session.cookie.name: __Secure-s)"),
             ("name: __Secure-, domain: a.com", nil, "name: must have a name after the prefix (write __Secure-cloak"),
             ("name: __Secure-s", nil, "name: must be a name with the prefix __Host-, not \"__Secure-s\" (write"),
             (both, "https://example.org", cover), (both, "https://notexample.com", cover),

@@ -119,8 +119,15 @@ struct TokenRefreshTests {
             .ask(
                 Ask.get("/private/a", expiredCookie), 401, reason: "refresh_rejected",
                 has: ["Set-Cookie: __Host-cloakroom=;…Max-Age=0…"]), sent: []),
-        row(
-            "Rule 101: a cookie with Domain is deleted with it", [Reply.ok], of: expired,
+        deletedWithDomain(site: nil), deletedWithDomain(site: "shop"),
+    ]
+
+    /// The session is one of a site whose hosts share it, or of the default site.
+    private static func deletedWithDomain(site: String?) -> Scenario {
+        var ticket = expired.0
+        ticket.site = site.map { SiteTag($0) } ?? .main
+        return row(
+            "Rule 101: a cookie with Domain is deleted with it", [Reply.ok], of: (ticket, expired.1),
             outcome: .ended(.refreshRejected),
             .ask(
                 Ask.get("/private/a", expiredCookie.replacing("__Host-", with: "__Secure-")), 401,
@@ -131,9 +138,15 @@ struct TokenRefreshTests {
                 ]), sent: []
         ) {
             $0.session.cookie.name = "__Secure-cloakroom"
-            $0.session.cookie.domain = "example.com"
-        },
-    ]
+            guard let site else {
+                $0.session.cookie.domain = "example.com"
+                return
+            }
+            var shop = SiteConfiguration(name: site)
+            (shop.hosts, shop.upstream, shop.domain) = (["gateway.test"], 0, "example.com")
+            $0.sites = [SiteConfiguration($0.accounts), shop]
+        }
+    }
 
     private static func failure(
         _ description: String, _ outcome: RefreshOutcome, _ status: Int, _ code: String, retryAfter: Int
