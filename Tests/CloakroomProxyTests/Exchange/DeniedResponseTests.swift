@@ -22,9 +22,10 @@ struct DeniedResponseTests {
     private static let navigation = Ask.get(
         "/private/a?b=c", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document")
     private static let user = Company.session()
-    /// Authenticated too long ago for the requirement.
-    private static let old = Company.session(age: 3_600)
-    private static let requirement = SessionRequirement(acr: ["mfa"], maxAge: .seconds(600))
+    /// Authenticated too long ago for the requirement, whose time is longer than all tests of a process take: the sessions are
+    /// made before the first of them.
+    private static let old = Company.session(age: 200_000)
+    private static let requirement = SessionRequirement(acr: ["mfa"], maxAge: .seconds(86_400))
 
     private static let rows = [
         Scenario(
