@@ -75,9 +75,9 @@ public enum SessionStoreFactory {
         _ onOperation: @escaping @Sendable (SessionStoreOperation, Bool, UInt64) -> Void
     ) throws(SessionStoreSetupError) -> Product {
         guard let secrets else { throw SessionStoreSetupError(store: configuration.store) }
-        let timed = InstrumentedRecordStore(records: records, onFailure: onFailure, onOperation: onOperation)
         let store = SealedSessionStore(
-            timed, configuration: configuration, secrets: secrets, events: events)
+            records, configuration: configuration, secrets: secrets, events: events,
+            meter: StoreMeter(onFailure: onFailure, onOperation: onOperation))
         return Product(store: store, accounts: secrets.accountHashes)
     }
 }

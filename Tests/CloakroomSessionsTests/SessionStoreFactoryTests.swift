@@ -62,112 +62,93 @@ struct SessionStoreFactoryTests {
 }
 
 @Suite("Durations of store operations")
-struct InstrumentedRecordStoreTests {
+struct StoreMeterTests {
     private struct Call: Equatable {
         let operation: SessionStoreOperation
-        let isSuccess: Bool
+        var isSuccess = true
     }
 
-    private static func record(_ word: UInt64) -> SessionRecord {
-        SessionRecord(
-            key: SessionKey(word, 2, 3, 4), account: 5, createdAt: SessionTime(seconds: 1),
-            expiresAt: SessionTime(seconds: 1_000), lastUsedAt: SessionTime(seconds: 1), version: 1, contents: [1],
-            client: [2])
-    }
+    private let calls = Recorded<Call>()
+    private let reasons = Recorded<SessionStoreError.Reason>()
+    private let now = Sample.start
 
-    @Test("Each operation is reported once, by its name, and returns its result unchanged")
-    func everyOperation() async throws {
-        let calls = Recorded<Call>()
-        let records = InstrumentedRecordStore(records: InMemoryRecords()) { operation, isSuccess, _ in
+    private func store<Records: SessionRecordStore>(_ records: Records) -> SealedSessionStore<Records> {
+        let (calls, reasons) = (calls, reasons)
+        let meter = StoreMeter { _, reason in
+            reasons.append(reason)
+        } onOperation: { operation, isSuccess, _ in
             calls.append(Call(operation: operation, isSuccess: isSuccess))
         }
-        let now = SessionTime(seconds: 2)
-        let record = Self.record(1)
-        let id = record.key.id
-        #expect(try await records.insert(record, keepUntil: record.expiresAt, now: now))
-        #expect(records.count == 1)
-        #expect(try await records.read(id, now: now) == .record(record))
-        try await records.touch([RecordTouch(id: id, lastUsedAt: now, keepUntil: record.expiresAt)])
-        guard case .acquired(let lease) = try await records.lease(id, for: .seconds(5), now: now) else {
-            Issue.record("the lease was not acquired")
-            return
+        let store = SealedSessionStore(
+            records, configuration: Sample.configuration, secrets: Sample.secrets, meter: meter)
+        store.connectionChanged(isUp: true)
+        return store
+    }
+
+    @Test("Each operation is reported once, by its name")
+    func everyOperation() async throws {
+        let store = store(InMemoryRecords())
+        var count = 0
+        func expect(_ operations: SessionStoreOperation..., line: Int = #line) {
+            #expect(calls.all.dropFirst(count) == operations.map { Call(operation: $0) }[...], "line \(line)")
+            count = calls.all.count
         }
-        var next = record
-        next.version = 2
-        #expect(try await records.replace(next, fence: lease.fencingToken, now: now) == .done)
-        try await records.release(id, fence: lease.fencingToken)
-        #expect(try await records.records(in: .account(record.account), now: now).count == 1)
-        #expect(try await records.remove(id, reason: .revoked, condition: nil, now: now) != .notFound)
-        let key = ThrottleKey(.address, hash: 1)
-        let counter = ThrottleCounter(key, SignInThrottle.rule(.address))
+        let (ticket, session) = try await store.create(Sample.new(), now: now)
+        expect(.insert)
+        _ = try await store.load(ticket, now: now)
+        expect(.read, .cutoffRead)
+        _ = store.lookup(ticket, now: now + .seconds(200), slides: true)
+        await store.writeTouches()
+        expect(.touch)
+        let lease = try #require(try await store.lease(session.key, for: .seconds(5), now: now).lease)
+        expect(.lease)
+        _ = try await store.save(SessionUpdate(), ticket: ticket, over: session, under: lease, now: now)
+        expect(.replace)
+        await store.release(lease, of: session.key)
+        expect(.release)
+        #expect(try await store.sessions(of: session.user.account, now: now).count == 1)
+        expect(.list)
+        _ = try await store.takeOldest(of: session.user, over: 1, but: session.id, reason: .revoked, now: now)
+        expect(.list)
+        _ = try await store.takeAll(of: session.user.account, but: nil, reason: .revoked, now: now)
+        expect(.cutoffWrite, .list, .remove)
+        let counter = ThrottleCounter(ThrottleKey(.address, hash: 1), SignInThrottle.rule(.address))
         let result = ThrottleResult([counter], [nil], now: now)
-        #expect(try await records.countAttempt([counter], now: now) == result)
-        #expect(try await records.throttleStates([key], now: now)[0]?.count == 1)
-        try await records.removeAttempt([ThrottleCount(counter, over: nil, now: now)], now: now)
-        #expect(try await records.throttleStates([key], now: now) == [nil])
+        #expect(try await store.countAttempt([counter], now: now) == result)
+        #expect(try await store.throttleStates([counter.key], now: now)[0]?.count == 1)
+        try await store.removeAttempt([ThrottleCount(counter, over: nil, now: now)], now: now)
+        expect(.throttleWrite, .throttleRead, .throttleWrite)
         let mark = MarkKey(.usedLogin, hash: 1)
-        #expect(try await records.setMark([mark], lifetime: .seconds(9), now: now))
-        #expect(try await records.hasMark([mark], now: now))
-        let index = RecordIndex.account(record.account)
-        try await records.setCutoff(
-            index, keeping: KeptSession(id: id, birth: 1), before: nil, lifetime: .seconds(9), now: now)
-        #expect(try await records.cutoffs([index], now: now).first??.kept == id)
-        let told = calls.all
-        // Two of them twice: attempts are counted and removed, and read after each.
-        #expect(told.count == SessionStoreOperation.allCases.count + 2)
-        #expect(Set(told.map(\.operation)) == Set(SessionStoreOperation.allCases))
-        #expect(told.allSatisfy { $0.isSuccess })
+        #expect(try await store.setMark([mark], lifetime: .seconds(9), now: now))
+        #expect(try await store.hasMark([mark], now: now))
+        expect(.markWrite, .markRead)
+        #expect(Set(calls.all.map(\.operation)) == Set(SessionStoreOperation.allCases))
     }
 
     @Test("Uses that a part of the store has not written are a failure with a reason")
     func unwrittenUses() async throws {
-        let calls = Recorded<Call>()
-        let reasons = Recorded<SessionStoreError.Reason>()
-        let failing = InMemoryRecords(partitions: 2)
-        failing.set { $0.failingPartitions = [1] }
-        let records = InstrumentedRecordStore(records: failing) { operation, reason in
-            if operation == .touch { reasons.append(reason) }
-        } onOperation: { operation, isSuccess, _ in
-            calls.append(Call(operation: operation, isSuccess: isSuccess))
-        }
-        let now = SessionTime(seconds: 2)
-        func touches(_ ids: ClosedRange<UInt64>) -> [RecordTouch] {
-            ids.map { RecordTouch(id: SessionID($0), lastUsedAt: now, keepUntil: now + .seconds(9)) }
-        }
-        #expect(try await records.touch(touches(1...4))?.ids == [SessionID(1), SessionID(3)])
-        #expect(try await records.touch(touches(2...2)) == nil)
-        #expect(calls.all.map(\.isSuccess) == [false, true])
+        let records = InMemoryRecords()
+        let store = store(records)
+        let (ticket, _) = try await store.create(Sample.new(), now: now)
+        _ = try await store.load(ticket, now: now)
+        _ = store.lookup(ticket, now: now + .seconds(200), slides: true)
+        records.set { $0.failingPartitions = [0] }
+        await store.writeTouches()
+        records.set { $0.failingPartitions = [] }
+        await store.writeTouches()
+        #expect(calls.all.filter { $0.operation == .touch }.map(\.isSuccess) == [false, true])
         #expect(reasons.all == [.clusterDown])
-    }
-
-    @Test("What is not an operation on the store is passed on, and the choice of the oldest is reported as a list")
-    func passedOn() async throws {
-        let calls = Recorded<Call>()
-        let memory = InMemoryRecords(partitions: 16)
-        let records = InstrumentedRecordStore(records: memory) { operation, isSuccess, _ in
-            calls.append(Call(operation: operation, isSuccess: isSuccess))
-        }
-        #expect(records.partitionCount == 16)
-        #expect(records.partition(of: SessionID(5)) == 5)
-        #expect(records.partition(ofIndex: .providerSession(7)) == 7)
-        let rule = SurplusRule(
-            limit: 0, accounts: [1], usedAfter: SessionTime(seconds: 1), new: SessionID(1))
-        #expect(try await records.surplus(of: 1, by: rule, now: SessionTime(seconds: 2)) == .none)
-        #expect(calls.all == [Call(operation: .list, isSuccess: true)])
     }
 
     @Test("A failure is reported as one, and its error is unchanged")
     func failure() async throws {
-        let calls = Recorded<Call>()
         let sqlite = SQLiteRecordStore(
             path: "/nowhere/at/all/sessions.sqlite", logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
             now: { SessionTime(seconds: 1) })
-        let records = InstrumentedRecordStore(records: sqlite) { operation, isSuccess, _ in
-            calls.append(Call(operation: operation, isSuccess: isSuccess))
-        }
-        await #expect(throws: SessionStoreError(.unavailable)) {
-            try await records.read(SessionID(1), now: SessionTime(seconds: 1))
-        }
+        let store = store(sqlite)
+        var generator = SystemRandomNumberGenerator()
+        let ticket = SessionTicket(using: &generator)
+        await #expect(throws: SessionStoreError(.unavailable)) { try await store.load(ticket, now: now) }
         #expect(calls.all == [Call(operation: .read, isSuccess: false)])
     }
 }

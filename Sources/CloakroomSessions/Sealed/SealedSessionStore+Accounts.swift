@@ -38,7 +38,7 @@ extension SealedSessionStore {
     func take(
         _ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> EndedSession? {
-        guard case .record(let record) = try await records.read(id, now: now) else {
+        guard case .record(let record) = try await readRecord(id, now: now) else {
             // Its record may be written again after this.
             try await checkEnd(of: id, now: now)
             return nil
@@ -104,7 +104,7 @@ extension SealedSessionStore {
             // Nearly always there is none, so all are read at the same time.
             for (hash, first) in zip(hashes, await surpluses(of: hashes, by: rule, now: now)) {
                 let isCurrent = ended.isEmpty
-                switch try await isCurrent ? first.get() : records.surplus(of: hash, by: rule, now: now) {
+                switch try await isCurrent ? first.get() : surplus(of: hash, by: rule, now: now) {
                 case .none: continue
                 case .records(let ids): ended += await end(ids, reason: reason, now: now)
                 case .unknown:
@@ -128,9 +128,9 @@ extension SealedSessionStore {
         of hashes: [UInt64], by rule: SurplusRule, now: SessionTime
     ) async -> [Result<RecordSurplus, SessionStoreError>] {
         typealias Found = Result<RecordSurplus, SessionStoreError>
-        let find: @Sendable (UInt64) async -> Found = { [records] hash in
+        let find: @Sendable (UInt64) async -> Found = { hash in
             do throws(SessionStoreError) {
-                return .success(try await records.surplus(of: hash, by: rule, now: now))
+                return .success(try await self.surplus(of: hash, by: rule, now: now))
             } catch {
                 return .failure(error)
             }
@@ -142,6 +142,12 @@ extension SealedSessionStore {
             return await group.reduce(into: [Int: Found]()) { $0[$1.0] = $1.1 }
         }
         return hashes.indices.map { results[$0] ?? .success(.none) }
+    }
+
+    private func surplus(
+        of hash: UInt64, by rule: SurplusRule, now: SessionTime
+    ) async throws(SessionStoreError) -> RecordSurplus {
+        try await meter.measure(.list, await records.surplus(of: hash, by: rule, now: now))
     }
 
     /// Ends sessions one by one: those that cannot be ended now are left for the next sign-in.
@@ -194,7 +200,7 @@ extension SealedSessionStore {
         // The oldest secret first: a record that is resealed in the meantime moves towards the newest, so it is found
         // at least once.
         for index in indexes.reversed() {
-            for record in try await records.records(in: index, now: now) {
+            for record in try await meter.measure(.list, await records.records(in: index, now: now)) {
                 if let place = places[record.key] {
                     found[place] = record
                 } else {
@@ -212,26 +218,26 @@ extension SealedSessionStore {
     func throttleStates(
         _ keys: [ThrottleKey], now: SessionTime
     ) async throws(SessionStoreError) -> [ThrottleState?] {
-        try await records.throttleStates(keys, now: now)
+        try await meter.measure(.throttleRead, await records.throttleStates(keys, now: now))
     }
 
     func countAttempt(
         _ counters: [ThrottleCounter], now: SessionTime
     ) async throws(SessionStoreError) -> ThrottleResult {
-        try await records.countAttempt(counters, now: now)
+        try await meter.measure(.throttleWrite, await records.countAttempt(counters, now: now))
     }
 
     func removeAttempt(_ counts: [ThrottleCount], now: SessionTime) async throws(SessionStoreError) {
-        try await records.removeAttempt(counts, now: now)
+        try await meter.measure(.throttleWrite, await records.removeAttempt(counts, now: now))
     }
 
     func setMark(
         _ key: MarkKey, to time: WallTime, lifetime: Duration, now: SessionTime
     ) async throws(SessionStoreError) -> Bool {
-        try await records.setMark(key, to: time, lifetime: lifetime, now: now)
+        try await meter.measure(.markWrite, await records.setMark(key, to: time, lifetime: lifetime, now: now))
     }
 
     func latestMark(_ keys: [MarkKey], now: SessionTime) async throws(SessionStoreError) -> WallTime? {
-        try await records.latestMark(keys, now: now)
+        try await meter.measure(.markRead, await records.latestMark(keys, now: now))
     }
 }

@@ -16,7 +16,7 @@ extension SealedSessionStore {
     /// only if there is a cutoff at all, because what was saved may have no ``SessionRecord/birth``.
     func isCutOff(saved record: SessionRecord, now: SessionTime) async throws(SessionStoreError) -> Bool {
         guard try await !knownCutoffs([record], now: now).isEmpty else { return false }
-        let lookup = try await records.read(record.key.id, now: now)
+        let lookup = try await readRecord(record.key.id, now: now)
         guard case .record(let stored) = lookup else {
             if lookup == .unreadable { throw SessionStoreError(.unavailable, reason: .protocolError) }
             try await checkEnd(of: record.key.id, now: now)
@@ -50,7 +50,8 @@ extension SealedSessionStore {
         guard !asked.isEmpty else { return [:] }
         let indexes = Array(asked.keys)
         var cutoffs: [RecordIndex: SessionCutoff] = [:]
-        for (index, cutoff) in zip(indexes, try await records.cutoffs(indexes, now: now)) {
+        let found = try await meter.measure(.cutoffRead, await records.cutoffs(indexes, now: now))
+        for (index, cutoff) in zip(indexes, found) {
             cutoffs[index] = cutoff
             if cutoff == nil, let word = asked[index] { withoutCutoff.noteAbsent(index, word: word) }
         }
@@ -89,7 +90,7 @@ extension SealedSessionStore {
         let lifetime = timeouts.absolute + Records.tombstoneLifetime + Self.margin
         // An earlier cutoff may have ended the kept session. If its record cannot be read, it counts as older.
         var record: SessionRecord?
-        if let kept, case .record(let found)? = try? await records.read(kept, now: now) { record = found }
+        if let kept, case .record(let found)? = try? await readRecord(kept, now: now) { record = found }
         for index in indexes {
             // What was read before is forgotten, and what is read while the result is unknown: an own change is not
             // reported.
@@ -97,7 +98,9 @@ extension SealedSessionStore {
             table.cutoffChanged(in: partition)
             defer { table.cutoffChanged(in: partition) }
             let kept = kept.map { KeptSession(id: $0, birth: record?.birthTime(in: index) ?? 0) }
-            try await records.setCutoff(index, keeping: kept, before: before, lifetime: lifetime, now: now)
+            try await meter.measure(
+                .cutoffWrite,
+                await records.setCutoff(index, keeping: kept, before: before, lifetime: lifetime, now: now))
         }
     }
 }

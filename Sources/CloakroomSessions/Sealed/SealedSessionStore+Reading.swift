@@ -38,6 +38,10 @@ extension SealedSessionStore {
         }
     }
 
+    func readRecord(_ id: SessionID, now: SessionTime) async throws(SessionStoreError) -> RecordLookup {
+        try await meter.measure(.read, await records.read(id, now: now))
+    }
+
     /// The result of evaluating a record.
     struct RecordEvaluation {
         var lookup: SessionLookup
@@ -67,7 +71,7 @@ extension SealedSessionStore {
     func evaluate(
         _ ticket: SessionTicket, _ key: SessionKey, for purpose: Purpose, now: SessionTime
     ) async throws(SessionStoreError) -> RecordEvaluation {
-        switch try await records.read(key.id, now: now) {
+        switch try await readRecord(key.id, now: now) {
         case .none:
             let isUncertain = mayHaveLost(key.id)
             if isUncertain, case .use = purpose { throw SessionStoreError(.unavailable) }
@@ -156,7 +160,7 @@ extension SealedSessionStore {
     /// Confirms the end of a session whose record was not found, or that it has a record again.
     /// - Throws: If the store may have lost the record: then it is unknown.
     func checkEnd(of id: SessionID, now: SessionTime) async throws(SessionStoreError) {
-        guard mayHaveLost(id), case .none = try await records.read(id, now: now) else { return }
+        guard mayHaveLost(id), case .none = try await readRecord(id, now: now) else { return }
         throw SessionStoreError(.unavailable)
     }
 
@@ -216,7 +220,7 @@ extension SealedSessionStore {
     private func deleteDamaged(_ record: SessionRecord, now: SessionTime) async throws(SessionStoreError) {
         let id = record.key.id
         reportUnreadable(id, now: now)
-        guard case .record(var again) = try await records.read(id, now: now) else { throw unusableReply() }
+        guard case .record(var again) = try await readRecord(id, now: now) else { throw unusableReply() }
         again.lastUsedAt = record.lastUsedAt
         guard again == record else { throw unusableReply() }
         _ = try? await remove(id, reason: .unreadable, now: now)

@@ -9,6 +9,7 @@ import CloakroomCore
 /// ``SessionRecordStore`` that a new store implements.
 final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     let records: Records
+    let meter: StoreMeter
     let sealing: SessionSealer
     let table: SessionCache
     let touches: PendingTouches
@@ -29,9 +30,10 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     ///   - secrets: The secrets that the store's records are sealed under, the newest first.
     init(
         _ records: Records, configuration: SessionConfiguration, secrets: SealingKeyring,
-        events: SessionStoreCallbacks = SessionStoreCallbacks()
+        events: SessionStoreCallbacks = SessionStoreCallbacks(), meter: StoreMeter = StoreMeter()
     ) {
         self.records = records
+        self.meter = meter
         sealing = SessionSealer(secrets: secrets)
         resealed = ResealTracker(capacity: configuration.cacheSize)
         table = SessionCache(capacity: configuration.cacheSize, partitions: records.partitionCount)
@@ -100,7 +102,9 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     /// Inserts a record. If the result is unknown, the record is removed later: its client gets no ticket.
     private func insert(_ record: SessionRecord, now: SessionTime) async throws(SessionStoreError) -> Bool {
         do throws(SessionStoreError) {
-            return try await records.insert(record, keepUntil: keepUntil(record.expiresAt, now), now: now)
+            let keepUntil = keepUntil(record.expiresAt, now)
+            return try await meter.measure(
+                .insert, await records.insert(record, keepUntil: keepUntil, now: now))
         } catch {
             // A full store has rejected the record.
             if error.kind == .unavailable { uncertain.note(record.key.id, madeAt: now) }
@@ -133,9 +137,9 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     ) async throws(SessionStoreError) -> SessionRecord? {
         // Also if the result is unknown.
         defer { table.recordChanged(id) }
-        guard case .removed(let record) = try await records.remove(id, reason: reason, condition: nil, now: now) else {
-            return nil
-        }
+        let removal = try await meter.measure(
+            .remove, await records.remove(id, reason: reason, condition: nil, now: now))
+        guard case .removed(let record) = removal else { return nil }
         events.onEnded(reason)
         return record
     }
@@ -145,7 +149,8 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         _ record: SessionRecord, fence: UInt64?, now: SessionTime
     ) async throws(SessionStoreError) -> RecordUpdateResult {
         let keepUntil = keepUntil(record.expiresAt, record.lastUsedAt)
-        return try await records.replace(record, keepUntil: keepUntil, fence: fence, now: now)
+        return try await meter.measure(
+            .replace, await records.replace(record, keepUntil: keepUntil, fence: fence, now: now))
     }
 
     /// The time after which the record is no longer needed to report that its session has expired.
@@ -158,7 +163,7 @@ extension SealedSessionStore {
     func lease(
         _ key: SessionKey, for duration: Duration, now: SessionTime
     ) async throws(SessionStoreError) -> LeaseResult {
-        let lease = try await records.lease(key.id, for: duration, now: now)
+        let lease = try await meter.measure(.lease, await records.lease(key.id, for: duration, now: now))
         if lease == .notFound { try await checkEnd(of: key.id, now: now) }
         return lease
     }
@@ -188,8 +193,9 @@ extension SealedSessionStore {
         _ session: Session, under lease: RefreshLease, now: SessionTime
     ) async throws(SessionStoreError) -> RejectResult {
         defer { table.recordChanged(session.id) }
-        let removal = try await records.remove(
-            session.id, reason: .refreshRejected, condition: (session.version, lease.fencingToken), now: now)
+        let condition = (session.version, lease.fencingToken)
+        let removal = try await meter.measure(
+            .remove, await records.remove(session.id, reason: .refreshRejected, condition: condition, now: now))
         switch removal {
         case .removed:
             events.onEnded(.refreshRejected)
@@ -203,7 +209,7 @@ extension SealedSessionStore {
 
     func release(_ lease: RefreshLease, of key: SessionKey) async {
         // A lease that cannot be released expires.
-        try? await records.release(key.id, fence: lease.fencingToken)
+        try? await meter.measure(.release, await records.release(key.id, fence: lease.fencingToken))
     }
 }
 
@@ -265,7 +271,10 @@ extension SealedSessionStore {
     /// - Returns: Those that were not written.
     private func write(_ uses: [RecordTouch]) async -> UnwrittenTouches {
         do throws(SessionStoreError) {
-            return try await records.touch(uses, granularity: timeouts.touchGranularity) ?? UnwrittenTouches()
+            let granularity = timeouts.touchGranularity
+            return try await meter.measure(
+                .touch, failure: { $0?.error }, await records.touch(uses, granularity: granularity))
+                ?? UnwrittenTouches()
         } catch {
             return UnwrittenTouches(ids: Set(uses.map(\.id)), error: error)
         }
@@ -299,7 +308,9 @@ extension SealedSessionStore {
     private func removeUncertain(
         _ id: SessionID, madeAt: SessionTime, at instant: ContinuousClock.Instant
     ) async -> Bool {
-        switch try? await records.remove(id, reason: .replaced, condition: nil, now: madeAt) {
+        let removal = try? await meter.measure(
+            .remove, await records.remove(id, reason: .replaced, condition: nil, now: madeAt))
+        switch removal {
         case nil:
             uncertain.failed(id, now: instant)
             return false
