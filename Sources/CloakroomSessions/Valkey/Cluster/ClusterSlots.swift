@@ -152,11 +152,7 @@ struct ClusterSlots: Sendable, Equatable {
 
     /// A host in the further data of a server; `nil` if it has none of this kind, or an invalid one.
     private static func host(_ kind: String, in metadata: RESPValue) -> String? {
-        guard let elements = metadata.elements else { return nil }
-        for index in stride(from: 0, to: elements.count - 1, by: 2) where elements[index].text == kind {
-            return elements[index + 1].text.flatMap(ClusterNode.host)
-        }
-        return nil
+        metadata.member(kind)?.text.flatMap(ClusterNode.host)
     }
 }
 

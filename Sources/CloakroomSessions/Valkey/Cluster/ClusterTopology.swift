@@ -79,16 +79,7 @@ struct ClusterTopology: Sendable {
         case trust([Range<Int>], afterOutage: Bool)
     }
 
-    /// What to do with commands for a slot.
-    enum Destination: Sendable, Equatable {
-        case link(HostAndPort)
-        /// The slot is about to get a link.
-        case wait
-        /// There is no link.
-        case none
-        /// There is a link, but its server is not confirmed.
-        case inDoubt
-    }
+    typealias Destination = SlotRoute<HostAndPort>
 
     typealias NodeID = Int32
     static let noNode: NodeID = -1

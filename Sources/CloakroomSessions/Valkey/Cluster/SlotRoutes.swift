@@ -1,27 +1,29 @@
 import CloakroomCore
 import Synchronization
 
+/// What to do with commands for a slot.
+enum SlotRoute<Link: Sendable>: Sendable {
+    case link(Link)
+    /// The slot is about to get a link. The command is to be sent again shortly.
+    case wait
+    /// There is no link.
+    case none
+    /// There is a link, but its server is not confirmed.
+    case inDoubt
+}
+
+extension SlotRoute: Equatable where Link: Equatable {}
+
 /// The links to which commands are sent, by slot. Read for every command, from any thread.
 final class SlotRoutes: Sendable {
-    /// Where to send a command.
-    enum Route: Sendable {
-        case link(ValkeyLink)
-        /// The slot is about to get a link. The command is to be sent again shortly.
-        case wait
-        /// There is no link for the slot.
-        case none
-        /// The server of the slot is in doubt.
-        case inDoubt
-    }
+    typealias Route = SlotRoute<ValkeyLink>
 
     private struct State {
         /// The link for all slots, if there is only one server.
         var only: ValkeyLink?
         var links: [HostAndPort: ValkeyLink] = [:]
-        /// The links of the slots; empty until a cluster has one.
-        var slots: [ValkeyLink?] = []
-        /// Why slots have no link: 0 for none, 1 to wait, 2 in doubt.
-        var reasons: [UInt8] = []
+        /// Empty until a slot of a cluster has one.
+        var slots: [Route] = []
     }
 
     private let state = Mutex(State())
@@ -47,13 +49,7 @@ final class SlotRoutes: Sendable {
     private static func route(_ slot: UInt16?, _ state: State) -> Route {
         if let only = state.only { return .link(only) }
         guard let slot else { return state.links.first.map { .link($0.value) } ?? .none }
-        guard Int(slot) < state.slots.count else { return .none }
-        if let link = state.slots[Int(slot)] { return .link(link) }
-        return switch state.reasons[Int(slot)] {
-        case 1: .wait
-        case 2: .inDoubt
-        default: .none
-        }
+        return Int(slot) < state.slots.count ? state.slots[Int(slot)] : .none
     }
 
     /// Sets the link for all slots.
@@ -70,29 +66,24 @@ final class SlotRoutes: Sendable {
     func remove(_ address: HostAndPort) {
         state.withLock { state in
             guard let link = state.links.removeValue(forKey: address) else { return }
-            for slot in state.slots.indices where state.slots[slot] === link { state.slots[slot] = nil }
+            for slot in state.slots.indices {
+                if case .link(let other) = state.slots[slot], other === link { state.slots[slot] = .none }
+            }
         }
     }
 
     /// Sets what happens with commands for slots. A link that is lost by now is none.
     func set(_ slots: [Range<Int>], _ destination: ClusterTopology.Destination) {
         state.withLock { state in
-            if state.slots.isEmpty {
-                state.slots = Array(repeating: nil, count: HashSlot.count)
-                state.reasons = Array(repeating: 0, count: HashSlot.count)
-            }
-            var link: ValkeyLink?
-            var reason: UInt8 = 0
-            switch destination {
-            case .link(let address): link = state.links[address]
-            case .wait: reason = 1
-            case .inDoubt: reason = 2
-            case .none: break
-            }
-            for slot in slots.joined() {
-                state.slots[slot] = link
-                state.reasons[slot] = reason
-            }
+            if state.slots.isEmpty { state.slots = Array(repeating: .none, count: HashSlot.count) }
+            let route: Route =
+                switch destination {
+                case .link(let address): state.links[address].map(Route.link) ?? .none
+                case .wait: .wait
+                case .none: .none
+                case .inDoubt: .inDoubt
+                }
+            for slot in slots.joined() { state.slots[slot] = route }
         }
     }
 }

@@ -41,15 +41,11 @@ struct ValkeyConnector: Sendable {
     }
 
     /// Connects to a primary of a cluster.
-    /// - Parameter isTracked: Whether the server reports changes of the keys that are read on the connection.
-    func connect(
-        to node: ClusterNode, isTracked: Bool = true
-    ) async throws(ValkeyDisconnectReason) -> ValkeyConnection {
+    func connect(to node: ClusterNode) async throws(ValkeyDisconnectReason) -> ValkeyConnection {
         let connection = try await open(node)
         try await closingOnFailure(connection) { () async throws(ValkeyDisconnectReason) in
-            let mode = try await sendHello(connection)
-            guard mode == .cluster || mode == .unknown else { throw .wrongTopology(mode.mismatchForCluster) }
-            try await prepare(connection, isTracked: isTracked)
+            try await requireCluster(connection)
+            try await prepare(connection, isTracked: true)
         }
         return connection
     }
@@ -70,8 +66,7 @@ struct ValkeyConnector: Sendable {
         defer { connection.close(.closed) }
         var reply = RESPValue.null
         try await closingOnFailure(connection) { () async throws(ValkeyDisconnectReason) in
-            let mode = try await sendHello(connection)
-            guard mode == .cluster || mode == .unknown else { throw .wrongTopology(mode.mismatchForCluster) }
+            try await requireCluster(connection)
             reply = try await connection.ask(Self.clusterSlots)
         }
         return try Self.usableSlots(reply, asked: address)
@@ -145,14 +140,19 @@ struct ValkeyConnector: Sendable {
     }
 
     private func sendHello(_ connection: ValkeyConnection) async throws(ValkeyDisconnectReason) -> ValkeyServerMode {
-        var hello: [ValkeyCommand.Part] = ["3"]
-        if let password = configuration.password {
-            hello += ["AUTH", .text(configuration.user ?? "default"), .bytes(password.bytes)]
-        }
-        let reply = try await connection.ask(ValkeyCommand("HELLO", hello + ["SETNAME", "cloakroom"]))
-        return ValkeyServerMode(hello: reply)
+        let parts = ["3"] + configuration.authentication + ["SETNAME", "cloakroom"]
+        return ValkeyServerMode(hello: try await connection.ask(ValkeyCommand("HELLO", parts)))
     }
 
+    private func requireCluster(_ connection: ValkeyConnection) async throws(ValkeyDisconnectReason) {
+        switch try await sendHello(connection) {
+        case .cluster, .unknown: break
+        case .sentinel: throw .wrongTopology(.sentinelForServer)
+        case .standalone: throw .wrongTopology(.singleForCluster)
+        }
+    }
+
+    /// - Parameter isTracked: Whether the server reports changes of the keys that are read on the connection.
     private func prepare(_ connection: ValkeyConnection, isTracked: Bool) async throws(ValkeyDisconnectReason) {
         if isTracked {
             // Own changes need no notification. The scripts ensure that a key stays tracked after a change by this
@@ -226,14 +226,13 @@ enum ValkeyServerMode: String, Sendable, Equatable {
     case unknown
 
     init(hello: RESPValue) {
-        let elements = hello.elements ?? []
-        for index in stride(from: 0, to: elements.count - 1, by: 2) where elements[index].text == "mode" {
-            self = elements[index + 1].text.flatMap(ValkeyServerMode.init(rawValue:)) ?? .unknown
-            return
-        }
-        self = .unknown
+        self = hello.member("mode")?.text.flatMap(ValkeyServerMode.init(rawValue:)) ?? .unknown
     }
+}
 
-    /// Why this server is none of a cluster.
-    var mismatchForCluster: ValkeyTopologyMismatch { self == .sentinel ? .sentinelForServer : .singleForCluster }
+extension ValkeyConfiguration {
+    /// The parts of `HELLO` that authenticate; none without a password.
+    var authentication: [ValkeyCommand.Part] {
+        password.map { ["AUTH", .text(user ?? "default"), .bytes($0.bytes)] } ?? []
+    }
 }

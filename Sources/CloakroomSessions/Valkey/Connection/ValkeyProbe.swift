@@ -127,9 +127,7 @@ public struct ValkeyProbe: Sendable {
     private func describeServer(
         _ connection: ValkeyConnection, in finding: inout Finding
     ) async throws(ValkeyDisconnectReason) {
-        let authentication: [ValkeyCommand.Part] =
-            configuration.password.map { ["AUTH", .text(configuration.user ?? "default"), .bytes($0.bytes)] } ?? []
-        let reply = try await greet(connection, authentication, in: &finding)
+        let reply = try await greet(connection, configuration.authentication, in: &finding)
         let mode = ValkeyServerMode(hello: reply)
         switch (mode, configuration.topology) {
         case (.sentinel, _): throw .wrongTopology(.sentinelForServer)
@@ -241,11 +239,7 @@ public struct ValkeyProbe: Sendable {
     }
 
     private static func field(_ name: String, in hello: RESPValue) -> String? {
-        let elements = hello.elements ?? []
-        for index in stride(from: 0, to: elements.count - 1, by: 2) where elements[index].text == name {
-            return elements[index + 1].text.map { printable($0, 40) }
-        }
-        return nil
+        hello.member(name)?.text.map { printable($0, 40) }
     }
 
     /// A server's text: bounded, and only visible ASCII, because it is printed on a terminal.

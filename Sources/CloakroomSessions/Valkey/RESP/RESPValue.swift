@@ -58,6 +58,17 @@ extension RESPValue {
     }
 }
 
+extension RESPValue {
+    /// The value with a name, if the members are names and values in turn; `nil` if there is none.
+    func member(_ name: String) -> RESPValue? {
+        let elements = elements ?? []
+        for index in stride(from: 0, to: elements.count - 1, by: 2) where elements[index].text == name {
+            return elements[index + 1]
+        }
+        return nil
+    }
+}
+
 /// An error reply: the command was not executed.
 struct RESPError: Error, Sendable, Equatable {
     /// The first word, such as `WRONGTYPE`, which identifies the error: at most 32 capital letters, digits and
