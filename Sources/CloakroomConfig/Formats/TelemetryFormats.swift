@@ -1,6 +1,6 @@
 import CloakroomCore
 
-extension ValueFormat where Value == OTLPConfiguration.Header {
+extension ValueFormat where Value == NamedValue<Secret> {
     /// A header field for the collector: `name=value`. Error messages do not contain the value.
     static let collectorHeader = ValueFormat(
         "`name=value`, the value visible ASCII", render: { "\($0.name)=\($0.value)" }
@@ -15,7 +15,7 @@ extension ValueFormat where Value == OTLPConfiguration.Header {
         try require(
             !ownFields.contains(name.lowercased()), "\(name) is not supported: the exporter sets it", "leave it out")
         let value = try ValueFormat<Secret>.fieldValue.parse(String(text[text.index(after: equals)...]))
-        return OTLPConfiguration.Header(name: String(name), value: value)
+        return NamedValue<Secret>(name: String(name), value: value)
     }
 
     /// Fields that describe the encoding of a batch or frame the message.
@@ -25,7 +25,7 @@ extension ValueFormat where Value == OTLPConfiguration.Header {
     ]
 }
 
-extension ValueFormat where Value == TracingConfiguration.ResourceAttribute {
+extension ValueFormat where Value == NamedValue<String> {
     /// A resource attribute of the process: `name=value`.
     static let resourceAttribute = ValueFormat("`name=value`", render: { "\($0.name)=\($0.value)" }) {
         text throws(ConfigValueError) in
@@ -47,7 +47,7 @@ extension ValueFormat where Value == TracingConfiguration.ResourceAttribute {
             value.utf8.count <= 1_024 && value.escaped == value,
             "the value of \(name) must be text of at most 1024 bytes without control characters",
             "write short plain text")
-        return TracingConfiguration.ResourceAttribute(name: name, value: value)
+        return NamedValue<String>(name: name, value: value)
     }
 }
 

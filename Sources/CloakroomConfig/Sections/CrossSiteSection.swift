@@ -9,7 +9,7 @@ extension CrossSiteConfiguration: ConfigSection {
     ]
 }
 
-extension ValueFormat where Value == CrossSiteConfiguration.RequiredField {
+extension ValueFormat where Value == NamedValue<String> {
     /// Fields that any site can set without a preflight, or that browsers set themselves (Fetch standard,
     /// CORS-safelisted and forbidden request headers). Requiring one of them gives no CSRF protection.
     private static let ineffectiveFields: Set<String> = [

@@ -62,7 +62,7 @@ extension IdentityEndpointConfiguration {
             members.refreshToken = names.value("refreshToken", as: .memberName, default: members.refreshToken)
         }
         fixedMembers = scope.entries("static") { $0.optional($1, as: .fixedValue) }
-            .map { FixedMember(name: $0.name, value: $0.value) }
+            .map { NamedValue(name: $0.name, value: $0.value) }
         checkFormat(scope)
         let clientNames = client?.authentication == .post ? ["client_id", "client_secret"] : []
         Self.check(memberNames(call) + clientNames, fixedMembers.map(\.name), scope)

@@ -185,7 +185,7 @@ extension UpstreamTLSConfiguration {
         }
         self.init(caFile: caFile, serverName: serverName)
         if let certificateFile, let keyFile {
-            clientCertificate = ClientCertificate(certificateFile: certificateFile, keyFile: keyFile)
+            clientCertificate = CertificateConfiguration(certificateFile: certificateFile, keyFile: keyFile)
         }
     }
 }

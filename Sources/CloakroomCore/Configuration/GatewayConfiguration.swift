@@ -87,21 +87,22 @@ public struct CrossSiteConfiguration: Sendable, Equatable {
     /// browsers write them (RFC 6454 §6.2).
     public var trustedOrigins: [String] = []
     /// A static field that every request with a session cookie must contain; `nil` for none. Other sites cannot set it
-    /// without a preflight (the Fetch standard, CORS-preflight).
-    public var requiredField: RequiredField?
+    /// without a preflight (the Fetch standard, CORS-preflight). Its name is a token (RFC 9110 §5.6.2), and its value
+    /// visible ASCII.
+    public var requiredField: NamedValue<String>?
     /// Origins whose pages may read responses, cookies included; empty disables CORS. Trusted for unsafe requests too.
     public var corsOrigins: [String] = []
+}
 
-    /// A field and its value.
-    public struct RequiredField: Sendable, Equatable {
-        /// The name: a token (RFC 9110 §5.6.2).
-        public var name: String
-        /// The value: visible ASCII.
-        public var value: String
+/// A name with its value: of a field, a member or an attribute.
+public struct NamedValue<Value: Sendable & Equatable>: Sendable, Equatable {
+    /// The name.
+    public var name: String
+    /// The value.
+    public var value: Value
 
-        package init(name: String, value: String) {
-            self.name = name
-            self.value = value
-        }
+    package init(name: String, value: Value) {
+        self.name = name
+        self.value = value
     }
 }

@@ -45,19 +45,6 @@ public struct IdentityEndpointConfiguration: Sendable, Equatable {
         public var refreshToken = "refreshToken"
     }
 
-    /// A member that every request of a call contains unchanged.
-    public struct FixedMember: Sendable, Equatable {
-        /// The name: 1 to 64 bytes.
-        public var name: String
-        /// The value. Not a secret: `print-config` prints it.
-        public var value: String
-
-        package init(name: String, value: String) {
-            self.name = name
-            self.value = value
-        }
-    }
-
     /// The gateway as a client of an authorization server (RFC 6749 §2.3.1).
     public struct Client: Sendable, Equatable {
         /// How the client authenticates.
@@ -108,8 +95,9 @@ public struct IdentityEndpointConfiguration: Sendable, Equatable {
     public var credentials: CredentialFormat
     /// The names of the members that carry credentials.
     public var members: MemberNames
-    /// Further members of the JSON object or the form, in this order.
-    public var fixedMembers: [FixedMember]
+    /// Further members of the JSON object or the form, in this order. Names have 1 to 64 bytes. The values are no secrets:
+    /// `print-config` prints them.
+    public var fixedMembers: [NamedValue<String>]
     /// The gateway's own credentials, for a call with a body; `nil` sends none.
     public var client: Client?
     /// The path of the access token in the JSON response, as member names joined by dots.
@@ -136,7 +124,7 @@ public struct IdentityEndpointConfiguration: Sendable, Equatable {
     /// Creates an identity call. Omitted paths are the usual ones of the credential format.
     public init(
         method: String = "POST", path: String, credentials: CredentialFormat = .bearer,
-        members: MemberNames = .defaults, fixedMembers: [FixedMember] = [], client: Client? = nil,
+        members: MemberNames = .defaults, fixedMembers: [NamedValue<String>] = [], client: Client? = nil,
         accessToken: String? = nil, refreshToken: String? = nil, expiresIn: String? = nil,
         success: SuccessMember? = nil, errorCode: String = "error", rejectedStatuses: Set<Int>? = nil,
         endsOn: Set<String>? = nil, userID: String = "id"

@@ -54,9 +54,9 @@ public struct ListenerTLSConfiguration: Sendable, Equatable {
 
 /// A certificate and its key.
 public struct CertificateConfiguration: Sendable, Equatable {
-    /// PEM file of the certificate chain, the server's certificate first.
+    /// PEM file of the certificate chain, the gateway's certificate first.
     public var certificateFile: String
-    /// PEM file of the private key.
+    /// PEM file of the private key, not encrypted.
     public var keyFile: String
 
     package init(certificateFile: String, keyFile: String) {

@@ -55,23 +55,10 @@ public struct TracingConfiguration: Sendable, Equatable {
     public var sampler = SamplerConfiguration()
     /// The resource attribute `service.name`.
     public var serviceName = "cloakroom"
-    /// Further resource attributes, in the configured order.
-    public var resourceAttributes: [ResourceAttribute] = []
+    /// Further resource attributes of all spans, such as `deployment.environment.name`, in the configured order.
+    public var resourceAttributes: [NamedValue<String>] = []
     /// The collector.
     public var otlp = OTLPConfiguration()
-
-    /// A resource attribute of all spans of this process.
-    public struct ResourceAttribute: Sendable, Hashable {
-        /// The name, such as `deployment.environment.name`.
-        public var name: String
-        /// The value.
-        public var value: String
-
-        package init(name: String, value: String) {
-            self.name = name
-            self.value = value
-        }
-    }
 }
 
 /// Which traces are recorded; the samplers of OpenTelemetry.
@@ -101,8 +88,8 @@ public struct OTLPConfiguration: Sendable, Equatable {
     public var endpoint = "http://localhost:4318/v1/traces"
     /// PEM file of the trust roots for an `https` collector; `nil` uses the system's trust roots.
     public var caFile: String?
-    /// Header fields of every export request, such as an API key of the collector.
-    public var headers: [Header] = []
+    /// Header fields of every export request, such as an API key of the collector; the values are visible ASCII.
+    public var headers: [NamedValue<Secret>] = []
     /// The timeout of one attempt. Not configurable.
     public var timeout: Duration = .seconds(10)
     /// The maximum number of queued spans, 1...1,000,000; further spans are dropped and counted.
@@ -111,19 +98,6 @@ public struct OTLPConfiguration: Sendable, Equatable {
     public var batchLimit = 512
     /// The maximum delay of a span before it is sent, 1ms...1d.
     public var interval: Duration = .seconds(5)
-
-    /// A field name and value. The value may be secret.
-    public struct Header: Sendable, Equatable {
-        /// The name: a token (RFC 9110 §5.6.2).
-        public var name: String
-        /// The value: visible ASCII.
-        public var value: Secret
-
-        package init(name: String, value: Secret) {
-            self.name = name
-            self.value = value
-        }
-    }
 
     /// The TLS configuration for an `https` collector.
     public var tls: UpstreamTLSConfiguration { UpstreamTLSConfiguration(caFile: caFile) }

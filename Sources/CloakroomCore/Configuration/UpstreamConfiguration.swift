@@ -197,29 +197,15 @@ public struct UpstreamTargetConfiguration: Sendable, Hashable, CustomStringConve
 
 /// The TLS configuration for an upstream. Certificate verification cannot be disabled.
 public struct UpstreamTLSConfiguration: Sendable, Equatable {
-    /// The gateway's client certificate, with its key.
-    public struct ClientCertificate: Sendable, Equatable {
-        /// PEM file of the certificate chain, the gateway's certificate first.
-        public var certificateFile: String
-        /// PEM file of the private key, not encrypted.
-        public var keyFile: String
-
-        /// Creates a client certificate from its files.
-        public init(certificateFile: String, keyFile: String) {
-            self.certificateFile = certificateFile
-            self.keyFile = keyFile
-        }
-    }
-
     /// PEM file of the trust roots; `nil` uses the system's trust roots.
     public var caFile: String?
-    /// The client certificate that is presented on request; `nil` presents none.
-    public var clientCertificate: ClientCertificate?
+    /// The gateway's client certificate, which is presented on request; `nil` presents none.
+    public var clientCertificate: CertificateConfiguration?
     /// The host name that is sent (SNI, RFC 6066 §3) and that the certificate must be issued for; `nil` uses the
     /// target's.
     public var serverName: String?
 
-    package init(caFile: String? = nil, clientCertificate: ClientCertificate? = nil, serverName: String? = nil) {
+    package init(caFile: String? = nil, clientCertificate: CertificateConfiguration? = nil, serverName: String? = nil) {
         self.caFile = caFile
         self.clientCertificate = clientCertificate
         self.serverName = serverName

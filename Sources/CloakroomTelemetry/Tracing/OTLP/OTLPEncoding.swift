@@ -168,7 +168,7 @@ public struct OTelResource: Sendable {
     ///   - version: `service.version`.
     ///   - attributes: Further attributes. They override detected ones such as `host.name`, but not the service name
     ///     and the SDK attributes. The last of two with one name wins.
-    public init(serviceName: String, version: String, attributes: [TracingConfiguration.ResourceAttribute] = []) {
+    public init(serviceName: String, version: String, attributes: [NamedValue<String>] = []) {
         let found: [(String, SpanAttribute)] = [
             ("service.version", .string(version)),
             ("service.instance.id", .string(UUID().uuidString.lowercased())),

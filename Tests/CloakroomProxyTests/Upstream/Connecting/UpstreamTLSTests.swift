@@ -126,7 +126,7 @@ struct UpstreamTLSTests {
         let tls = try directory.server("api", names: ["localhost"]).serverContext(
             clientsSignedBy: directory.authorityFile)
         try await ScriptedUpstream.run([Self.responses], tls: tls) { port, upstream in
-            let ours = UpstreamTLSConfiguration.ClientCertificate(
+            let ours = CertificateConfiguration(
                 certificateFile: pair.certificateFile, keyFile: pair.keyFile)
             for (certificate, status) in [(nil, 502), (ours, 200)] {
                 let configuration = UpstreamTLSConfiguration(

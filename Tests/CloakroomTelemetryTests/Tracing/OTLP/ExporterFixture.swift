@@ -19,7 +19,7 @@ struct ExporterFixture: Sendable {
 
     init(
         port: Int, backOff: ExportRetryPolicy = ExportRetryPolicy(first: .milliseconds(1), attempts: 1_000_000),
-        shutdownTimeout: Duration = .seconds(20), attributes: [TracingConfiguration.ResourceAttribute] = [],
+        shutdownTimeout: Duration = .seconds(20), attributes: [NamedValue<String>] = [],
         _ change: (inout OTLPConfiguration) -> Void = { _ in }
     ) {
         var configuration = Self.configuration(port: port)

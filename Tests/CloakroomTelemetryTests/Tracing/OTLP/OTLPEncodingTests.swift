@@ -140,7 +140,7 @@ struct OTLPEncodingTests {
         static func < (left: Self, right: Self) -> Bool { left.nanosecondsSinceEpoch < right.nanosecondsSinceEpoch }
     }
 
-    private func batch(attributes: [TracingConfiguration.ResourceAttribute]) async throws -> OTLPReceiver.Batch {
+    private func batch(attributes: [NamedValue<String>]) async throws -> OTLPReceiver.Batch {
         try await OTLPReceiver.run { receiver in
             let tested = ExporterFixture(port: receiver.port, attributes: attributes)
             tested.export("a")
