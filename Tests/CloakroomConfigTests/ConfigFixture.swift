@@ -65,6 +65,11 @@ final class ConfigFixture {
         withExtendedLifetime(self) { command(sources()) }
     }
 
+    /// The report of `routes --diff` if this configuration replaces another.
+    func changes(since old: ConfigFixture) -> CommandReport {
+        report { new in old.report { CommandReport.routes(new, comparedWith: $0) } }
+    }
+
     func load(
         environment: [String: String] = [:], overrides: [(key: String, value: String)] = []
     ) throws -> LoadedConfig {
@@ -110,3 +115,28 @@ final class ConfigFixture {
         let piece: String
     }
 }
+
+extension CommandReport {
+    /// The lines of the text, with one space between columns.
+    var rows: [String] { text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") } }
+}
+
+/// Rows of a table in text: a line with what is given, and below it what is expected, each line after an arrow. `\n` is a
+/// line break, and `\\` a backslash.
+func rows(_ text: String) -> [(given: String, expected: [String])] {
+    var rows: [(given: String, expected: [String])] = []
+    for line in text.split(separator: "\n") {
+        let isExpected = line.hasPrefix("→ ")
+        let parts = line.dropFirst(isExpected ? 2 : 0).components(separatedBy: #"\\"#)
+        let text = parts.map { $0.replacing(#"\n"#, with: "\n") }.joined(separator: #"\"#)
+        if isExpected, !rows.isEmpty {
+            rows[rows.count - 1].expected.append(text)
+        } else {
+            rows.append((text, []))
+        }
+    }
+    return rows
+}
+
+/// The same for rows with one expected line each.
+func pairs(_ text: String) -> [(String, String)] { rows(text).map { ($0.given, $0.expected.joined(separator: "\n")) } }

@@ -55,35 +55,24 @@ import Testing
 
     private static let example = "write one such as https://app.example.com, or with a port https://localhost:3000"
 
-    @Test(arguments: [
-        (
-            "csrf: { requireHeader: X-CSRF }",
-            "24: csrf.requireHeader: must be name=value, not \"X-CSRF\" (write one such as X-CSRF=1)"
-        ),
-        (
-            "csrf: { requireHeader: Accept=x }",
-            "24: csrf.requireHeader: Accept can be set by cross-site requests and gives no CSRF protection"
-                + " (write a custom field such as X-CSRF=1)"
-        ),
-        (
-            "csrf: { requireHeader: X-CSRF=a b }",
-            "24: csrf.requireHeader: must have a value of visible ASCII, not \"a b\" (write a word such as 1)"
-        ),
-        ("cors: \"*\"", "1: cors: must be a section of keys, not one value (write its keys below it, indented)"),
-        (
-            "admin: { token: short-canary }",
-            "17: admin.token: must be at least 16 bytes long (make one with openssl rand -hex 32)"
-        ),
-        (
-            "admin: { token: \"canary with blanks\" }",
-            "17: admin.token: must be visible ASCII to fit in a bearer token"
-                + " (use visible ASCII without blanks; a file may end with one line break)"
-        ),
-        (
-            "accounts: { throttle: often }",
-            "23: accounts.throttle: must be true or false, not \"often\" (write true or false)"
-        ),
-    ])
+    @Test(
+        arguments: pairs(
+            #"""
+            csrf: { requireHeader: X-CSRF }
+            → 24: csrf.requireHeader: must be name=value, not "X-CSRF" (write one such as X-CSRF=1)
+            csrf: { requireHeader: Accept=x }
+            → 24: csrf.requireHeader: Accept can be set by cross-site requests and gives no CSRF protection (write a custom field such as X-CSRF=1)
+            csrf: { requireHeader: X-CSRF=a b }
+            → 24: csrf.requireHeader: must have a value of visible ASCII, not "a b" (write a word such as 1)
+            cors: "*"
+            → 1: cors: must be a section of keys, not one value (write its keys below it, indented)
+            admin: { token: short-canary }
+            → 17: admin.token: must be at least 16 bytes long (make one with openssl rand -hex 32)
+            admin: { token: "canary with blanks" }
+            → 17: admin.token: must be visible ASCII to fit in a bearer token (use visible ASCII without blanks; a file may end with one line break)
+            accounts: { throttle: often }
+            → 23: accounts.throttle: must be true or false, not "often" (write true or false)
+            """#))
     func aValueErrorIsToldWithItsPlace(_ line: String, _ valueError: String) throws {
         let valueErrors = try directory(line).valueErrors()
         #expect(valueErrors == ["cloakroom.yaml:10:" + valueError])

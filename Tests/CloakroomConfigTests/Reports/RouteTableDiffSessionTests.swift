@@ -64,10 +64,10 @@ struct RouteTableDiffSessionTests {
         "billing\n    requiresAuthorization: true\n    inject: [bearer]"
     )
 
-    /// The lines and the exit code from the configuration with the first replacements to one with the second ones.
+    /// The report on the change from the configuration with the first replacements to one with the second ones.
     private static func difference(
         from old: [(String, String)] = [], to new: [(String, String)]
-    ) throws -> (lines: [String], exitCode: Int32) {
+    ) throws -> CommandReport {
         func fixture(_ replacements: [(String, String)]) throws -> ConfigFixture {
             var yaml = Self.yaml
             for (piece, other) in replacements {
@@ -76,10 +76,7 @@ struct RouteTableDiffSessionTests {
             }
             return try ConfigFixture(yaml)
         }
-        let (before, after) = (try fixture(old), try fixture(new))
-        let report = after.report { after in before.report { CommandReport.routes(after, comparedWith: $0) } }
-        let lines = report.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
-        return (lines, report.exitCode)
+        return try fixture(new).changes(since: fixture(old))
     }
 
     private static func age(_ limit: String) -> String { "authentication at most \(limit) plus clockSkew ago" }
@@ -95,10 +92,10 @@ struct RouteTableDiffSessionTests {
         ])
     func requirement(_ piece: String, _ other: String, _ text: String) throws {
         let opened = try Self.difference(to: [(piece, other)])
-        #expect(opened.lines == ["\(Self.admin) \(text)"])
+        #expect(opened.rows == ["\(Self.admin) \(text)"])
         #expect(opened.exitCode == 3)
         let closed = try Self.difference(from: [(piece, other)], to: [])
-        #expect(closed.lines == ["no change"])
+        #expect(closed.rows == ["no change"])
         #expect(closed.exitCode == 0)
     }
 
@@ -106,7 +103,7 @@ struct RouteTableDiffSessionTests {
     func requirements() throws {
         let all = "    require: { claims: { groups: [admins] }, acr: [\"urn:a\"], maxAge: 10m }\n"
         let found = try Self.difference(to: [(all, "")])
-        #expect(found.lines == ["\(Self.admin) was claim groups in [admins], acr in [urn:a], \(Self.age("10m"))"])
+        #expect(found.rows == ["\(Self.admin) was claim groups in [admins], acr in [urn:a], \(Self.age("10m"))"])
         #expect(found.exitCode == 3)
     }
 
@@ -122,12 +119,12 @@ struct RouteTableDiffSessionTests {
             ("{ all: [a, b] }", "[b, c]", "claim groups in [b, c], was claim groups with all of [a, b]"),
         ] {
             let opened = try Self.difference(from: admin(before), to: admin(after))
-            #expect(opened.lines == ["\(Self.admin) \(text)"])
+            #expect(opened.rows == ["\(Self.admin) \(text)"])
             #expect(opened.exitCode == 3)
-            #expect(try Self.difference(from: admin(after), to: admin(before)).lines == ["no change"])
+            #expect(try Self.difference(from: admin(after), to: admin(before)).rows == ["no change"])
         }
-        #expect(try Self.difference(to: admin("{ all: [admins] }")).lines == ["no change"])
-        #expect(try Self.difference(from: admin("{ all: [admins] }"), to: []).lines == ["no change"])
+        #expect(try Self.difference(to: admin("{ all: [admins] }")).rows == ["no change"])
+        #expect(try Self.difference(from: admin("{ all: [admins] }"), to: []).rows == ["no change"])
     }
 
     @Test("A further alternative is an exposure, and another notation of a requirement is none")
@@ -139,11 +136,11 @@ struct RouteTableDiffSessionTests {
         let two = admin("anyOf: [{ acr: [gold] }, { claims: { groups: [a] }, maxAge: 10m }]")
         let opened = try Self.difference(from: one, to: two)
         let parts = "(acr in [gold]), (claim groups in [a], \(Self.age("10m")))"
-        #expect(opened.lines == ["\(Self.admin) one of \(parts), was one of (acr in [gold])"])
+        #expect(opened.rows == ["\(Self.admin) one of \(parts), was one of (acr in [gold])"])
         #expect(opened.exitCode == 3)
-        #expect(try Self.difference(from: two, to: one).lines == ["no change"])
-        #expect(try Self.difference(from: admin("acr: [gold]"), to: one).lines == ["no change"])
-        #expect(try Self.difference(from: one, to: admin("acr: [gold]")).lines == ["no change"])
+        #expect(try Self.difference(from: two, to: one).rows == ["no change"])
+        #expect(try Self.difference(from: admin("acr: [gold]"), to: one).rows == ["no change"])
+        #expect(try Self.difference(from: one, to: admin("acr: [gold]")).rows == ["no change"])
     }
 
     @Test("Sessions of a further identity are an exposure of each route that accepts them")
@@ -152,7 +149,7 @@ struct RouteTableDiffSessionTests {
         let accepts = ["/admin admin", "/bills bills", "/data data"].map {
             "requires less GET \($0), also sessions of partner"
         }
-        #expect(found.lines == ["sends tokens GET /data data, tokens of partner to api"] + accepts)
+        #expect(found.rows == ["sends tokens GET /data data, tokens of partner to api"] + accepts)
         #expect(found.exitCode == 3)
     }
 
@@ -179,7 +176,7 @@ struct RouteTableDiffSessionTests {
         ]
         for row in rows {
             let found = try Self.difference(from: row.old, to: row.new)
-            #expect(found.lines == row.lines)
+            #expect(found.rows == row.lines)
             #expect(found.exitCode == (row.lines == ["no change"] ? 0 : 3))
         }
     }
@@ -188,7 +185,7 @@ struct RouteTableDiffSessionTests {
     func apiToken() throws {
         let piece = "requiresAuthorization: false\n    inject: []"
         let found = try Self.difference(to: [(piece, piece.replacing("[]", with: "[apiToken]"))])
-        #expect(found.lines == ["sends API token GET /open open, that of api"])
+        #expect(found.rows == ["sends API token GET /open open, that of api"])
         #expect(found.exitCode == 3)
         let protected = try Self.difference(to: [
             (
@@ -196,6 +193,6 @@ struct RouteTableDiffSessionTests {
                 "api\n    requiresAuthorization: true\n    inject: [apiToken, bearer]"
             )
         ])
-        #expect(protected.lines == ["no change"])
+        #expect(protected.rows == ["no change"])
     }
 }

@@ -15,45 +15,38 @@ struct DifferenceCase: Sendable, CustomTestStringConvertible {
     @Test(arguments: cases)
     func theDifferenceIsWhatRequestsSee(_ example: DifferenceCase) throws {
         let old = try ConfigFixture(Self.config(example.old))
-        let new = try ConfigFixture(Self.config(example.new))
-        let report = new.report { new in old.report { CommandReport.routes(new, comparedWith: $0) } }
-        let lines = report.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
-        #expect(lines == example.lines)
+        let report = try ConfigFixture(Self.config(example.new)).changes(since: old)
+        #expect(report.rows == example.lines)
         #expect(report.exitCode == example.exitCode)
     }
 
     @Test func pathsThatTheGatewayKeptBecomePublicWhereAWideRouteServesThemNow() throws {
         let all = Self.config(["all GET /* public"])
-        func report(_ old: String, _ new: String) throws -> (lines: [String], exitCode: Int32) {
-            let old = try ConfigFixture(old)
-            let report = try ConfigFixture(new).report { new in
-                old.report { CommandReport.routes(new, comparedWith: $0) }
-            }
-            let lines = report.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
-            return (lines, report.exitCode)
+        func report(_ old: String, _ new: String) throws -> CommandReport {
+            try ConfigFixture(new).changes(since: ConfigFixture(old))
         }
         // The prefix moves away from /auth; the token call there reserves only part of its paths.
         let moved = all.replacingOccurrences(of: "session:\n", with: "accounts: { prefix: /me }\nsession:\n")
         let prefix = try report(all, moved)
         #expect(
-            prefix.lines == [
+            prefix.rows == [
                 "added public GET /auth/* all", "removed GET /me all, was public", "removed GET /me/* all, was public",
             ])
         #expect(prefix.exitCode == 3)
         // The sign-in call moves from /auth to /in.
         let call = try report(moved, moved.replacingOccurrences(of: "path: /auth", with: "path: /in"))
-        #expect(call.lines == ["added public GET /auth all", "removed GET /in all, was public"])
+        #expect(call.rows == ["added public GET /auth all", "removed GET /in all, was public"])
         #expect(call.exitCode == 3)
         let same = try report(moved, moved)
-        #expect(same.lines == ["no change"])
+        #expect(same.rows == ["no change"])
         #expect(same.exitCode == 0)
     }
 
     @Test func valueErrorsOfEitherSideEndTheComparison() throws {
         let bad = try ConfigFixture("{}")
         let good = try ConfigFixture()
-        #expect(bad.report { bad in good.report { CommandReport.routes(bad, comparedWith: $0) } }.exitCode == 1)
-        #expect(good.report { good in bad.report { CommandReport.routes(good, comparedWith: $0) } }.exitCode == 1)
+        #expect(bad.changes(since: good).exitCode == 1)
+        #expect(good.changes(since: bad).exitCode == 1)
     }
 
     static let cases = [

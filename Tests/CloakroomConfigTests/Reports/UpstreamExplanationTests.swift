@@ -18,12 +18,7 @@ import Testing
               - { name: all, methods: [GET, POST, PUT], path: /*, requiresAuthorization: false\(route) }
 
             """
-        let text = try ConfigFixture(yaml).report {
-            CommandReport.explain($0, method: method, target: "/")
-        }.text
-        return text.split(separator: "\n").map { line in
-            line.split(separator: " ", omittingEmptySubsequences: true).joined(separator: " ")
-        }
+        return try ConfigFixture(yaml).report { CommandReport.explain($0, method: method, target: "/") }.rows
     }
 
     @Test func candidatesAreListedByTierWithTheirShares() throws {

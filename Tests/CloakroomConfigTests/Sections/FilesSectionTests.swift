@@ -73,16 +73,11 @@ struct FilesSectionTests {
         #expect(errors.contains { $0.contains("routes.2.") && $0.contains(message) }, "\(errors)")
     }
 
-    private static func lines(_ report: CommandReport) -> [String] {
-        report.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
-    }
-
     @Test("routes shows the folder, and explain what a request gets")
     func reports() throws {
         let fixture = try ConfigFixture(Self.fixture("files: { root: /srv/app, fallback: index.html }"))
         #expect(
-            Self.lines(fixture.report { CommandReport.routes($0) }).contains(
-                "app GET /app/* files /srv/app public -"))
+            fixture.report { CommandReport.routes($0) }.rows.contains("app GET /app/* files /srv/app public -"))
         let content = FileContent(
             path: "/srv/app/a.js", identity: FileIdentity(device: 1, inode: 2, size: 5, modified: 3, changed: 4),
             hash: "aa", bytes: nil, gzip: nil, isSettled: true)
@@ -91,9 +86,7 @@ struct FilesSectionTests {
         for path in ["/a.js", "/docs/"] { tree[Array(path.utf8)] = entry }
         tree.fallback = entry
         let explain = { [tree] (path: String) in
-            Self.lines(
-                fixture.report { CommandReport.explain($0, method: "GET", target: path) { _ in tree } }
-            ).last
+            fixture.report { CommandReport.explain($0, method: "GET", target: path) { _ in tree } }.rows.last
         }
         #expect(
             explain("/app/a.js") == "file: /srv/app/a.js (text/javascript; identity 5 bytes; on disk; no-cache)")
@@ -104,8 +97,7 @@ struct FilesSectionTests {
     @Test("routes --diff reports a new public folder, and another folder or more files of a public route")
     func differences() throws {
         let changes = { (old: String, new: String) throws -> CommandReport in
-            let (before, after) = (try ConfigFixture(old), try ConfigFixture(new))
-            return after.report { new in before.report { CommandReport.routes(new, comparedWith: $0) } }
+            try ConfigFixture(new).changes(since: ConfigFixture(old))
         }
         let one = Self.fixture("files: { root: /srv/app }")
         let added = try changes(ConfigFixture.good, one)

@@ -51,11 +51,6 @@ struct SitesSectionTests {
         return yaml.replacing(piece, with: other)
     }
 
-    /// The lines of a report, with single spaces.
-    private static func lines(_ report: CommandReport) -> [String] {
-        report.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
-    }
-
     @Test("A site has its own hosts, public URL, identities and cookie, and accounts have those of all")
     func values() throws {
         let configuration = try ConfigFixture(Self.yaml).load().configuration
@@ -201,7 +196,7 @@ struct SitesSectionTests {
     func reports() throws {
         let fixture = try ConfigFixture(Self.yaml)
         func explain(_ method: String, _ host: String, _ target: String) -> [String] {
-            Self.lines(fixture.report { CommandReport.explain($0, method: method, target: target, host: host) })
+            fixture.report { CommandReport.explain($0, method: method, target: target, host: host) }.rows
         }
         let admin = explain("GET", "x.admin.test", "/data")
         #expect(admin.contains("site: admin") && admin.contains { $0.contains("signs in at company, all else") })
@@ -211,7 +206,7 @@ struct SitesSectionTests {
         #expect(other.contains { $0.hasPrefix("sessions: of upstream api (its own token), company") }, "\(other)")
         #expect(explain("POST", "admin.test", "/auth").contains("response: 404: site admin has no such endpoint"))
         #expect(explain("POST", "localhost", "/auth").contains { $0.hasPrefix("response: local response") })
-        let table = Self.lines(fixture.report { CommandReport.routes($0) })
+        let table = fixture.report { CommandReport.routes($0) }.rows
         let both = "(default),admin"
         #expect(table.prefix(3).map { $0.split(separator: " ").last.map(String.init) } == ["SITES", both, both])
     }
@@ -219,18 +214,13 @@ struct SitesSectionTests {
     @Test("routes --diff compares the sessions that a route accepts at each site")
     func difference() throws {
         let before = try ConfigFixture(Self.yaml)
-        func changes(_ yaml: String) throws -> (lines: [String], exitCode: Int32) {
-            let report = try ConfigFixture(yaml).report { new in
-                before.report { CommandReport.routes(new, comparedWith: $0) }
-            }
-            return (Self.lines(report), report.exitCode)
-        }
+        func changes(_ yaml: String) throws -> CommandReport { try ConfigFixture(yaml).changes(since: before) }
         let widened = try changes(try Self.changed("[company]\n    cookie", "[company, api]\n    cookie"))
-        #expect(widened.lines == ["requires less GET *.admin.test,admin.test /data data, also sessions of api"])
+        #expect(widened.rows == ["requires less GET *.admin.test,admin.test /data data, also sessions of api"])
         #expect(widened.exitCode == 3)
         let other = try Self.changed("  admin:\n", "  ops:\n")
         let renamed = try changes(other)
-        #expect(renamed.lines == ["site changed GET *.admin.test,admin.test /data data, ops, was admin"])
+        #expect(renamed.rows == ["site changed GET *.admin.test,admin.test /data data, ops, was admin"])
         #expect(renamed.exitCode == 0)
         #expect(try ConfigFixture(other).load().restartRequirements(since: before.load().configuration).isEmpty)
     }

@@ -149,94 +149,61 @@ import Testing
         "must be in the allowed range, not \(text) (write \(range))"
     }
 
-    static let mistakes: [(String, String)] =
-        ranges + [
-            (
-                "zone: \"\"",
-                "6:11: upstreams.api.zone: must be a name, not \"\" (write at most 64 letters, digits, dots, hyphens and underscores, a letter or digit first)"
-            ),
-            ("panicBelow: 0.5", "6:5: upstreams.api.panicBelow: unknown key: its default is fixed (remove it)"),
-            ("eject: { most: 0.5 }", "6:14: upstreams.api.eject.most: unknown key: its default is fixed (remove it)"),
-            ("dns: { intervall: 5s }", "6:12: upstreams.api.dns.intervall: unknown key (did you mean \"interval\"?)"),
-            (
-                "balance: latency",
-                "6:5: upstreams.api.balance: must be a section of keys, not one value (write its keys below it, indented)"
-            ),
-            (
-                "balance: { policy: random }",
-                "6:24: upstreams.api.balance.policy: must be one of the allowed values, not \"random\" (write latency or requests or roundRobin)"
-            ),
-            ("health: { interval: 1s }", "6:5: upstreams.api.health.path: required key missing (write it, or grpc)"),
-            (
-                "health: { path: health }",
-                "6:21: upstreams.api.health.path: a path starts with a slash (write \"/health\")"
-            ),
-            (
-                "health: { path: /, timeout: 6s }",
-                "6:33: upstreams.api.health.timeout: must be at most the interval 5s, not 6s (shorten it, or raise interval)"
-            ),
-            (
-                "health: { path: /, statuses: [] }",
-                "6:34: upstreams.api.health.statuses: must not be empty (write at least one, such as 200-299)"
-            ),
-            (
-                "health: { path: /, statuses: [2xx] }",
-                "6:35: upstreams.api.health.statuses.0: must be a status or a range of statuses, not \"2xx\" (write one such as 204 or 200-299)"
-            ),
-            (
-                "health: { path: /, statuses: [200-204-299] }",
-                "6:35: upstreams.api.health.statuses.0: must be a status or a range of statuses, not \"200-204-299\" (write one such as 204 or 200-299)"
-            ),
-            (
-                "health: { path: /, statuses: [299-200] }",
-                "6:35: upstreams.api.health.statuses.0: must be in the allowed range, not 299-200 (write 100 to 599, the lower status first)"
-            ),
-            (
-                "health: { path: /, statuses: [099] }",
-                "6:35: upstreams.api.health.statuses.0: must be in the allowed range, not 099 (write 100 to 599, the lower status first)"
-            ),
-            (
-                "health: { path: /, statuses: [200-600] }",
-                "6:35: upstreams.api.health.statuses.0: must be in the allowed range, not 200-600 (write 100 to 599, the lower status first)"
-            ),
-            (
-                "protocol: auto\nhealth: { grpc: \"a b\" }",
-                "7:21: upstreams.api.health.grpc: must be the name of a gRPC service, not \"a b\" (write one such as package.Service, or \"\" for the whole server)"
-            ),
-            (
-                "health: { grpc: a }",
-                "6:21: upstreams.api.health.grpc: requires HTTP/2, but the protocol is http1 (write protocol: http2, h2c or auto)"
-            ),
-            (
-                "protocol: http2\nhealth: { grpc: a, path: / }",
-                "7:30: upstreams.api.health.path: conflicts with grpc, which has its own request and result (keep one of the two)"
-            ),
-            (
-                "protocol: http2\nhealth: { grpc: a, statuses: [204] }",
-                "7:34: upstreams.api.health.statuses: conflicts with grpc, which has its own request and result (keep one of the two)"
-            ),
-            (
-                "eject: { statuses: [404] }",
-                "6:14: upstreams.api.eject.statuses: unknown key: its default is fixed (remove it)"
-            ),
-            ("retry: { on: [connect] }", "6:14: upstreams.api.retry.on: unknown key: its default is fixed (remove it)"),
-            (
-                "retry: { statuses: [500] }",
-                "6:25: upstreams.api.retry.statuses.0: must be a status of a gateway or of overload, not \"500\" (write 502 or 503 or 504)"
-            ),
-            (
-                "retry: { statuses: [503], budget: 0 }",
-                "6:24: upstreams.api.retry.statuses: conflicts with budget 0: after an outage of all targets, each request would be sent twice (raise budget, or leave statuses out)"
-            ),
-            (
-                "retry: { methods: [PROPFIND] }",
-                "6:24: upstreams.api.retry.methods.0: must be one of the allowed methods, not \"PROPFIND\" (write GET or HEAD or OPTIONS or PUT or DELETE or POST or PATCH)"
-            ),
-            (
-                "retry: { methods: [get] }",
-                "6:24: upstreams.api.retry.methods.0: must be upper case, not \"get\" (write GET)"
-            ),
-        ]
+    static let mistakes =
+        ranges
+        + pairs(
+            #"""
+            zone: ""
+            → 6:11: upstreams.api.zone: must be a name, not "" (write at most 64 letters, digits, dots, hyphens and underscores, a letter or digit first)
+            panicBelow: 0.5
+            → 6:5: upstreams.api.panicBelow: unknown key: its default is fixed (remove it)
+            eject: { most: 0.5 }
+            → 6:14: upstreams.api.eject.most: unknown key: its default is fixed (remove it)
+            dns: { intervall: 5s }
+            → 6:12: upstreams.api.dns.intervall: unknown key (did you mean "interval"?)
+            balance: latency
+            → 6:5: upstreams.api.balance: must be a section of keys, not one value (write its keys below it, indented)
+            balance: { policy: random }
+            → 6:24: upstreams.api.balance.policy: must be one of the allowed values, not "random" (write latency or requests or roundRobin)
+            health: { interval: 1s }
+            → 6:5: upstreams.api.health.path: required key missing (write it, or grpc)
+            health: { path: health }
+            → 6:21: upstreams.api.health.path: a path starts with a slash (write "/health")
+            health: { path: /, timeout: 6s }
+            → 6:33: upstreams.api.health.timeout: must be at most the interval 5s, not 6s (shorten it, or raise interval)
+            health: { path: /, statuses: [] }
+            → 6:34: upstreams.api.health.statuses: must not be empty (write at least one, such as 200-299)
+            health: { path: /, statuses: [2xx] }
+            → 6:35: upstreams.api.health.statuses.0: must be a status or a range of statuses, not "2xx" (write one such as 204 or 200-299)
+            health: { path: /, statuses: [200-204-299] }
+            → 6:35: upstreams.api.health.statuses.0: must be a status or a range of statuses, not "200-204-299" (write one such as 204 or 200-299)
+            health: { path: /, statuses: [299-200] }
+            → 6:35: upstreams.api.health.statuses.0: must be in the allowed range, not 299-200 (write 100 to 599, the lower status first)
+            health: { path: /, statuses: [099] }
+            → 6:35: upstreams.api.health.statuses.0: must be in the allowed range, not 099 (write 100 to 599, the lower status first)
+            health: { path: /, statuses: [200-600] }
+            → 6:35: upstreams.api.health.statuses.0: must be in the allowed range, not 200-600 (write 100 to 599, the lower status first)
+            protocol: auto\nhealth: { grpc: "a b" }
+            → 7:21: upstreams.api.health.grpc: must be the name of a gRPC service, not "a b" (write one such as package.Service, or "" for the whole server)
+            health: { grpc: a }
+            → 6:21: upstreams.api.health.grpc: requires HTTP/2, but the protocol is http1 (write protocol: http2, h2c or auto)
+            protocol: http2\nhealth: { grpc: a, path: / }
+            → 7:30: upstreams.api.health.path: conflicts with grpc, which has its own request and result (keep one of the two)
+            protocol: http2\nhealth: { grpc: a, statuses: [204] }
+            → 7:34: upstreams.api.health.statuses: conflicts with grpc, which has its own request and result (keep one of the two)
+            eject: { statuses: [404] }
+            → 6:14: upstreams.api.eject.statuses: unknown key: its default is fixed (remove it)
+            retry: { on: [connect] }
+            → 6:14: upstreams.api.retry.on: unknown key: its default is fixed (remove it)
+            retry: { statuses: [500] }
+            → 6:25: upstreams.api.retry.statuses.0: must be a status of a gateway or of overload, not "500" (write 502 or 503 or 504)
+            retry: { statuses: [503], budget: 0 }
+            → 6:24: upstreams.api.retry.statuses: conflicts with budget 0: after an outage of all targets, each request would be sent twice (raise budget, or leave statuses out)
+            retry: { methods: [PROPFIND] }
+            → 6:24: upstreams.api.retry.methods.0: must be one of the allowed methods, not "PROPFIND" (write GET or HEAD or OPTIONS or PUT or DELETE or POST or PATCH)
+            retry: { methods: [get] }
+            → 6:24: upstreams.api.retry.methods.0: must be upper case, not "get" (write GET)
+            """#)
 
     static let ranges: [(String, String)] = [
         ("dns: { interval: 999ms }", "6:22: upstreams.api.dns.interval: " + range("999ms", "1s to 1d")),

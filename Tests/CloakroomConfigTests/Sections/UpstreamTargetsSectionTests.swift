@@ -108,68 +108,46 @@ import Testing
 
     @Test(arguments: mistakes)
     func aMistakeIsReportedWithItsPlaceAndARemedy(_ example: DiagnosticCase) throws {
-        let valueErrors = try ConfigFixture.valueErrors(replacing: example.piece, by: example.change)
-        #expect(valueErrors == example.valueErrors)
+        try example.check()
     }
 
-    static let mistakes = [
-        DiagnosticCase(
-            plain, "[{ weight: 1 }]", "5:15: upstreams.api.targets.0.url: required key missing (write it)"),
-        DiagnosticCase(
-            plain, "[{ url: \"ftp://a\" }]",
-            "5:22: upstreams.api.targets.0.url: must be an address of an upstream, not \"ftp:\""
-                + " (write http://host:port, https://host:port or unix:/path)"),
-        DiagnosticCase(
-            plain, "[\"h2c://a\"]",
-            "5:15: upstreams.api.targets.0: h2c is not supported as the scheme of a target"
-                + " (write http:// or https://, and protocol: h2c or http2)"),
-        DiagnosticCase(
-            plain, "[{ url: \"http://a\", weigth: 1 }]",
-            "5:34: upstreams.api.targets.0.weigth: unknown key (did you mean \"weight\"?)"),
-        DiagnosticCase(
-            plain, "[{ url: \"http://a\", weight: 1001 }]",
-            "5:42: upstreams.api.targets.0.weight: must be in the allowed range, not 1001 (write 0 to 1000)"),
-        DiagnosticCase(
-            plain, "[{ url: \"http://a\", weight: -1 }]",
-            "5:42: upstreams.api.targets.0.weight: must be in the allowed range, not -1 (write 0 to 1000)"),
-        DiagnosticCase(
-            plain, "[{ url: \"http://a\", tier: 10 }]",
-            "5:40: upstreams.api.targets.0.tier: must be in the allowed range, not 10 (write 0 to 9)"),
-        DiagnosticCase(
-            plain, "[{ url: \"http://a\", zone: \"a b\" }]",
-            "5:40: upstreams.api.targets.0.zone: must be a name, not \"a b\""
-                + " (write at most 64 letters, digits, dots, hyphens and underscores, a letter or digit first)"),
-        DiagnosticCase(
-            plain, "[\"http://a\", \"http://b\", \"http://A:80/\"]",
-            "5:39: upstreams.api.targets.2: http://A:80 must not be listed twice (keep one of them, with a weight)"),
-        DiagnosticCase(
-            plain, "[{ url: \"unix:/a\" }, \"unix:/a\"]",
-            "5:35: upstreams.api.targets.1.url: unix:/a must not be listed twice (keep one of them, with a weight)"),
-        DiagnosticCase(
-            plain, "[{ url: \"http://a\", weight: 0 }, { url: \"http://b\", weight: 0 }]",
-            "5:5: upstreams.api.targets: must have a target with a weight above 0: all are drained"
-                + " (raise the weight of one, or leave weight out)"),
-        DiagnosticCase(
-            plain, "[" + (1...65).map { "\"http://a\($0)\"" }.joined(separator: ", ") + "]",
-            "5:14: upstreams.api.targets: must have at most 64 targets, not 65"
-                + " (name a host with several addresses, or divide the upstream)"),
-        DiagnosticCase(
-            plain, "[\"https://a\", \"http://b\"]\n    protocol: http2",
-            "6:15: upstreams.api.protocol: http2 conflicts with target http://b:80, which has no TLS"
-                + " (write h2c, or https:// targets)"),
-        DiagnosticCase(
-            plain, "[\"unix:/a\"]\n    protocol: http2",
-            "6:15: upstreams.api.protocol: http2 conflicts with target unix:/a, which has no TLS"
-                + " (write h2c, or https:// targets)"),
-        DiagnosticCase(
-            plain, "[\"http://b\", \"https://a\"]\n    protocol: h2c",
-            "6:15: upstreams.api.protocol: h2c conflicts with target https://a:443, which has TLS"
-                + " (write http2, or http:// targets)"),
-        DiagnosticCase(
-            plain, "[\"http://b\"]\n    protocol: http3",
-            "6:15: upstreams.api.protocol: must be one of the allowed values, not \"http3\""
-                + " (write http1 or http2 or h2c or auto)"),
-    ]
+    static let mistakes = DiagnosticCase.table(
+        #"""
+        \#(plain) ⇒ [{ weight: 1 }]
+        → 5:15: upstreams.api.targets.0.url: required key missing (write it)
+        \#(plain) ⇒ [{ url: "ftp://a" }]
+        → 5:22: upstreams.api.targets.0.url: must be an address of an upstream, not "ftp:" (write http://host:port, https://host:port or unix:/path)
+        \#(plain) ⇒ ["h2c://a"]
+        → 5:15: upstreams.api.targets.0: h2c is not supported as the scheme of a target (write http:// or https://, and protocol: h2c or http2)
+        \#(plain) ⇒ [{ url: "http://a", weigth: 1 }]
+        → 5:34: upstreams.api.targets.0.weigth: unknown key (did you mean "weight"?)
+        \#(plain) ⇒ [{ url: "http://a", weight: 1001 }]
+        → 5:42: upstreams.api.targets.0.weight: must be in the allowed range, not 1001 (write 0 to 1000)
+        \#(plain) ⇒ [{ url: "http://a", weight: -1 }]
+        → 5:42: upstreams.api.targets.0.weight: must be in the allowed range, not -1 (write 0 to 1000)
+        \#(plain) ⇒ [{ url: "http://a", tier: 10 }]
+        → 5:40: upstreams.api.targets.0.tier: must be in the allowed range, not 10 (write 0 to 9)
+        \#(plain) ⇒ [{ url: "http://a", zone: "a b" }]
+        → 5:40: upstreams.api.targets.0.zone: must be a name, not "a b" (write at most 64 letters, digits, dots, hyphens and underscores, a letter or digit first)
+        \#(plain) ⇒ ["http://a", "http://b", "http://A:80/"]
+        → 5:39: upstreams.api.targets.2: http://A:80 must not be listed twice (keep one of them, with a weight)
+        \#(plain) ⇒ [{ url: "unix:/a" }, "unix:/a"]
+        → 5:35: upstreams.api.targets.1.url: unix:/a must not be listed twice (keep one of them, with a weight)
+        \#(plain) ⇒ [{ url: "http://a", weight: 0 }, { url: "http://b", weight: 0 }]
+        → 5:5: upstreams.api.targets: must have a target with a weight above 0: all are drained (raise the weight of one, or leave weight out)
+        \#(plain) ⇒ [\#(many)]
+        → 5:14: upstreams.api.targets: must have at most 64 targets, not 65 (name a host with several addresses, or divide the upstream)
+        \#(plain) ⇒ ["https://a", "http://b"]\n    protocol: http2
+        → 6:15: upstreams.api.protocol: http2 conflicts with target http://b:80, which has no TLS (write h2c, or https:// targets)
+        \#(plain) ⇒ ["unix:/a"]\n    protocol: http2
+        → 6:15: upstreams.api.protocol: http2 conflicts with target unix:/a, which has no TLS (write h2c, or https:// targets)
+        \#(plain) ⇒ ["http://b", "https://a"]\n    protocol: h2c
+        → 6:15: upstreams.api.protocol: h2c conflicts with target https://a:443, which has TLS (write http2, or http:// targets)
+        \#(plain) ⇒ ["http://b"]\n    protocol: http3
+        → 6:15: upstreams.api.protocol: must be one of the allowed values, not "http3" (write http1 or http2 or h2c or auto)
+        """#)
+
+    private static let many = (1...65).map { "\"http://a\($0)\"" }.joined(separator: ", ")
 
     @Test func aFullListOf64TargetsIsAccepted() throws {
         let list = "[" + (1...64).map { "\"http://a\($0)\"" }.joined(separator: ", ") + "]"

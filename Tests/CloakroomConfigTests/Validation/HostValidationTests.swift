@@ -175,10 +175,9 @@ struct HostValidationTests {
         }
         #expect(table.prefix(3) == ["HOSTS", "a.test", "*.b.test"])
         let later = try ConfigFixture(Self.yaml("hosts: [a.test, c.test]", "hosts: [\"*.b.test\"]"))
-        let report = later.report { new in fixture.report { CommandReport.routes(new, comparedWith: $0) } }
-        let lines = report.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
-        #expect(lines == ["added public GET c.test /episodes episodes"] && report.exitCode == 3)
-        let open = try ConfigFixture().report { new in fixture.report { CommandReport.routes(new, comparedWith: $0) } }
+        let report = later.changes(since: fixture)
+        #expect(report.rows == ["added public GET c.test /episodes episodes"] && report.exitCode == 3)
+        let open = try ConfigFixture().changes(since: fixture)
         #expect(open.text.contains("*,*.b.test /episodes") && open.exitCode == 3)
     }
 
@@ -188,9 +187,8 @@ struct HostValidationTests {
         let isPublic = old.replacing("requiresAuthorization: true", with: "requiresAuthorization: false")
             .replacing("inject: [apiToken, bearer]", with: "inject: [apiToken]")
         let (before, after) = (try ConfigFixture(old), try ConfigFixture(isPublic))
-        let report = after.report { new in before.report { CommandReport.routes(new, comparedWith: $0) } }
-        let lines = report.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
-        #expect(lines == ["became public GET localhost /videos/{id} video"] && report.exitCode == 3)
+        let report = after.changes(since: before)
+        #expect(report.rows == ["became public GET localhost /videos/{id} video"] && report.exitCode == 3)
         func explain(_ host: String?) -> String {
             before.report { CommandReport.explain($0, method: "GET", target: "/episodes", host: host) }.text
         }
@@ -219,17 +217,12 @@ struct HostValidationTests {
             ).replacing("{ secure: false }", with: "{}")
             return try Self.withFiles(ConfigFixture(yaml))
         }
-        func report(_ old: ConfigFixture, _ new: ConfigFixture) -> (lines: [String], exitCode: Int32) {
-            let report = new.report { new in old.report { CommandReport.routes(new, comparedWith: $0) } }
-            let lines = report.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
-            return (lines, report.exitCode)
-        }
         let (strict, open) = (try fixture("required"), try fixture("optional"))
-        let lost = report(strict, open)
+        let lost = open.changes(since: strict)
         #expect(
-            lost.lines == ["became public GET a.test /episodes episodes, no longer with client certificates only"])
+            lost.rows == ["became public GET a.test /episodes episodes, no longer with client certificates only"])
         #expect(lost.exitCode == 3)
-        #expect(report(open, strict).lines == ["no change"])
-        #expect(report(strict, strict).lines == ["no change"])
+        #expect(strict.changes(since: open).rows == ["no change"])
+        #expect(strict.changes(since: strict).rows == ["no change"])
     }
 }

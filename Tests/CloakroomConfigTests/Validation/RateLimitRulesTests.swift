@@ -97,9 +97,9 @@ struct RateLimitRulesTests {
         let text = fixture.report { .explain($0, method: "GET", target: "/videos/1") }.text
         #expect(text.contains("perUser: 600/m by account, burst 60, shared by all gateways; beyond it"), "\(text)")
         let single = try ConfigFixture(good)
-        let loosened = single.report { new in fixture.report { CommandReport.routes(new, comparedWith: $0) } }
+        let loosened = single.changes(since: fixture)
         #expect(loosened.text.hasPrefix("limit loosened"), "\(loosened.text)")
-        let tightened = fixture.report { new in single.report { CommandReport.routes(new, comparedWith: $0) } }
+        let tightened = fixture.changes(since: single)
         #expect(tightened.text == "no change\n")
     }
 
@@ -199,7 +199,7 @@ struct RateLimitRulesTests {
         #expect(!(try ConfigFixture().report { .routes($0) }.text.contains("RATE")))
         func changes(_ piece: String, _ change: String) throws -> String {
             let new = try ConfigFixture(Self.good.replacing(piece, with: change))
-            let report = new.report { new in fixture.report { CommandReport.routes(new, comparedWith: $0) } }
+            let report = new.changes(since: fixture)
             #expect(report.exitCode == 0)
             return report.text
         }

@@ -260,8 +260,7 @@ struct RewriteRulesTests {
         + "requiresAuthorization: false }\n"
 
     private static func explain(_ target: String) throws -> [String] {
-        try ConfigFixture(old).report { CommandReport.explain($0, method: "GET", target: target) }.text
-            .split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
+        try ConfigFixture(old).report { CommandReport.explain($0, method: "GET", target: target) }.rows
     }
 
     @Test("explain shows what is sent, what comes back, and where a redirect leads")
@@ -284,8 +283,7 @@ struct RewriteRulesTests {
 
     @Test("routes shows the upstream with the sent path, or the target")
     func routes() throws {
-        let lines = try ConfigFixture(Self.old).report { CommandReport.routes($0) }.text
-            .split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
+        let lines = try ConfigFixture(Self.old).report { CommandReport.routes($0) }.rows
         #expect(lines.contains("x GET /x/* api /* public -"), "\(lines)")
         #expect(lines.contains("old GET /old/{id} → /videos/{id} public -"), "\(lines)")
     }
@@ -354,10 +352,8 @@ struct RewriteRulesTests {
     }
 
     private static func compare(_ old: String, _ new: String, _ line: String, _ exitCode: Int32) throws {
-        let (old, new) = (try ConfigFixture(old), try ConfigFixture(new))
-        let report = new.report { new in old.report { CommandReport.routes(new, comparedWith: $0) } }
-        let lines = report.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") }
-        #expect(lines == [line])
+        let report = try ConfigFixture(new).changes(since: ConfigFixture(old))
+        #expect(report.rows == [line])
         #expect(report.exitCode == exitCode)
     }
 }

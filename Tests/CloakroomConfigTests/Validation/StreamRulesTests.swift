@@ -84,10 +84,8 @@ struct StreamRulesTests {
     }
 
     private static func difference(_ old: String, _ new: String) throws -> (text: String, exitCode: Int32) {
-        let (old, new) = (try ConfigFixture(old), try ConfigFixture(new))
-        let report = new.report { new in old.report { CommandReport.routes(new, comparedWith: $0) } }
-        let lines = report.text.split(separator: "\n").map { $0.split(separator: " ").joined(separator: " ") + "\n" }
-        return (lines.joined(), report.exitCode)
+        let report = try ConfigFixture(new).changes(since: ConfigFixture(old))
+        return (report.rows.map { $0 + "\n" }.joined(), report.exitCode)
     }
 
     @Test("routes --diff shows that further origins may open WebSockets, with exit code 0")

@@ -15,35 +15,26 @@ import Testing
         #expect(try ConfigFixture(yaml).valueErrors() == example.valueErrors)
     }
 
-    static let mistakes = [
-        DiagnosticCase(
-            "[\"http://a\"]\n    protocol: h2c", "    websocket: true\n",
-            "26:16: routes.1.websocket: conflicts with protocol h2c of upstream \"api\": WebSockets need HTTP/1.1"
-                + " (write upstreams.api.protocol: http1, or name another upstream)"),
-        DiagnosticCase(
-            "[\"http://a\"]", "    grpc: true\n",
-            "25:11: routes.1.grpc: a gRPC call is a POST (add POST to methods)",
-            "25:11: routes.1.grpc: requires HTTP/2, but upstream \"api\" has protocol http1"
-                + " (write upstreams.api.protocol: h2c)"),
-        DiagnosticCase(
-            "[\"https://a\"]", "    grpc: true\n    inFlight: 1000001\n",
-            "25:11: routes.1.grpc: a gRPC call is a POST (add POST to methods)",
-            "25:11: routes.1.grpc: requires HTTP/2, but upstream \"api\" has protocol http1"
-                + " (write upstreams.api.protocol: http2)",
-            "26:15: routes.1.inFlight: must be in the allowed range, not 1000001 (write 0 to 1000000)"),
-        DiagnosticCase(
-            "[\"https://a\", \"http://b\"]\n    protocol: auto", "    grpc: true\n",
-            "26:11: routes.1.grpc: a gRPC call is a POST (add POST to methods)",
-            "26:11: routes.1.grpc: requires HTTP/2, but protocol auto uses HTTP/1.1 for target http://b:80"
-                + " (write upstreams.api.protocol: h2c, or https:// targets)"),
-        DiagnosticCase(
-            "[\"https://a\"]\n    protocol: auto", "    grpc: true\n    websocket: true\n",
-            "26:11: routes.1.grpc: a gRPC call is a POST (add POST to methods)",
-            "26:11: routes.1.grpc: conflicts with websocket (keep one of the two)"),
-        DiagnosticCase(
-            "[\"https://a\"]", "    deadline: 25h\n",
-            "25:15: routes.1.deadline: must be in the allowed range, not 25h (write 0s to 1d)"),
-    ]
+    static let mistakes = DiagnosticCase.table(
+        #"""
+        ["http://a"]\n    protocol: h2c ⇒     websocket: true\n
+        → 26:16: routes.1.websocket: conflicts with protocol h2c of upstream "api": WebSockets need HTTP/1.1 (write upstreams.api.protocol: http1, or name another upstream)
+        ["http://a"] ⇒     grpc: true\n
+        → 25:11: routes.1.grpc: a gRPC call is a POST (add POST to methods)
+        → 25:11: routes.1.grpc: requires HTTP/2, but upstream "api" has protocol http1 (write upstreams.api.protocol: h2c)
+        ["https://a"] ⇒     grpc: true\n    inFlight: 1000001\n
+        → 25:11: routes.1.grpc: a gRPC call is a POST (add POST to methods)
+        → 25:11: routes.1.grpc: requires HTTP/2, but upstream "api" has protocol http1 (write upstreams.api.protocol: http2)
+        → 26:15: routes.1.inFlight: must be in the allowed range, not 1000001 (write 0 to 1000000)
+        ["https://a", "http://b"]\n    protocol: auto ⇒     grpc: true\n
+        → 26:11: routes.1.grpc: a gRPC call is a POST (add POST to methods)
+        → 26:11: routes.1.grpc: requires HTTP/2, but protocol auto uses HTTP/1.1 for target http://b:80 (write upstreams.api.protocol: h2c, or https:// targets)
+        ["https://a"]\n    protocol: auto ⇒     grpc: true\n    websocket: true\n
+        → 26:11: routes.1.grpc: a gRPC call is a POST (add POST to methods)
+        → 26:11: routes.1.grpc: conflicts with websocket (keep one of the two)
+        ["https://a"] ⇒     deadline: 25h\n
+        → 25:15: routes.1.deadline: must be in the allowed range, not 25h (write 0s to 1d)
+        """#)
 
     @Test func aGRPCRouteOfAnUpstreamWithHTTP2IsAccepted() throws {
         let yaml = ConfigFixture.good.replacingOccurrences(of: Self.target, with: "[\"http://a\"]\n    protocol: h2c")
