@@ -81,8 +81,7 @@ struct AdminConnectionTests {
             #expect(made.isOpen == !made.served.requests.isEmpty)
             made.respond()
             #expect(!made.isOpen)
-            let output = try made.output()
-            #expect(output.isEmpty == made.served.requests.isEmpty)
+            #expect(try made.output().isEmpty == made.served.requests.isEmpty)
         }
     }
 

@@ -24,8 +24,7 @@ struct ProviderRecordContractTests: RecordContract {
             #expect(try await store.replace(moved, fence: nil, now: now) == .done)
             #expect(try await store.records(in: .providerSession(.max), now: now).isEmpty)
             #expect(try await store.records(in: .providerSession(60), now: now) == [moved.listed])
-            let removal = try await store.remove(first.key.id, reason: .revoked, condition: nil, now: now)
-            #expect(removal == .removed(moved))
+            #expect(try await store.remove(first.key.id, reason: .revoked, condition: nil, now: now) == .removed(moved))
             #expect(try await store.records(in: .providerSession(60), now: now).isEmpty)
         }
     }

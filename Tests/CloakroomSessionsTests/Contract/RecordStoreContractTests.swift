@@ -121,8 +121,7 @@ struct RecordStoreContractTests: RecordContract {
             #expect(try await store.lease(id, for: .seconds(30), now: now + .milliseconds(29_999)) == .heldByOther)
             let end = now + .seconds(30)
             #expect(try await store.replace(record(1, version: 2), fence: first, now: end) == .done)
-            let second = try held(await store.lease(id, for: .seconds(30), now: end))
-            #expect(second > first)
+            #expect(try held(await store.lease(id, for: .seconds(30), now: end)) > first)
             #expect(try await store.replace(record(1, version: 3), fence: first, now: end) == .fenced)
         }
     }
@@ -180,17 +179,13 @@ struct RecordStoreContractTests: RecordContract {
         "keeps the reason for the end of a record that it has lost, and no other reason replaces it",
         arguments: RecordStoreCase.all.filter { $0.name != "sqlite" })
     func removalOfLost(kind: RecordStoreCase) async throws {
-        try await kind.run { store in
+        try await kind.run { store async throws in
             let id = record(1).key.id
-            let conditional = try await store.remove(id, reason: .refreshRejected, condition: (1, 0), now: now)
-            #expect(conditional == .notFound)
-            let before = try await store.read(id, now: now)
-            #expect(before == .none)
+            #expect(try await store.remove(id, reason: .refreshRejected, condition: (1, 0), now: now) == .notFound)
+            #expect(try await store.read(id, now: now) == .none)
             for reason in [SessionEndReason.signedOut, .revoked] {
-                let removal = try await store.remove(id, reason: reason, condition: nil, now: now)
-                #expect(removal == .notFound)
-                let after = try await store.read(id, now: now)
-                #expect(after == .ended(.signedOut))
+                #expect(try await store.remove(id, reason: reason, condition: nil, now: now) == .notFound)
+                #expect(try await store.read(id, now: now) == .ended(.signedOut))
             }
         }
     }
@@ -263,21 +258,17 @@ struct RecordStoreContractTests: RecordContract {
                 let use = RecordTouch(id: id, lastUsedAt: now + .milliseconds(milliseconds), keepUntil: later)
                 return try await store.touch([use], granularity: .milliseconds(112_500))
             }
-            let first = try await touch(one, 112_500)
-            #expect(first == nil)
+            #expect(try await touch(one, 112_500) == nil)
             for milliseconds in [112_900, 112_500, 90_000, 224_999] as [Int64] {
                 let unwritten = try await touch(other, milliseconds)
                 #expect(unwritten?.superseded == [id])
                 #expect(unwritten?.ids == [] && unwritten?.error == nil)
             }
             expected.lastUsedAt = now + .milliseconds(112_500)
-            let recorded = try await one.read(id, now: now)
-            #expect(recorded == .record(expected))
-            let next = try await touch(other, 225_000)
-            #expect(next == nil)
+            #expect(try await one.read(id, now: now) == .record(expected))
+            #expect(try await touch(other, 225_000) == nil)
             expected.lastUsedAt = now + .milliseconds(225_000)
-            let latest = try await one.read(id, now: now)
-            #expect(latest == .record(expected))
+            #expect(try await one.read(id, now: now) == .record(expected))
         }
     }
 

@@ -146,11 +146,9 @@ struct SQLiteRecordStoreTests {
                 group.addTask { (try? await connector.read { _ in hanging.wait() }) != nil }
             }
             // All others wait for the first one.
-            let earliest = await group.next()
-            #expect(earliest == false)
+            #expect(await group.next() == false)
             for _ in 0..<SQLiteConnector.maxConcurrentOperations { hanging.signal() }
-            let isAnyDone = await group.contains(true)
-            #expect(isAnyDone)
+            #expect(await group.contains(true))
         }
     }
 

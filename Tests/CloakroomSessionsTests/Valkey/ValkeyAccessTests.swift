@@ -54,8 +54,7 @@ struct ValkeyAccessTests {
             // From a state that another attempt has changed, and from one that none has.
             for _ in 0..<2 { try await store.removeAttempt([count], now: start) }
             #expect(try await store.throttleStates([key], now: start) == [nil])
-            let removal = try await store.remove(SessionID(1), reason: .revoked, condition: nil, now: start)
-            #expect(removal != .notFound)
+            #expect(try await store.remove(SessionID(1), reason: .revoked, condition: nil, now: start) != .notFound)
             #expect(try await store.insert(.sample(2)))
             #expect(try await store.insert(.sample(2)) == false)
             // The index of the first account still has the id of the session that has ended.

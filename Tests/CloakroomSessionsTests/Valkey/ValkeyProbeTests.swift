@@ -48,11 +48,10 @@ struct ValkeyProbeTests {
     func wait() async throws {
         let permissions = ValkeyAccessTests.permissions.replacing(" +wait", with: "")
         let options = RedisServer.Options(configuration: ["user gate on >canary-password \(permissions)"])
-        try await withRedis(options) { server in
+        try await withRedis(options) { server async throws in
             var configuration = ValkeyConfiguration(
                 addresses: [server.address], user: "gate", password: Secret("canary-password"))
-            let lacking = try await finding(configuration)
-            #expect(lacking.problem == "the user gate lacks permissions: +wait")
+            #expect(try await finding(configuration).problem == "the user gate lacks permissions: +wait")
             configuration.replicas = 0
             #expect(try await finding(configuration).problem == nil)
         }

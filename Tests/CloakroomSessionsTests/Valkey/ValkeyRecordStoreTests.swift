@@ -12,14 +12,13 @@ struct ValkeyRecordStoreTests {
 
     @Test("Extreme values are read back unchanged")
     func extremes() async throws {
-        try await withValkeyStore { store, _ in
+        try await withValkeyStore { store, _ async throws in
             var record = SessionRecord.sample(.max, account: .max, version: .max)
             record.expiresAt = SessionTime(milliseconds: .max)
             record.createdAt = SessionTime(milliseconds: .min)
             record.contents = (0..<100_000).map { UInt8(truncatingIfNeeded: $0) }
             record.client = []
-            let isNew = try await store.insert(record, keepUntil: SessionTime(milliseconds: .max), now: Self.start)
-            #expect(isNew)
+            #expect(try await store.insert(record, keepUntil: SessionTime(milliseconds: .max), now: Self.start))
             #expect(try await store.read(record.id) == .record(record))
         }
     }
@@ -136,8 +135,7 @@ struct ValkeyRecordStoreTests {
                 let id = SessionID(number)
                 #expect(try await store.read(id) == .unreadable)
                 #expect(try await store.replace(.sample(number, version: 3), fence: nil, now: Self.start) != .done)
-                let removal = try await store.remove(id, reason: .unreadable, condition: nil, now: Self.start)
-                #expect(removal == .notFound)
+                #expect(try await store.remove(id, reason: .unreadable, condition: nil, now: Self.start) == .notFound)
                 #expect(try await store.read(id) == .ended(.unreadable))
             }
             #expect(try await store.records(in: .account(7), now: Self.start).isEmpty)

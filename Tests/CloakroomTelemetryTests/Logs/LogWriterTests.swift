@@ -28,8 +28,7 @@ struct LogWriterTests {
         let writer = LogWriter(fileDescriptor: pipe.writeEnd, dropped: dropped)
         for index in 0..<100 { writer.submit(bytes: Array("line \(index)\n".utf8), lines: 1) }
         #expect(writer.shutdown())
-        let text = await pipe.text()
-        #expect(text == (0..<100).map { "line \($0)\n" }.joined())
+        #expect(await pipe.text() == (0..<100).map { "line \($0)\n" }.joined())
         #expect(dropped.value == 0)
     }
 

@@ -315,8 +315,7 @@ struct WaitingWritesTests {
         try await withValkeyStore { records, server in
             let now = SessionRecord.start
             for number in UInt64(1)...3 {
-                let isInserted = try await records.insert(.sample(number))
-                #expect(isInserted)
+                #expect(try await records.insert(.sample(number)))
             }
             server.freeze()
             async let removal = records.remove(SessionID(1), reason: .revoked, condition: nil, now: now)

@@ -176,9 +176,8 @@ struct OTLPDeliveryTests {
             try await eventually("the failure is logged once") { tested.log.lines("reason", "connection").count == 1 }
             #expect(tested.exporter.waitingCount == 8)
             #expect(tested.dropped.value == 2)
-            try await OTLPReceiver.run(port: port) { receiver in
-                let third = try await receiver.receives(requests: 3)
-                #expect(third.names.count == 12)
+            try await OTLPReceiver.run(port: port) { receiver async throws in
+                #expect(try await receiver.receives(requests: 3).names.count == 12)
             }
         }
         #expect(tested.dropped.value == 2)
