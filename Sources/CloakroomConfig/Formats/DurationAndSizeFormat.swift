@@ -7,13 +7,8 @@ extension ValueFormat where Value == Duration {
 
     /// A duration with units, largest first: `500ms`, `15m`, `1h30m`.
     static func duration(_ range: ClosedRange<Duration>) -> Self {
-        ValueFormat("duration, \(rendered(range.lowerBound)) to \(rendered(range.upperBound))", render: rendered) {
-            text throws(ConfigValueError) in
-            let duration = Duration.milliseconds(try milliseconds(text))
-            try require(
-                range.contains(duration), "must be in the allowed range, not \(text)",
-                "write \(rendered(range.lowerBound)) to \(rendered(range.upperBound))")
-            return duration
+        within(range, "duration", render: rendered) { text throws(ConfigValueError) in
+            .milliseconds(try milliseconds(text))
         }
     }
 
@@ -90,15 +85,6 @@ enum ByteSize {
 extension ValueFormat where Value == Int {
     /// A size: `16KiB`, `10MiB`, or bytes without a unit.
     static func size(_ range: ClosedRange<Int>) -> Self {
-        ValueFormat(
-            "size, \(ByteSize.rendered(range.lowerBound)) to \(ByteSize.rendered(range.upperBound))",
-            render: ByteSize.rendered
-        ) { text throws(ConfigValueError) in
-            let bytes = try ByteSize.bytes(text)
-            try require(
-                range.contains(bytes), "must be in the allowed range, not \(text)",
-                "write \(ByteSize.rendered(range.lowerBound)) to \(ByteSize.rendered(range.upperBound))")
-            return bytes
-        }
+        within(range, "size", render: ByteSize.rendered, parse: ByteSize.bytes)
     }
 }

@@ -17,18 +17,31 @@ struct ValueFormat<Value>: Sendable {
     }
 }
 
+extension ValueFormat where Value: Comparable & Sendable {
+    /// A value in a range.
+    static func within(
+        _ range: ClosedRange<Value>, _ noun: String,
+        render: @escaping @Sendable (Value) -> String = { String(describing: $0) },
+        parse: @escaping @Sendable (String) throws(ConfigValueError) -> Value
+    ) -> Self {
+        let bounds = "\(render(range.lowerBound)) to \(render(range.upperBound))"
+        return ValueFormat("\(noun), \(bounds)", render: render) { text throws(ConfigValueError) in
+            let value = try parse(text)
+            try require(range.contains(value), "must be in the allowed range, not \(text)", "write \(bounds)")
+            return value
+        }
+    }
+}
+
 extension ValueFormat where Value == Int {
     /// A whole number in decimal digits.
     static func integer(_ range: ClosedRange<Int>) -> Self {
-        ValueFormat("whole number, \(range.lowerBound) to \(range.upperBound)") { text throws(ConfigValueError) in
+        within(range, "whole number") { text throws(ConfigValueError) in
             guard isNumber(text), let number = Int(text) else {
                 throw ConfigValueError(
                     "must be a whole number, not \(text.quoted)",
                     "write a number from \(range.lowerBound) to \(range.upperBound)")
             }
-            try require(
-                range.contains(number), "must be in the allowed range, not \(number)",
-                "write \(range.lowerBound) to \(range.upperBound)")
             return number
         }
     }
@@ -42,14 +55,11 @@ extension ValueFormat where Value == Int {
 extension ValueFormat where Value == Double {
     /// A decimal fraction.
     static func fraction(_ range: ClosedRange<Double>) -> Self {
-        ValueFormat("decimal number, \(range.lowerBound) to \(range.upperBound)") { text throws(ConfigValueError) in
+        within(range, "decimal number") { text throws(ConfigValueError) in
             let isDecimal = text.utf8.allSatisfy { (0x30...0x39).contains($0) || $0 == 0x2e || $0 == 0x2d }
             guard isDecimal, let number = Double(text) else {
                 throw ConfigValueError("must be a decimal number, not \(text.quoted)", "write a number such as 0.25")
             }
-            try require(
-                range.contains(number), "must be in the allowed range, not \(text)",
-                "write \(range.lowerBound) to \(range.upperBound)")
             return number
         }
     }

@@ -34,18 +34,15 @@ public struct LogSpanExporter: SpanExporter {
             line.append(status.code == .error ? ",\"status\":\"error\"" : ",\"status\":\"ok\"")
         }
         append(span.attributes, to: &line)
-        append(events: span.events, to: &line)
-        append(links: span.links, to: &line)
+        append(",\"events\":", span.events.map(\.name), to: &line)
+        append(",\"links\":", span.links.map(\.traceparentText), to: &line)
         line.append("}\n")
     }
 
     private static func append(_ attributes: SpanAttributes, to line: inout LineBuffer) {
         guard !attributes.isEmpty else { return }
-        var sorted: [(String, SpanAttribute)] = []
-        attributes.forEach { sorted.append(($0, $1)) }
-        sorted.sort { $0.0 < $1.0 }
         line.append(",\"attributes\":{")
-        for (index, (name, value)) in sorted.enumerated() {
+        for (index, (name, value)) in attributes.sorted.enumerated() {
             if index > 0 { line.append(",") }
             line.append(json: name)
             line.append(":")
@@ -72,16 +69,11 @@ public struct LogSpanExporter: SpanExporter {
         }
     }
 
-    private static func append(events: [SpanEvent], to line: inout LineBuffer) {
-        guard !events.isEmpty else { return }
-        line.append(",\"events\":")
-        append(list: events.map(\.name), to: &line)
-    }
-
-    private static func append(links: [TraceContext], to line: inout LineBuffer) {
-        guard !links.isEmpty else { return }
-        line.append(",\"links\":")
-        append(list: links.map(\.traceparentText), to: &line)
+    /// Appends a member unless its list is empty.
+    private static func append(_ member: StaticString, _ texts: [String], to line: inout LineBuffer) {
+        guard !texts.isEmpty else { return }
+        line.append(member)
+        append(list: texts, to: &line)
     }
 
     private static func append(list texts: [String], to line: inout LineBuffer) {

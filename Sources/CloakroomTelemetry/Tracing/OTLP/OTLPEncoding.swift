@@ -3,13 +3,19 @@ import FoundationEssentials
 import Glibc
 import Tracing
 
+extension SpanAttributes {
+    /// By name.
+    var sorted: [(name: String, value: SpanAttribute)] {
+        var sorted: [(name: String, value: SpanAttribute)] = []
+        forEach { sorted.append(($0, $1)) }
+        return sorted.sorted { $0.name < $1.name }
+    }
+}
+
 extension ProtobufWriter {
     /// Writes attributes as repeated `KeyValue` (opentelemetry-proto, common.proto), sorted by name.
     mutating func attributes(_ field: UInt64, _ attributes: SpanAttributes) {
-        var sorted: [(name: String, value: SpanAttribute)] = []
-        attributes.forEach { sorted.append(($0, $1)) }
-        sorted.sort { $0.name < $1.name }
-        for (name, value) in sorted { attribute(field, name, value) }
+        for (name, value) in attributes.sorted { attribute(field, name, value) }
     }
 
     /// One `KeyValue`.
