@@ -240,23 +240,16 @@ import Testing
             ])
     }
 
-    @Test(arguments: [
-        (
-            "retry: { methods: [GET, POST] }",
-            "6:29: warning: upstreams.api.retry.methods.1: POST is not idempotent: a retry can execute a request twice"
-                + " (leave it out unless all targets recognize repeated requests)"
-        ),
-        (
-            "retry: { attempts: 1, budget: 0.2 }",
-            "6:35: warning: upstreams.api.retry.budget: has no effect with attempts 1"
-                + " (raise attempts, or leave it out)"
-        ),
-        (
-            "pool: { streamWindow: 1MiB }",
-            "6:27: warning: upstreams.api.pool.streamWindow: has no effect with protocol http1"
-                + " (leave it out, or write protocol: http2, h2c or auto)"
-        ),
-    ])
+    @Test(
+        arguments: pairs(
+            #"""
+            retry: { methods: [GET, POST] }
+            → 6:29: warning: upstreams.api.retry.methods.1: POST is not idempotent: a retry can execute a request twice (leave it out unless all targets recognize repeated requests)
+            retry: { attempts: 1, budget: 0.2 }
+            → 6:35: warning: upstreams.api.retry.budget: has no effect with attempts 1 (raise attempts, or leave it out)
+            pool: { streamWindow: 1MiB }
+            → 6:27: warning: upstreams.api.pool.streamWindow: has no effect with protocol http1 (leave it out, or write protocol: http2, h2c or auto)
+            """#))
     func whatHasNoEffectCausesAWarning(_ keys: String, _ warning: String) throws {
         #expect(try Self.warnings(keys) == [warning])
     }

@@ -86,46 +86,35 @@ import Testing
                     inFlightPerAddress: 512, inFlightPerSession: 128))
     }
 
-    @Test(arguments: [
-        (
-            "requestBuffer: 65KiB",
-            "27:18: limits.requestBuffer: must be in the allowed range, not 65KiB (write 0 to 64KiB)"
-        ),
-        (
-            "requestBuffers: 17GiB",
-            "27:19: limits.requestBuffers: must be in the allowed range, not 17GiB (write 0 to 16GiB)"
-        ),
-        ("minimumRate: 2MiB", "27:16: limits.minimumRate: must be in the allowed range, not 2MiB (write 0 to 1MiB)"),
-        (
-            "pressureRate: 17MiB",
-            "27:17: limits.pressureRate: must be in the allowed range, not 17MiB (write 0 to 16MiB)"
-        ),
-        (
-            "inFlightPerAddress: -1",
-            "27:23: limits.inFlightPerAddress: must be in the allowed range, not -1 (write 0 to 1000000)"
-        ),
-        (
-            "inFlightPerSession: 1000001",
-            "27:23: limits.inFlightPerSession: must be in the allowed range, not 1000001 (write 0 to 1000000)"
-        ),
-    ])
+    @Test(
+        arguments: pairs(
+            #"""
+            requestBuffer: 65KiB
+            → 27:18: limits.requestBuffer: must be in the allowed range, not 65KiB (write 0 to 64KiB)
+            requestBuffers: 17GiB
+            → 27:19: limits.requestBuffers: must be in the allowed range, not 17GiB (write 0 to 16GiB)
+            minimumRate: 2MiB
+            → 27:16: limits.minimumRate: must be in the allowed range, not 2MiB (write 0 to 1MiB)
+            pressureRate: 17MiB
+            → 27:17: limits.pressureRate: must be in the allowed range, not 17MiB (write 0 to 16MiB)
+            inFlightPerAddress: -1
+            → 27:23: limits.inFlightPerAddress: must be in the allowed range, not -1 (write 0 to 1000000)
+            inFlightPerSession: 1000001
+            → 27:23: limits.inFlightPerSession: must be in the allowed range, not 1000001 (write 0 to 1000000)
+            """#))
     func aLimitOutOfItsRangeIsRejected(_ key: String, _ error: String) throws {
         let valueErrors = try ConfigFixture(ConfigFixture.good + "limits:\n  \(key)\n").valueErrors()
         #expect(valueErrors == ["cloakroom.yaml:" + error])
     }
 
-    @Test(arguments: [
-        (
-            "requestBuffers: 8KiB",
-            "27:19: warning: limits.requestBuffers: 8KiB is less than one buffer of 16KiB: no body is buffered"
-                + " (raise it, or write 0 to disable buffers)"
-        ),
-        (
-            "pressureRate: 255",
-            "27:17: warning: limits.pressureRate: 255 has no effect: slower clients are disconnected by minimumRate 256"
-                + " (raise it, or write 0 to disable it)"
-        ),
-    ])
+    @Test(
+        arguments: pairs(
+            #"""
+            requestBuffers: 8KiB
+            → 27:19: warning: limits.requestBuffers: 8KiB is less than one buffer of 16KiB: no body is buffered (raise it, or write 0 to disable buffers)
+            pressureRate: 255
+            → 27:17: warning: limits.pressureRate: 255 has no effect: slower clients are disconnected by minimumRate 256 (raise it, or write 0 to disable it)
+            """#))
     func aLimitThatCannotWorkCausesAWarning(_ key: String, _ warning: String) throws {
         let fixture = try ConfigFixture(ConfigFixture.good + "limits:\n  \(key)\n")
         #expect(
