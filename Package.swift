@@ -65,9 +65,7 @@ let signals: Target.Dependency = .product(name: "UnixSignals", package: "swift-s
 let asyncHTTPClient: Target.Dependency = .product(name: "AsyncHTTPClient", package: "async-http-client")
 let configuration: Target.Dependency = .product(name: "Configuration", package: "swift-configuration")
 let yams: Target.Dependency = .product(name: "Yams", package: "Yams")
-let hummingbird: Target.Dependency = .product(name: "Hummingbird", package: "hummingbird")
 let deque: Target.Dependency = .product(name: "DequeModule", package: "swift-collections")
-let httpTypes: Target.Dependency = .product(name: "HTTPTypes", package: "swift-http-types")
 let nioHTTP1: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
 let arguments: Target.Dependency = .product(name: "ArgumentParser", package: "swift-argument-parser")
 
@@ -94,7 +92,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-crypto", exact: "4.5.2"),
         .package(url: "https://github.com/apple/swift-certificates", exact: "1.21.1"),
         .package(url: "https://github.com/apple/swift-collections", exact: "1.6.0"),
-        .package(url: "https://github.com/apple/swift-http-types", exact: "1.8.0"),
         .package(url: "https://github.com/apple/swift-asn1", exact: "1.7.4"),
         .package(url: "https://github.com/apple/swift-log", exact: "1.16.2"),
         .package(url: "https://github.com/apple/swift-metrics", exact: "2.13.0"),
@@ -103,7 +100,6 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
         .package(url: "https://github.com/swift-server/async-http-client", exact: "1.37.0"),
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", exact: "2.13.0"),
-        .package(url: "https://github.com/hummingbird-project/hummingbird", exact: "2.28.1"),
         .package(url: "https://github.com/jpsim/Yams", exact: "6.2.2"),
     ],
     targets: [
@@ -153,9 +149,7 @@ let package = Package(
         // A mock of the upstream API, for demos and tests.
         .target(
             name: "MockAPI",
-            dependencies: [
-                hummingbird, httpTypes, nioCore, nioHTTP1, lifecycle, asyncHTTPClient, crypto, cryptoExtras, log,
-            ],
+            dependencies: [nioCore, nioHTTP1, nioPosix, lifecycle, asyncHTTPClient, crypto, cryptoExtras, log],
             resources: [.embedInCode("Page")], swiftSettings: settings),
         // A client library that holds no tokens; the gateway manages them.
         room("ThinClient", []),
@@ -244,7 +238,7 @@ let package = Package(
             ]),
         tests("CloakroomConfig", ["CloakroomCore", "TestSupport", configuration]),
         tests("ThinClient", []),
-        tests("MockAPI", [asyncHTTPClient, nioCore, nioHTTP1, httpTypes, crypto, cryptoExtras, lifecycle, log]),
+        tests("MockAPI", [asyncHTTPClient, nioCore, nioHTTP1, crypto, cryptoExtras, lifecycle, log]),
         // Fuzz targets, and a test suite that runs them. Tests/Fuzzing/libfuzzer.sh runs them with libFuzzer.
         .target(
             name: "FuzzTargets",

@@ -1,7 +1,4 @@
-import FoundationEssentials
-import HTTPTypes
-import Hummingbird
-public import Logging
+import NIOHTTP1
 public import ServiceLifecycle
 
 /// A small video-course API for demonstrating and testing a gateway, with a web page that uses it.
@@ -17,18 +14,14 @@ public struct MockAPI: Service {
     /// The injected faults; can be changed while the mock runs.
     public let faults = MockFaults()
 
-    private let logger: Logger
     private let onListening: @Sendable (Int) async -> Void
     private let issuer: TokenIssuer
 
     /// Creates a mock that does not listen yet. `onListening` is called with the bound port.
     public init(
-        settings: MockAPISettings = .demo,
-        logger: Logger,
-        onListening: @escaping @Sendable (Int) async -> Void = { _ in }
+        settings: MockAPISettings = .demo, onListening: @escaping @Sendable (Int) async -> Void = { _ in }
     ) {
         self.settings = settings
-        self.logger = logger
         self.onListening = onListening
         issuer = TokenIssuer(settings, observations: observations)
     }
@@ -41,8 +34,27 @@ public struct MockAPI: Service {
     }
 
     /// Serves; `onListening` is called with the bound port.
-    func serve(_ onListening: @escaping @Sendable (Int) async -> Void) async throws {
-        try await MockServer.run(try router(), on: settings.host, settings.port, logger: logger, onListening)
+    func serve(_ onListening: @Sendable (Int) async -> Void) async throws {
+        let routes = try routes()
+        let expected = SecretFingerprint(of: settings.apiToken)
+        try await MockServer.run(on: settings.host, settings.port, onListening) { request in
+            // The order matters: recording, latency, 403 for any path without API token, then failures and routes.
+            let isControl = settings.exposeObservations && request.path == RequestRecorder.path
+            if !isControl {
+                observations.record(RecordedRequest(request))
+                let latency = faults.latency
+                if latency > .zero { try await Task.sleep(for: latency) }
+            }
+            // Two fields are rejected even if both are correct: a proxy must set this field, not add one.
+            let presented = request.fields["X-API-TOKEN"]
+            guard presented.count == 1, SecretFingerprint(of: presented[0]) == expected else {
+                return .error(.forbidden, "The X-API-TOKEN header is missing or wrong.")
+            }
+            if !isControl, let status = faults.nextFailure(method: request.method.rawValue, path: request.path) {
+                return .error(HTTPResponseStatus(statusCode: status), "This failure was injected by the mock.")
+            }
+            return try await request.response(from: routes, servesHead: true)
+        }
     }
 
     /// Rejects every access token issued so far with 401, regardless of its `exp`. Refresh tokens stay valid.
@@ -56,30 +68,15 @@ public struct MockAPI: Service {
         issuer.accounts.rename(email: email, to: name)
     }
 
-    private func router() throws -> Router<BasicRequestContext> {
-        let router = Router(context: BasicRequestContext.self, options: .autoGenerateHeadEndpoints)
-        let control = ObservationEndpoint(isExposed: settings.exposeObservations)
-        // The order matters: recording, latency, 403 for any path without API token, then failures and routes.
-        router.add(middleware: RecordingMiddleware(observations: observations, control: control))
-        router.add(middleware: LatencyMiddleware(faults: faults, control: control))
-        router.add(middleware: APITokenMiddleware(apiToken: settings.apiToken))
-        router.add(middleware: FailureMiddleware(faults: faults, control: control))
-
-        AuthRoutes(issuer: issuer).register(on: router)
-        TokenEndpointRoutes(
-            issuer: issuer, client: MockClient(id: settings.clientID, secret: settings.clientSecret),
-            lifetime: settings.accessTokenLifetime
-        ).register(on: router)
-        let bearer = BearerAuthenticator(
-            issuer: issuer, userField: settings.userField.flatMap { HTTPField.Name($0) })
-        try ContentRoutes(bearer: bearer).register(on: router)
-        MediaRoutes(bearer: bearer).register(on: router)
-        PageRoutes(identities: settings.identities).register(on: router)
-        if settings.exposeObservations {
-            ObservationRoutes(observations: observations).register(on: router)
-            TestRoutes().register(on: router)
-        }
-        return router
+    private func routes() throws -> [RouteTable] {
+        let bearer = BearerAuthenticator(issuer: issuer, userField: settings.userField)
+        let client = MockClient(id: settings.clientID, secret: settings.clientSecret)
+        return [
+            AuthRoutes(issuer: issuer).routes,
+            TokenEndpointRoutes(issuer: issuer, client: client, lifetime: settings.accessTokenLifetime).routes,
+            try ContentRoutes(bearer: bearer).routes(), MediaRoutes(bearer: bearer).routes,
+            PageRoutes(identities: settings.identities).routes,
+        ] + (settings.exposeObservations ? [observations.routes, TestRoutes.routes] : [])
     }
 }
 

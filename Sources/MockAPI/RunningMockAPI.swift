@@ -1,13 +1,5 @@
-import Hummingbird
-public import Logging
-import NIOCore
+import Logging
 import ServiceLifecycle
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#endif
 
 /// A listening mock.
 public struct RunningMockAPI: Sendable {
@@ -33,13 +25,11 @@ extension MockAPI {
     ///
     /// - Throws: The error of `body`, or the error that prevented listening.
     public static func withServer<R: Sendable>(
-        _ settings: MockAPISettings = .demo,
-        logger: Logger = Logger(label: "mock-api") { _ in SwiftLogNoOpLogHandler() },
-        body: (RunningMockAPI) async throws -> R
+        _ settings: MockAPISettings = .demo, body: (RunningMockAPI) async throws -> R
     ) async throws -> R {
         var settings = settings
         settings.port = 0
-        return try await MockAPI(settings: settings, logger: logger).whileServing(body)
+        return try await MockAPI(settings: settings).whileServing(body)
     }
 
     /// Runs this mock while `body` runs, then stops it; its tokens and observations are kept.
@@ -48,28 +38,6 @@ extension MockAPI {
     public func whileServing<R: Sendable>(_ body: (RunningMockAPI) async throws -> R) async throws -> R {
         try await TemporaryServer.run(serve) { port in
             try await body(RunningMockAPI(api: self, port: port))
-        }
-    }
-}
-
-/// The server of a mock.
-enum MockServer {
-    /// Serves until the task is cancelled or a graceful shutdown begins; `onListening` is called with the bound port.
-    /// - Throws: `MockAPIError.portOutOfRange`, or `MockAPIError.cannotListen` if the address cannot be bound.
-    static func run<Context: RequestContext>(
-        _ router: Router<Context>, on host: String, _ port: Int, logger: Logger,
-        _ onListening: @escaping @Sendable (Int) async -> Void
-    ) async throws where Context.Source == ApplicationRequestContextSource {
-        guard (0...65_535).contains(port) else { throw MockAPIError.portOutOfRange(port) }
-        let application = Application(
-            router: router, configuration: ApplicationConfiguration(address: .hostname(host, port: port)),
-            onServerRunning: { channel in
-                if let port = channel.localAddress?.port { await onListening(port) }
-            }, logger: logger)
-        do {
-            try await application.run()
-        } catch let error as IOError {
-            throw MockAPIError.cannotListen("\(host):\(port): \(String(cString: strerror(error.errnoCode)))")
         }
     }
 }

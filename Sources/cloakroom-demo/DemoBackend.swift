@@ -1,6 +1,5 @@
 import ArgumentParser
 import Foundation
-import Logging
 import MockAPI
 
 /// The second process of the demo: writes its certificate and configuration, serves the mock API, prints the
@@ -27,8 +26,7 @@ struct DemoBackend: AsyncParsableCommand {
             settings.identities = [PageIdentity(name: provider.name, label: provider.name)]
             settings.userField = DemoConfiguration.userField
         }
-        let quiet = Logger(label: "mock-api") { _ in SwiftLogNoOpLogHandler() }
-        try await MockAPI(settings: settings, logger: quiet).whileServing { api in
+        try await MockAPI(settings: settings).whileServing { api in
             let configuration = DemoConfiguration(
                 port: try Loopback.reserved(options.port), clearPort: try Loopback.reserved(options.clearPort),
                 adminPort: try Loopback.reserved(options.adminPort), apiPort: api.port, apiToken: settings.apiToken,

@@ -69,7 +69,7 @@ struct MockAPICommand: AsyncParsableCommand {
         var logger = Logger(label: "mock-api")
         logger.logLevel = .notice
         let host = self.host
-        let mock = MockAPI(settings: settings, logger: logger) { port in
+        let mock = MockAPI(settings: settings) { port in
             try? FileHandle.standardOutput.write(contentsOf: Data("mock API         http://\(host):\(port)\n".utf8))
         }
         let group = ServiceGroup(

@@ -48,7 +48,7 @@ struct MockProviderCommand: AsyncParsableCommand {
         var logger = Logger(label: "mock-provider")
         logger.logLevel = .notice
         let host = settings.host
-        let provider = try MockProvider(settings: settings, logger: logger) { port in
+        let provider = try MockProvider(settings: settings) { port in
             try? FileHandle.standardOutput.write(contentsOf: Data("mock provider    http://\(host):\(port)\n".utf8))
         }
         let group = ServiceGroup(

@@ -42,7 +42,7 @@ struct MockAPISettingsTests {
 
     @Test("an invalid port is rejected and not bound", arguments: [-1, 65_536])
     func portRange(port: Int) async {
-        let api = MockAPI(settings: MockAPISettings(port: port), logger: .silent)
+        let api = MockAPI(settings: MockAPISettings(port: port))
         await #expect(throws: MockAPIError.portOutOfRange(port)) { try await api.run() }
     }
 

@@ -8,7 +8,7 @@ struct MockAPITests {
     @Test("a graceful shutdown ends the mock")
     func gracefulShutdown() async throws {
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)
-        let api = MockAPI(settings: MockAPISettings(port: 0), logger: .silent) { listening.yield($0) }
+        let api = MockAPI(settings: MockAPISettings(port: 0)) { listening.yield($0) }
         let group = ServiceGroup(services: [api], logger: .silent)
         let port = try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask { try await group.run() }
@@ -36,7 +36,7 @@ struct MockAPITests {
     @Test("tokens survive a restart of the server, because they belong to the mock")
     func restart() async throws {
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)
-        let api = MockAPI(settings: MockAPISettings(port: 0), logger: .silent) { listening.yield($0) }
+        let api = MockAPI(settings: MockAPISettings(port: 0)) { listening.yield($0) }
         var iterator = ports.makeAsyncIterator()
         var token: String?
         for _ in 0..<2 {

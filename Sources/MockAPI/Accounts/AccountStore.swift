@@ -1,7 +1,6 @@
 import Crypto
 import FoundationEssentials
-import HTTPTypes
-import Hummingbird
+import NIOHTTP1
 import Synchronization
 
 /// The account representation of `GET /user`.
@@ -79,7 +78,7 @@ struct BasicCredentials: Redacted {
     /// `nil` if the field is missing, repeated, of another scheme, not base 64, not UTF-8 or without a colon.
     ///
     /// The first colon separates: a user-id cannot contain one, a password can.
-    init?(_ fields: HTTPFields) {
+    init?(_ fields: HTTPHeaders) {
         guard let encoded = AuthorizationCredentials.read(from: fields, scheme: "basic"),
             let bytes = Data(base64Encoded: String(encoded)),
             let text = String(validating: bytes, as: UTF8.self),
@@ -95,10 +94,11 @@ enum AuthorizationCredentials {
     /// `nil` if there is no such field, more than one, or one of another scheme.
     ///
     /// Two fields are rejected rather than joined, to detect a proxy that adds a field instead of replacing it.
-    static func read(from fields: HTTPFields, scheme: String) -> Substring? {
-        var values = fields[values: .authorization].makeIterator()
-        guard let value = values.next(), values.next() == nil else { return nil }
-        guard let space = value.firstIndex(of: " "), value[..<space].lowercased() == scheme else { return nil }
+    static func read(from fields: HTTPHeaders, scheme: String) -> Substring? {
+        let values = fields["Authorization"]
+        guard values.count == 1, let value = values.first, let space = value.firstIndex(of: " "),
+            value[..<space].lowercased() == scheme
+        else { return nil }
         let credentials = value[space...].drop { $0 == " " }
         return credentials.isEmpty ? nil : credentials
     }

@@ -4,33 +4,14 @@ import FoundationEssentials
 /// Base 64 with the URL and filename safe alphabet and no padding (RFC 4648 §5, RFC 7515 §2).
 enum Base64URL {
     static func encode(_ bytes: some Sequence<UInt8>) -> String {
-        let padded = Data(bytes).base64EncodedString()
-        var text = ""
-        text.reserveCapacity(padded.utf8.count)
-        for character in padded {
-            switch character {
-            case "+": text.append("-")
-            case "/": text.append("_")
-            case "=": break
-            default: text.append(character)
-            }
-        }
-        return text
+        Data(bytes).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
     }
 
     /// `nil` if `text` contains a character outside the alphabet, including padding.
     static func decode(_ text: some StringProtocol) -> [UInt8]? {
-        var padded = ""
-        padded.reserveCapacity(text.utf8.count + 3)
-        for character in text {
-            switch character {
-            case "-": padded.append("+")
-            case "_": padded.append("/")
-            case "+", "/", "=": return nil
-            default: padded.append(character)
-            }
-        }
-        padded.append(String(repeating: "=", count: (4 - padded.utf8.count % 4) % 4))
+        guard !text.contains(where: { "+/=".contains($0) }) else { return nil }
+        let padding = String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
+        let padded = String(text).replacing("-", with: "+").replacing("_", with: "/") + padding
         return Data(base64Encoded: padded).map { [UInt8]($0) }
     }
 }

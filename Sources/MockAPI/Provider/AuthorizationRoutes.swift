@@ -1,31 +1,29 @@
-import Hummingbird
+import NIOHTTP1
 
 /// The endpoints that browsers visit: authorization (OpenID Connect Core §3.1.2) and end_session (RP-Initiated Logout §2).
 struct AuthorizationRoutes {
     let state: ProviderState
 
-    func register(on router: Router<ProviderContext>) {
-        router.get(RouterPath(ProviderPath.authorization)) { request, context in
-            try await ProviderResponse.perform(.authorization, state, context) { authorize(request.uri.query ?? "") }
-        }
-        router.get(RouterPath(ProviderPath.endSession)) { request, context in
-            try await ProviderResponse.perform(.endSession, state, context) { endSession(request.uri.query ?? "") }
-        }
+    var routes: RouteTable {
+        [
+            "GET /authorize": { request in try await state.respond(.authorization) { authorize(request.query ?? "") } },
+            "GET /end_session": { request in try await state.respond(.endSession) { endSession(request.query ?? "") } },
+        ]
     }
 
-    private func authorize(_ query: String) -> ProviderResponse {
+    private func authorize(_ query: String) -> MockResponse {
         guard let form = TokenForm(text: query), form["client_id"] == state.settings.clientID else {
-            return Self.page("The request is invalid.", status: 400)
+            return Self.page("The request is invalid.", .badRequest)
         }
         var parameters = form.parameters
         if let reference = form["request_uri"] {
             guard let pushed = state.pulled(reference) else {
-                return Self.page("The request_uri is invalid.", status: 400)
+                return Self.page("The request_uri is invalid.", .badRequest)
             }
             parameters = pushed
         }
         guard let redirectURI = parameters["redirect_uri"], isRegistered(redirectURI) else {
-            return Self.page("The redirect_uri is invalid.", status: 400)
+            return Self.page("The redirect_uri is invalid.", .badRequest)
         }
         let script = state.script
         var callback = RawObject()
@@ -43,7 +41,7 @@ struct AuthorizationRoutes {
             let link = location.replacing("&", with: "&amp;").replacing("\"", with: "&quot;")
             return Self.page(#"<a id="continue" href="\#(link)">Continue as \#(script.subject)</a>"#)
         }
-        return .redirect(to: location)
+        return Self.redirect(to: location)
     }
 
     private func isRegistered(_ redirectURI: String) -> Bool {
@@ -60,16 +58,20 @@ struct AuthorizationRoutes {
     }
 
     /// Returns to the client, if it is known where.
-    private func endSession(_ query: String) -> ProviderResponse {
-        guard let form = TokenForm(text: query) else { return Self.page("The request is invalid.", status: 400) }
+    private func endSession(_ query: String) -> MockResponse {
+        guard let form = TokenForm(text: query) else { return Self.page("The request is invalid.", .badRequest) }
         guard let target = form["post_logout_redirect_uri"] else { return Self.page("Signed out.") }
-        guard let value = form["state"] else { return .redirect(to: target) }
-        return .redirect(to: target + (target.contains("?") ? "&" : "?") + "state=" + FormText.encode(value))
+        guard let value = form["state"] else { return Self.redirect(to: target) }
+        return Self.redirect(to: target + (target.contains("?") ? "&" : "?") + "state=" + FormText.encode(value))
     }
 
-    private static func page(_ markup: String, status: Int = 200) -> ProviderResponse {
-        ProviderResponse(
-            status: status, fields: [("Content-Type", "text/html; charset=utf-8"), ("Cache-Control", "no-store")],
-            body: "<!doctype html><title>Provider</title>\(markup)")
+    private static func redirect(to location: String) -> MockResponse {
+        MockResponse(.seeOther, ["Location": location, "Cache-Control": "no-store"])
+    }
+
+    private static func page(_ markup: String, _ status: HTTPResponseStatus = .ok) -> MockResponse {
+        MockResponse(
+            status, ["Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-store"],
+            text: "<!doctype html><title>Provider</title>\(markup)")
     }
 }

@@ -1,6 +1,5 @@
-import HTTPTypes
-import Hummingbird
 import NIOCore
+import NIOHTTP1
 import ServiceLifecycle
 
 /// A kind of request to a ``MockProvider``.
@@ -75,63 +74,36 @@ extension EndpointFault {
     }
 }
 
-/// A response before the scripted faults.
-struct ProviderResponse {
-    var status = 200
-    var fields: [(name: String, value: String)] = []
-    var body = ""
-
-    static func json(_ text: String, status: Int = 200) -> ProviderResponse {
-        ProviderResponse(
-            status: status, fields: [("Content-Type", "application/json"), ("Cache-Control", "no-store")], body: text)
-    }
-
-    static func error(_ code: String, status: Int = 400) -> ProviderResponse {
-        json(#"{"error":\#(RawJSON.string(code))}"#, status: status)
-    }
-
-    static func redirect(to location: String) -> ProviderResponse {
-        ProviderResponse(status: 303, fields: [("Location", location), ("Cache-Control", "no-store")])
-    }
-
+extension ProviderState {
     /// The response of an endpoint with its scripted fault. The work takes no effect if a fault replaces it.
-    static func perform(
-        _ endpoint: ProviderEndpoint, _ state: ProviderState, _ context: ProviderContext,
-        _ work: () throws -> ProviderResponse
-    ) async throws -> Response {
-        guard let fault = state.nextFault(endpoint) else { return try work().response }
+    func respond(_ endpoint: ProviderEndpoint, _ work: () throws -> MockResponse) async throws -> MockResponse {
+        guard let fault = nextFault(endpoint) else { return try work() }
         if fault.delay > 0 { try await sleep(.seconds(min(fault.delay, 86_400))) }
         let replaces = fault.freezes || fault.closes || fault.status != nil
-        var response = !replaces || fault.takesEffect ? try work() : ProviderResponse.json("")
+        var response = !replaces || fault.takesEffect ? try work() : MockResponse(providerJSON: "")
         if fault.freezes { try await sleep(.seconds(86_400)) }
-        if fault.closes {
-            try await context.channel.close()
-            return Response(status: .internalServerError)
-        }
-        if let status = fault.status {
-            response.status = status
-            response.body = fault.body ?? ""
-        } else if let body = fault.body {
-            response.body = body
-        }
+        if fault.closes { throw ClosedConnection() }
+        if let status = fault.status { response.status = HTTPResponseStatus(statusCode: status) }
+        if let body = fault.body ?? (fault.status == nil ? nil : "") { response.body = ByteBuffer(string: body) }
         for (name, value) in fault.fields.sorted(by: { $0.key < $1.key }) {
-            response.fields.removeAll { $0.name.lowercased() == name.lowercased() }
-            response.fields.append((name, value))
+            response.fields.replaceOrAdd(name: name, value: value)
         }
-        return response.response
+        return response
     }
 
-    private static func sleep(_ duration: Duration) async throws {
+    private func sleep(_ duration: Duration) async throws {
         try await cancelWhenGracefulShutdown { try await Task.sleep(for: duration) }
     }
+}
 
-    private var response: Response {
-        var headers = HTTPFields()
-        for (name, value) in fields {
-            if let name = HTTPField.Name(name) { headers.append(HTTPField(name: name, value: value)) }
-        }
-        return Response(
-            status: HTTPResponse.Status(code: status), headers: headers,
-            body: ResponseBody(byteBuffer: ByteBuffer(string: body)))
+extension MockResponse {
+    /// A response of a provider, as JSON text.
+    init(providerJSON text: String, _ status: HTTPResponseStatus = .ok) {
+        self.init(status, ["Content-Type": "application/json", "Cache-Control": "no-store"], text: text)
+    }
+
+    /// An error of a provider (RFC 6749 §5.2).
+    init(providerError code: String, _ status: HTTPResponseStatus = .badRequest) {
+        self.init(providerJSON: #"{"error":\#(RawJSON.string(code))}"#, status)
     }
 }

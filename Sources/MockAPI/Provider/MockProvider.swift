@@ -1,7 +1,4 @@
 public import FoundationEssentials
-import Hummingbird
-public import Logging
-import NIOCore
 public import ServiceLifecycle
 
 /// A scripted OpenID Provider: the code flow of OpenID Connect Core 1.0 with real keys, and every deviation from it that
@@ -34,7 +31,6 @@ public struct MockProvider: Service {
     public let observations = RequestRecorder()
 
     let state: ProviderState
-    private let logger: Logger
     private let onListening: @Sendable (Int) async -> Void
 
     /// Creates a provider that does not listen yet. `onListening` is called with the bound port.
@@ -42,11 +38,9 @@ public struct MockProvider: Service {
     /// - Throws: An error of the cryptographic library if the key cannot be generated.
     public init(
         settings: MockProviderSettings = MockProviderSettings(),
-        logger: Logger = Logger(label: "mock-provider") { _ in SwiftLogNoOpLogHandler() },
         onListening: @escaping @Sendable (Int) async -> Void = { _ in }
     ) throws {
         self.settings = settings
-        self.logger = logger
         self.onListening = onListening
         state = try ProviderState(settings)
     }
@@ -59,26 +53,25 @@ public struct MockProvider: Service {
     }
 
     /// Serves; `onListening` is called with the bound port.
-    func serve(_ onListening: @escaping @Sendable (Int) async -> Void) async throws {
-        let (host, issuer, state) = (settings.host, settings.issuer, state)
-        try await MockServer.run(router(), on: host, settings.port, logger: logger) { port in
-            state.setIssuer(issuer ?? "http://\(host):\(port)")
+    func serve(_ onListening: @Sendable (Int) async -> Void) async throws {
+        let routes = routes
+        let onListening: @Sendable (Int) async -> Void = { port in
+            state.setIssuer(settings.issuer ?? "http://\(settings.host):\(port)")
             await onListening(port)
+        }
+        try await MockServer.run(on: settings.host, settings.port, onListening) { request in
+            if !settings.exposesControl || request.path != RequestRecorder.path {
+                observations.record(RecordedRequest(request))
+            }
+            return try await request.response(from: routes)
         }
     }
 
-    private func router() -> Router<ProviderContext> {
-        let router = Router(context: ProviderContext.self)
-        let control = ObservationEndpoint(isExposed: settings.exposesControl)
-        router.add(middleware: RecordingMiddleware(observations: observations, control: control))
-        ProviderMetadataRoutes(state: state).register(on: router)
-        AuthorizationRoutes(state: state).register(on: router)
-        TokenRoutes(state: state, observations: observations).register(on: router)
-        if settings.exposesControl {
-            ObservationRoutes(observations: observations).register(on: router)
-            ProviderControlRoutes(provider: self).register(on: router)
-        }
-        return router
+    private var routes: [RouteTable] {
+        [
+            ProviderMetadataRoutes(state: state).routes, AuthorizationRoutes(state: state).routes,
+            TokenRoutes(state: state, observations: observations).routes,
+        ] + (settings.exposesControl ? [observations.routes, ProviderControlRoutes(provider: self).routes] : [])
     }
 }
 
@@ -111,15 +104,4 @@ public struct MockProviderSettings: Sendable, Redacted {
 
     /// Creates the default settings.
     public init() {}
-}
-
-/// The context of a request to a ``MockProvider``: also its connection, which a script can close.
-struct ProviderContext: RequestContext {
-    var coreContext: CoreRequestContextStorage
-    let channel: any Channel
-
-    init(source: ApplicationRequestContextSource) {
-        coreContext = CoreRequestContextStorage(source: source)
-        channel = source.channel
-    }
 }

@@ -1,6 +1,6 @@
 import FoundationEssentials
-import HTTPTypes
-import Hummingbird
+import NIOCore
+import NIOHTTP1
 
 /// The control of a provider over HTTP, for tests in another process. The paths exist only with
 /// ``MockProviderSettings/exposesControl``; requests are recorded but never delayed or failed.
@@ -14,35 +14,35 @@ import Hummingbird
 struct ProviderControlRoutes {
     let provider: MockProvider
 
-    func register(on router: Router<ProviderContext>) {
-        router.get("__mock/script") { _, _ in try JSONResponse.noStore(provider.state.script) }
-        router.put("__mock/script") { request, _ in try await replaceScript(request) }
-        router.post("__mock/rotate") { request, _ in try rotate(request) }
-        router.get("__mock/logins") { _, _ in
-            try JSONResponse.noStore(provider.state.logins.map { ["sub": $0.subject, "sid": $0.sessionID] })
-        }
-        router.post("__mock/logout") { request, _ in try await logout(request) }
+    var routes: RouteTable {
+        [
+            "GET /__mock/script": { _ in try .noStore(provider.state.script) },
+            "PUT /__mock/script": { try await replaceScript($0) },
+            "POST /__mock/rotate": { request in
+                try provider.state.rotateKeys(keepsOld: TokenForm(text: request.query ?? "")?["keep"] != "false")
+                return MockResponse(.noContent)
+            },
+            "GET /__mock/logins": { _ in
+                try .noStore(provider.state.logins.map { ["sub": $0.subject, "sid": $0.sessionID] })
+            },
+            "POST /__mock/logout": { try await logout($0) },
+        ]
     }
 
-    private func replaceScript(_ request: Request) async throws -> Response {
-        let body = try await request.body.collect(upTo: 1 << 20)
+    private func replaceScript(_ request: MockRequest) async throws -> MockResponse {
+        guard let body = try await request.body.collect(upTo: 1 << 20) else { return MockResponse(.payloadTooLarge) }
         guard let script = try? JSONDecoder().decode(ProviderScript.self, from: Data(body.readableBytesView)) else {
-            return JSONResponse.error(.badRequest, "The script is not valid.")
+            return .error(.badRequest, "The script is not valid.")
         }
         provider.state.update { $0 = script }
-        return try JSONResponse.noStore(script)
+        return try .noStore(script)
     }
 
-    private func rotate(_ request: Request) throws -> Response {
-        try provider.state.rotateKeys(keepsOld: request.uri.queryParameters["keep"] != "false")
-        return Response(status: .noContent)
-    }
-
-    private func logout(_ request: Request) async throws -> Response {
-        guard let form = TokenForm(text: request.uri.query ?? ""), let url = form["url"] else {
-            return JSONResponse.error(.badRequest, "url must be a URL.")
+    private func logout(_ request: MockRequest) async throws -> MockResponse {
+        guard let form = TokenForm(text: request.query ?? ""), let url = form["url"] else {
+            return .error(.badRequest, "url must be a URL.")
         }
         let status = try await provider.sendLogout(to: url, subject: form["sub"], sessionID: form["sid"])
-        return try JSONResponse.noStore(["status": status])
+        return try .noStore(["status": status])
     }
 }

@@ -1,39 +1,23 @@
-import Hummingbird
-
-/// The paths of a provider.
-enum ProviderPath {
-    static let discovery = "/.well-known/openid-configuration"
-    static let keys = "/jwks"
-    static let authorization = "/authorize"
-    static let pushed = "/par"
-    static let token = "/token"
-    static let userInfo = "/userinfo"
-    static let revocation = "/revoke"
-    static let endSession = "/end_session"
-}
-
 /// The discovery document (OpenID Connect Discovery 1.0 §3) and the key set.
 struct ProviderMetadataRoutes {
     let state: ProviderState
 
-    func register(on router: Router<ProviderContext>) {
-        router.get(RouterPath(ProviderPath.discovery)) { _, context in
-            try await ProviderResponse.perform(.discovery, state, context) { document }
-        }
-        router.get(RouterPath(ProviderPath.keys)) { _, context in
-            try await ProviderResponse.perform(.keys, state, context) { .json(try state.keySet()) }
-        }
+    var routes: RouteTable {
+        [
+            "GET /.well-known/openid-configuration": { _ in try await state.respond(.discovery) { document } },
+            "GET /jwks": { _ in try await state.respond(.keys) { MockResponse(providerJSON: try state.keySet()) } },
+        ]
     }
 
-    private var document: ProviderResponse {
+    private var document: MockResponse {
         let issuer = state.issuer
         func url(_ path: String) -> String { RawJSON.string(issuer + path) }
         let members = RawObject([
-            ("issuer", RawJSON.string(issuer)), ("authorization_endpoint", url(ProviderPath.authorization)),
-            ("token_endpoint", url(ProviderPath.token)), ("jwks_uri", url(ProviderPath.keys)),
-            ("userinfo_endpoint", url(ProviderPath.userInfo)), ("revocation_endpoint", url(ProviderPath.revocation)),
-            ("end_session_endpoint", url(ProviderPath.endSession)),
-            ("pushed_authorization_request_endpoint", url(ProviderPath.pushed)),
+            ("issuer", RawJSON.string(issuer)), ("authorization_endpoint", url("/authorize")),
+            ("token_endpoint", url("/token")), ("jwks_uri", url("/jwks")),
+            ("userinfo_endpoint", url("/userinfo")), ("revocation_endpoint", url("/revoke")),
+            ("end_session_endpoint", url("/end_session")),
+            ("pushed_authorization_request_endpoint", url("/par")),
             ("authorization_response_iss_parameter_supported", "true"),
             ("backchannel_logout_supported", "true"), ("backchannel_logout_session_supported", "true"),
             ("response_types_supported", #"["code"]"#), ("subject_types_supported", #"["public"]"#),
@@ -48,6 +32,6 @@ struct ProviderMetadataRoutes {
             ),
             ("token_endpoint_auth_methods_supported", #"["client_secret_basic","client_secret_post"]"#),
         ])
-        return .json(members.applying(state.script.discovery).json)
+        return MockResponse(providerJSON: members.applying(state.script.discovery).json)
     }
 }

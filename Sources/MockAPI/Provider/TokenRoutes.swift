@@ -1,6 +1,5 @@
 import FoundationEssentials
-import HTTPTypes
-import Hummingbird
+import NIOHTTP1
 
 /// The endpoints that the client requests with its authentication: token, pushed authorization requests, revocation; and
 /// userinfo, with an access token.
@@ -11,30 +10,14 @@ struct TokenRoutes {
     let state: ProviderState
     let observations: RequestRecorder
 
-    func register(on router: Router<ProviderContext>) {
-        router.post(RouterPath(ProviderPath.token)) { request, context in
-            let form = try await TokenForm(request)
-            return try await ProviderResponse.perform(Self.endpoint(of: form), state, context) {
-                try authenticated(request, form, token)
-            }
-        }
-        router.post(RouterPath(ProviderPath.pushed)) { request, context in
-            let form = try await TokenForm(request)
-            return try await ProviderResponse.perform(.pushed, state, context) {
-                try authenticated(request, form, push)
-            }
-        }
-        router.post(RouterPath(ProviderPath.revocation)) { request, context in
-            let form = try await TokenForm(request)
-            return try await ProviderResponse.perform(.revocation, state, context) {
-                try authenticated(request, form, revoke)
-            }
-        }
-        for method in [HTTPRequest.Method.get, .post] {
-            router.on(RouterPath(ProviderPath.userInfo), method: method) { request, context in
-                try await ProviderResponse.perform(.userInfo, state, context) { userInfo(request) }
-            }
-        }
+    var routes: RouteTable {
+        [
+            "POST /token": { try await authenticated($0, nil, token) },
+            "POST /par": { try await authenticated($0, .pushed, push) },
+            "POST /revoke": { try await authenticated($0, .revocation, revoke) },
+            "GET /userinfo": { request in try await state.respond(.userInfo) { userInfo(request) } },
+            "POST /userinfo": { request in try await state.respond(.userInfo) { userInfo(request) } },
+        ]
     }
 
     private static func endpoint(of form: TokenForm?) -> ProviderEndpoint {
@@ -46,72 +29,77 @@ struct TokenRoutes {
         }
     }
 
+    /// The response to a form with the authentication of the client.
+    /// - Parameter endpoint: `nil` if it depends on the grant.
     private func authenticated(
-        _ request: Request, _ form: TokenForm?, _ work: (TokenForm) throws -> ProviderResponse
-    ) throws -> ProviderResponse {
-        guard let form else { return .error("invalid_request") }
-        guard state.client.isAuthenticated(request.headers, form) else {
-            var response = ProviderResponse.error("invalid_client", status: 401)
-            response.fields.append((name: "WWW-Authenticate", value: #"Basic realm="provider""#))
-            return response
+        _ request: MockRequest, _ endpoint: ProviderEndpoint?, _ work: (TokenForm) throws -> MockResponse
+    ) async throws -> MockResponse {
+        let form = try await TokenForm(request)
+        return try await state.respond(endpoint ?? Self.endpoint(of: form)) {
+            guard let form else { return MockResponse(providerError: "invalid_request") }
+            guard state.client.isAuthenticated(request.fields, form) else {
+                var response = MockResponse(providerError: "invalid_client", .unauthorized)
+                response.fields.add(name: "WWW-Authenticate", value: #"Basic realm="provider""#)
+                return response
+            }
+            state.record(ProviderTokenRequest(parameters: form.parameters))
+            return try work(form)
         }
-        state.record(ProviderTokenRequest(parameters: form.parameters))
-        return try work(form)
     }
 
-    private func token(_ form: TokenForm) throws -> ProviderResponse {
+    private func token(_ form: TokenForm) throws -> MockResponse {
+        let tokens: RawObject?
         switch form["grant_type"] {
         case "authorization_code":
             guard let code = form["code"], let verifier = form["code_verifier"] else {
-                return .error("invalid_request")
+                return MockResponse(providerError: "invalid_request")
             }
-            let tokens = try state.redeem(code: code, redirectURI: form["redirect_uri"], verifier: verifier)
-            return tokens.map { .json($0.json) } ?? .error("invalid_grant")
+            tokens = try state.redeem(code: code, redirectURI: form["redirect_uri"], verifier: verifier)
         case "refresh_token":
-            guard let token = form["refresh_token"] else { return .error("invalid_request") }
+            guard let token = form["refresh_token"] else { return MockResponse(providerError: "invalid_request") }
             switch try state.refresh(token) {
-            case .refreshed(let tokens):
+            case .refreshed(let refreshed):
                 observations.recordRefresh(at: state.now.timeIntervalSince1970)
-                return .json(tokens.json)
+                tokens = refreshed
             case .reused:
                 observations.recordReuse()
-                return .error("invalid_grant")
-            case .rejected: return .error("invalid_grant")
+                tokens = nil
+            case .rejected: tokens = nil
             }
         case Self.exchangeGrant:
             guard let token = form["subject_token"], form["subject_token_type"] == Self.accessTokenType,
                 let audience = form["audience"] ?? form["resource"]
-            else { return .error("invalid_request") }
-            let tokens = try state.exchange(token, audience: audience, scope: form["scope"])
-            return tokens.map { .json($0.json) } ?? .error("invalid_grant")
-        case nil: return .error("invalid_request")
-        default: return .error("unsupported_grant_type")
+            else { return MockResponse(providerError: "invalid_request") }
+            tokens = try state.exchange(token, audience: audience, scope: form["scope"])
+        case nil: return MockResponse(providerError: "invalid_request")
+        default: return MockResponse(providerError: "unsupported_grant_type")
         }
+        return tokens.map { MockResponse(providerJSON: $0.json) } ?? MockResponse(providerError: "invalid_grant")
     }
 
     /// RFC 9126 §2.1: `request_uri` is not permitted.
-    private func push(_ form: TokenForm) throws -> ProviderResponse {
+    private func push(_ form: TokenForm) -> MockResponse {
         guard form["request_uri"] == nil, form["client_id"] == state.settings.clientID else {
-            return .error("invalid_request")
+            return MockResponse(providerError: "invalid_request")
         }
         let reference = state.push(form.parameters)
-        return .json(#"{"request_uri":\#(RawJSON.string(reference)),"expires_in":60}"#, status: 201)
+        return MockResponse(
+            providerJSON: #"{"request_uri":\#(RawJSON.string(reference)),"expires_in":60}"#, .created)
     }
 
     /// An unknown token is no error (RFC 7009 §2.2).
-    private func revoke(_ form: TokenForm) throws -> ProviderResponse {
-        guard let token = form["token"] else { return .error("invalid_request") }
+    private func revoke(_ form: TokenForm) -> MockResponse {
+        guard let token = form["token"] else { return MockResponse(providerError: "invalid_request") }
         state.revoke(token)
-        return ProviderResponse()
+        return MockResponse(.ok)
     }
 
-    private func userInfo(_ request: Request) -> ProviderResponse {
-        guard let token = AuthorizationCredentials.read(from: request.headers, scheme: "bearer"),
+    private func userInfo(_ request: MockRequest) -> MockResponse {
+        guard let token = AuthorizationCredentials.read(from: request.fields, scheme: "bearer"),
             let document = state.userInfo(String(token))
         else {
-            return ProviderResponse(
-                status: 401, fields: [(name: "WWW-Authenticate", value: #"Bearer error="invalid_token""#)])
+            return MockResponse(.unauthorized, ["WWW-Authenticate": #"Bearer error="invalid_token""#])
         }
-        return .json(document.json)
+        return MockResponse(providerJSON: document.json)
     }
 }

@@ -1,6 +1,4 @@
-import FoundationEssentials
-import HTTPTypes
-import Hummingbird
+import NIOHTTP1
 
 /// `/auth`, `/auth/refresh`, `/auth/revoke`, and the older `/api/v1/signin`.
 ///
@@ -8,76 +6,54 @@ import Hummingbird
 struct AuthRoutes {
     let issuer: TokenIssuer
 
-    func register(on router: Router<BasicRequestContext>) {
-        router.post("auth") { request, _ in try signIn(request, issuer.signIn) }
-        router.post("auth/refresh") { request, _ in try refresh(request) }
-        router.post("auth/revoke") { request, _ in revoke(request) }
-        router.post("api/v1/signin") { request, _ in try signIn(request, issuer.signInWithoutRefresh) }
+    var routes: RouteTable {
+        [
+            "POST /auth": { try signIn($0, issuer.signIn) },
+            "POST /auth/refresh": { try refresh($0) },
+            "POST /auth/revoke": { revoke($0) },
+            "POST /api/v1/signin": { try signIn($0, issuer.signInWithoutRefresh) },
+        ]
     }
 
-    private func signIn(_ request: Request, _ issue: (BasicCredentials) throws -> (some Encodable)?) throws -> Response
-    {
-        guard let tokens = try BasicCredentials(request.headers).flatMap(issue) else {
-            return JSONResponse.unauthorized(.basic, "The e-mail address or the password is wrong.")
+    private func signIn(
+        _ request: MockRequest, _ issue: (BasicCredentials) throws -> (some Encodable)?
+    ) throws -> MockResponse {
+        guard let tokens = try BasicCredentials(request.fields).flatMap(issue) else {
+            return .unauthorized(.basic, "The e-mail address or the password is wrong.")
         }
-        return try JSONResponse.noStore(tokens)
+        return try .noStore(tokens)
     }
 
-    private func refresh(_ request: Request) throws -> Response {
-        guard let token = AuthorizationCredentials.read(from: request.headers, scheme: "bearer"),
+    private func refresh(_ request: MockRequest) throws -> MockResponse {
+        guard let token = AuthorizationCredentials.read(from: request.fields, scheme: "bearer"),
             let tokens = try issuer.refresh(token)
         else { return badRefreshToken }
-        return try JSONResponse.noStore(tokens)
+        return try .noStore(tokens)
     }
 
-    private func revoke(_ request: Request) -> Response {
-        guard let token = AuthorizationCredentials.read(from: request.headers, scheme: "bearer"), issuer.revoke(token)
+    private func revoke(_ request: MockRequest) -> MockResponse {
+        guard let token = AuthorizationCredentials.read(from: request.fields, scheme: "bearer"), issuer.revoke(token)
         else { return badRefreshToken }
-        return Response(status: .noContent)
+        return MockResponse(.noContent)
     }
 
-    private var badRefreshToken: Response {
-        JSONResponse.unauthorized(.bearer, "The refresh token is missing or invalid.")
+    private var badRefreshToken: MockResponse {
+        .unauthorized(.bearer, "The refresh token is missing or invalid.")
     }
 }
 
 /// The account of the access token of a request, or that of ``MockAPISettings/userField``.
 struct BearerAuthenticator {
     let issuer: TokenIssuer
-    let userField: HTTPField.Name?
+    let userField: String?
 
-    /// `nil` if there is no token or an invalid one.
-    func account(for request: Request) -> Account? {
-        if let userField, let id = request.headers[userField], !id.isEmpty {
-            return Account(id: id, email: "", name: id)
-        }
-        return AuthorizationCredentials.read(from: request.headers, scheme: "bearer").flatMap { issuer.account(of: $0) }
-    }
-
-    /// The response to a request without a valid token.
-    var rejection: Response {
-        JSONResponse.unauthorized(.bearer, "The access token is missing or invalid.")
-    }
-}
-
-/// Responds with 403 to every request, for any path, that does not contain the API token exactly once.
-///
-/// Two fields are rejected even if both are correct: a proxy must set this field, not add one.
-struct APITokenMiddleware: RouterMiddleware {
-    typealias Context = BasicRequestContext
-
-    private let expected: SecretFingerprint
-
-    init(apiToken: String) {
-        expected = SecretFingerprint(of: apiToken)
-    }
-
-    func handle(
-        _ request: Request, context: Context, next: (Request, Context) async throws -> Response
-    ) async throws -> Response {
-        var presented = request.headers.lazy.filter { $0.name.canonicalName == "x-api-token" }.makeIterator()
-        guard let field = presented.next(), presented.next() == nil, SecretFingerprint(of: field.value) == expected
-        else { return JSONResponse.error(.forbidden, "The X-API-TOKEN header is missing or wrong.") }
-        return try await next(request, context)
+    /// The response for the account of a request; 401 if there is no token or an invalid one.
+    func respond(_ request: MockRequest, _ work: (Account) throws -> MockResponse) rethrows -> MockResponse {
+        let id = userField.map { request.fields[$0].joined(separator: ", ") } ?? ""
+        let token = AuthorizationCredentials.read(from: request.fields, scheme: "bearer")
+        guard
+            let account = id.isEmpty ? token.flatMap({ issuer.account(of: $0) }) : Account(id: id, email: "", name: id)
+        else { return .unauthorized(.bearer, "The access token is missing or invalid.") }
+        return try work(account)
     }
 }

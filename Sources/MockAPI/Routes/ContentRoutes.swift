@@ -1,33 +1,24 @@
 import FoundationEssentials
-import HTTPTypes
-import Hummingbird
 import NIOCore
+import NIOHTTP1
 
 /// Public `/episodes`; `/videos/{id}` and `/user` with an access token.
 struct ContentRoutes {
     let bearer: BearerAuthenticator
 
-    func register(on router: Router<BasicRequestContext>) throws {
-        let episodes = try JSONResponse.encode(Catalogue.episodes)
-        router.get("episodes") { _, _ in JSONResponse.ok(episodes) }
-        router.get("videos/:id") { request, context in
-            try video(context.parameters.get("id") ?? "", for: request)
-        }
-        router.get("user") { request, _ in try user(request) }
-    }
-
-    /// The token is checked first, so clients without a session cannot find out which videos exist.
-    private func video(_ id: String, for request: Request) throws -> Response {
-        guard bearer.account(for: request) != nil else { return bearer.rejection }
-        guard let video = Catalogue.video(withID: id) else {
-            return JSONResponse.error(.notFound, "No such video.")
-        }
-        return try JSONResponse.noStore(video)
-    }
-
-    private func user(_ request: Request) throws -> Response {
-        guard let account = bearer.account(for: request) else { return bearer.rejection }
-        return try JSONResponse.noStore(account)
+    func routes() throws -> RouteTable {
+        let episodes = try MockResponse.json(Catalogue.episodes).body
+        return [
+            "GET /episodes": { _ in MockResponse(.ok, MockResponse.jsonFields, body: episodes) },
+            // The token is checked first, so clients without a session cannot find out which videos exist.
+            "GET /videos/*": { request in
+                try bearer.respond(request) { _ in
+                    try Catalogue.video(withID: request.lastSegment).map { try .noStore($0) }
+                        ?? .error(.notFound, "No such video.")
+                }
+            },
+            "GET /user": { try bearer.respond($0) { try .noStore($0) } },
+        ]
     }
 }
 
@@ -36,10 +27,12 @@ struct PageRoutes {
     /// What the page links to for sign-in.
     let identities: [PageIdentity]
 
-    func register(on router: Router<BasicRequestContext>) {
-        serve(Self.page(identities), at: "/", as: "text/html; charset=utf-8", on: router)
-        serve(PackageResources.app_js, at: "/app.js", as: "text/javascript; charset=utf-8", on: router)
-        serve(PackageResources.app_css, at: "/app.css", as: "text/css; charset=utf-8", on: router)
+    var routes: RouteTable {
+        [
+            "GET /": Self.serve(Self.page(identities), as: "text/html; charset=utf-8"),
+            "GET /app.js": Self.serve(PackageResources.app_js, as: "text/javascript; charset=utf-8"),
+            "GET /app.css": Self.serve(PackageResources.app_css, as: "text/css; charset=utf-8"),
+        ]
     }
 
     /// The page with links to `/auth/login`: navigations, because scripts cannot follow a redirect to a provider.
@@ -58,18 +51,16 @@ struct PageRoutes {
         text.replacing("&", with: "&amp;").replacing("<", with: "&lt;")
     }
 
-    private func serve(
-        _ bytes: [UInt8], at path: RouterPath, as type: String, on router: Router<BasicRequestContext>
-    ) {
+    private static func serve(_ bytes: [UInt8], as type: String) -> MockHandler {
         let body = ByteBuffer(bytes: bytes)
-        let headers: HTTPFields = [
-            .contentType: type,
+        let fields: HTTPHeaders = [
+            "Content-Type": type,
             // The content may change in the next version.
-            .cacheControl: "no-cache",
-            .contentSecurityPolicy: Self.contentSecurityPolicy,
-            .xContentTypeOptions: "nosniff",
+            "Cache-Control": "no-cache",
+            "Content-Security-Policy": contentSecurityPolicy,
+            "X-Content-Type-Options": "nosniff",
         ]
-        router.get(path) { _, _ in Response(status: .ok, headers: headers, body: ResponseBody(byteBuffer: body)) }
+        return { _ in MockResponse(.ok, fields, body: body) }
     }
 
     /// Forbids external and inline content and framing (Content Security Policy Level 3).

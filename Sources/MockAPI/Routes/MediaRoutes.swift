@@ -1,6 +1,5 @@
-import HTTPTypes
-import Hummingbird
 import NIOCore
+import NIOHTTP1
 
 /// The targets of `imageURL` and `videoURL`: public `/images/{name}`; `/media/{id}` with an access token.
 struct MediaRoutes {
@@ -9,49 +8,46 @@ struct MediaRoutes {
     /// Six seconds of coats on a rail, 480 × 270, VP9 without sound; the same for every video.
     private static let clip = ByteBuffer(bytes: PackageResources.clip_webm)
 
-    func register(on router: Router<BasicRequestContext>) {
-        router.get("images/:name") { _, context in image(context.parameters.get("name") ?? "") }
-        router.get("media/:id") { request, context in media(context.parameters.get("id") ?? "", for: request) }
+    var routes: RouteTable {
+        [
+            "GET /images/*": { image($0.lastSegment) },
+            "GET /media/*": { request in bearer.respond(request) { _ in media(request) } },
+        ]
     }
 
-    private func image(_ name: String) -> Response {
-        guard let picture = Catalogue.picture(named: name) else {
-            return JSONResponse.error(.notFound, "No such image.")
-        }
-        return Response(
-            status: .ok,
-            headers: [
-                .contentType: "image/svg+xml", .cacheControl: "public, max-age=3600",
+    private func image(_ name: String) -> MockResponse {
+        guard let picture = Catalogue.picture(named: name) else { return .error(.notFound, "No such image.") }
+        return MockResponse(
+            .ok,
+            [
+                "Content-Type": "image/svg+xml", "Cache-Control": "public, max-age=3600",
                 // An SVG opened directly is a document that could run scripts; this one has none.
-                .contentSecurityPolicy: "default-src 'none'", .xContentTypeOptions: "nosniff",
-            ],
-            body: ResponseBody(byteBuffer: ByteBuffer(string: picture.svg)))
+                "Content-Security-Policy": "default-src 'none'", "X-Content-Type-Options": "nosniff",
+            ], text: picture.svg)
     }
 
     /// The clip or the requested range: players fetch a video in ranges and seek by requesting others.
-    private func media(_ id: String, for request: Request) -> Response {
-        guard bearer.account(for: request) != nil else { return bearer.rejection }
-        guard Catalogue.video(withID: id) != nil else { return JSONResponse.error(.notFound, "No such video.") }
+    private func media(_ request: MockRequest) -> MockResponse {
+        guard Catalogue.video(withID: request.lastSegment) != nil else { return .error(.notFound, "No such video.") }
         let length = Self.clip.readableBytes
-        var response = Response(
-            status: .ok,
-            headers: [
-                .contentType: "video/webm", .acceptRanges: "bytes", .xContentTypeOptions: "nosniff",
+        var response = MockResponse(
+            .ok,
+            [
+                "Content-Type": "video/webm", "Accept-Ranges": "bytes", "X-Content-Type-Options": "nosniff",
                 // After sign-out no copy remains in the browser cache.
-                .cacheControl: "private, no-store",
-            ],
-            body: ResponseBody(byteBuffer: Self.clip))
-        switch ByteRange(request.headers[.range], length: length) {
+                "Cache-Control": "private, no-store",
+            ], body: Self.clip)
+        switch ByteRange(request.fields.first(name: "Range"), length: length) {
         case .whole: break
         case .part(let range):
             response.status = .partialContent
-            response.headers[.contentRange] = "bytes \(range.lowerBound)-\(range.upperBound - 1)/\(length)"
-            response.body = ResponseBody(
-                byteBuffer: Self.clip.getSlice(at: Self.clip.readerIndex + range.lowerBound, length: range.count)
-                    ?? ByteBuffer())
+            response.fields.add(
+                name: "Content-Range", value: "bytes \(range.lowerBound)-\(range.upperBound - 1)/\(length)")
+            response.body =
+                Self.clip.getSlice(at: Self.clip.readerIndex + range.lowerBound, length: range.count) ?? ByteBuffer()
         case .unsatisfiable:
-            response = JSONResponse.error(.rangeNotSatisfiable, "The requested range is not available.")
-            response.headers[.contentRange] = "bytes */\(length)"
+            response = .error(.rangeNotSatisfiable, "The requested range is not available.")
+            response.fields.add(name: "Content-Range", value: "bytes */\(length)")
         }
         return response
     }

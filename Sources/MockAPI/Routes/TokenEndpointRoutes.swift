@@ -1,7 +1,5 @@
-import FoundationEssentials
-import HTTPTypes
-import Hummingbird
 import NIOCore
+import NIOHTTP1
 
 /// Two more dialects of the same accounts and tokens.
 ///
@@ -14,83 +12,78 @@ struct TokenEndpointRoutes {
     let client: MockClient
     let lifetime: Duration
 
-    func register(on router: Router<BasicRequestContext>) {
-        router.post("oauth/token") { request, _ in try await token(request) }
-        router.post("oauth/revoke") { request, _ in try await revoke(request) }
-        router.post("login") { request, _ in try await login(request) }
-        router.post("login/again") { request, _ in try await loginAgain(request) }
+    var routes: RouteTable {
+        [
+            "POST /oauth/token": { try token(try await TokenForm($0), $0) },
+            "POST /oauth/revoke": { revoke(try await TokenForm($0), $0) },
+            "POST /login": { try login(try await TokenForm($0)) },
+            "POST /login/again": { try loginAgain(try await TokenForm($0)) },
+        ]
     }
 
     // MARK: - OAuth
 
-    private func token(_ request: Request) async throws -> Response {
-        guard let form = try await TokenForm(request) else { return try oauthError("invalid_request") }
-        guard client.isAuthenticated(request.headers, form) else { return try unknownClient() }
+    private func token(_ form: TokenForm?, _ request: MockRequest) throws -> MockResponse {
+        guard let form else { return Self.oauthError("invalid_request") }
+        guard client.isAuthenticated(request.fields, form) else { return Self.unknownClient }
         switch form["grant_type"] {
         case "password":
-            guard let name = form["username"], let password = form["password"] else {
-                return try oauthError("invalid_request")
-            }
+            guard let name = form["username"], let password = form["password"] else { break }
             return try oauthTokens(issuer.signIn(BasicCredentials(email: name, password: password)))
         case "refresh_token":
-            guard let presented = form["refresh_token"] else { return try oauthError("invalid_request") }
+            guard let presented = form["refresh_token"] else { break }
             return try oauthTokens(issuer.refresh(presented))
-        case nil: return try oauthError("invalid_request")
-        default: return try oauthError("unsupported_grant_type")
+        case nil: break
+        default: return Self.oauthError("unsupported_grant_type")
         }
+        return Self.oauthError("invalid_request")
     }
 
     /// An unknown token is no error (RFC 7009 §2.2).
-    private func revoke(_ request: Request) async throws -> Response {
-        guard let form = try await TokenForm(request), let token = form["token"] else {
-            return try oauthError("invalid_request")
-        }
-        guard client.isAuthenticated(request.headers, form) else { return try unknownClient() }
+    private func revoke(_ form: TokenForm?, _ request: MockRequest) -> MockResponse {
+        guard let form, let token = form["token"] else { return Self.oauthError("invalid_request") }
+        guard client.isAuthenticated(request.fields, form) else { return Self.unknownClient }
         _ = issuer.revoke(token)
-        return Response(status: .ok)
+        return MockResponse(.ok)
     }
 
-    private func oauthTokens(_ tokens: TokenPair?) throws -> Response {
-        guard let tokens else { return try oauthError("invalid_grant") }
-        return try JSONResponse.noStore(
+    private func oauthTokens(_ tokens: TokenPair?) throws -> MockResponse {
+        guard let tokens else { return Self.oauthError("invalid_grant") }
+        return try .noStore(
             OAuthTokens(
                 access_token: tokens.accessToken, token_type: "bearer",
                 expires_in: Int(lifetime.components.seconds), refresh_token: tokens.refreshToken))
     }
 
-    private func oauthError(_ code: String) throws -> Response {
-        var response = try JSONResponse.noStore(["error": code])
-        response.status = .badRequest
+    private static func oauthError(_ code: StaticString, _ status: HTTPResponseStatus = .badRequest) -> MockResponse {
+        var response = MockResponse.error(status, code)
+        response.fields.add(name: "Cache-Control", value: "no-store")
         return response
     }
 
-    private func unknownClient() throws -> Response {
-        var response = try oauthError("invalid_client")
-        response.status = .unauthorized
-        response.headers[.wwwAuthenticate] = JSONResponse.Challenge.basic.rawValue
+    private static var unknownClient: MockResponse {
+        var response = oauthError("invalid_client", .unauthorized)
+        response.fields.add(name: "WWW-Authenticate", value: MockResponse.Challenge.basic.rawValue)
         return response
     }
 
     // MARK: - Responses with their own success member
 
-    private func login(_ request: Request) async throws -> Response {
-        guard let form = try await TokenForm(request), form["realm"] == "main", let name = form["username"],
-            let password = form["secret"]
-        else { return try JSONResponse.noStore(OwnError(code: "bad_request")) }
+    private func login(_ form: TokenForm?) throws -> MockResponse {
+        guard let form, form["realm"] == "main", let name = form["username"], let password = form["secret"] else {
+            return try .noStore(OwnError(code: "bad_request"))
+        }
         return try ownTokens(issuer.signIn(BasicCredentials(email: name, password: password)), "wrong_password")
     }
 
-    private func loginAgain(_ request: Request) async throws -> Response {
-        guard let form = try await TokenForm(request), let presented = form["token"] else {
-            return try JSONResponse.noStore(OwnError(code: "bad_request"))
-        }
+    private func loginAgain(_ form: TokenForm?) throws -> MockResponse {
+        guard let presented = form?["token"] else { return try .noStore(OwnError(code: "bad_request")) }
         return try ownTokens(issuer.refresh(presented), "token_expired")
     }
 
-    private func ownTokens(_ tokens: TokenPair?, _ error: String) throws -> Response {
-        guard let tokens else { return try JSONResponse.noStore(OwnError(code: error)) }
-        return try JSONResponse.noStore(
-            OwnTokens(session: OwnTokens.Session(key: tokens.accessToken, again: tokens.refreshToken)))
+    private func ownTokens(_ tokens: TokenPair?, _ error: String) throws -> MockResponse {
+        guard let tokens else { return try .noStore(OwnError(code: error)) }
+        return try .noStore(OwnTokens(session: OwnTokens.Session(key: tokens.accessToken, again: tokens.refreshToken)))
     }
 }
 
@@ -105,8 +98,8 @@ struct MockClient: Sendable {
     }
 
     /// Whether the client has authenticated in exactly one of the two ways (RFC 6749 §2.3).
-    func isAuthenticated(_ fields: HTTPFields, _ form: TokenForm) -> Bool {
-        if fields.contains(.authorization) {
+    func isAuthenticated(_ fields: HTTPHeaders, _ form: TokenForm) -> Bool {
+        if fields.contains(name: "Authorization") {
             guard form["client_secret"] == nil, let pair = BasicCredentials(fields),
                 let id = TokenForm.decode(pair.email[...]), let secret = TokenForm.decode(pair.password[...])
             else { return false }
@@ -128,9 +121,9 @@ struct TokenForm: Redacted {
     private(set) var parameters: [String: String] = [:]
 
     /// - Returns: `nil` for another media type, an invalid escape, or a parameter that occurs twice (RFC 6749 §3.2).
-    init?(_ request: Request) async throws {
-        guard request.headers[.contentType] == "application/x-www-form-urlencoded",
-            let body = try? await request.body.collect(upTo: 8_192)
+    init?(_ request: MockRequest) async throws {
+        guard request.fields["Content-Type"] == ["application/x-www-form-urlencoded"],
+            let body = try await request.body.collect(upTo: 8_192)
         else { return nil }
         self.init(text: String(buffer: body))
     }

@@ -1,5 +1,4 @@
-import HTTPTypes
-import Hummingbird
+import NIOHTTP1
 import Synchronization
 
 /// A snapshot of the traffic that a mock has received.
@@ -28,6 +27,8 @@ public struct RecordedTraffic: Sendable, Equatable, Codable {
 ///
 /// Requests to `/__mock/requests` are not recorded if that path is enabled, so reading does not change the result.
 public final class RequestRecorder: Sendable {
+    /// The path for tests to read the observations. Requests to it are not recorded, delayed or failed.
+    static let path = "/__mock/requests"
     /// The maximum number of recorded requests and of separately counted paths.
     public static let limit = 1_000
 
@@ -40,6 +41,9 @@ public final class RequestRecorder: Sendable {
     private let state = Mutex(State())
 
     init() {}
+
+    /// The recorded traffic over HTTP, for tests in another process.
+    var routes: RouteTable { ["GET \(Self.path)": { _ in try .noStore(self.snapshot()) }] }
 
     /// The traffic since the start.
     public func snapshot() -> RecordedTraffic {
@@ -79,17 +83,6 @@ public final class RequestRecorder: Sendable {
     }
 }
 
-/// The path for tests to read the observations. Requests to it are not recorded, delayed or failed.
-struct ObservationEndpoint: Sendable {
-    static let path = "/__mock/requests"
-
-    let isExposed: Bool
-
-    func matches(_ request: Request) -> Bool {
-        isExposed && request.uri.path == Self.path
-    }
-}
-
 /// A header field as received: the original spelling of the name, the value without surrounding white space.
 public struct RecordedHeader: Sendable, Hashable, Codable, CustomStringConvertible, CustomReflectable {
     /// The name in its original spelling.
@@ -116,8 +109,7 @@ public struct RecordedRequest: Sendable, Hashable, Codable {
     public let path: String
     /// The part after the first `?`, not decoded; `nil` without a `?`.
     public let query: String?
-    /// All fields in the order received, including repeated ones. `Host` always comes first in this spelling, because
-    /// the HTTP library stores it separately; a second `Host` replaces it.
+    /// All fields in the order received, including repeated ones, but the first `Host` at the front in this spelling.
     public let headers: [RecordedHeader]
 
     /// The values of all fields with this name, case-insensitive, in the order received.
@@ -127,36 +119,13 @@ public struct RecordedRequest: Sendable, Hashable, Codable {
     }
 }
 
-/// Records every request before it is processed.
-struct RecordingMiddleware<Context: RequestContext>: RouterMiddleware {
-    let observations: RequestRecorder
-    let control: ObservationEndpoint
-
-    func handle(
-        _ request: Request, context: Context, next: (Request, Context) async throws -> Response
-    ) async throws -> Response {
-        if !control.matches(request) { observations.record(RecordedRequest(request.head)) }
-        return try await next(request, context)
-    }
-}
-
 extension RecordedRequest {
-    init(_ head: HTTPRequest) {
-        let parts = (head.path ?? "").split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
-        let host = head.authority.map { [RecordedHeader(name: "Host", value: $0)] } ?? []
-        self.init(
-            method: head.method.rawValue,
-            path: parts.first.map(String.init) ?? "",
-            query: parts.count == 2 ? String(parts[1]) : nil,
-            headers: host + head.headerFields.map { RecordedHeader(name: $0.name.rawName, value: $0.value) })
-    }
-}
-
-/// The recorded traffic over HTTP, for tests in another process.
-struct ObservationRoutes {
-    let observations: RequestRecorder
-
-    func register(on router: Router<some RequestContext>) {
-        router.get("__mock/requests") { _, _ in try JSONResponse.noStore(observations.snapshot()) }
+    init(_ request: MockRequest) {
+        var headers = request.fields.map { RecordedHeader(name: $0.name, value: $0.value) }
+        if let host = headers.firstIndex(where: { $0.name.lowercased() == "host" }) {
+            let value = headers.remove(at: host).value
+            headers.insert(RecordedHeader(name: "Host", value: value), at: 0)
+        }
+        self.init(method: request.method.rawValue, path: request.path, query: request.query, headers: headers)
     }
 }

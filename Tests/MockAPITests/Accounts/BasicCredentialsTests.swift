@@ -1,12 +1,12 @@
 import FoundationEssentials
-import HTTPTypes
+import NIOHTTP1
 import Testing
 
 @testable import MockAPI
 
 struct BasicCredentialsTests {
     private func credentials(_ values: String...) -> BasicCredentials? {
-        BasicCredentials(HTTPFields(values.map { HTTPField(name: .authorization, value: $0) }))
+        BasicCredentials(HTTPHeaders(values.map { ("Authorization", $0) }))
     }
 
     @Test("the first colon is the separator, so a password may contain colons")

@@ -1,5 +1,4 @@
 import Foundation
-import Logging
 import MockAPI
 import TestSupport
 import Testing
@@ -18,8 +17,7 @@ struct UpstreamFailureTests {
         var settings = MockAPISettings.withTwoUsers
         settings.host = Self.ownAddress
         settings.port = 9_000
-        let silent = Logger(label: "mock") { _ in SwiftLogNoOpLogHandler() }
-        let mock = MockAPI(settings: settings, logger: silent)
+        let mock = MockAPI(settings: settings)
         /// Runs the API while `body` runs; its tokens outlive it.
         func whileUp(_ body: () async throws -> Void) async throws {
             try await mock.whileServing { _ in try await body() }
