@@ -101,6 +101,15 @@ extension OpenIDProvider {
             tokens: tokens, provenance: updated == provenance ? nil : updated, endsBy: issued.endsBy)
     }
 
+    /// Requests a refresh with a token that the provider has not issued, for `cloakroom doctor`. A provider authenticates the
+    /// client before it validates the token (RFC 6749 §6): `invalid_client` means that it rejects the client, `invalid_grant`
+    /// that it accepts it.
+    /// - Throws: ``TokenClientError``, in any case but a success.
+    package func probeClient() async throws(TokenClientError) {
+        let endpoint = try await metadata(for: .refresh).tokenEndpoint
+        _ = try await sendRefresh(Secret("cloakroom-doctor"), to: endpoint, traceparent: nil, time: timeout)
+    }
+
     /// Fetches the user's data from the provider again if they come from there, within three seconds.
     /// - Throws: ``TokenClientError``; the session then keeps its claims, except for kind `rejected`: data of another
     ///   `sub` end it, because the access token with which they were fetched may be of that user too.

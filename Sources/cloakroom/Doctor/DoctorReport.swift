@@ -42,8 +42,10 @@ struct DoctorStep: Encodable {
         case skipped
         /// The configuration has no such call, and needs none.
         case notConfigured = "not_configured"
+        /// The response has no evidence for either.
+        case undecided
 
-        var isPass: Bool { self == .passed || self == .notConfigured }
+        var isPass: Bool { self == .passed || self == .notConfigured || self == .undecided }
     }
 
     /// One HTTP call.
@@ -73,8 +75,12 @@ struct DoctorStep: Encodable {
     /// A proposed change of the configuration.
     struct Change: Encodable {
         var key, advice: String
+        /// Names of the response that are probably the value; `nil` if it has none.
+        var values: [String]?
 
-        init(_ key: String, _ advice: String) { (self.key, self.advice) = (key, advice) }
+        init(_ key: String, _ advice: String, values: [String] = []) {
+            (self.key, self.advice, self.values) = (key, advice, values.isEmpty ? nil : values)
+        }
     }
 
     var step: String
@@ -114,6 +120,7 @@ struct DoctorStep: Encodable {
             case .failed: "FAILED"
             case .skipped: "skipped"
             case .notConfigured: "not configured"
+            case .undecided: "undecided"
             }
         var lines = ["  \(step): \(word)"]
         func add(_ name: String, _ text: String) {

@@ -5,8 +5,8 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// What can be checked of an OpenID Provider without a browser: the connection, its metadata, its keys, and the
-/// differences between the metadata and the configuration.
+/// What can be checked of an OpenID Provider without a browser: the connection, its metadata, its keys, the differences
+/// between the metadata and the configuration, and the authentication of the client.
 struct ProviderDiagnosis {
     let identity: IdentityConfiguration
     let timeouts: TimeoutsConfiguration
@@ -27,7 +27,7 @@ struct ProviderDiagnosis {
             ).run()
         }
         guard steps.allSatisfy({ $0.outcome == .passed }) else {
-            return steps + ["metadata", "keys"].map { .skipped($0, "the provider cannot be reached") }
+            return steps + ["metadata", "keys", "client"].map { .skipped($0, "the provider cannot be reached") }
         }
         let calls = ObservedCalls()
         let recorder = EventRecorder()
@@ -38,8 +38,59 @@ struct ProviderDiagnosis {
             // The events have the reason of a failure.
             try? await provider.prepare()
         }
+        let client = await client(of: provider)
         await provider.shutdown()
-        return steps + describe(recorder.all, calls.all)
+        return steps + describe(recorder.all, calls.all) + [client]
+    }
+
+    /// Tries the authentication of the client.
+    private func client(of provider: OpenIDProvider) async -> DoctorStep {
+        guard await provider.status().hasMetadata else { return .skipped("client", "there are no metadata") }
+        let calls = ObservedCalls()
+        await ObservedCalls.$current.withValue(calls) {
+            // The call has the reason of a failure.
+            try? await provider.probeClient()
+        }
+        var step = DoctorStep("client", .passed)
+        let redaction = DoctorRedaction([])
+        step.calls = calls.all.suffix(1).map(redaction.call)
+        guard let response = calls.all.last?.response else {
+            step.fail(
+                "the token endpoint does not respond",
+                .init(key + (isFetched ? ".endpoints.base" : ".endpoints.token"), "check the way to the token endpoint")
+            )
+            return step
+        }
+        let code: String? =
+            if case .string(let text)? = JSONValue(document: response.body)?[path: "error"] { text } else { nil }
+        if let code { step.facts.append("error code \(redaction.code(code))") }
+        if code == "invalid_grant" {
+            step.facts.append("the client is accepted: only the token is rejected, which the provider has not issued")
+        } else if code == "invalid_client" || response.status == 401 {
+            reject(&step)
+        } else {
+            step.outcome = .undecided
+            step.problem = "the response does not show whether the client is accepted: try a sign-in"
+        }
+        return step
+    }
+
+    private func reject(_ step: inout DoctorStep) {
+        let id = DoctorStep.Change(
+            key + ".client.id", "\(identity.client.id) is configured; compare it with the registration")
+        switch identity.client.authentication {
+        case .basic, .post:
+            step.fail(
+                "the provider rejects the client: a wrong secret or id, or another method of authentication is registered",
+                .init(key + ".client.secretFile", "write the secret of the registration; it may have expired"), id,
+                .init(
+                    key + ".client.authentication",
+                    "\(identity.client.authentication.name) is configured; check which one the registration permits"))
+        case .privateKey:
+            step.fail(
+                "the provider rejects the client: its public key is not registered, or the id or the audience is wrong",
+                .init(key + ".client.keyFile", "register its public key at the provider"), id)
+        }
     }
 
     private func describe(_ events: [ProviderEvent], _ calls: [IdentityCallObservation]) -> [DoctorStep] {

@@ -18,6 +18,7 @@ struct SignInAdvice {
         let section = Section(error.call, upstream)
         let status = observed?.response?.status
         addCode(observed, to: &step)
+        if error.call == .signIn, (400...499).contains(status ?? 0) { addField(observed, to: &step) }
         switch error.kind {
         case .rejected where error.call == .signIn:
             rejectedSignIn(status, section, in: &step)
@@ -89,6 +90,18 @@ struct SignInAdvice {
         step.facts.append("error code \(redaction.code(code))")
     }
 
+    /// The field of an API token that an error response names, and that the request does not have.
+    private func addField(_ call: IdentityCallObservation?, to step: inout DoctorStep) {
+        let text = String(decoding: call?.response?.body.prefix(Self.maxErrorText) ?? [], as: UTF8.self)
+        let configured = upstream.apiToken?.header
+        guard let word = UsualMember.apiTokenField.word(in: text, otherThan: configured, redaction) else { return }
+        step.changes.append(
+            .init(
+                "upstreams.\(upstream.name).apiToken.header",
+                "write \(word), which the response names\(configured.map { "; \($0) is configured" } ?? "")",
+                values: [word]))
+    }
+
     /// The members that an error response names, and that the request does not have.
     private func addMembers(_ call: IdentityCallObservation?, _ section: Section, to step: inout DoctorStep) {
         guard let body = call?.response?.body, let configuration = section.configuration,
@@ -104,7 +117,9 @@ struct SignInAdvice {
                 configured.map { "\($0) is configured" }
                 ?? "with credentials: json or form; \(section.format) is configured"
             step.changes.append(
-                .init("\(section.key).members.\(key)", "write \(word), which the response names; \(current)"))
+                .init(
+                    "\(section.key).members.\(key)", "write \(word), which the response names; \(current)",
+                    values: [word]))
         }
     }
 
@@ -203,7 +218,8 @@ struct SignInAdvice {
                     section.key + ".accessToken",
                     candidates.isEmpty
                         ? "write the path of the access token, with dots into objects, such as data.token"
-                        : "write the path of the access token, perhaps \(candidates.joined(separator: " or "))"))
+                        : "write the path of the access token, perhaps \(candidates.joined(separator: " or "))",
+                    values: candidates))
         }
     }
 }

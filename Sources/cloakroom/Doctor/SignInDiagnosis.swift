@@ -85,12 +85,13 @@ private final class SignInSession {
         }
         add(tokens)
         if upstream.refresh != nil || upstream.revoke != nil, tokens.refreshToken == nil, let signIn = upstream.signIn {
+            let found = candidates(.refreshToken, in: document)
             step.fail(
                 "the response has no refresh token, and refresh or revoke is configured",
                 .init(
                     key + ".signIn.refreshToken",
-                    "write the path of the refresh token\(perhaps(.refreshToken, in: document));"
-                        + " \(signIn.refreshToken) is configured"))
+                    "write the path of the refresh token\(Self.perhaps(found)); \(signIn.refreshToken) is configured",
+                    values: found))
         }
         var steps = [step, await user(tokens)]
         let refresh = await refresh(&tokens)
@@ -115,21 +116,27 @@ private final class SignInSession {
         addLookups(configuration, "signIn", call, to: &step)
         let document = call.flatMap { JSONValue(document: $0.response?.body ?? []) }
         if let tokens, tokens.accessTokenExpiresAt == nil {
-            let found = perhaps(.lifetime, in: document)
+            let found = candidates(.lifetime, in: document)
             if !found.isEmpty {
                 step.changes.append(
-                    .init(key + ".signIn.expiresIn", "write the path of the lifetime in seconds\(found): it is unknown")
+                    .init(
+                        key + ".signIn.expiresIn",
+                        "write the path of the lifetime in seconds\(Self.perhaps(found)): it is unknown", values: found)
                 )
             }
         }
         return (step, tokens, document)
     }
 
-    /// The members that probably have a value, as the end of an advice; empty without any.
-    private func perhaps(_ member: UsualMember, in document: JSONValue?) -> String {
-        guard let document, !redaction.isIncomplete else { return "" }
-        let found = member.candidates(in: document, redaction)
-        return found.isEmpty ? "" : ", perhaps \(found.joined(separator: " or "))"
+    /// The members that probably have a value.
+    private func candidates(_ member: UsualMember, in document: JSONValue?) -> [String] {
+        guard let document, !redaction.isIncomplete else { return [] }
+        return member.candidates(in: document, redaction)
+    }
+
+    /// The members as the end of an advice; empty without any.
+    private static func perhaps(_ found: [String]) -> String {
+        found.isEmpty ? "" : ", perhaps \(found.joined(separator: " or "))"
     }
 
     private func user(_ tokens: TokenSet) async -> DoctorStep {
@@ -143,9 +150,10 @@ private final class SignInSession {
                 .init(
                     setting: key + ".user.id", path: configuration.userID,
                     result: isFound ? "found" : "missing: the name at sign-in identifies the account"))
-            let found = isFound ? "" : perhaps(.userID, in: document)
+            let found = isFound ? [] : candidates(.userID, in: document)
             if !found.isEmpty {
-                step.changes.append(.init(key + ".user.id", "write the path of the user's id\(found)"))
+                step.changes.append(
+                    .init(key + ".user.id", "write the path of the user's id\(Self.perhaps(found))", values: found))
             }
         }
         return step

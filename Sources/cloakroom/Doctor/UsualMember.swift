@@ -3,7 +3,7 @@ import Foundation
 
 /// A value of a response or of a request that APIs name differently. Finds the member that probably has it.
 enum UsualMember {
-    case accessToken, refreshToken, lifetime, userID, name, password
+    case accessToken, refreshToken, lifetime, userID, name, password, apiTokenField
 
     /// The names in lower case, without `_` and `-`.
     private var names: Set<String> {
@@ -16,6 +16,7 @@ enum UsualMember {
         case .name:
             ["user", "username", "login", "loginname", "userid", "identifier", "account", "email", "mail", "phone"]
         case .password: ["password", "pass", "passwd", "pwd", "pin", "passcode", "passphrase", "secret"]
+        case .apiTokenField: ["xapikey", "apikey", "xapitoken", "xauthtoken", "xaccesstoken", "ocpapimsubscriptionkey"]
         }
     }
 
