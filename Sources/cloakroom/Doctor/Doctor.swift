@@ -77,20 +77,7 @@ struct Doctor: AsyncParsableCommand {
 
     private func readCredentials(_ configuration: GatewayConfiguration) throws -> Credentials? {
         guard let user else { return nil }
-        let password = try PasswordInput.read(file: passwordFile)
-        do throws(CredentialsError) {
-            return try Credentials(name: user, kind: configuration.accounts.name.kind, password: password)
-        } catch {
-            switch error {
-            case .password:
-                throw ValidationError(
-                    "the password is empty, or contains control characters (write it into the first line of"
-                        + " --password-file or of standard input)")
-            case .name:
-                throw ValidationError(
-                    "--user must be a name as accounts.name.kind requires: \(configuration.accounts.name.kind.rawValue)"
-                        + " (write accounts.name.kind: text for names that are no e-mail addresses)")
-            }
-        }
+        return try PasswordInput.credentials(
+            user: user, option: "--user", configuration.accounts.name.kind, file: passwordFile)
     }
 }

@@ -10,6 +10,29 @@ enum PasswordInput {
     /// The maximum length in bytes.
     static let maxLength = 4_096
 
+    /// A user's name with the password that ``read(file:)`` reads.
+    /// - Parameter option: The option of the name.
+    /// - Throws: `ValidationError` if one of them cannot be used.
+    static func credentials(
+        user: String, option: String, _ kind: AccountNameKind, file: String?
+    ) throws -> Credentials {
+        let password = try read(file: file)
+        do throws(CredentialsError) {
+            return try Credentials(name: user, kind: kind, password: password)
+        } catch {
+            switch error {
+            case .password:
+                throw ValidationError(
+                    "the password is empty, or contains control characters (write it into the first line of"
+                        + " --password-file or of standard input)")
+            case .name:
+                throw ValidationError(
+                    "\(option) must be a name as accounts.name.kind requires: \(kind.rawValue)"
+                        + " (write accounts.name.kind: text for names that are no e-mail addresses)")
+            }
+        }
+    }
+
     /// - Parameter file: `-` for standard input; `nil` for standard input, or a prompt if that is a terminal.
     static func read(file: String?) throws -> Secret {
         if let file, file != "-" {

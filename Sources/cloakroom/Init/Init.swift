@@ -4,12 +4,13 @@ import Foundation
 /// `cloakroom init`: writes a configuration for an API.
 ///
 /// Folder `Init/`: the first configuration, from options or questions on a terminal.
-struct Init: ParsableCommand {
+struct Init: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "init", abstract: "Write a small configuration for an API.",
         discussion: """
-            On a terminal, asks for what the options do not specify. The result passes check-config and contains no \
-            secret. The file is readable by its owner only.
+            On a terminal, asks for what the options do not specify, and for a user to try the calls with before \
+            the file is written. Names of keys are taken from the responses; name and password are neither stored nor \
+            printed. The result passes check-config and contains no secret. The file is readable by its owner only.
             """)
 
     @Option(
@@ -117,6 +118,19 @@ struct Init: ParsableCommand {
         help: ArgumentHelp("The address that clients connect to. Default: 127.0.0.1:8080.", valueName: "host:port"))
     var listener: String?
 
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "A user of the API to try the calls with, before the file is written.", valueName: "name"))
+    var tryUser: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "A file with the user's password in its first line, - for standard input. Default: as doctor.",
+            valueName: "file"))
+    var passwordFile: String?
+
     @Option(name: [.short, .long], help: "The file to write; - writes to standard output.")
     var output = "cloakroom.yaml"
 
@@ -129,6 +143,12 @@ struct Init: ParsableCommand {
         if apiTokenFile != nil, apiTokenEnvironment {
             throw ValidationError("--api-token-file and --api-token-environment: write one of them")
         }
+        if tryUser != nil, signIn == nil {
+            throw ValidationError("--try-user requires --sign-in (write it, or leave out both to be asked)")
+        }
+        if passwordFile != nil, tryUser == nil {
+            throw ValidationError("--password-file requires --try-user (write --try-user NAME)")
+        }
         if let credentials, !Self.formats.contains(credentials) {
             throw ValidationError("--credentials must be basic, json, form or oauth")
         }
@@ -139,19 +159,38 @@ struct Init: ParsableCommand {
 
     private static let formats = ["basic", "json", "form", "oauth"]
 
-    func run() throws {
+    func run() async throws {
+        // Must precede reading any secret.
+        CoreDumps.disable()
         // Before any question.
         let file = StarterFile(path: output, replaces: force)
         try file.checkAbsence()
         var starter = try starter()
         // With the required options there are no questions, so that a script in a terminal does not wait.
-        if !starter.isComplete { StarterQuestions.onTerminal?.ask(&starter) }
+        let questions = starter.isComplete ? nil : StarterQuestions.onTerminal
+        questions?.ask(&starter)
         guard starter.isComplete else {
             throw ValidationError(
                 "--upstream and --sign-in are required (write --upstream https://api.example.com --sign-in 'POST /login',"
                     + " or --provider or --files instead of --sign-in)")
         }
+        try await tryCalls(&starter, questions)
         try file.write(starter)
+    }
+
+    private func tryCalls(_ starter: inout StarterConfiguration, _ questions: StarterQuestions?) async throws {
+        let (folder, passwordFile) = (StarterFile.folder(of: output), passwordFile)
+        let trial = StarterTrial(
+            diagnose: { try await StarterTrial.diagnose($0, in: folder, $1) },
+            readCredentials: { user, kind in
+                try PasswordInput.credentials(user: user, option: "--try-user", kind, file: passwordFile)
+            },
+            write: { try? FileHandle.standardError.write(contentsOf: Data($0.utf8)) })
+        if let tryUser {
+            _ = try await trial.run(&starter, user: tryUser)
+        } else if let questions {
+            try await trial.run(&starter, asking: questions)
+        }
     }
 
     /// What the options specify.

@@ -18,6 +18,8 @@ struct StarterConfiguration: Equatable {
             self.method = words.count == 2 ? words[0].uppercased() : method
             self.path = path
         }
+
+        var text: String { "\(method) \(path)" }
     }
 
     /// The source of the API token.
@@ -25,6 +27,11 @@ struct StarterConfiguration: Equatable {
         case file(String)
         /// ``StarterConfiguration/apiTokenVariable``.
         case environment
+    }
+
+    /// The result of a ``StarterTrial``.
+    enum Trial {
+        case passed, failed
     }
 
     /// The environment variable that replaces the token in the file.
@@ -58,6 +65,8 @@ struct StarterConfiguration: Equatable {
     var apiTokenHeader: String?
     /// The origin of the gateway as browsers see it; `nil` for clear text on loopback.
     var publicURL: String?
+    /// Whether the calls passed when they were tried; `nil` if they were not.
+    var trial: Trial?
 
     init(upstream: String?, signIn: Call? = nil) {
         self.upstream = upstream
@@ -88,7 +97,13 @@ struct StarterConfiguration: Equatable {
             : issuer != nil
                 ? ["#   cloakroom doctor --config FILE                checks the metadata and keys of the provider"]
                 : []
-        return [
+        let result: [String] =
+            switch trial {
+            case .passed: ["# The calls passed with a user of the API when this file was written."]
+            case .failed: ["# The calls did not pass when this file was written: doctor tries them again."]
+            case nil: []
+            }
+        return result + [
             "# Configuration of Cloakroom, written by `cloakroom init`. Next steps:",
             "#   cloakroom check-config --config FILE          reports errors in this file",
         ] + doctor + [
@@ -279,13 +294,14 @@ struct StarterConfiguration: Equatable {
 
     // MARK: - Loading
 
-    /// Loads the configuration as the gateway would. The files that it names need not exist yet.
-    func load() throws(ConfigDiagnostics) -> LoadedConfig {
+    /// Loads the configuration as the gateway would.
+    /// - Parameter environment: The variables that apply; `nil` to read neither them nor files, which need not exist yet.
+    func load(_ environment: [String: String]? = nil) throws(ConfigDiagnostics) -> LoadedConfig {
         // Only its presence is checked.
-        let environment = apiToken == .environment ? [Self.apiTokenVariable: "unset"] : [:]
-        var sources = ConfigSources(file: nil, environment: environment)
+        let token = apiToken == .environment ? [Self.apiTokenVariable: "unset"] : [:]
+        var sources = ConfigSources(file: nil, environment: environment ?? token)
         sources.standardInput = Array(yaml.utf8)
-        sources.isOffline = true
+        sources.isOffline = environment == nil
         return try loadConfig(sources)
     }
 
@@ -295,11 +311,12 @@ struct StarterConfiguration: Equatable {
             _ = try load()
             return nil
         } catch {
-            return error.problems.map { problem in
-                "\(problem.key ?? "configuration"): \(problem.message)"
-                    + (problem.suggestion.isEmpty ? "" : " (\(problem.suggestion))")
-            }.joined(separator: "\n")
+            return error.problems.map { "\($0.key ?? "configuration"): \(Self.text(of: $0))" }.joined(separator: "\n")
         }
+    }
+
+    static func text(of problem: ConfigDiagnostic) -> String {
+        problem.message + (problem.suggestion.isEmpty ? "" : " (\(problem.suggestion))")
     }
 
     // MARK: - Scalars

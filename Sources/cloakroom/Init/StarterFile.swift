@@ -86,7 +86,7 @@ struct StarterFile {
             + next.map { "  \($0)\n" }.joined()
     }
 
-    private static func folder(of path: String) -> String {
+    static func folder(of path: String) -> String {
         guard let slash = path.lastIndex(of: "/") else { return "." }
         return slash == path.startIndex ? "/" : String(path[..<slash])
     }

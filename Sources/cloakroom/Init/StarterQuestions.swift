@@ -1,21 +1,28 @@
 import Foundation
 
-/// A question about one value of the configuration, asked while ``isOpen`` is true.
+/// A question about one value of the configuration, asked while ``isOpen(_:)`` is true.
 struct StarterQuestion {
     let text: String
     /// What an empty line means; `nil` if a value is required.
     let standard: String?
-    let isOpen: (StarterConfiguration) -> Bool
+    /// The keys of the value below `upstreams.api`.
+    let keys: [String]
+    /// The value; `nil` for the default.
+    let current: (StarterConfiguration) -> String?
+    let isNeeded: (StarterConfiguration) -> Bool
     /// Sets the value.
     /// - Returns: What is wrong with the text; `nil` if the configuration decides.
     let set: (inout StarterConfiguration, String) -> String?
 
+    func isOpen(_ starter: StarterConfiguration) -> Bool { current(starter) == nil && isNeeded(starter) }
+
     /// A question about a text.
     private static func value(
         _ text: String, default standard: String?, _ value: WritableKeyPath<StarterConfiguration, String?>,
-        if isNeeded: @escaping (StarterConfiguration) -> Bool = { _ in true }
+        _ keys: [String] = [], if isNeeded: @escaping (StarterConfiguration) -> Bool = { _ in true }
     ) -> StarterQuestion {
-        StarterQuestion(text: text, standard: standard, isOpen: { $0[keyPath: value] == nil && isNeeded($0) }) {
+        StarterQuestion(text: text, standard: standard, keys: keys, current: { $0[keyPath: value] }, isNeeded: isNeeded)
+        {
             $0[keyPath: value] = $1
             return nil
         }
@@ -24,9 +31,12 @@ struct StarterQuestion {
     /// A question about a call that an API with a sign-in call may have.
     private static func call(
         _ text: String, default standard: String, _ method: String,
-        _ value: WritableKeyPath<StarterConfiguration, StarterConfiguration.Call?>
+        _ value: WritableKeyPath<StarterConfiguration, StarterConfiguration.Call?>, _ key: String
     ) -> StarterQuestion {
-        StarterQuestion(text: text, standard: standard, isOpen: { $0[keyPath: value] == nil && $0.signIn != nil }) {
+        StarterQuestion(
+            text: text, standard: standard, keys: keys(ofCall: key), current: { $0[keyPath: value]?.text },
+            isNeeded: hasCall
+        ) {
             $0[keyPath: value] = StarterConfiguration.Call($1, method: method)
             return $0[keyPath: value] == nil ? "write a method and a path, such as \(method) /path" : nil
         }
@@ -39,17 +49,18 @@ struct StarterQuestion {
         StarterQuestion(
             text:
                 "Sign-in call, such as POST /login, or the issuer of an OpenID Provider, such as https://id.example.com",
-            standard: standard, isOpen: { $0.signIn == nil && $0.issuer == nil && isNeeded($0) }
+            standard: standard, keys: keys(ofCall: "signIn"), current: { $0.signIn?.text ?? $0.issuer },
+            isNeeded: isNeeded
         ) {
-            if $1.contains("://") {
-                $0.issuer = $1
-                return nil
-            }
-            $0.signIn = StarterConfiguration.Call($1, method: "POST")
-            return $0.signIn == nil ? "write a method and a path, such as POST /login, or the URL of an issuer" : nil
+            let isIssuer = $1.contains("://")
+            $0.issuer = isIssuer ? $1 : nil
+            $0.signIn = isIssuer ? nil : StarterConfiguration.Call($1, method: "POST")
+            return isIssuer || $0.signIn != nil
+                ? nil : "write a method and a path, such as POST /login, or the URL of an issuer"
         }
     }
 
+    private static func keys(ofCall key: String) -> [String] { [key, key + ".path", key + ".method"] }
     private static func hasCall(_ starter: StarterConfiguration) -> Bool { starter.signIn != nil }
     private static func hasProvider(_ starter: StarterConfiguration) -> Bool { starter.issuer != nil }
     private static func hasMembers(_ starter: StarterConfiguration) -> Bool { hasCall(starter) && starter.hasMembers }
@@ -57,7 +68,7 @@ struct StarterQuestion {
     /// All questions, in their order.
     static var all: [StarterQuestion] {
         [
-            value("API, such as https://api.example.com", default: nil, \.upstream),
+            value("API, such as https://api.example.com", default: nil, \.upstream, ["targets"]),
             value("Folder of a single-page app, such as dist", default: "none", \.files, if: { !$0.isComplete }),
             signIn(default: nil, if: { $0.files == nil }),
             signIn(default: "none: the API is public", if: { $0.files != nil }),
@@ -65,41 +76,61 @@ struct StarterQuestion {
             value("File with the client secret", default: "client-secret", \.clientSecretFile, if: hasProvider),
             value(
                 "Format of name and password: basic, json, form, oauth", default: "basic: in the field Authorization",
-                \.credentials, if: hasCall),
-            value("Key of the name in the request", default: "email", \.nameMember, if: hasMembers),
-            value("Key of the password in the request", default: "password", \.passwordMember, if: hasMembers),
+                \.credentials, ["signIn.credentials"], if: hasCall),
+            value(
+                "Key of the name in the request", default: "email", \.nameMember,
+                ["signIn.members", "signIn.members.name"], if: hasMembers),
+            value(
+                "Key of the password in the request", default: "password", \.passwordMember,
+                ["signIn.members", "signIn.members.password"], if: hasMembers),
             StarterQuestion(
-                text: "Names of users: email, text", standard: "email: an e-mail address",
-                isOpen: { hasCall($0) && !$0.usesTextNames }
+                text: "Names of users: email, text", standard: "email: an e-mail address", keys: [],
+                current: { $0.usesTextNames ? "text" : nil }, isNeeded: hasCall
             ) {
                 $0.usesTextNames = $1 == "text"
                 return ["email", "text"].contains($1) ? nil : "write email or text"
             },
             value(
                 "Key of the access token in the response, such as data.token",
-                default: "accessToken; access_token with oauth", \.accessToken, if: hasCall),
+                default: "accessToken; access_token with oauth", \.accessToken,
+                ["signIn.accessToken"], if: hasCall),
             value(
                 "Key of the refresh token, such as data.refresh", default: "refreshToken; refresh_token with oauth",
-                \.refreshToken, if: hasCall),
+                \.refreshToken, ["signIn.refreshToken"], if: hasCall),
             value(
                 "Key of the lifetime in seconds, such as ttl",
-                default: "exp of a JWT; expires_in with oauth; otherwise unknown", \.expiresIn, if: hasCall),
+                default: "exp of a JWT; expires_in with oauth; otherwise unknown", \.expiresIn, ["signIn.expiresIn"],
+                if: hasCall),
             call(
-                "Refresh call, such as POST /refresh", default: "none: sessions end with the token", "POST", \.refresh),
-            call("Revocation call, such as POST /logout", default: "none: tokens stay valid", "POST", \.revoke),
-            call("User call, such as GET /me", default: "none: the user is the name", "GET", \.user),
-            value("Key of the user's id, such as data.id", default: "id", \.userID, if: { $0.user != nil }),
+                "Refresh call, such as POST /refresh", default: "none: sessions end with the token", "POST", \.refresh,
+                "refresh"),
+            call(
+                "Revocation call, such as POST /logout", default: "none: tokens stay valid", "POST", \.revoke,
+                "revoke"),
+            call("User call, such as GET /me", default: "none: the user is the name", "GET", \.user, "user"),
+            value(
+                "Key of the user's id, such as data.id", default: "id", \.userID, ["user.id"], if: { $0.user != nil }),
             StarterQuestion(
                 text: "File with an API token, such as api-token", standard: "none: the API requires none",
-                isOpen: { $0.apiToken == nil }
+                keys: ["apiToken", "apiToken.valueFile", "apiToken.header"],
+                current: {
+                    switch $0.apiToken {
+                    case .file(let file): file
+                    case .environment: StarterConfiguration.apiTokenVariable
+                    case nil: nil
+                    }
+                }, isNeeded: { _ in true }
             ) {
                 $0.apiToken = .file($1)
                 return nil
             },
-            value("Field of the API token", default: "X-API-TOKEN", \.apiTokenHeader, if: { $0.apiToken != nil }),
+            value(
+                "Field of the API token", default: "X-API-TOKEN", \.apiTokenHeader, ["apiToken", "apiToken.header"],
+                if: { $0.apiToken != nil }),
             StarterQuestion(
                 text: "Origin that browsers use, such as https://app.example.com behind a proxy that terminates TLS",
-                standard: "that of the listener, in clear text", isOpen: { $0.publicURL == nil }
+                standard: "that of the listener, in clear text", keys: [], current: { $0.publicURL },
+                isNeeded: { _ in true }
             ) {
                 $0.publicURL = $1
                 return $1.wholeMatch(of: /https?:\/\/[^\/]+/) == nil ? "write such as https://app.example.com" : nil
@@ -126,18 +157,46 @@ struct StarterQuestions {
     /// question is asked again. At the end of the input, the remaining values keep their defaults.
     func ask(_ starter: inout StarterConfiguration) {
         for question in StarterQuestion.all where question.isOpen(starter) {
-            while true {
-                write(question.text + (question.standard.map { " [\($0)]" } ?? "") + ": ")
-                guard let line = read()?.trimmingCharacters(in: .whitespaces) else { return write("\n") }
-                if line.isEmpty, question.standard != nil { break }
-                if line.isEmpty { continue }
-                var changed = starter
-                guard let problem = question.set(&changed, line) ?? changed.problem else {
-                    starter = changed
-                    break
-                }
-                write("  " + problem.replacing("\n", with: "\n  ") + "\n")
-            }
+            guard ask(question, question.standard, &starter) else { return }
         }
+    }
+
+    /// Asks again for values that may be wrong. An empty line keeps the value.
+    /// - Parameter keys: Keys of the configuration, such as `upstreams.api.signIn.path`.
+    func ask(_ starter: inout StarterConfiguration, againAbout keys: [String]) {
+        let hadMembers = starter.hasMembers
+        for question in StarterQuestion.all where question.isNeeded(starter) {
+            // With another format, the members are asked for too.
+            let isNew = !hadMembers && question.keys.contains("signIn.members")
+            guard isNew || question.keys.contains(where: { keys.contains("upstreams.api." + $0) }) else { continue }
+            guard ask(question, question.current(starter) ?? question.standard, &starter) else { return }
+        }
+    }
+
+    /// Asks one question.
+    /// - Parameter standard: What an empty line means; `nil` if a value is required.
+    /// - Returns: Whether the input continues.
+    private func ask(
+        _ question: StarterQuestion, _ standard: String?, _ starter: inout StarterConfiguration
+    ) -> Bool {
+        while let line = line(question.text + (standard.map { " [\($0)]" } ?? "") + ": ") {
+            if line.isEmpty, standard != nil { return true }
+            if line.isEmpty { continue }
+            var changed = starter
+            guard let problem = question.set(&changed, line) ?? changed.problem else {
+                starter = changed
+                return true
+            }
+            write("  " + problem.replacing("\n", with: "\n  ") + "\n")
+        }
+        return false
+    }
+
+    /// Shows a prompt and reads a line without surrounding blanks; `nil` at the end of the input.
+    func line(_ prompt: String) -> String? {
+        write(prompt)
+        let line = read()?.trimmingCharacters(in: .whitespaces)
+        if line == nil { write("\n") }
+        return line
     }
 }

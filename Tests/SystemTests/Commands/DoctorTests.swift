@@ -351,21 +351,40 @@ struct DoctorTests {
                         + " refreshToken is configured",
                     "upstreams.api.user.id: write the path of the user's id, perhaps me.uid",
                 ], "\(accepted.output)")
+
+            // init takes them from the responses, and tries the calls again with them.
+            let directory = try TemporaryDirectory()
+            try directory.write("canary-password\n", to: "password")
+            let starter = try await ChildProgram.run(
+                try Executables.cloakroom(),
+                [
+                    "init", "--upstream", address, "--sign-in", "/auth", "--user", "/user", "--try-user",
+                    "jo@example.com", "--password-file", "password",
+                ], directory: directory.url)
+            #expect(starter.ending.status == 0, "\(starter.errors)")
+            #expect(starter.errors.contains("upstreams.api.signIn.expiresIn: ttl, as in the response\n"))
+            #expect(starter.errors.contains("ok: every step passed\n"), "\(starter.errors)")
+            let text = try String(contentsOfFile: directory.path(of: "cloakroom.yaml"), encoding: .utf8)
+            #expect(text.hasPrefix("# The calls passed with a user of the API"), "\(text)")
+            #expect(text.contains("      expiresIn: ttl\n") && text.contains("      id: me.uid\n"), "\(text)")
+            for secret in ["canary", "jo@example.com", "opaque"] {
+                #expect(!(text + starter.output + starter.errors).contains(secret), "\(secret)")
+            }
         }
     }
 
     // MARK: - Providers
 
-    @Test("A provider: metadata, keys, and a wrong issuer")
+    @Test("A provider: metadata, keys, the client, a wrong issuer and a wrong secret")
     func provider() async throws {
         try await MockProvider.withServer { provider in
-            func yaml(_ issuer: String) -> String {
+            func yaml(_ issuer: String, secret: String = "cloakroom-client-secret") -> String {
                 """
                 listeners: [{ address: "127.0.0.1:0" }]
                 identities:
                   company:
                     issuer: \(issuer)
-                    client: { id: cloakroom, secret: canary-client-secret }
+                    client: { id: cloakroom, secret: \(secret) }
                 accounts: { publicURL: "http://127.0.0.1:8080", login: { returnTo: /episodes } }
                 upstreams: { api: { targets: ["http://127.0.0.1:9"] } }
                 session: { cookie: { secure: false } }
@@ -381,7 +400,21 @@ struct DoctorTests {
             #expect(try good.step("metadata").keys?.contains("issuer") == true)
             let keys = try good.step("keys").facts
             #expect(keys.first?.firstMatch(of: /^[1-9]\d* usable/) != nil, "\(good.output)")
-            let wrong = try await doctor(yaml: yaml(provider.issuer + "/tenant"))
+            #expect(try good.step("client").outcome == "passed")
+            #expect(try good.step("client").facts.first == "error code invalid_grant")
+            let rejected = try await doctor(yaml: yaml(provider.issuer, secret: "canary-client-secret"))
+            #expect(rejected.ending.status == 1)
+            let client = try rejected.step("client")
+            #expect(client.problem?.hasPrefix("the provider rejects the client: a wrong secret or id") == true)
+            #expect(client.calls.map(\.status) == [401])
+            #expect(client.changes.first?.key == "identities.company.client.secretFile")
+            #expect(!rejected.output.contains("canary"))
+            provider.script { $0.faults[.refresh] = [.error("unsupported_grant_type")] }
+            let undecided = try await doctor(yaml: yaml(provider.issuer))
+            #expect(undecided.ending.status == 0)
+            #expect(try undecided.step("client").outcome == "undecided")
+            let wrong = try await doctor(yaml: yaml(provider.issuer + "/tenant", secret: "canary-client-secret"))
+            #expect(try wrong.step("client").outcome == "skipped")
             #expect(wrong.ending.status == 1)
             #expect(try wrong.step("metadata").outcome == "failed")
             #expect(try wrong.step("metadata").changes.first?.key == "identities.company.issuer")
