@@ -16,6 +16,9 @@ struct DemoProgramTests {
             #expect(result.ending == ChildProgram.Ending(status: 64), "\(result.output)\(result.errors)")
             #expect(result.output == "" && result.errors.contains("Usage: cloakroom-demo"), "\(result.errors)")
         }
+        let unknown = try await ChildProgram.run(try Executables.demo(), ["mok-api"])
+        let message = "Error: unknown command 'mok-api' (write one of: demo, mock-api, mock-provider)\n"
+        #expect(unknown.errors.hasPrefix(message), "\(unknown.errors)")
     }
 
     @Test("Without the gateway's program the demo names it and the remedy")
