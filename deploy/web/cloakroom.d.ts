@@ -1,5 +1,11 @@
 /** An error of the gateway (RFC 9457). */
 export declare class Problem extends Error {
+  /** For the tests of an app: the members of a problem document, and the status. */
+  constructor(
+    document: { code: string; detail?: string; reason?: string; login?: string; request_id?: string },
+    status: number,
+    retryAfter?: number | null,
+  );
   readonly status: number;
   /** Such as `unauthorized`, `step_up`, `missing_claim`, `rate_limited`, `store_unavailable`. */
   readonly code: string;
