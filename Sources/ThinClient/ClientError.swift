@@ -24,6 +24,10 @@ public struct ClientError: Error, Equatable, Sendable {
         public static let missingClaim = Code(rawValue: "missing_claim")
         /// The path is for users who signed in elsewhere.
         public static let wrongIdentity = Code(rawValue: "wrong_identity")
+        /// The sign-in in a browser took too long, was used before, or was begun by another client.
+        public static let loginExpired = Code(rawValue: "login_expired")
+        /// The user or the identity provider denied the sign-in.
+        public static let loginRefused = Code(rawValue: "login_refused")
         /// The user name or the password is missing.
         public static let invalidInput = Code(rawValue: "invalid_input")
         /// Too many sign-in attempts; see ``ClientError/retryAfter``.

@@ -141,6 +141,44 @@ public struct GatewayClient: Sendable {
         gateway.appending(path: accounts + "/page").appending(queryItems: [URLQueryItem(name: "returnTo", value: path)])
     }
 
+    // MARK: - The browser of the system
+
+    /// Begins a sign-in at an identity provider in the browser of the system, for a native app (RFC 8252). Call
+    /// ``completeSignIn(_:as:)`` with the URL at which the browser returns. Of several sign-ins, only the latest can be
+    /// completed.
+    /// - Parameters:
+    ///   - app: The name in `accounts.apps` of the gateway.
+    ///   - identity: The name of the provider; `nil` for the default one.
+    ///   - route: The name of a route whose authentication requirement has to be met, after ``ClientError/Code/stepUp``.
+    ///   - staysSignedIn: See ``signIn(name:password:staysSignedIn:as:)``.
+    ///   - port: The port at which the app listens, if its redirect is one of loopback.
+    ///   - parameters: Those of `passParameters`, such as `login_hint`.
+    /// - Returns: The URL to open within 10 minutes: in `ASWebAuthenticationSession`, a custom tab or a browser, not in a
+    ///   web view.
+    public func beginSignIn(
+        app: String, identity: String? = nil, for route: String? = nil, staysSignedIn: Bool = false, port: Int? = nil,
+        parameters: [String: String] = [:]
+    ) async throws(ClientError) -> URL {
+        let body = AppSignIn(
+            app: app, identity: identity, route: route, persistent: staysSignedIn, port: port,
+            parameters: parameters.isEmpty ? nil : parameters)
+        return try await request("POST", accounts + "/app", body: body, as: BeginningSignIn.self).url
+    }
+
+    /// Completes a sign-in within a minute after the browser has returned. An existing session ends. The session is a
+    /// cookie of the transport, as after a sign-in with a password.
+    /// - Parameter callback: The URL at which the browser returned.
+    /// - Throws: ``ClientError``; with the code of the gateway if the sign-in failed in the browser.
+    public func completeSignIn<User: Decodable>(
+        _ callback: URL, as user: User.Type = User.self
+    ) async throws(ClientError) -> SignedIn<User> {
+        let items = URLComponents(url: callback, resolvingAgainstBaseURL: false)?.queryItems ?? []
+        let value = { (name: String) in items.first { $0.name == name }?.value }
+        if let error = value("error") { throw ClientError(code: ClientError.Code(rawValue: error)) }
+        guard let code = value("code") else { throw ClientError(code: .invalidResponse) }
+        return try await request("POST", accounts + "/app/code", body: ["code": code])
+    }
+
     // MARK: - Requests
 
     private func perform(_ request: URLRequest) async throws(ClientError) -> (Data, HTTPURLResponse) {
@@ -173,6 +211,25 @@ public struct GatewayClient: Sendable {
             case .flag(let flag): try container.encode(flag)
             }
         }
+    }
+
+    /// The members of a request that begins a sign-in.
+    private struct AppSignIn: Encodable {
+        let app: String
+        let identity: String?
+        let route: String?
+        let persistent: Bool
+        let port: Int?
+        let parameters: [String: String]?
+
+        private enum CodingKeys: String, CodingKey {
+            case app, identity, persistent, port, parameters
+            case route = "for"
+        }
+    }
+
+    private struct BeginningSignIn: Decodable {
+        let url: URL
     }
 
     private struct Continuation: Decodable {

@@ -61,6 +61,49 @@ struct GatewayClientTests {
         #expect(body["persistent"] as? Bool == true)
     }
 
+    @Test("begins a sign-in in a browser with the members that are given, and completes it with the code")
+    func signInWithBrowser() async throws {
+        let page = "https://app.example.com/auth/login?app=T"
+        transport.respond(200, #"{"url":"\#(page)","expiresAt":"2026-11-21T11:30:42Z"}"#)
+        transport.respond(200, #"{"url":"\#(page)","expiresAt":"2026-11-21T11:30:42Z"}"#)
+        let client = try client()
+        #expect(try await client.beginSignIn(app: "shop").absoluteString == page)
+        _ = try await client.beginSignIn(
+            app: "shop", identity: "company", for: "invoice", staysSignedIn: true, port: 49_152,
+            parameters: ["login_hint": "jo"])
+        let bodies = try transport.sent.map {
+            try #require(try JSONSerialization.jsonObject(with: Data(($0.body ?? "").utf8)) as? [String: Any])
+        }
+        #expect(Set(bodies[0].keys) == ["app", "persistent"])
+        #expect(bodies.map { $0["persistent"] as? Bool } == [false, true])
+        #expect(bodies[1]["for"] as? String == "invoice" && bodies[1]["identity"] as? String == "company")
+        #expect(bodies[1]["port"] as? Int == 49_152)
+        #expect(bodies[1]["parameters"] as? [String: String] == ["login_hint": "jo"])
+
+        transport.respond(
+            200,
+            """
+            {"user":{"id":1,"joinedAt":null},"session":{"createdAt":"2026-11-21T11:20:42Z",\
+            "expiresAt":"2026-11-21T19:20:42Z","idleTimeoutSeconds":900}}
+            """)
+        let callback = try #require(URL(string: "com.example.shop:/signed-in?code=C-_1"))
+        #expect(try await client.completeSignIn(callback, as: User.self).user.id == 1)
+        #expect(transport.sent.map(\.url) == ["/app", "/app", "/app/code"].map { "https://app.example.com/auth\($0)" })
+        #expect(transport.sent.last?.body == #"{"code":"C-_1"}"#)
+    }
+
+    @Test(
+        "reports why a sign-in failed in the browser, without a request",
+        arguments: [
+            ("?error=login_refused", ClientError.Code.loginRefused), ("", .invalidResponse), ("?a=1", .invalidResponse),
+        ])
+    func failedSignInWithBrowser(query: String, code: ClientError.Code) async throws {
+        let callback = try #require(URL(string: "com.example.shop:/signed-in\(query)"))
+        let client = try client()
+        #expect(await failure { try await client.completeSignIn(callback, as: User.self) }?.code == code)
+        #expect(transport.sent.isEmpty)
+    }
+
     @Test("sends paths and queries percent-encoded, and bodies as JSON with dates in ISO 8601")
     func request() async throws {
         transport.respond(200, "[1,2]")

@@ -36,6 +36,7 @@ extension DocumentedKeys {
         listeners: [{ tls: { additionalCertificates: [{}] } }]
         upstreams: { NAME: { targets: [{}] }, OTHER: {} }
         identities: { NAME: { exchange: { NAME: {} } } }
+        accounts: { apps: { NAME: {} } }
         sites: { NAME: {} }
         rateLimits: { NAME: {} }
         routes: [{ require: { anyOf: [{}] } }]
@@ -95,7 +96,8 @@ struct YAMLKeyComments {
     /// Whether the members of a section are named by the operator.
     private static func isMapping(_ section: ArraySlice<String>) -> Bool {
         switch Array(section) {
-        case ["upstreams"], ["identities"], ["sites"], ["rateLimits"], ["rateLimits", "NAME", "when"],
+        case ["upstreams"], ["identities"], ["accounts", "apps"], ["sites"], ["rateLimits"],
+            ["rateLimits", "NAME", "when"],
             ["identities", "NAME", "parameters"], ["identities", "NAME", "passParameters"],
             ["identities", "NAME", "exchange"],
             ["routes", "require", "claims"], ["routes", "require", "anyOf", "claims"],

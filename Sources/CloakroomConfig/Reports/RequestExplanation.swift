@@ -306,6 +306,8 @@ extension AccountEndpoint {
         case .callback: "complete a login"
         case .logout: "continue a sign-out at the provider"
         case .backChannel: "end the sessions that a provider reports as ended"
+        case .app: "begin a login of a native app"
+        case .appCode: "complete a login of a native app"
         }
     }
 }

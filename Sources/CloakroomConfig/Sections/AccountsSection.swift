@@ -5,6 +5,7 @@ import CloakroomWire
 struct AccountsSection {
     let configuration: AccountsConfiguration
     let sites: SitesSection
+    let apps: AppsSection
     /// Whether the sign-in upstream, if any, is unambiguous. If not, an error has been reported.
     let isUnambiguous: Bool
     let scope: ConfigScope
@@ -23,6 +24,8 @@ struct AccountsSection {
         }
         (accounts.identities, accounts.upstream) = signIn(scope)
         accounts.login.read(from: scope.sectionWithDefaults("login"))
+        apps = AppsSection(from: scope)
+        accounts.apps = apps.items.map(\.configuration)
         sites = SitesSection(from: root, main: SiteConfiguration(accounts), signIn: signIn)
         for site in sites.items { accounts.add(site.configuration) }
         for (issuer, section) in upstreams.scopes.enumerated() {

@@ -63,6 +63,7 @@ extension GatewayConfiguration: ConfigSection {
         IdentityValidation.check(
             identities, accounts: accounts, routes: routes, listeners: listeners, session: configuration.session,
             crossSite: configuration.crossSite)
+        accounts.apps.check(accounts.sites.main, identities, routes)
         ClaimHeaderRules.check(upstreams, identities)
         RouteProtocolRules.check(routes, upstreams: upstreams, listeners: listeners)
         RateLimitRules(limits: rateLimits, identities: identities, store: configuration.session.store).check(

@@ -27,20 +27,26 @@ public enum AccountEndpoint: Sendable, Hashable, CaseIterable {
     case logout
     /// `POST` to `backchannel`, or `backchannel/{identity}`: a provider reports a logout.
     case backChannel
+    /// `POST` to `app` under the accounts prefix: a native app begins a login.
+    case app
+    /// `POST` to `app/code`: a native app completes it.
+    case appCode
 
     /// The maximum size of a request body in bytes.
     public var bodyLimit: Int {
         // Sufficient for an address of 254 bytes and a long passphrase, every byte of them percent-encoded.
         switch self {
         case .signIn: 1_024
+        case .app: 2_048
         case .pageSignIn: 4_096
+        case .appCode: 8_192
         case .backChannel: 16_384
         default: 0
         }
     }
 
     /// Whether the endpoint reads and removes the cookies of logins and sign-outs in progress.
-    public var readsLoginCookies: Bool { [.login, .callback, .logout].contains(self) }
+    public var readsLoginCookies: Bool { [.login, .callback, .logout, .appCode].contains(self) }
 
     /// Whether browsers request the endpoint by navigating to it: with a link, a form or a redirect, none of which can
     /// add a field to the request.

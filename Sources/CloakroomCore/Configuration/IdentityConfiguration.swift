@@ -87,7 +87,7 @@ public struct IdentityConfiguration: Sendable, Equatable {
 
         /// The parameters that the gateway sets or reads itself, in lower case. The configuration cannot pass them on.
         package static let reservedNames = Parameter.ownNames.union([
-            "returnto", "identity", "for", "persistent", "foreign",
+            "returnto", "identity", "for", "persistent", "foreign", "app",
         ])
         /// The parameter that names a user. Another site could choose the account with it.
         package static let loginHint = "login_hint"

@@ -170,6 +170,8 @@ public struct AccountsConfiguration: Sendable, Equatable {
     public var identities: [SignInSource] = []
     /// How users sign in at a provider.
     public var login = LoginConfiguration()
+    /// The native apps, at most 16.
+    public var apps: [AppConfiguration] = []
 
     /// Whether an upstream may get the access tokens of sessions that ``upstream`` issued.
     public func receivesToken(_ index: Int) -> Bool { index == upstream || tokensFor.contains(index) }

@@ -37,8 +37,8 @@ public struct SiteConfiguration: Sendable, Equatable {
 }
 
 extension GatewayConfiguration {
-    /// The configuration as it applies to a site: what users sign in with, the public URL and the cookie are those of the
-    /// site.
+    /// The configuration as it applies to a site: what users sign in with, the apps, the public URL and the cookie are
+    /// those of the site.
     /// - Parameter index: That of ``sites``. If there is none with this index, the configuration is unchanged.
     package func site(_ index: Int) -> GatewayConfiguration {
         guard sites.indices.contains(index) else { return self }
@@ -47,7 +47,10 @@ extension GatewayConfiguration {
         configuration.accounts.publicURL = site.publicURL
         configuration.accounts.identities = site.identities
         configuration.accounts.upstream = site.upstream
-        if !site.name.isEmpty { configuration.session.cookie.domain = site.domain }
+        if !site.name.isEmpty {
+            configuration.accounts.apps = []
+            configuration.session.cookie.domain = site.domain
+        }
         configuration.session.cookie.sameSite = site.sameSite ?? session.cookie.sameSite
         configuration.session.cookie.persistence = site.persistence ?? session.cookie.persistence
         return configuration

@@ -17,6 +17,9 @@ package enum JSONValue: Equatable, Sendable {
         self = value
     }
 
+    /// The text of a string; `nil` for another value.
+    package var string: String? { if case .string(let text) = self { text } else { nil } }
+
     /// The value at a path of member names joined by dots; `nil` if it is missing or `null`.
     package subscript(path path: String) -> JSONValue? {
         let names = path.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)

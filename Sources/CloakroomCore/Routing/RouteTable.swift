@@ -339,7 +339,7 @@ extension AccountEndpoint {
     /// The methods that the endpoint accepts.
     var methods: [String] {
         switch self {
-        case .signIn, .pageSignIn, .backChannel: ["POST"]
+        case .signIn, .pageSignIn, .backChannel, .app, .appCode: ["POST"]
         case .currentSession, .listSessions, .page: ["GET", "HEAD"]
         // A login is begun and completed once, and a sign-out continues once; HEAD would spend it.
         case .login, .callback, .logout: ["GET"]
@@ -358,6 +358,8 @@ extension AccountEndpoint {
         case .callback: [[.literal("callback")], [.literal("callback"), .parameter("identity")]]
         case .logout: [[.literal("logout")]]
         case .backChannel: [[.literal("backchannel")], [.literal("backchannel"), .parameter("identity")]]
+        case .app: [[.literal("app")]]
+        case .appCode: [[.literal("app"), .literal("code")]]
         }
     }
 
@@ -385,6 +387,7 @@ extension AccountEndpoint {
         switch self {
         case .signIn, .pageSignIn: accounts.upstream != nil
         case .login, .callback, .logout, .backChannel: accounts.hasProviders
+        case .app, .appCode: accounts.hasProviders && !accounts.apps.isEmpty
         case .currentSession, .signOut, .listSessions, .endOtherSessions, .endSession, .page: accounts.isEnabled
         }
     }

@@ -89,6 +89,8 @@ public struct AccountController: AccountEndpointHandler {
         case .logout: await logins.map { SignOutController(account: self, logins: $0) }?.respond(request) ?? absent
         case .backChannel:
             await logins.map { BackChannelController(account: self, logins: $0) }?.respond(request) ?? absent
+        case .app: await logins.map { AppController(account: self, logins: $0) }?.respond(request) ?? absent
+        case .appCode: await logins.map { CallbackController(account: self, logins: $0) }?.exchange(request) ?? absent
         case .page: await signInPage(request)
         case .pageSignIn: await signInWithPage(request)
         }
@@ -135,6 +137,18 @@ public struct AccountController: AccountEndpointHandler {
         var lookup = store.lookup(ticket, now: request.now, slides: false)
         if case .notCached = lookup { lookup = try await store.load(ticket, now: request.now) }
         return clients.rules.admit(lookup, now: request.wallTime)
+    }
+
+    /// The session that a login of the client replaces, admitted or not; `nil` for none.
+    func replaceableSession(
+        of request: AccountRequest
+    ) async throws(SessionStoreError) -> (session: Session?, isAdmitted: Bool) {
+        switch try await admission(of: request) {
+        case .admitted(let session, _): (session, true)
+        case .denied(_, let session): (session, false)
+        case .missing: (nil, false)
+        case .notCached: throw SessionStoreError(.unavailable)
+        }
     }
 
     /// Ends the session before calling the upstream: if the later steps fail, the ticket is already invalid.

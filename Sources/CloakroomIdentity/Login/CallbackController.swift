@@ -37,26 +37,70 @@ struct CallbackController: Sendable {
             do throws(LoginFailure) {
                 let login = try login(of: query, request)
                 pending = login
-                let counted = try await admit(request)
-                let accepted: Accepted
-                do throws(LoginFailure) {
-                    accepted = try await accept(query, login, at: provider)
-                } catch {
-                    if !error.countsAsAttempt { await counted?.release(now: request.now + attempt.elapsed) }
-                    throw error
+                let (accepted, counted) = try await admit(login, at: provider, attempt) { () throws(LoginFailure) in
+                    try CallbackCheck.code(
+                        of: query, login: login,
+                        expecting: CallbackCheck.Expectation(
+                            identity: provider.configuration.name, issuer: provider.configuration.issuer,
+                            announcesIssuer: provider.announcesIssuer))
                 }
-                try await markUsed(accepted.login, request)
+                if var coded = login.app == nil ? nil : login {
+                    // The attempt is that of the app, which spends the code of the provider.
+                    await counted?.release(now: request.now + attempt.elapsed)
+                    coded.returnTarget = String(decoding: accepted.code.bytes, as: UTF8.self)
+                    guard let code = logins.cookies.seal(coded, as: .code, now: request.wallTime),
+                        let response = continuing(in: login, with: ("code", code), cleared)
+                    else { throw LoginFailure(.noPendingLogin, detail: "app_removed") }
+                    return response
+                }
+                try await markUsed(login, request)
                 isSpent = true
-                let signIn = try await redeem(accepted, attempt, counted)
-                try check(signIn, for: accepted, at: request.wallTime + attempt.elapsed)
-                let (ticket, session) = try await issue(signIn, for: accepted, attempt)
-                attempt.succeeded(session, at: provider)
-                return response(accepted.login, ticket, session, cleared, attempt)
+                let cookie = try await complete(accepted, attempt, counted).cookie
+                return continuing(
+                    at: login.returnTarget, [cookie] + cleared.map { AccountResponse.Field("Set-Cookie", $0) })
             } catch {
-                let page = attempt.failed(error, at: provider, cookies: isSpent || !error.isTemporary ? cleared : [])
-                guard let pending, pending.isSilent, error.requiresPage else { return page }
+                let removed = isSpent || !error.isTemporary ? cleared : []
+                let page = attempt.failed(error, at: provider, cookies: removed)
+                guard let pending else { return page }
+                let result = ("error", error.effects.code.rawValue)
+                if let response = continuing(in: pending, with: result, removed) { return response }
+                guard pending.isSilent, error.requiresPage else { return page }
                 let cookies = cleared.map { AccountResponse.Field("Set-Cookie", $0) }
                 return continuing(at: pending.returnTarget, title: "Continue", cookies)
+            }
+        }
+    }
+
+    /// Completes the login of an app: `POST` of `app/code` below the accounts prefix, with the code of the redirect and
+    /// the cookie of the app's HTTP client. The response is that of a sign-in.
+    func exchange(_ request: AccountRequest) async -> AccountResponse {
+        guard let text = AppController.members(of: request)?["code"]?.string else {
+            return AppController.invalid("code")
+        }
+        return await account.spans.withSpan("login_callback") { span in
+            let attempt = LoginAttempt(account: account, logins: logins, request: request, span: span)
+            var provider = logins.providers.first
+            var cookies: [String] = []
+            do throws(LoginFailure) {
+                guard let login = logins.cookies.open(text, as: .code, now: request.wallTime),
+                    let parties = logins.parties(of: login)
+                else { throw LoginFailure(.noPendingLogin, detail: "app_code_invalid") }
+                provider = parties.provider
+                let (accepted, counted) = try await admit(login, at: parties.provider, attempt) {
+                    () throws(LoginFailure) in
+                    guard logins.cookies.hasVerifier(of: login, among: request.loginCookies) else {
+                        throw LoginFailure(.otherClient)
+                    }
+                    return Secret(login.returnTarget)
+                }
+                try await markUsed(login, request)
+                cookies = [logins.cookies.clearCookieValue(name: logins.cookies.verifierName)]
+                let (session, cookie) = try await complete(accepted, attempt, counted)
+                return AccountResponse(
+                    status: 200, fields: [cookie] + cookies.map { AccountResponse.Field("Set-Cookie", $0) },
+                    content: account.document(session))
+            } catch {
+                return attempt.failed(error, at: provider, cookies: cookies)
             }
         }
     }
@@ -74,37 +118,39 @@ struct CallbackController: Sendable {
         return login
     }
 
-    /// Checks all that can be checked without a call to the provider.
-    private func accept(
-        _ query: CallbackQuery, _ login: PendingLogin, at provider: any LoginProvider
-    ) async throws(LoginFailure) -> Accepted {
-        // After a start: only the metadata specify whether `iss` is required.
-        do throws(TokenClientError) { try await provider.prepare() } catch {
-            throw LoginFailure(.notReady, retryAfter: AccountController.retryAfter)
-        }
-        let code = try CallbackCheck.code(
-            of: query, login: login,
-            expecting: CallbackCheck.Expectation(
-                identity: provider.configuration.name, issuer: provider.configuration.issuer,
-                announcesIssuer: provider.announcesIssuer))
-        var requirement = SessionRequirement.none
-        if let route = login.route {
-            // A reload may have removed the route.
-            guard let current = logins.requirement(ofRoute: route) else { throw LoginFailure(.stepUp) }
-            requirement = current
-            requirement.claims = []
-        }
-        return Accepted(provider: provider, login: login, code: code, requirement: requirement)
-    }
-
-    /// Counts the callback as a failure of its address until it succeeds, together with sign-ins with credentials.
-    private func admit(_ request: AccountRequest) async throws(LoginFailure) -> SignInAttempt? {
+    /// Counts the request as a failure of its address until it succeeds, together with sign-ins with credentials, and
+    /// checks all that can be checked without a call to the provider.
+    /// - Parameter code: Checks the code, and returns it.
+    private func admit(
+        _ login: PendingLogin, at provider: any LoginProvider, _ attempt: LoginAttempt,
+        code: () throws(LoginFailure) -> Secret
+    ) async throws(LoginFailure) -> (Accepted, SignInAttempt?) {
+        let request = attempt.request
         let admission = try await LoginFailure.store(
             await account.throttle?.admit(from: request.origin.peer, now: request.now))
+        var counted: SignInAttempt?
         switch admission {
         case .throttled(let wait): throw LoginFailure(.throttled, retryAfter: SignInThrottle.retryAfter(wait))
-        case .admitted(let attempt): return attempt
-        case nil: return nil
+        case .admitted(let attempt): counted = attempt
+        case nil: break
+        }
+        do throws(LoginFailure) {
+            // After a start: only the metadata specify whether `iss` is required.
+            do throws(TokenClientError) { try await provider.prepare() } catch {
+                throw LoginFailure(.notReady, retryAfter: AccountController.retryAfter)
+            }
+            let code = try code()
+            var requirement = SessionRequirement.none
+            if let route = login.route {
+                // A reload may have removed the route.
+                guard let current = logins.requirement(ofRoute: route) else { throw LoginFailure(.stepUp) }
+                requirement = current
+                requirement.claims = []
+            }
+            return (Accepted(provider: provider, login: login, code: code, requirement: requirement), counted)
+        } catch {
+            if !error.countsAsAttempt { await counted?.release(now: request.now + attempt.elapsed) }
+            throw error
         }
     }
 
@@ -112,8 +158,9 @@ struct CallbackController: Sendable {
     /// spent: without it, the code remains valid.
     private func markUsed(_ login: PendingLogin, _ request: AccountRequest) async throws(LoginFailure) {
         let keys = account.hashes.marks(.usedLogin, of: [login.stateHash])
-        // The clocks of replicas differ, and a login is not from the future by more than a minute.
-        let lifetime = logins.login.timeout + .seconds(60)
+        // The clocks of replicas differ, and a login is not from the future by more than a minute. The code of an app can
+        // be valid for longer than its login.
+        let lifetime = logins.login.timeout + .seconds(60) + (login.app == nil ? .zero : AppLoginValue.codeLifetime * 2)
         let isFirst = try await LoginFailure.store(
             await account.store.setMark(keys, lifetime: lifetime, now: request.now))
         guard isFirst else { throw LoginFailure(.used) }
@@ -144,7 +191,7 @@ struct CallbackController: Sendable {
     ) throws(LoginFailure) {
         let stated = signIn.provenance
         if let expected = accepted.login.subjectHash,
-            expected != PendingLogin.hash(ofIssuer: stated.issuer, subject: stated.subject)
+            expected != stated.subjectHash
         {
             throw LoginFailure(.otherUser)
         }
@@ -189,14 +236,31 @@ struct CallbackController: Sendable {
         return (issued.ticket, issued.session)
     }
 
-    private func response(
-        _ login: PendingLogin, _ ticket: SessionTicket, _ session: Session, _ cleared: [String],
-        _ attempt: LoginAttempt
-    ) -> AccountResponse {
+    /// Spends the code, and creates the session.
+    private func complete(
+        _ accepted: Accepted, _ attempt: LoginAttempt, _ counted: SignInAttempt?
+    ) async throws(LoginFailure) -> (session: Session, cookie: AccountResponse.Field) {
+        let request = attempt.request
+        let signIn = try await redeem(accepted, attempt, counted)
+        try check(signIn, for: accepted, at: request.wallTime + attempt.elapsed)
+        let (ticket, session) = try await issue(signIn, for: accepted, attempt)
+        attempt.succeeded(session, at: accepted.provider)
         let cookie = account.sessionCookie(
-            ticket, of: session, isRequested: login.isPersistent, now: attempt.request.now + attempt.elapsed)
-        let cookies = [cookie] + cleared.map { AccountResponse.Field("Set-Cookie", $0) }
-        return continuing(at: login.returnTarget, cookies)
+            ticket, of: session, isRequested: accepted.login.isPersistent, now: request.now + attempt.elapsed)
+        return (session, cookie)
+    }
+
+    /// Continues at the configured redirect of an app, with a parameter. The browser gets no session.
+    /// - Returns: `nil` for a login of the browser, and of an app that was removed.
+    private func continuing(
+        in login: PendingLogin, with result: (name: String, value: String), _ cleared: [String]
+    ) -> AccountResponse? {
+        guard let (app, _) = logins.parties(of: login), let port = login.app?.port else { return nil }
+        let url = app.url(port: port, result)
+        guard app.confirm || app.hasCustomScheme else { return .redirect(to: url, cookies: cleared) }
+        return LoginPage.continuation(
+            at: url, title: "Continue", isAutomatic: false, text: "Continue in \(app.label ?? app.name)",
+            theme: logins.theme, fields: cleared.map { AccountResponse.Field("Set-Cookie", $0) })
     }
 
     /// A `Strict` cookie is not sent with a redirect that another site began, so a document continues instead.

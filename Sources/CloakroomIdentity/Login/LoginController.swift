@@ -4,7 +4,8 @@ import CloakroomCore
 ///
 /// Parameters: `returnTo`, where the browser continues; `identity`, the name of a provider; `for`, the name of a route
 /// whose authentication requirement the login has to meet; `persistent`, see ``CookieConfiguration/Persistence``.
-/// Those of ``IdentityConfiguration/passParameters`` are sent to the provider. Others are ignored.
+/// Those of ``IdentityConfiguration/passParameters`` are sent to the provider. `app` is the token of an app's login, see
+/// ``AppController``. Others are ignored.
 ///
 /// Only a navigation begins a login. Everything about the login is in its cookie: the gateway keeps nothing, and a
 /// login that is never completed costs nothing.
@@ -43,6 +44,7 @@ struct LoginController: Sendable {
         guard let parameters = parameters(of: request) else {
             return rejected(.badRequest, "The parameters of the sign-in are invalid.", request)
         }
+        if let token = parameters.fields["app"] { return await begin(token: token, request) }
         if request.ticket == nil, !request.fetchMetadata.isOwn, account.session.cookie.sameSite == .strict {
             // Of a browser that comes back without the cookie, the user has to continue: no loop.
             return LoginPage.continuation(
@@ -52,39 +54,54 @@ struct LoginController: Sendable {
         let isOwn = request.fetchMetadata.isOwn && !parameters.isForeign
         return await account.spans.withSpan("login") { span in
             let attempt = LoginAttempt(account: account, logins: logins, request: request, span: span)
-            let admission: SessionAdmission
+            // The new session replaces this one. It is looked up now: a `Strict` cookie is not sent with the callback.
+            let (replaced, isAdmitted): (Session?, Bool)
             do throws(SessionStoreError) {
-                admission = try await account.admission(of: request)
-                if case .notCached = admission { throw SessionStoreError(.unavailable) }
+                (replaced, isAdmitted) = try await account.replaceableSession(of: request)
             } catch {
                 return attempt.failed(LoginFailure(error), at: logins.providers.first)
             }
-            // The new session replaces this one. It is looked up now: a `Strict` cookie is not sent with the callback.
-            let replaced: Session? =
-                switch admission {
-                case .admitted(let session, _), .denied(_, let session): session
-                case .missing, .notCached: nil
-                }
-            guard let provider = provider(parameters, session: replaced),
-                let passed = passed(parameters, to: provider)
+            let own = parameters.stepUp == nil ? nil : replaced
+            guard let provider = logins.provider(parameters.identity, among: logins.providers, of: own),
+                let passed = passed(parameters.fields, to: provider)
             else {
                 return rejected(.badRequest, "The parameters of the sign-in are invalid.", request)
             }
             // A login does not authenticate the user of a password again: it would replace the session by another one.
             let isStepUp = parameters.stepUp != nil && replaced?.provenance != nil
-            if case .admitted = admission, !isStepUp, !isOwn {
+            if isAdmitted, !isStepUp, !isOwn {
                 span?.setOutcome(outcome: "signed_in", isError: false)
                 return .redirect(to: logins.returnTarget(parameters.returnTo), cookies: [])
             }
-            do throws(LoginFailure) {
-                let response = try await begin(at: provider, parameters, passing: passed, replacing: replaced, request)
-                span?.setOutcome(outcome: "success", isError: false)
-                account.observer.accountEvent(
-                    .loginBegan(identity: provider.configuration.name), from: request.origin)
-                return response
-            } catch {
-                return attempt.failed(error, at: provider)
+            let login = PendingLogin(
+                nil, identity: provider.configuration.name, issuer: provider.configuration.issuer,
+                returnTarget: logins.returnTarget(parameters.returnTo), startedAt: request.wallTime,
+                route: parameters.stepUp?.route, replaces: replaced?.key, subjectHash: own?.provenance?.subjectHash,
+                isPersistent: parameters.isPersistent, isSilent: passed.contains(.init("prompt", "none")))
+            let required = parameters.stepUp?.requirement.stepUp(for: replaced?.claims?.values)
+            return await begin(
+                login, at: provider, stepUp: required.map { .init(acr: $0.acr, maxAge: $0.maxAge) }, passing: passed,
+                attempt)
+        }
+    }
+
+    /// Begins the login of an app. The session of the browser is neither read nor replaced, and the token alone has all
+    /// parameters: the app opened it, so the navigation counts as its own.
+    private func begin(token: String, _ request: AccountRequest) async -> AccountResponse {
+        await account.spans.withSpan("login") { span in
+            let attempt = LoginAttempt(account: account, logins: logins, request: request, span: span)
+            guard var login = logins.cookies.open(token, as: .token, now: request.wallTime),
+                let provider = logins.parties(of: login)?.provider,
+                let fields = FormURLEncodedBody.read(Array(login.returnTarget.utf8)),
+                let passed = passed(fields, to: provider)
+            else {
+                return attempt.failed(
+                    LoginFailure(.noPendingLogin, detail: "app_token_invalid"), at: logins.providers.first)
             }
+            login.returnTarget = ""
+            let maxAge = fields["max_age"].flatMap { Int64($0) }.map { Duration.seconds($0) }
+            let acr = fields["acr_values"]?.split(separator: " ").map(String.init) ?? []
+            return await begin(login, at: provider, stepUp: .init(acr: acr, maxAge: maxAge), passing: passed, attempt)
         }
     }
 
@@ -125,59 +142,51 @@ struct LoginController: Sendable {
         return "\(account.accounts.prefix)/login?\(query)"
     }
 
-    /// The requested provider, otherwise the default one. Users authenticate again at the provider of their session by
-    /// default: at another one they would be other users.
-    /// - Returns: `nil` if there is no provider with the requested name.
-    private func provider(_ parameters: Parameters, session: Session?) -> (any LoginProvider)? {
-        if let name = parameters.identity { return logins.provider(named: name) }
-        let own = logins.providers.first { $0.configuration.source == session?.source }
-        return (parameters.stepUp == nil ? nil : own) ?? logins.providers.first
-    }
-
     /// What the provider gets of the query.
     /// - Returns: `nil` if a value is not permitted.
     private func passed(
-        _ parameters: Parameters, to provider: any LoginProvider
+        _ fields: [JSONMemberName: String], to provider: any LoginProvider
     ) -> [IdentityConfiguration.Parameter]? {
         var passed: [IdentityConfiguration.Parameter] = []
         for parameter in provider.configuration.passParameters {
-            guard let value = parameters.fields[JSONMemberName(parameter.name)] else { continue }
+            guard let value = fields[JSONMemberName(parameter.name)] else { continue }
             guard parameter.permits(value) else { return nil }
             passed.append(.init(parameter.name, value))
         }
         return passed
     }
 
+    /// Sends the browser to the provider.
+    /// - Parameter login: Without secrets.
     private func begin(
-        at provider: any LoginProvider, _ parameters: Parameters, passing passed: [IdentityConfiguration.Parameter],
-        replacing session: Session?, _ request: AccountRequest
-    ) async throws(LoginFailure) -> AccountResponse {
-        try await checkThrottle(request)
-        var generator = SystemRandomNumberGenerator()
-        let secrets = LoginSecrets(using: &generator)
-        let stepUp = parameters.stepUp
-        let required = stepUp?.requirement.stepUp(for: session?.claims?.values)
-        let login = PendingLogin(
-            secrets, identity: provider.configuration.name, issuer: provider.configuration.issuer,
-            returnTarget: logins.returnTarget(parameters.returnTo), startedAt: request.wallTime, route: stepUp?.route,
-            replaces: session?.key,
-            subjectHash: stepUp == nil
-                ? nil : session?.provenance.map { PendingLogin.hash(ofIssuer: $0.issuer, subject: $0.subject) },
-            isPersistent: parameters.isPersistent, isSilent: passed.contains(.init("prompt", "none")))
-        guard let cookie = logins.cookies.setCookieValue(login) else {
-            throw LoginFailure(.misconfigured, detail: "login_too_long")
-        }
-        let url: String
-        do throws(TokenClientError) {
-            url = try await provider.authorizationURL(
-                secrets, redirectURI: logins.redirectURI(of: provider),
-                stepUp: required.map { .init(acr: $0.acr, maxAge: $0.maxAge) }, passed: passed,
-                address: request.origin.peer, traceparent: request.traceparent)
+        _ login: PendingLogin, at provider: any LoginProvider, stepUp: AuthorizationRequest.StepUp?,
+        passing passed: [IdentityConfiguration.Parameter], _ attempt: LoginAttempt
+    ) async -> AccountResponse {
+        let request = attempt.request
+        do throws(LoginFailure) {
+            try await checkThrottle(request)
+            var generator = SystemRandomNumberGenerator()
+            let secrets = LoginSecrets(using: &generator)
+            var login = login
+            (login.stateHash, login.nonce, login.verifier) = (secrets.stateHash, secrets.nonce, secrets.verifier)
+            guard let cookie = logins.cookies.setCookieValue(login) else {
+                throw LoginFailure(.misconfigured, detail: "login_too_long")
+            }
+            let url: String
+            do throws(TokenClientError) {
+                url = try await provider.authorizationURL(
+                    secrets, redirectURI: logins.redirectURI(of: provider), stepUp: stepUp, passed: passed,
+                    address: request.origin.peer, traceparent: request.traceparent)
+            } catch {
+                throw account.failure(of: error, at: provider, request)
+            }
+            attempt.span?.setOutcome(outcome: "success", isError: false)
+            account.observer.accountEvent(.loginBegan(identity: provider.configuration.name), from: request.origin)
+            let cleared = logins.cookies.namesToClear(request.loginCookies, now: request.wallTime)
+            return .redirect(to: url, cookies: cleared.map(logins.cookies.clearCookieValue) + [cookie])
         } catch {
-            throw account.failure(of: error, at: provider, request)
+            return attempt.failed(error, at: provider)
         }
-        let cleared = logins.cookies.namesToClear(request.loginCookies, now: request.wallTime)
-        return .redirect(to: url, cookies: cleared.map(logins.cookies.clearCookieValue) + [cookie])
     }
 
     /// A user is not sent to a provider if the callback would be rejected because of earlier failures.

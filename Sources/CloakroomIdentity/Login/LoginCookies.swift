@@ -17,11 +17,11 @@ package struct LoginCookies: Sendable {
     /// What the names of all login cookies begin with.
     package let prefix: String
     private let isSecure: Bool
-    private let timeout: Duration
+    let timeout: Duration
     private let pending: Int
-    private let sealing: any CookieSealing
+    let sealing: any CookieSealing
     /// Follows the name that a cookie is sealed for: a space, which no name has, and the site; empty for the default one.
-    private let place: String
+    let place: String
 
     /// - Parameters:
     ///   - cookie: The session cookie.
@@ -89,7 +89,7 @@ package struct LoginCookies: Sendable {
     package func namesToClear(_ cookies: [ReceivedCookie], now: WallTime) -> [String] {
         var cleared: [String] = []
         var valid: [(name: String, startedAt: WallTime)] = []
-        for cookie in cookies.prefix(Self.maxCleared) {
+        for cookie in cookies.prefix(Self.maxCleared) where cookie.name != verifierName {
             guard let login = open(cookie), !login.isExpired(now: now, timeout: timeout) else {
                 cleared.append(cookie.name)
                 continue
@@ -137,7 +137,7 @@ package struct LoginCookies: Sendable {
         return nil
     }
 
-    private var attributes: String {
+    var attributes: String {
         "; Path=/; HttpOnly\(isSecure ? "; Secure" : ""); SameSite=Lax"
     }
 }

@@ -9,6 +9,8 @@ package struct LoginFailure: Error, Sendable, Equatable {
         case malformedCallback = "malformed_callback"
         /// The browser has no login cookie for the state: another browser, a used or an expired login.
         case noPendingLogin = "no_pending_login"
+        /// The code of an app's login came from another client than the one that began it last.
+        case otherClient = "other_client"
         /// The login was already used.
         case used
         /// The cookie is of another identity, or the issuer of the identity has changed.
@@ -112,13 +114,13 @@ package struct LoginFailure: Error, Sendable, Equatable {
 
     /// Whether the failure counts against the address of the client, if its code was not spent: only what a browser that
     /// follows the rules does not send. Errors that the provider states have other causes.
-    var countsAsAttempt: Bool { [.otherIdentity, .issuerMismatch].contains(reason) }
+    var countsAsAttempt: Bool { [.otherIdentity, .issuerMismatch, .otherClient].contains(reason) }
 
     /// The response, and the outcome for metrics.
     package var effects: (code: ProblemCode, outcome: AccountEvent.LoginOutcome) {
         switch reason {
         case .malformedCallback: (.badRequest, .invalid)
-        case .noPendingLogin, .used: (.loginExpired, .expired)
+        case .noPendingLogin, .otherClient, .used: (.loginExpired, .expired)
         case .otherIdentity, .issuerMismatch, .issuerMissing, .providerError, .invalidResponse: (.loginFailed, .failed)
         case .denied: (.loginRefused, .denied)
         case .loggedOut: (.loginRefused, .loggedOut)

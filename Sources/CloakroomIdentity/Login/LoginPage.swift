@@ -24,16 +24,17 @@ package enum LoginPage {
     /// The page that continues a navigation of another site if the session cookie is `SameSite=Strict`: a redirect
     /// would be part of that navigation, and browsers send no `Strict` cookie with it (RFC 6265bis §5.2).
     /// - Parameters:
-    ///   - target: A path and query of the gateway.
+    ///   - target: A path and query of the gateway, or the URL of an app.
     ///   - isAutomatic: Whether the browser continues by itself; otherwise the user follows the link.
+    ///   - text: That of the link.
     package static func continuation(
-        at target: String, title: String = "Signed in", isAutomatic: Bool = true, theme: PageTheme = .plain,
-        fields: [AccountResponse.Field] = []
+        at target: String, title: String = "Signed in", isAutomatic: Bool = true, text: String = "Continue",
+        theme: PageTheme = .plain, fields: [AccountResponse.Field] = []
     ) -> AccountResponse {
         let link = PageDocument.escaped(target)
         return PageDocument(
             title: title, head: isAutomatic ? "<meta http-equiv=\"refresh\" content=\"0;url=\(link)\">" : "",
-            main: "<p><a href=\"\(link)\">Continue</a></p>", theme: theme
+            main: "<p><a href=\"\(link)\">\(PageDocument.escaped(text))</a></p>", theme: theme
         ).response(forms: .none, referrerPolicy: "no-referrer", fields: fields)
     }
 }

@@ -2,7 +2,8 @@ package import CloakroomCore
 import CloakroomWire
 import Crypto
 
-/// A login that was sent to a provider and has not returned: the content of the login cookie.
+/// A login that was sent to a provider and has not returned: the content of the login cookie, and of the values of an
+/// app's login, see ``AppLoginValue``.
 ///
 /// Nothing of it is kept in the gateway, so a client that begins logins cannot exhaust a table.
 package struct PendingLogin: Sendable, Equatable, Unprintable {
@@ -22,7 +23,8 @@ package struct PendingLogin: Sendable, Equatable, Unprintable {
     package var nonce: [UInt8]
     /// The bytes of the PKCE verifier.
     package var verifier: [UInt8]
-    /// Where the browser continues: a value of ``ReturnTarget``, at most ``maxReturnTarget`` bytes.
+    /// Where the browser continues: a value of ``ReturnTarget``, at most ``maxReturnTarget`` bytes. An app's login has no
+    /// such target, but the content of its ``AppLoginValue``.
     package var returnTarget: String
     /// When the login began.
     package var startedAt: WallTime
@@ -38,18 +40,29 @@ package struct PendingLogin: Sendable, Equatable, Unprintable {
     /// Whether the provider may not show a page (`prompt=none`). Without a session there, the browser continues without
     /// one here.
     package var isSilent: Bool
+    /// The app that gets the session; `nil` if the browser does.
+    package var app: App?
+
+    /// The app of a login.
+    package struct App: Sendable, Equatable {
+        /// Its name.
+        package var name: String
+        /// SHA-256 of the verifier, which only its HTTP client has.
+        package var verifierHash: [UInt8]
+        /// The port of its loopback redirect; 0 for another redirect.
+        package var port: UInt16
+    }
 
     /// Creates the content for a new login.
+    /// - Parameter secrets: Those of an app's login are added when a browser begins it.
     package init(
-        _ secrets: LoginSecrets, identity: String, issuer: String, returnTarget: String, startedAt: WallTime,
+        _ secrets: LoginSecrets?, identity: String, issuer: String, returnTarget: String, startedAt: WallTime,
         route: String? = nil, replaces: SessionKey? = nil, subjectHash: [UInt8]? = nil, isPersistent: Bool = false,
         isSilent: Bool = false
     ) {
         self.identity = identity
         issuerHash = Self.hash(ofIssuer: issuer)
-        stateHash = secrets.stateHash
-        nonce = secrets.nonce
-        verifier = secrets.verifier
+        (stateHash, nonce, verifier) = (secrets?.stateHash ?? [], secrets?.nonce ?? [], secrets?.verifier ?? [])
         self.returnTarget = returnTarget
         self.startedAt = startedAt
         self.route = route
@@ -82,16 +95,21 @@ package struct PendingLogin: Sendable, Equatable, Unprintable {
 extension PendingLogin {
     /// The first byte of the encoding. Another layout has another number.
     private static let format: UInt8 = 1
+    /// The first byte of the encoding of an app's login, which has two more fields.
+    private static let appFormat: UInt8 = 2
 
     /// The fields in a fixed order, each after its length in two bytes.
     var bytes: [UInt8] {
-        var bytes = [Self.format]
+        var bytes = [app == nil ? Self.format : Self.appFormat]
         let flags: UInt8 = (isPersistent ? 1 : 0) | (isSilent ? 2 : 0)
-        for field in [
+        let fields = [
             Array(identity.utf8), issuerHash, stateHash, nonce, verifier, Array(returnTarget.utf8),
             UInt64(bitPattern: startedAt.milliseconds).bigEndianBytes, Array((route ?? "").utf8),
             replaces?.bytes ?? [], subjectHash ?? [], flags == 0 ? [] : [flags],
-        ] {
+        ]
+        for field in fields
+            + (app.map { [Array($0.name.utf8), $0.verifierHash + [UInt8($0.port >> 8), UInt8($0.port & 0xff)]] } ?? [])
+        {
             // Logins with longer fields are rejected before: see ``isWithinLimits``.
             let count = min(field.count, Int(UInt16.max))
             bytes += [UInt8(count >> 8), UInt8(count & 0xff)] + field.prefix(count)
@@ -101,25 +119,29 @@ extension PendingLogin {
 
     /// Whether each text is within its limit.
     var isWithinLimits: Bool {
-        returnTarget.utf8.count <= Self.maxReturnTarget && identity.utf8.count <= Self.maxName
-            && (route?.utf8.count ?? 0) <= Self.maxName
+        returnTarget.utf8.count <= Self.maxReturnTarget
+            && [identity, route ?? "", app?.name ?? ""].allSatisfy { $0.utf8.count <= Self.maxName }
     }
 
     /// Decodes ``bytes``.
     /// - Returns: `nil` for another format and for bytes that were not encoded here.
     init?(bytes: [UInt8]) {
-        guard bytes.first == Self.format else { return nil }
+        guard let format = bytes.first, format == Self.format || format == Self.appFormat else { return nil }
+        let isOfApp = format == Self.appFormat
+        let count = isOfApp ? 13 : 11
         var fields: [ArraySlice<UInt8>] = []
         var rest = bytes.dropFirst()
         while !rest.isEmpty {
-            guard fields.count < 11, rest.count >= 2 else { return nil }
+            guard fields.count < count, rest.count >= 2 else { return nil }
             let count = Int(rest[rest.startIndex]) << 8 | Int(rest[rest.startIndex + 1])
             rest = rest.dropFirst(2)
             guard rest.count >= count else { return nil }
             fields.append(rest.prefix(count))
             rest = rest.dropFirst(count)
         }
-        guard fields.count == 11, fields[1...4].allSatisfy({ $0.count == 32 }), fields[6].count == 8,
+        guard fields.count == count, fields[1].count == 32,
+            fields[2...4].allSatisfy({ $0.count == 32 }) || isOfApp && fields[2...4].allSatisfy(\.isEmpty),
+            fields[6].count == 8,
             fields[8...9].allSatisfy({ $0.isEmpty || $0.count == 32 }), fields[10].count <= 1,
             fields[10].allSatisfy({ (1...3).contains($0) }),
             let identity = String(validating: fields[0], as: UTF8.self),
@@ -139,7 +161,16 @@ extension PendingLogin {
         let flags = fields[10].first ?? 0
         isPersistent = flags & 1 != 0
         isSilent = flags & 2 != 0
+        guard isOfApp else { return }
+        guard let name = String(validating: fields[11], as: UTF8.self), fields[12].count == 34 else { return nil }
+        let port = fields[12].suffix(2).reduce(UInt16(0)) { $0 << 8 | UInt16($1) }
+        app = App(name: name, verifierHash: Array(fields[12].prefix(32)), port: port)
     }
+}
+
+extension SessionProvenance {
+    /// The hash of its issuer and subject.
+    var subjectHash: [UInt8] { PendingLogin.hash(ofIssuer: issuer, subject: subject) }
 }
 
 /// The token request that spends the code of a login (RFC 6749 §4.1.3, RFC 7636 §4.5).

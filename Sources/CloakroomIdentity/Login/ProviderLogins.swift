@@ -33,6 +33,7 @@ package struct ProviderLogins: Sendable {
     let cookies: LoginCookies
     let routes: RouteTable
     let login: LoginConfiguration
+    private let apps: [AppConfiguration]
     /// The upstreams, whose claim headers have to be able to contain the claims of a user.
     let upstreams: [UpstreamConfiguration]
     /// How the pages look.
@@ -61,6 +62,7 @@ package struct ProviderLogins: Sendable {
         group = routes.groups.group(of: accounts.publicHost) ?? 0
         prefix = accounts.prefix
         login = accounts.login
+        apps = accounts.apps
         upstreams = configuration.upstreams
         theme = PageTheme(configuration.pages)
         cookies = LoginCookies(
@@ -71,6 +73,38 @@ package struct ProviderLogins: Sendable {
     /// The provider with a name.
     func provider(named name: String) -> (any LoginProvider)? {
         providers.first { $0.configuration.name == name }
+    }
+
+    /// The app with a name.
+    func app(named name: String) -> AppConfiguration? { apps.first { $0.name == name } }
+
+    /// The providers that the users of an app may sign in with, the default first.
+    func providers(of app: AppConfiguration) -> [any LoginProvider] {
+        app.identities.isEmpty ? providers : app.identities.compactMap(provider(named:))
+    }
+
+    /// The app of a login and its provider.
+    /// - Returns: `nil` if a reload has removed one of them, or given the name of the provider to another one.
+    func parties(of login: PendingLogin) -> (app: AppConfiguration, provider: any LoginProvider)? {
+        guard let app = login.app.flatMap({ app(named: $0.name) }), app.isLoopback == (login.app?.port != 0),
+            let provider = providers(of: app).first(where: { $0.configuration.name == login.identity }),
+            login.issuerHash == PendingLogin.hash(ofIssuer: provider.configuration.issuer)
+        else { return nil }
+        return (app, provider)
+    }
+
+    /// The URL that an app opens in a browser.
+    func url(ofToken token: String) -> String { "\(publicURL)\(prefix)/login?app=\(token)" }
+
+    /// The provider with a name among some, otherwise the default one. Users authenticate again at the provider of their
+    /// session by default: at another one they would be other users.
+    /// - Parameter session: That of a step-up; `nil` for another login.
+    /// - Returns: `nil` if there is no provider with the name.
+    func provider(
+        _ name: String?, among some: [any LoginProvider], of session: Session?
+    ) -> (any LoginProvider)? {
+        if let name { return some.first { $0.configuration.name == name } }
+        return some.first { session != nil && $0.configuration.source == session?.source } ?? some.first
     }
 
     /// The provider of a callback or a back-channel request. Each of several providers has a path of its own, and a

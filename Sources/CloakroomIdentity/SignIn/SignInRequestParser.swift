@@ -47,6 +47,9 @@ enum SignInRequestParser {
     /// Whether a value of `Content-Type` is that of a form.
     static func isForm(_ contentType: String?) -> Bool { contentType.map(mediaType) == formType }
 
+    /// Whether a value of `Content-Type` is that of JSON.
+    static func isJSON(_ contentType: String?) -> Bool { contentType.map(mediaType) == "application/json" }
+
     private static let formType = "application/x-www-form-urlencoded"
     /// Whether the body requests a cookie that remains after the browser is closed: the member `persistent` with the
     /// value `true` in JSON, or the field `persistent` with the value `on`, which checked boxes send, in a form.

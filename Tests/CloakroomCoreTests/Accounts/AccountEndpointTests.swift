@@ -24,7 +24,9 @@ struct AccountEndpointTests {
 
     @Test("accept a body only where one is needed: large enough for an address and a passphrase, every byte escaped")
     func bodyLimits() {
-        let limits: [AccountEndpoint: Int] = [.signIn: 1_024, .pageSignIn: 4_096, .backChannel: 16_384]
+        let limits: [AccountEndpoint: Int] = [
+            .signIn: 1_024, .app: 2_048, .pageSignIn: 4_096, .appCode: 8_192, .backChannel: 16_384,
+        ]
         for endpoint in AccountEndpoint.allCases {
             #expect(endpoint.bodyLimit == limits[endpoint, default: 0], "\(endpoint)")
         }

@@ -123,12 +123,13 @@ struct RouteTableTests {
             templates == [
                 "/api/auth", "/api/auth/sessions", "/api/auth/sessions/{id}", "/api/auth/page", "/api/auth/login",
                 "/api/auth/callback", "/api/auth/callback/{identity}", "/api/auth/logout", "/api/auth/backchannel",
-                "/api/auth/backchannel/{identity}",
+                "/api/auth/backchannel/{identity}", "/api/auth/app", "/api/auth/app/code",
             ])
         for (endpoint, hasName, template) in [
             (AccountEndpoint.signIn, false, "/api/auth"), (.signOut, false, "/api/auth"),
             (.endSession, true, "/api/auth/sessions/{id}"), (.endOtherSessions, false, "/api/auth/sessions"),
             (.callback, false, "/api/auth/callback"), (.callback, true, "/api/auth/callback/{identity}"),
+            (.app, false, "/api/auth/app"), (.appCode, true, "/api/auth/app/code"),
         ] {
             #expect(templates[endpoint.templateIndex(hasName: hasName)] == template, "\(endpoint)")
         }

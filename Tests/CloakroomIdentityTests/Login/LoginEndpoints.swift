@@ -33,7 +33,8 @@ struct LoginEndpoints {
         persistence: CookieConfiguration.Persistence = .never, messages: [ProblemCode: String] = [:],
         routes: [Route]? = nil, hasClients: Bool = true, site: String = "", store: ScriptedStore? = nil,
         hashes: AccountHasher = Self.hashes,
-        passParameters: [IdentityConfiguration.PassedParameter] = [], tracer: (any Tracer)? = nil
+        passParameters: [IdentityConfiguration.PassedParameter] = [], apps: [AppConfiguration] = [],
+        tracer: (any Tracer)? = nil
     ) throws {
         self.store = store ?? ScriptedStore(journal)
         client = ScriptedClient(journal, signIn: .failure(TokenClientError(.rejected, in: .signIn)))
@@ -41,9 +42,10 @@ struct LoginEndpoints {
         partner = ScriptedProvider("partner", issuer: "https://id.partner.example")
         let providers = hasPartner ? [provider, partner] : [provider]
         let cookie = CookieConfiguration(sameSite: sameSite, persistence: persistence)
-        let accounts = AccountsConfiguration(
+        var accounts = AccountsConfiguration(
             messages: messages, isThrottled: isThrottled, publicURL: "https://app.example.com",
             identities: providers.indices.map { .provider($0) }, login: login)
+        accounts.apps = apps
         var configuration = GatewayConfiguration(
             listeners: [], upstreams: [], routes: try routes ?? Self.routes(), accounts: accounts)
         configuration.session = SessionConfiguration(cookie: cookie)
@@ -157,6 +159,19 @@ final class LoginBrowser: Sendable {
         metadata: FetchMetadata = LoginEndpoints.navigation, at now: WallTime = LoginFixture.now
     ) async -> AccountResponse {
         await send(.callback, query, name: name, ticket: sendsTicket ? ticket : nil, metadata, now)
+    }
+
+    /// Posts JSON, as the HTTP client of an app does.
+    func post(
+        _ endpoint: AccountEndpoint, _ json: String, contentType: String = "application/json",
+        at now: WallTime = LoginFixture.now
+    ) async -> AccountResponse {
+        let response = await gateway.endpoints.respond(
+            AccountRequest(
+                endpoint: endpoint, loginCookies: loginCookies, ticket: ticket, contentType: contentType,
+                body: Secret(json), now: now.sessionTime, origin: AuditContext(peer: peer)))
+        receive(response)
+        return response
     }
 
     /// Begins a login and returns with a code.

@@ -1,0 +1,91 @@
+import CloakroomCore
+
+/// Begins the login of a native app: `POST` of `app` below the accounts prefix. The app opens the URL of the response in
+/// a browser. Its HTTP client keeps the cookie: only with that of its latest login it can complete one.
+///
+/// Members: `app`, its name; `identity`, `for` and `persistent` as in ``LoginController``; `port`, at which an app listens
+/// whose redirect is one of loopback; `parameters`, those of ``IdentityConfiguration/passParameters``. None of them
+/// selects where the browser continues, and others are rejected. The gateway keeps nothing.
+struct AppController: Sendable {
+    let account: AccountController
+    let logins: ProviderLogins
+
+    /// The members of a request that has to be a JSON object; `nil` for another request.
+    static func members(of request: AccountRequest) -> [JSONMemberName: JSONValue]? {
+        guard case .object(let members)? = JSONValue(document: request.body.bytes),
+            SignInRequestParser.isJSON(request.contentType)
+        else { return nil }
+        return members
+    }
+
+    /// The response to a request whose member is missing or invalid.
+    static func invalid(_ member: String) -> AccountResponse {
+        AccountResponse(Problem(.invalidInput, detail: "Send a JSON object with a valid member: \(member)."))
+    }
+
+    func respond(_ request: AccountRequest) async -> AccountResponse {
+        let members = Self.members(of: request) ?? [:]
+        guard let name = members["app"]?.string else { return Self.invalid("app") }
+        guard let app = logins.app(named: name) else {
+            return AccountResponse(Problem(.notFound, detail: "No such app."))
+        }
+        var texts: [JSONMemberName: String] = [:]
+        var passed: [JSONMemberName: JSONValue] = [:]
+        var (port, isPersistent): (UInt16, Bool) = (0, false)
+        for (name, value) in members {
+            switch (name.text, value) {
+            case ("app", .string), ("identity", .string), ("for", .string): texts[name] = value.string
+            case ("persistent", .bool(let value)): isPersistent = value
+            case ("port", .number(let value)): port = UInt16(exactly: value) ?? 0
+            case ("parameters", .object(let values)): passed = values
+            default: return Self.invalid("another one is not supported, or has another type")
+            }
+        }
+        guard app.isLoopback == (port != 0), app.isLoopback == (members["port"] != nil) else {
+            return Self.invalid("port")
+        }
+        do throws(SessionStoreError) {
+            // The new session replaces this one.
+            let session = try await account.replaceableSession(of: request).session
+            let required = texts["for"].flatMap(logins.requirement(ofRoute:))
+            guard texts["for"] == nil || required != nil else { return Self.invalid("for") }
+            // Decided with the session of the app: the browser has another one, or none.
+            let stepUp = required?.requiresStepUp == true ? required?.stepUp(for: session?.claims?.values) : nil
+            let own = stepUp == nil ? nil : session
+            guard let provider = logins.provider(texts["identity"], among: logins.providers(of: app), of: own) else {
+                return Self.invalid("identity")
+            }
+            var form: [(name: String, value: String)] = []
+            for parameter in provider.configuration.passParameters {
+                guard case .string(let text)? = passed[JSONMemberName(parameter.name)], parameter.permits(text) else {
+                    continue
+                }
+                form.append((parameter.name, text))
+            }
+            guard form.count == passed.count else { return Self.invalid("parameters") }
+            // No parameter of a client has these names.
+            if let stepUp { form.append(("acr_values", stepUp.acr.joined(separator: " "))) }
+            if let maxAge = stepUp?.maxAge { form.append(("max_age", "\(maxAge.components.seconds)")) }
+            var generator = SystemRandomNumberGenerator()
+            let secrets = LoginSecrets(using: &generator)
+            var login = PendingLogin(
+                nil, identity: provider.configuration.name, issuer: provider.configuration.issuer,
+                returnTarget: FormEncoding.encode(form), startedAt: request.wallTime,
+                route: stepUp == nil ? nil : texts["for"], replaces: session?.key,
+                subjectHash: own?.provenance?.subjectHash,
+                isPersistent: isPersistent)
+            login.app = PendingLogin.App(
+                name: name, verifierHash: LoginSecrets.hash(ofState: secrets.verifier), port: port)
+            guard login.isWithinLimits, let token = logins.cookies.seal(login, as: .token, now: request.wallTime),
+                let cookie = logins.cookies.verifierCookieValue(secrets.verifier)
+            else { return Self.invalid("parameters") }
+            let url = JSONString.quoted(logins.url(ofToken: token))
+            let end = (request.wallTime + logins.login.timeout).iso8601
+            return AccountResponse(
+                status: 200, fields: [AccountResponse.Field("Set-Cookie", cookie)],
+                content: .json(Array(#"{"url":\#(url),"expiresAt":"\#(end)"}"#.utf8)))
+        } catch {
+            return account.storeFailure(error)
+        }
+    }
+}

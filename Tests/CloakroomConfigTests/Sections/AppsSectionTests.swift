@@ -1,0 +1,98 @@
+import CloakroomConfig
+import Testing
+
+@testable import CloakroomCore
+
+@Suite("accounts.apps")
+struct AppsSectionTests {
+    private static let yaml = """
+        listeners:
+          - address: 127.0.0.1:0
+            behindTLSProxy: true
+        upstreams:
+          api:
+            targets: ["http://127.0.0.1:9000"]
+        identities:
+          company:
+            issuer: https://id.example.com
+            client: { id: cloakroom, secret: 0123456789-abc }
+          partner:
+            issuer: https://partner.example
+            client: { id: cloakroom, secret: 0123456789-abc }
+        accounts:
+          publicURL: https://app.example.com
+          login: { returnTo: /open }
+          apps:
+            shop: { redirect: "com.example.shop:/in", label: Shop, identities: [partner] }
+            web: { redirect: "https://app.example.com/app/in", confirm: true }
+            cli: { redirect: "http://127.0.0.1/in" }
+        routes:
+          - name: open
+            methods: [GET]
+            path: /open
+            upstream: api
+            requiresAuthorization: false
+
+        """
+
+    private static func changed(_ piece: String, _ other: String) throws -> String {
+        try #require(yaml.contains(piece))
+        return yaml.replacing(piece, with: other)
+    }
+
+    @Test("An app has a redirect, a label and identities, and belongs to the default site")
+    func values() throws {
+        let configuration = try ConfigFixture(Self.yaml).load().configuration
+        let apps = configuration.accounts.apps
+        #expect(apps.map(\.name) == ["shop", "web", "cli"])
+        #expect(apps.map(\.label) == ["Shop", nil, nil] && apps.map(\.confirm) == [false, true, false])
+        #expect(apps.map(\.identities) == [["partner"], [], []])
+        #expect(apps.map(\.hasCustomScheme) == [true, false, false] && apps.map(\.isLoopback) == [false, false, true])
+        let site = "sites: { admin: { hosts: [a.test], publicURL: \"https://a.test\" } }\nroutes:"
+        let sites = try ConfigFixture(Self.changed("routes:", site)).load().configuration
+        #expect(sites.sites.indices.map { sites.site($0).accounts.apps.count } == [3, 0])
+    }
+
+    @Test(
+        "Identity rule 36: a redirect that another page or machine could get, and other mistakes, are rejected",
+        arguments: [
+            ("com.example.shop:/in", "shop:/in", "apps.shop.redirect: must have a scheme"),
+            ("com.example.shop:/in", "javascript:/in", "must have a scheme of lower-case letters with a dot"),
+            ("com.example.shop:/in", "com.example.shop:in", "must be a URL with a path, without query and fragment"),
+            ("com.example.shop:/in", "com.example.shop:/in?a=b", "without query and fragment"),
+            ("com.example.shop:/in", "com.example.shop:/in#a", "without query and fragment"),
+            ("https://app.example.com/app/in", "https://app.example.com", "must be a URL with a path"),
+            ("https://app.example.com/app/in", "https://jo@app.example.com/in", "must be a URL with a path"),
+            ("http://127.0.0.1/in", "http://app.example.com/in", "cli.redirect: must be an https URL"),
+            ("http://127.0.0.1/in", "http://localhost/in", "not localhost, which may be another machine"),
+            ("http://127.0.0.1/in", "http://127.0.0.1:80/in", "without a port, which each login names"),
+            ("[partner]", "[parner]", "unknown identity \"parner\" (did you mean \"partner\"?)"),
+            ("[partner]", "[partner, partner]", "must be a list without duplicates"),
+            ("label: Shop", "device: required", "unknown key"),
+            ("redirect: \"com.example.shop:/in\", ", "", "apps.shop.redirect: required key missing"),
+        ])
+    func mistakes(piece: String, other: String, message: String) throws {
+        let errors = try ConfigFixture.valueErrors(in: Self.yaml, replacing: piece, by: other)
+        #expect(errors.contains { $0.contains(message) }, "\(errors)")
+    }
+
+    @Test("Apps need an identity, and there are at most 16")
+    func limits() throws {
+        let app = "apps: { shop: { redirect: \"com.example.shop:/in\" } }"
+        let errors = try ConfigFixture(ConfigFixture.good + "accounts: { \(app) }\n").valueErrors()
+        #expect(
+            errors.contains { $0.contains("requires an identity: users of apps sign in with a browser") }, "\(errors)")
+        let many = (0..<17).map { "    a\($0): { redirect: \"com.example.a:/\" }\n" }.joined()
+        let tooMany = try ConfigFixture(Self.changed("  apps:\n", "  apps:\n" + many)).valueErrors()
+        #expect(tooMany.contains { $0.contains("must be at most 16 apps, not 20") }, "\(tooMany)")
+    }
+
+    @Test("A scheme that another app may claim, and a redirect that a route forwards, are warned about")
+    func warnings() throws {
+        func warnings(_ yaml: String) throws -> [String] { try ConfigFixture(yaml).load().warnings.map(\.description) }
+        let usual = try warnings(Self.yaml)
+        #expect(usual.filter { $0.contains("accounts.apps.") }.map { $0.contains("may claim this scheme") } == [true])
+        let forwarded = try warnings(Self.changed("/app/in", "/open"))
+        #expect(forwarded.contains { $0.contains("accounts.apps.web.redirect: route open forwards this path") })
+    }
+}

@@ -1,0 +1,46 @@
+import Foundation
+import TestSupport
+import Testing
+import ThinClient
+
+@testable import MockAPI
+
+@Suite("A native app whose users sign in at a provider", .serialized, .timeLimit(.minutes(3)))
+struct AppSignInTests {
+    @Test("Identity rule 33: noTicketInAnyURL: the client library signs in, keeps the session and is refreshed")
+    func signsIn() async throws {
+        let app = "accounts.apps.cli.redirect=http://127.0.0.1/in"
+        try await ProviderGateway.withProvider(change: { $0.overrides.append(app) }) { site, provider in
+            // The documents of the provider are fetched in the background.
+            _ = try await site.beginLogin(FormBrowser())
+            let client = GatewayClient(gateway: try #require(URL(string: site.base)))
+            let url = try await client.beginSignIn(app: "cli", port: 1)
+            let browser = FormBrowser()
+            let end = try await browser.visit(url.absoluteString, stop: "http://127.0.0.1:1/")
+            let callback = try #require(end.response == nil ? URL(string: end.url) : nil)
+            let code = try #require(end.query["code"])
+            // Another client has the code, and no verifier.
+            let thief = try await FormBrowser().send(
+                "POST", site.base + "/auth/app/code", json: #"{"code":"\#(code)"}"#)
+            #expect(thief.status == 400 && thief.problem?.code == "login_expired")
+
+            let signedIn = try await client.completeSignIn(callback, as: ProviderUser.self)
+            #expect(try await client.currentSession(as: ProviderUser.self) == signedIn)
+            #expect(try await site.session(browser).status == 401)
+            let query = [URLQueryItem(name: "count", value: "3")]
+            #expect(try await client.data("GET", "/__mock/bytes", query: query).count == 3)
+            site.mock.faults.failNext("GET", "/__mock/bytes", statuses: [401])
+            #expect(try await client.data("GET", "/__mock/bytes", query: query).count == 3)
+            #expect(provider.observations.snapshot().count("POST", "/token") == 2)
+            let again = await clientError { try await client.completeSignIn(callback, as: ProviderUser.self) }
+            #expect(again?.code == .loginExpired)
+            try await client.signOut()
+
+            let log = site.gateway.program.output + site.gateway.program.errors
+            for secret in provider.issuedSecrets where secret.utf8.count > 20 {
+                #expect(!url.absoluteString.contains(secret) && !end.url.contains(secret) && !log.contains(secret))
+            }
+            #expect(!log.contains(code))
+        }
+    }
+}
