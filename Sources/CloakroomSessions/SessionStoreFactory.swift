@@ -98,13 +98,7 @@ extension SessionKey {
     /// after those of its site unless that is the default one.
     public init(_ ticket: SessionTicket) {
         let digest = ticket.withBytes { SHA256.hash(data: $0) }
-        self = digest.withUnsafeBytes { bytes in
-            // Four loads from a digest of 32 bytes; an intermediate array would allocate on every request.
-            func word(_ index: Int) -> UInt64 {
-                UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 8 * index, as: UInt64.self))
-            }
-            return SessionKey(word(0), word(1), word(2), word(3))
-        }
+        self = digest.withUnsafeBytes { SessionKey(digest: $0) }
     }
 }
 

@@ -65,6 +65,8 @@ struct RoutesDocument: Encodable {
         let injects: [String]
         /// The names of rate limits; absent without any.
         let rate: [String]?
+        /// `bearer`, `either`, or `pass (unverified)`; absent for sessions.
+        let credentials: String?
     }
 
     /// An endpoint of the gateway itself.
@@ -90,7 +92,9 @@ struct RoutesDocument: Encodable {
                 path: route.pattern.description,
                 upstream: route.upstreamName(in: gateway), target: route.target(in: gateway),
                 requiresAuthorization: route.requiresAuthorization, injects: Self.names(of: route.inject),
-                rate: route.rate.isEmpty ? nil : route.rate)
+                rate: route.rate.isEmpty ? nil : route.rate,
+                credentials: route.credentials == .session
+                    ? nil : route.credentials.rawValue + (route.credentials == .pass ? " (unverified)" : ""))
         }
         let prefix = gateway.accounts.prefix
         local =

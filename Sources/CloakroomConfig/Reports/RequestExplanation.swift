@@ -149,7 +149,8 @@ struct RequestExplanation {
                     route.requiresAuthorization
                         ? "required; \(missingSession(route)) 401 \"\(rejection)\"" : "not required"
                 ),
-            ] + sessions(of: route) + requirements(of: route) + rates(of: route) + responseFields(of: route)
+            ] + credentials(of: route) + sessions(of: route) + requirements(of: route) + rates(of: route)
+            + responseFields(of: route)
         if let redirect = route.redirect {
             let location = redirect.location(path: path, query: Array(query.utf8))
             return access + [("redirects", "\(redirect.status) to \(String(decoding: location, as: UTF8.self))")]
@@ -213,6 +214,17 @@ struct RequestExplanation {
         return "without a session a navigation signs in \(place), all else gets"
     }
 
+    /// The credentials of the route; no row for sessions.
+    private func credentials(of route: Route) -> [(String, String)] {
+        let tokens = "Authorization: access tokens of \(configuration.tokenSources(of: route).joined(separator: ", "))"
+        switch route.credentials {
+        case .session: return []
+        case .bearer: return [("credentials", tokens)]
+        case .either: return [("credentials", tokens + "; without the field the session")]
+        case .pass: return [("credentials", "Authorization, sent unverified; without the field the session")]
+        }
+    }
+
     /// Whose sessions may use the route, and which token the upstream receives of them; no row if there is one source
     /// and the upstream is that.
     private func sessions(of route: Route) -> [(String, String)] {
@@ -257,7 +269,8 @@ struct RequestExplanation {
         let forwarded = "Forwarded and X-Forwarded-*"
         let claims = Set(configuration.claimHeaderNames).sorted()
         let set = Set(configuration.requestFieldNames + route.requestFields.map(\.name)).sorted()
-        return ["hop-by-hop fields", "Authorization"] + tokens + claims + set + [
+        let authorization = route.credentials == .pass ? [] : ["Authorization"]
+        return ["hop-by-hop fields"] + authorization + tokens + claims + set + [
             "cookie \(configuration.session.cookie.name)"
         ]
             + [

@@ -9,6 +9,8 @@ extension RouteTableDiff {
         let known = Set(old.sources(of: before).map(\.name))
         let sources = new.sources(of: after).map(\.name).filter { !known.contains($0) }
         var texts = sources.isEmpty ? [] : ["also sessions of \(sources.joined(separator: ", "))"]
+        let tokens = Set(new.tokenSources(of: after)).subtracting(old.tokenSources(of: before)).sorted()
+        if !tokens.isEmpty { texts.append("also access tokens of \(tokens.joined(separator: ", "))") }
         if !after.require.implies(before.require) {
             let (lost, now) = (before.require.texts, after.require.texts)
             texts += now.filter { !lost.contains($0) }
@@ -49,6 +51,13 @@ extension GatewayConfiguration {
             sources.append((identity.name, nil, exchange))
         }
         return sources
+    }
+
+    /// The identities whose access tokens of clients a route accepts.
+    func tokenSources(of route: Route) -> [String] {
+        let names = sources(of: route).map(\.name)
+        return !route.credentials.acceptsTokens
+            ? [] : providers.filter { $0.accessTokens != nil && names.contains($0.name) }.map(\.name)
     }
 
     /// The tokens of others that the upstream of a route gets, and its name.

@@ -36,6 +36,7 @@ struct RouteTableDiff {
         case sendsAPIToken = "sends API token"
         case servesMore = "serves more"
         case requiresLess = "requires less"
+        case passesCredentials = "passes credentials"
         case becameProtected = "became protected"
         case added
         case removed
@@ -53,7 +54,7 @@ struct RouteTableDiff {
         var isExposure: Bool {
             [
                 .becamePublic, .addedPublic, .forwardedElsewhere, .sendsTokens, .sendsAPIToken, .servesMore,
-                .requiresLess,
+                .requiresLess, .passesCredentials,
             ]
             .contains(self)
         }
@@ -179,6 +180,9 @@ struct RouteTableDiff {
         let sender = before.flatMap { $0.route.inject.contains(.bearer) ? $0.route : nil }
         let known = sender.map { Set(oldConfiguration.tokens(sentBy: $0)) } ?? knownTokens
         for tokens in newConfiguration.tokens(sentBy: route) where !known.contains(tokens) { add(.sendsTokens, tokens) }
+        if route.credentials == .pass, before?.route.credentials != .pass {
+            add(.passesCredentials, "Authorization is not verified")
+        }
         if let before = before?.route {
             let added = route.inject.subtracting(before.inject)
             if before.isPublic, route.isPublic, added.contains(.apiToken) {

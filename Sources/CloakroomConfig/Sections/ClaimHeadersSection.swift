@@ -112,9 +112,10 @@ enum ClaimHeaderRules {
 }
 
 extension IdentityConfiguration {
-    /// Whether sessions may have a claim: it is kept, or every ID token has it.
+    /// Whether sessions may have a claim: it is kept, or every ID token or access token has it.
     func keeps(_ claim: ClaimName) -> Bool {
-        claim == "sub" || claim == "iss" || keep.claims.contains { $0.contains(claim) }
+        claim == "sub" || claim == "iss" || claim == "scope" && accessTokens != nil
+            || keep.claims.contains { $0.contains(claim) }
     }
 }
 

@@ -86,6 +86,7 @@ extension IdentityConfiguration: ConfigSection {
         logout.read(from: scope.sectionWithDefaults("logout"))
         let tls = scope.sectionWithDefaults("tls")
         caFile = tls.optional("caFile", as: tls.pemFile(.certificate))
+        accessTokens = AccessTokens(from: scope.section("accessTokens"), clientID: client?.id)
         let places = scope.section("endpoints")
         endpoints.read(from: places)
         if issuer != nil { endpoints.check(places, against: self) }
@@ -162,6 +163,37 @@ extension IdentityConfiguration.KeptClaims: ConfigSection {
     func check(_ scope: ConfigScope) {
         guard claims.count > 32 else { return }
         scope.report("must be at most 32 claims, not \(claims.count)", "keep those that are needed", at: "claims")
+    }
+}
+
+extension IdentityConfiguration.AccessTokens: ConfigSection {
+    /// `accessTokens` of an identity.
+    static let keys: [Key<Self>] = [
+        Key { $1.audience = $0.requiredList("audience", as: .text) ?? [] },
+        Key { $1.types = $0.list("types", as: .choice(), default: $1.types) },
+        Key("maximumAge", \.maximumAge, .duration(.seconds(60) ... .seconds(86_400))),
+        Key(list: "clients", \.clients, .clientID),
+    ]
+
+    /// - Returns: `nil` if the section is absent.
+    fileprivate init?(from scope: ConfigScope, clientID: String?) {
+        self.init()
+        read(from: scope)
+        if let clientID, audience.contains(clientID) {
+            scope.report(
+                "must not contain client.id, the audience of ID tokens",
+                "write the name that the provider has for the API",
+                at: "audience")
+        }
+        if let clientID, clients.contains(clientID) {
+            scope.report("must not contain client.id: the gateway's own tokens have leaked", "remove it", at: "clients")
+        }
+        if types.contains(.jwt) {
+            scope.warn(
+                "accepts tokens whose type is not that of access tokens", "leave JWT out if the provider issues at+jwt",
+                at: "types")
+        }
+        guard scope.isPresent else { return nil }
     }
 }
 

@@ -172,6 +172,7 @@ extension Route: ConfigSection {
         Key("grpc", \.grpc, .flag),
         Key(section: "stream", \.stream),
         Key("onMissingSession", \.onMissingSession, .choice()),
+        Key("authorization", \.credentials, .choice()),
         Key { $1.require = SessionRequirement(from: $0.sectionWithDefaults("require")) },
     ]
 }

@@ -9,6 +9,7 @@ struct RouteSessionRules {
     let identities: IdentitiesSection
 
     func check() {
+        checkCredentials()
         // Redirects and files accept sessions of every source, and so those of the sign-in upstream.
         guard let upstream = route.localAction != nil ? accounts.upstream ?? 0 : route.upstream else { return }
         let key: String
@@ -25,6 +26,39 @@ struct RouteSessionRules {
         guard acceptsPasswords || !providers.isEmpty else { return reportNone(key, upstream) }
         checkRequirement(upstream, providers)
         if acceptsPasswords, !providers.isEmpty { checkClaimHeaders(upstream) }
+    }
+
+    /// What the credentials of a route require of its other keys and of the identities.
+    private func checkCredentials() {
+        let (scope, isBearer) = (route.scope, route.options.inject.contains(.bearer))
+        switch route.options.credentials {
+        case .session: break
+        case .bearer, .either:
+            if route.requiresAuthorization == false {
+                scope.report("requires requiresAuthorization: true", "write it, or leave this out", at: "authorization")
+            }
+            if let providers = providers(for: route.upstream ?? 0),
+                !providers.contains(where: { $0.accessTokens != nil })
+            {
+                scope.report(
+                    "requires an identity with accessTokens" + (isBearer ? " whose tokens are for the upstream" : ""),
+                    "add accessTokens to it, or leave this out", at: "authorization",
+                    becauseOf: [["identities"], ["accounts", "identities"]])
+            }
+            if route.options.credentials == .bearer, route.options.onMissingSession == .login {
+                scope.report("conflicts with bearer: no session is used", "write reject", at: "onMissingSession")
+            }
+        case .pass:
+            if isBearer, route.requiresAuthorization == false {
+                scope.report("conflicts with inject: [bearer]", "keep one of the two", at: "authorization")
+            } else if let localAction = route.localAction {
+                scope.report("conflicts with \(localAction)", "remove one of the two", at: "authorization")
+            } else {
+                scope.inform(
+                    "requests with Authorization reach the upstream unverified", "the upstream has to verify them",
+                    at: "authorization")
+            }
+        }
     }
 
     /// Warns if an upstream that gets claims in fields receives requests of sessions without claims.

@@ -69,7 +69,8 @@ enum RouteValidation {
 
     /// The keys that decide what a route permits.
     private static let accessKeys: Set = [
-        "addPrefix", "files", "forwardAs", "hosts", "inject", "methods", "passFields", "path", "redirect",
+        "addPrefix", "authorization", "files", "forwardAs", "hosts", "inject", "methods", "passFields", "path",
+        "redirect",
         "requestFields", "require", "requiresAuthorization", "stream.origins", "stripPrefix", "upstream",
     ]
 

@@ -54,6 +54,13 @@ public enum TokenRejection: String, Error, Sendable, Hashable, CaseIterable {
     case noSubjectOrSession = "no_subject_or_sid"
     case invalidTokenID = "invalid_jti"
 
+    // Access tokens of clients.
+    case ownToken = "own_token"
+    case otherClient = "other_client"
+    case expiresTooLate = "expires_too_late"
+    case invalidScope = "invalid_scope"
+    case senderConstrained = "sender_constrained"
+
     /// Whether newer keys of the provider might verify the token: then the key set is fetched, within the limits of
     /// `KeySetSchedule`, and the token is checked once more.
     public var suggestsOtherKeys: Bool {
@@ -96,6 +103,9 @@ public enum TokenRejection: String, Error, Sendable, Hashable, CaseIterable {
         case .otherAuthenticationTime: "the provider changed auth_time during a refresh"
         case .invalidEvents, .nonceInLogoutToken, .noSubjectOrSession, .invalidTokenID:
             "the token is not a logout token of OpenID Connect Back-Channel Logout 1.0"
+        case .ownToken: "a token that was issued to the gateway is used elsewhere: find the leak, and revoke the token"
+        case .otherClient, .expiresTooLate, .invalidScope, .senderConstrained:
+            "compare the token with `accessTokens` of the identity"
         }
     }
 }

@@ -45,6 +45,26 @@ public struct IdentityConfiguration: Sendable, Equatable {
         }
     }
 
+    /// Which access tokens of clients are accepted (RFC 9068).
+    public struct AccessTokens: Sendable, Equatable {
+        /// `typ` of a token.
+        public enum Kind: String, Sendable, Hashable, CaseIterable {
+            case accessToken = "at+jwt"
+            case jwt = "JWT"
+        }
+
+        /// One of them has to be in `aud`. At least one, and none is the client id of the gateway.
+        public var audience: [String] = []
+        /// The permitted types. At least one.
+        public var types = [Kind.accessToken]
+        /// The maximum time until `exp`, 1 min to 1 day.
+        public var maximumAge: Duration = .seconds(3_600)
+        /// The permitted clients; empty for all but the gateway.
+        public var clients: [String] = []
+
+        package init() {}
+    }
+
     /// The logout at the provider (OpenID Connect RP-Initiated Logout 1.0).
     public struct Logout: Sendable, Equatable {
         /// Whether a sign-out continues at the provider.
@@ -150,6 +170,8 @@ public struct IdentityConfiguration: Sendable, Equatable {
     public var caFile: String?
     /// Where the gateway reaches the provider.
     public var endpoints = ProviderEndpoints()
+    /// Which access tokens of clients are accepted; `nil` for none.
+    public var accessTokens: AccessTokens?
 
     /// The name that users see on the sign-in page.
     public var displayName: String { label ?? name }

@@ -97,11 +97,12 @@ enum HopByHopFields {
         return hash
     }
 
-    /// Without `Content-Length`, the body after the head would be parsed as the next message. Without the other two, a
-    /// cross-site request would be treated as a request that is not from a browser.
+    /// Without `Content-Length`, the body after the head would be parsed as the next message, and without `Authorization`
+    /// the cookie would decide. Without the other two, a cross-site request would be treated as a request that
+    /// is not from a browser.
     private static func isNominable(_ field: KnownField) -> Bool {
         switch field {
-        case .contentLength, .origin, .secFetchSite: false
+        case .authorization, .contentLength, .origin, .secFetchSite: false
         default: true
         }
     }

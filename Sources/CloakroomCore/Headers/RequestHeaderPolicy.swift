@@ -24,6 +24,8 @@ public final class RequestHeaderPolicy: Sendable {
     public struct RequestHeaderSummary: Sendable, Equatable {
         /// The options of `Connection`.
         public var connection = ConnectionOptions()
+        /// Whether there is an `Authorization`.
+        public var hasAuthorization = false
         /// Whether a `Cookie` field contains the session cookie.
         public var hasSessionCookie = false
         /// Whether the `Cookie` fields may contain cookies of the gateway, so that the other cookies have to be rewritten.
@@ -107,7 +109,10 @@ public final class RequestHeaderPolicy: Sendable {
         for index in head.fields.indices where !head.fields[index].isStripped {
             let field = head.fields[index]
             switch field.name {
-            case .host, .authorization, .traceparent, .tracestate:
+            case .authorization:
+                head.fields[index].isStripped = true
+                summary.hasAuthorization = true
+            case .host, .traceparent, .tracestate:
                 // Parsed before and rewritten.
                 head.fields[index].isStripped = true
             case .xRequestID:

@@ -29,6 +29,10 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     case missingClaim = "missing_claim"
     /// The session belongs to an identity that the route is not for (403).
     case wrongIdentity = "wrong_identity"
+    /// The access token is not valid (401).
+    case invalidToken = "invalid_token"
+    /// The access token does not have the scope that the route requires (403).
+    case insufficientScope = "insufficient_scope"
     /// The route requires a stronger or more recent authentication (401).
     case stepUp = "step_up"
     /// The user did not authenticate as the route requires (403).
@@ -78,8 +82,10 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     public var status: Int {
         switch self {
         case .badRequest, .loginExpired: 400
-        case .unauthorized, .stepUp: 401
-        case .crossSite, .loginRefused, .missingClaim, .wrongIdentity, .stepUpFailed, .httpsRequired: 403
+        case .unauthorized, .invalidToken, .stepUp: 401
+        case .crossSite, .loginRefused, .missingClaim, .wrongIdentity, .insufficientScope, .stepUpFailed,
+            .httpsRequired:
+            403
         case .notFound: 404
         case .methodNotAllowed: 405
         case .requestTimeout: 408
@@ -120,6 +126,8 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .identityUnavailable: "Signing in is not available at the moment. \(Self.trySoon)"
         case .missingClaim: "You do not have permission for this."
         case .wrongIdentity: "Sign in with another account for this."
+        case .invalidToken: "The access token is not valid."
+        case .insufficientScope: "The access token does not permit this."
         case .stepUp: "You need to confirm that it is you."
         case .stepUpFailed: "You were not signed in as this requires."
         case .badRequest: "The request is malformed."

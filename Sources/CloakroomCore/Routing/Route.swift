@@ -55,6 +55,27 @@ public struct Route: Sendable, Equatable {
     public var onMissingSession: MissingSessionAction = .reject
     /// What is required of the session.
     public var require: SessionRequirement = .none
+    /// The credentials that permit a request.
+    public var credentials: RouteCredentials = .session
+}
+
+/// The credentials that a route accepts. A request with `Authorization` is not judged by its session, except with
+/// ``session``, which ignores the field.
+public enum RouteCredentials: String, Sendable, Hashable, CaseIterable {
+    /// A session.
+    case session
+    /// An access token (RFC 6750 §2.1).
+    case bearer
+    /// An access token, or without `Authorization` a session.
+    case either
+    /// `Authorization`, which only the upstream verifies, or without it a session.
+    case pass
+
+    /// Whether access tokens are verified.
+    public var acceptsTokens: Bool { self == .bearer || self == .either }
+
+    /// Whether each request that the other one permits may be permitted.
+    func contains(_ other: Self) -> Bool { self == other || self == .pass || self == .either && other != .pass }
 }
 
 extension Route {

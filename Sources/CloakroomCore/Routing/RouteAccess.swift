@@ -11,6 +11,9 @@ public struct RouteAccess: Sendable, Equatable {
     /// ``inject`` contains it. All other sessions are judged by ``SessionRules``.
     public var source = SessionSource.unknown
 
+    /// The rules for a request that the upstream judges: nothing of a session is sent with it.
+    package var passing: Self { Self(requiresAuthorization: false, inject: inject.subtracting(.bearer)) }
+
     /// Whether the decision depends on the session.
     public var usesSession: Bool {
         requiresAuthorization || inject.contains(.bearer)
@@ -74,6 +77,7 @@ public final class SessionRules: Sendable {
     private let claimHeaders: ClaimHeaders?
     /// The names of the rate limits that may reject its requests.
     private let rate: Set<String>
+    private let credentials: RouteCredentials
 
     /// Creates the rules of a route.
     /// - Parameter claimHeaders: Those of the route's upstream.
@@ -85,6 +89,7 @@ public final class SessionRules: Sendable {
         claimNames = (route.require.claims + (route.require.anyOf.first?.claims ?? [])).map(\.name.description)
         rate = Set(configuration.rateLimits.filter(\.isEnforced).map(\.name)).intersection(route.rate)
         self.claimHeaders = claimHeaders
+        credentials = route.credentials
         upstream = route.upstream ?? -1
         dependsOnClaims = claimHeaders != nil || route.require.dependsOnClaims
         let signInSource = configuration.sessionSource
@@ -133,6 +138,7 @@ public final class SessionRules: Sendable {
         claimNames = []
         rate = []
         claimHeaders = nil
+        credentials = .session
         upstream = -1
         dependsOnClaims = false
         access = RouteAccess(requiresAuthorization: true, inject: [], source: .matchingNone)
@@ -233,7 +239,7 @@ public final class SessionRules: Sendable {
     func isStricter(than other: SessionRules) -> Bool {
         guard rate.isSubset(of: other.rate) else { return true }
         guard access.requiresAuthorization else { return false }
-        guard other.access.requiresAuthorization else { return true }
+        guard other.access.requiresAuthorization, credentials.contains(other.credentials) else { return true }
         return !other.accepted.allSatisfy { acceptance(of: $0.source) != nil }
             || !other.requirement.implies(requirement)
     }

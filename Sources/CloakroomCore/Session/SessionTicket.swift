@@ -130,6 +130,15 @@ public struct SessionKey: Sendable, Hashable {
         self.word3 = word3
     }
 
+    /// Creates a key from a digest of 32 bytes: four loads, because an array would allocate on every request.
+    @inlinable
+    public init(digest: UnsafeRawBufferPointer) {
+        func word(_ index: Int) -> UInt64 {
+            UInt64(bigEndian: digest.loadUnaligned(fromByteOffset: 8 * index, as: UInt64.self))
+        }
+        self.init(word(0), word(1), word(2), word(3))
+    }
+
     /// Creates a key from a digest.
     /// - Returns: `nil` unless it is 32 bytes long.
     public init?(bytes: [UInt8]) {

@@ -9,9 +9,11 @@ public protocol TokenExchanging: Sendable {
     func cached(_ session: Session, upstream: Int, now: WallTime) -> Secret?
     /// Exchanges the session's access token, or waits for the exchange in progress, for a bounded time. Refreshes the
     /// session's tokens first if the provider rejects the access token.
-    /// - Parameter traceparent: The trace context of the calls; `nil` for none.
+    /// - Parameters:
+    ///   - ticket: `nil` if the session is an access token of a client, which cannot be refreshed.
+    ///   - traceparent: The trace context of the calls; `nil` for none.
     func exchange(
-        _ session: Session, ticket: SessionTicket, upstream: Int, traceparent: String?
+        _ session: Session, ticket: SessionTicket?, upstream: Int, traceparent: String?
     ) async -> ExchangeOutcome
     /// The upstream rejected an exchanged token (401): it is dropped, so that the next request needs another exchange.
     ///
@@ -35,7 +37,7 @@ public struct NoTokenExchange: TokenExchanging {
 
     /// Always unavailable.
     public func exchange(
-        _ session: Session, ticket: SessionTicket, upstream: Int, traceparent: String?
+        _ session: Session, ticket: SessionTicket?, upstream: Int, traceparent: String?
     ) async -> ExchangeOutcome { .unavailable(status: 502, retryAfter: 60) }
 
     /// Always `false`.

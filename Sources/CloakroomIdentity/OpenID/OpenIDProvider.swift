@@ -152,6 +152,20 @@ package final class OpenIDProvider: TokenClient, Unprintable {
         }
     }
 
+    /// Verifies an access token of a client. The limits are those of logout tokens, which any client can send too.
+    /// - Parameter key: The key of the session that the token becomes.
+    /// - Throws: ``TokenClientError``: `failed` if the token is rejected, `unreachable` if it cannot be verified now.
+    func verifyAccessToken(_ token: Secret, key: SessionKey) async throws(TokenClientError) -> Session {
+        let verified = try await keys.verify(token.bytes, from: .backChannel)
+        do throws(TokenRejection) {
+            guard let permitted = configuration.accessTokens else { throw .wrongType }
+            let rules = AccessTokenRules(provider: identity, configuration: configuration, permitted: permitted)
+            return try rules.session(verified, token, key: key, now: clock())
+        } catch {
+            throw TokenClientError(.failed(.token(error)), in: .keys)
+        }
+    }
+
     /// The URL where the sign-out continues at the provider (OpenID Connect RP-Initiated Logout §2).
     /// - Parameter publicURL: That of the site, to which the provider sends the browser back.
     /// - Returns: `nil` if the provider has no such endpoint or the configuration disables it.

@@ -12,6 +12,8 @@ package enum ProviderEvent: Sendable, Equatable {
     case keys(ProviderKeys.FetchOutcome)
     /// A response was rejected, and what follows from that depends on the call.
     case rejected(ResponseDefect, in: TokenClientError.Operation)
+    /// A client has presented an access token, which may be rejected for a reason.
+    case accessToken(AccessTokenOutcome, TokenRejection? = nil, from: AuditContext = AuditContext())
     /// The lifetime of an access token is invalid. Reported once.
     case invalidLifetime
 }

@@ -75,29 +75,31 @@ struct TokenClaims {
         guard case .string(let issuer)? = self["iss"], Self.isSame(issuer, provider.issuer) else { throw .wrongIssuer }
     }
 
-    /// `aud` contains the gateway, and no other party unless `azp` is the gateway; `azp`, if present, is the gateway
-    /// (OpenID Connect Core §3.1.3.7, steps 3 to 5).
-    func checkAudience(_ provider: ProviderIdentity) throws(TokenRejection) {
+    /// `aud`: one name, or a list of names; empty if it is absent.
+    func audience() throws(TokenRejection) -> [String] {
         let audience: [JSONValue] =
             switch self["aud"] {
             case .array(let items)?: items
             case let single?: [single]
             case nil: []
             }
-        var isOnlyGateway = true
-        var hasGateway = false
-        for item in audience {
-            guard case .string(let name) = item else { throw .wrongAudience }
-            if Self.isSame(name, provider.clientID) { hasGateway = true } else { isOnlyGateway = false }
-        }
-        guard hasGateway else { throw .wrongAudience }
+        let names = audience.compactMap { if case .string(let name) = $0 { name } else { nil } }
+        guard names.count == audience.count else { throw .wrongAudience }
+        return names
+    }
+
+    /// `aud` contains the gateway, and no other party unless `azp` is the gateway; `azp`, if present, is the gateway
+    /// (OpenID Connect Core §3.1.3.7, steps 3 to 5).
+    func checkAudience(_ provider: ProviderIdentity) throws(TokenRejection) {
+        let others = try audience().filter { !Self.isSame($0, provider.clientID) }
+        guard try others.count < audience().count else { throw .wrongAudience }
         let party = self["azp"]
         if let party {
             guard case .string(let name) = party, Self.isSame(name, provider.clientID) else {
                 throw .wrongAuthorizedParty
             }
         }
-        guard isOnlyGateway || party != nil else { throw .otherAudience }
+        guard others.isEmpty || party != nil else { throw .otherAudience }
     }
 
     /// `exp` is later than now, with the tolerance for clocks.

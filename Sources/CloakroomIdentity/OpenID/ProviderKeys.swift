@@ -21,7 +21,7 @@ package actor ProviderKeys {
 
     /// Keys that were fetched. A provider of the next configuration can continue with them.
     package struct Fetched: Sendable {
-        fileprivate let keys: SignatureKeySet
+        let keys: SignatureKeySet
         /// The end of their lifetime, in nanoseconds of the clock.
         fileprivate let freshUntil: UInt64
         /// Counts the fetches that succeeded.
@@ -87,6 +87,9 @@ package actor ProviderKeys {
 
     /// The current keys; `nil` before the first fetch.
     package nonisolated var fetched: Fetched? { current.withLock { $0 } }
+
+    /// The number of the fetch of the current keys; `nil` before the first one.
+    nonisolated var generation: Int? { current.withLock { $0?.generation } }
 
     /// Whether the current keys may be used.
     package var usability: KeySetSchedule.Usability { schedule.usability(now: now()) }

@@ -36,6 +36,11 @@ package struct SignatureKeySet: Sendable {
         self.skipped = set.skipped
     }
 
+    /// Whether there is a key with this `kid`; `nil` for any.
+    func hasKey(_ id: String?) -> Bool {
+        entries.contains { entry in id.map { entry.key.id?.utf8.elementsEqual($0.utf8) == true } ?? true }
+    }
+
     /// Parses a token and verifies its signature.
     /// - Throws: ``TokenRejection``.
     package func verify(_ token: [UInt8]) throws(TokenRejection) -> VerifiedToken {

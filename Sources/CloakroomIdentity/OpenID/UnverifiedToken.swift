@@ -72,7 +72,9 @@ package enum TokenType: Sendable, Hashable {
     case jwt
     /// `logout+jwt` (OpenID Connect Back-Channel Logout §2.4).
     case logout
-    /// Any other, such as `at+jwt` of access tokens (RFC 9068 §2.1).
+    /// `at+jwt` (RFC 9068 §2.1).
+    case accessToken
+    /// Any other.
     case other
 
     init(_ name: String?) {
@@ -85,13 +87,13 @@ package enum TokenType: Sendable, Hashable {
         if type.starts(with: prefix) { type = type.dropFirst(prefix.count) }
         self =
             if type.elementsEqual("jwt".utf8) { .jwt } else if type.elementsEqual("logout+jwt".utf8) { .logout } else {
-                .other
+                type.elementsEqual("at+jwt".utf8) ? .accessToken : .other
             }
     }
 }
 
 /// A token whose signature is verified with a key of its provider. Its claims are the provider's, but not yet checked:
-/// see ``IDTokenRules`` and ``LogoutTokenRules``.
+/// see ``IDTokenRules``, ``LogoutTokenRules`` and ``AccessTokenRules``.
 package struct VerifiedToken: Sendable {
     /// The algorithm of the signature.
     package let algorithm: SignatureAlgorithm

@@ -73,7 +73,7 @@ package final class ExchangedTokens: TokenExchanging, Unprintable {
     }
 
     package func exchange(
-        _ session: Session, ticket: SessionTicket, upstream: Int, traceparent: String?
+        _ session: Session, ticket: SessionTicket?, upstream: Int, traceparent: String?
     ) async -> ExchangeOutcome {
         defer { waiters.wrappingSubtract(1, ordering: .relaxed) }
         guard waiters.wrappingAdd(1, ordering: .relaxed).newValue <= maxWaiters else { return Self.busy }
@@ -128,7 +128,7 @@ extension ExchangedTokens {
         case flight(Task<Result, Never>, isJoined: Bool)
     }
 
-    private func begin(_ key: Key, _ session: Session, ticket: SessionTicket, traceparent: String?) -> Start {
+    private func begin(_ key: Key, _ session: Session, ticket: SessionTicket?, traceparent: String?) -> Start {
         let now = clock()
         return shard(of: key).state.withLock { shard in
             if let entry = shard.entries[key] {
@@ -165,7 +165,7 @@ extension ExchangedTokens {
     }
 
     private func run(
-        _ session: Session, ticket: SessionTicket, upstream: Int, traceparent: String?
+        _ session: Session, ticket: SessionTicket?, upstream: Int, traceparent: String?
     ) async -> Result {
         let start = clock()
         let (result, event) = await exchangeOrRefresh(
@@ -179,7 +179,7 @@ extension ExchangedTokens {
     /// Exchanges the access token. If the provider rejects it, the session's tokens are refreshed, and the new one is
     /// exchanged once.
     private func exchangeOrRefresh(
-        _ session: Session, ticket: SessionTicket, upstream: Int, traceparent: String?
+        _ session: Session, ticket: SessionTicket?, upstream: Int, traceparent: String?
     ) async -> (Result, AccountEvent.ExchangeResult) {
         let rejection: TokenClientError
         do throws(TokenClientError) {
@@ -187,7 +187,7 @@ extension ExchangedTokens {
         } catch {
             rejection = error
         }
-        guard suggestsRefresh(rejection, session) else { return failure(rejection, session) }
+        guard let ticket, suggestsRefresh(rejection, session) else { return failure(rejection, session) }
         switch await refresher.refresh(session, ticket: ticket, cause: .rejected, traceparent: traceparent) {
         case .active(let refreshed):
             guard refreshed.version > session.version else { return failure(rejection, session) }

@@ -9,6 +9,8 @@ extension Exchange {
         _ document: ProblemDocument, allow: String? = nil, moreFieldLines: [UInt8] = [], now: UInt64
     ) {
         telemetry.rejected(document.problem.reason)
+        let challenge = decider.bearerChallenge(for: document.problem, at: request.routeIndex)
+        let moreFieldLines = challenge.isEmpty ? moreFieldLines : moreFieldLines + challenge
         if request.version == .http2, isCall {
             return respond(
                 LocalResponse(call: document, moreFieldLines: moreFieldLines, date: context.date), isCall: true)

@@ -112,6 +112,23 @@ extension Exchange {
         execute(decision, now: now)
     }
 
+    /// Verifies the access token of the client before the request can be decided.
+    func verify(_ token: Secret, route index: Int) {
+        guard let tokens = snapshot.config.tokens, suspend(on: index) else { return }
+        let site = snapshot.config.routeTable.groups.site(of: request.routeGroup)
+        let origin = AuditContext(peer: clientAddress, requestID: "\(telemetry.record.requestID)")
+        runOffLoop {
+            await tokens.verify(token, site: site, from: origin)
+        } resume: { [self] outcome in
+            guard machine.resume() == .proceed else { return }
+            let now = context.updateTime()
+            let entry = snapshot.config.routes[index]
+            var decision = decider.authorize(request, route: index, token: outcome, now: context.wallTime(at: now))
+            if entry.limitsSessions, let rejection = limitSession(decision, now: now) { decision = rejection }
+            execute(decision, now: now)
+        }
+    }
+
     /// The session's tokens were issued by another source: the session is ended, and the request is decided again
     /// without one.
     func endSession(_ ticket: SessionTicket, route: Int, now: UInt64) {
@@ -132,9 +149,8 @@ extension Exchange {
         switch action {
         case .recheckSession(let isUsed):
             // Data from the client counts as use of its session.
-            let found = request.ticket.map { lookUp($0, now: now, slides: isUsed) } ?? .missing(.noSession)
-            let next = tunnel?.sessionLookedUp(
-                admission(of: found, now: now), at: context.sessionTime(at: now), now: now)
+            let found = admission(of: currentSession(now: now, slides: isUsed), now: now)
+            let next = tunnel?.sessionLookedUp(found, at: context.sessionTime(at: now), now: now)
             return next.map { execute($0, now: now) } ?? false
         case .loadSession:
             setTunnelDeadline()
@@ -147,6 +163,15 @@ extension Exchange {
             endTunnel(reason)
         }
         return true
+    }
+
+    /// The session of a permitted request as it is now. That of an access token is in no store, and ends with the token.
+    private func currentSession(now: UInt64, slides: Bool) -> SessionLookup {
+        if let ticket = request.ticket { return lookUp(ticket, now: now, slides: slides) }
+        guard let session = permit?.session, context.sessionTime(at: now) < session.expiresAt else {
+            return .missing(.expiredAbsolute)
+        }
+        return .active(session)
     }
 
     /// Whether the session of a long-lived response may still be used.
@@ -243,7 +268,7 @@ extension Exchange {
             let decision = decider.authorize(request, route: index, refreshed: session, now: timestamp)
             switch decision {
             case .forward(let permit): permitted(permit, isReplay: isReplay, now: now)
-            case .exchange(let pending, let ticket): exchange(pending, ticket: ticket, isReplay: isReplay)
+            case .exchange(let pending): exchange(pending, isReplay: isReplay)
             case .endSession: refreshCompleted(.ended(.revoked), route: index, isReplay: isReplay, now: now)
             default: execute(decision, now: now)
             }
@@ -275,9 +300,9 @@ extension Exchange {
 
     /// Suspends the request until there is a token for its upstream (RFC 8693).
     /// - Parameter isReplay: Whether the upstream has rejected another token.
-    func exchange(_ pending: PendingExchange, ticket: SessionTicket, isReplay: Bool) {
+    func exchange(_ pending: PendingExchange, isReplay: Bool) {
         guard suspend(on: pending.route) else { return }
-        let exchanger = snapshot.config.exchanger
+        let (exchanger, ticket) = (snapshot.config.exchanger, request.ticket)
         let traceparent = telemetry.traceContext?.traceparentText
         let calls = IdentityCallTime()
         runOffLoop {
@@ -360,9 +385,8 @@ extension Exchange {
     /// - Returns: The decision, if the request may not be sent now.
     func decisionInsteadOfSending() -> RequestDecision? {
         let now = context.now
-        guard permittedAt != now, machine.waitsForConnection, let ticket = request.ticket, let permit, permit.hasSession
-        else { return nil }
-        let lookup = lookUp(ticket, now: now, slides: false)
+        guard permittedAt != now, machine.waitsForConnection, let permit, permit.hasSession else { return nil }
+        let lookup = currentSession(now: now, slides: false)
         if case .active(let session) = lookup, !permit.isOutdated(by: session) { return nil }
         switch decider.authorize(request, route: permit.route, loaded: lookup, now: context.wallTime(at: now)) {
         case .forward(let permit), .forwardAndRefresh(let permit, _, _):
@@ -372,7 +396,7 @@ extension Exchange {
         // A store without a cache is not read twice for each request, and a request that waits does not begin to wait
         // anew each time.
         case nil:
-            guard now &- permittedAt >= Self.trustedTime, !hasReloaded else { return nil }
+            guard now &- permittedAt >= Self.trustedTime, !hasReloaded, let ticket = request.ticket else { return nil }
             hasReloaded = true
             return .loadSession(ticket, route: permit.route)
         }

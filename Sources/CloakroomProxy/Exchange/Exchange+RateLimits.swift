@@ -27,7 +27,7 @@ extension Exchange {
         switch decision {
         case .forward(let permit): session = permit.session
         case .forwardAndRefresh(_, let found, _), .refresh(let found, _, _): session = found
-        case .exchange(let pending, _): session = pending.session
+        case .exchange(let pending): session = pending.session
         // Without a session, or with one that does not permit the request.
         case .denied, .problem(_, .unauthenticated, _): session = nil
         default: return nil
@@ -40,7 +40,9 @@ extension Exchange {
             guard !runtime.isConditional || runtime.limit.counts(session) else { return nil }
             guard let session else { return runtime.isOfRoute ? nil : address }
             if runtime.isOfRoute { return route.key }
-            if runtime.isOfAccount { return ticketKeys.accountKey(of: session, at: runtime, rates) }
+            if runtime.isOfAccount, request.ticket != nil {
+                return ticketKeys.accountKey(of: session, at: runtime, rates)
+            }
             return RateKey(session, at: runtime.limit, hash: rates.storage.hash) ?? address
         }
         if let rejection {

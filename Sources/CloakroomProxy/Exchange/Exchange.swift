@@ -221,8 +221,10 @@ final class Exchange: Equatable {
             loadSession(ticket, route: route, now: now)
         case .refresh(let session, let ticket, let route):
             refresh(session, ticket: ticket, route: route, cause: .expired)
-        case .exchange(let pending, let ticket):
-            exchange(pending, ticket: ticket, isReplay: false)
+        case .exchange(let pending):
+            exchange(pending, isReplay: false)
+        case .verify(let token, let route):
+            verify(token, route: route)
         case .endSession(let ticket, let route):
             endSession(ticket, route: route, now: now)
         case .preflight(let lines, let decision):

@@ -293,6 +293,7 @@ struct ExchangeTelemetry {
         let bytes = request.head.bytes.readableBytesUInt8Span
         let path = request.receivedTarget
         record.limitIndex = request.limitIndex
+        record.credential = request.credential
         // Fields are searched only for a line that is written.
         let isLogged = loop.isLogged(record)
         let none = ByteRange(start: 0, count: 0)

@@ -34,7 +34,10 @@ struct InboundRequest {
     var summary = RequestHeaderPolicy.RequestHeaderSummary()
     /// How the request's origin matches the CORS policy.
     var originMatch = CORSPolicy.OriginMatch.notEvaluated
+    /// `nil` also if ``credential`` decides.
     var ticket: SessionTicket?
+    /// What the request is judged by; `nil` for a session and for nothing.
+    var credential: RequestCredential?
     var accountEndpoint: AccountEndpoint?
     /// Whether bytes after the head cannot be interpreted, even if the response is 429.
     var isInvalid = false
@@ -66,6 +69,7 @@ struct InboundRequest {
         summary = RequestHeaderPolicy.RequestHeaderSummary()
         originMatch = .notEvaluated
         isInvalid = false
+        credential = nil
         routeIndex = -1
         limitIndex = -1
         traceContext = nil

@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomTelemetry
 import CloakroomWire
 import NIOCore
 
@@ -34,6 +35,11 @@ extension RequestDecider {
         }
         if route.rewrite?.removedPrefix.isEmpty == false {
             request.forwardedPrefix = RequestHeaderPolicy.takeForwardedPrefix(from: &request.head)
+        }
+        if request.credential == .unverified {
+            for index in request.head.fields.indices where request.head.fields[index].name == .authorization {
+                request.head.fields[index].isStripped = false
+            }
         }
         if !route.passedFields.isEmpty { config.requestPolicy.passOn(route.passedFields, in: &request.head) }
         // Clients' copies of fields that are set have been stripped.

@@ -21,7 +21,9 @@ enum RequestDecision {
     /// The session's tokens have expired.
     case refresh(Session, SessionTicket, route: Int)
     /// The upstream receives a token that has to be exchanged for the session's own.
-    case exchange(PendingExchange, SessionTicket)
+    case exchange(PendingExchange)
+    /// The access token of the client has to be verified.
+    case verify(Secret, route: Int)
     /// The session's tokens were issued by a source that the configuration does not have.
     case endSession(SessionTicket, route: Int)
     /// A CORS preflight: the field lines of the response.
@@ -139,6 +141,9 @@ struct RequestDecider {
             {
                 return .problem(entry.problem(.crossSite), .csrfRejected, allow: nil)
             }
+            if entry.credentials != .session, request.summary.hasAuthorization || entry.credentials == .bearer {
+                return decideByField(&request, route: index, now: now)
+            }
             if request.summary.hasSessionCookie, entry.access.usesSession,
                 isFromAnotherSite(&request, allowsWebSocket: entry.route.allowsWebSocket)
             {
@@ -180,7 +185,7 @@ struct RequestDecider {
     }
 
     /// Maps a route's authorization decision to a request decision.
-    private func requestDecision(
+    func requestDecision(
         of decision: AuthDecision, _ request: borrowing InboundRequest, route index: Int, now: WallTime
     ) -> RequestDecision {
         switch decision {
@@ -198,7 +203,10 @@ struct RequestDecider {
             let cached = config.exchanger.cached(pending.session, upstream: pending.upstream, now: now)
             let next = pending.decide(cached: cached, now: now)
             guard case .exchange = next else { return requestDecision(of: next, request, route: index, now: now) }
-            if let ticket = request.ticket { return .exchange(pending, ticket) }
+            return .exchange(pending)
+        case .missingClaim("scope", let session) where request.credential == .bearer:
+            config.telemetry.metrics.identities[session.provenance?.identity ?? ""].recordAccessToken(.scope)
+            return forbidden(.insufficientScope, claim: "scope", session, config.routes[index])
         case .missingClaim(let name, let session):
             return forbidden(.missingClaim, claim: name, session, config.routes[index])
         case .wrongIdentity(let session): return forbidden(.wrongIdentity, session, config.routes[index])
@@ -265,7 +273,7 @@ struct RequestDecider {
 
 /// Requests that their session, or its absence, does not permit.
 extension RequestDecider {
-    private func unauthorized(
+    func unauthorized(
         _ reason: UnauthorizedReason, _ request: borrowing InboundRequest, _ entry: RouteRuntime
     ) -> RequestDecision {
         guard entry.route.onMissingSession == .login else {

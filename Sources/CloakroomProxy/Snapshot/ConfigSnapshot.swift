@@ -41,6 +41,8 @@ public final class ConfigSnapshot: Sendable {
     let sessions: any SessionStore
     let refresher: any TokenRefreshing
     let exchanger: any TokenExchanging
+    /// `nil` if no access tokens of clients are accepted.
+    let tokens: (any AccessTokenVerifying)?
     /// Empty if there is only one.
     let sites: [SiteRuntime]
     /// Those of the only site.
@@ -64,6 +66,7 @@ public final class ConfigSnapshot: Sendable {
     ///   - sessions: The session store.
     ///   - refresher: Refreshes the tokens of sessions.
     ///   - exchanger: Exchanges the tokens of sessions for those of an upstream. By default none can be exchanged.
+    ///   - tokens: Verifies the access tokens of clients.
     ///   - accountEndpoints: Handles requests for account endpoints.
     ///   - tracer: Creates spans of sampled requests; `nil` disables spans.
     ///   - logger: Logs why an upstream cannot be reached, at most once per 10 s and target.
@@ -77,7 +80,7 @@ public final class ConfigSnapshot: Sendable {
     ///   cannot be scanned.
     public init(
         configuration: GatewayConfiguration, sessions: any SessionStore, refresher: any TokenRefreshing,
-        exchanger: any TokenExchanging = NoTokenExchange(),
+        exchanger: any TokenExchanging = NoTokenExchange(), tokens: (any AccessTokenVerifying)? = nil,
         accountEndpoints: any AccountEndpointHandler,
         telemetry: GatewayTelemetry, tracer: (any Tracer)?,
         logger: Logger = Logger(label: "cloakroom") { _ in SwiftLogNoOpLogHandler() },
@@ -89,6 +92,7 @@ public final class ConfigSnapshot: Sendable {
         self.sessions = sessions
         self.refresher = refresher
         self.exchanger = exchanger
+        self.tokens = tokens
         sites = SiteRuntime.all(configuration)
         loginLinks = LoginLinks(configuration.accounts)
         errorPages = configuration.pages.errors ? ErrorPages(configuration) : nil
@@ -199,6 +203,7 @@ final class RouteRuntime: Sendable {
     let rewrite: PathRewrite?
     /// Part of ``rules``, copied so that most decisions read nothing else.
     let access: RouteAccess
+    let credentials: RouteCredentials
     let rules: SessionRules
     let unauthorized: UnauthorizedProblems
     let bodyLimit: Int
@@ -233,6 +238,7 @@ final class RouteRuntime: Sendable {
         responseFields = FieldChanges(configuration.responseChanges(of: route))
         self.rules = rules
         access = rules.access
+        credentials = route.credentials
         unauthorized = UnauthorizedProblems(messages: route.messages)
         passedFields = route.passFields.map { Array($0.lowercased().utf8) }
         bodyLimit = route.bodyLimit ?? configuration.limits.body

@@ -6,6 +6,7 @@ public struct IdentityMetrics: Sendable {
     private let begun: CounterHandle
     private let logins: [AccountEvent.LoginOutcome: CounterHandle]
     private let logouts: [ProviderLogoutOutcome: CounterHandle]
+    private let tokens: [AccessTokenOutcome: CounterHandle]
     private let fetches: [ProviderDocument: [ProviderFetchOutcome: CounterHandle]]
     private let gauges: MetricScope
     private let up: GaugeHandle
@@ -21,6 +22,8 @@ public struct IdentityMetrics: Sendable {
             "cloakroom_logins_total", help: "Logins at a provider, by outcome.", by: "outcome")
         logouts = counters.counters(
             "cloakroom_provider_logouts_total", help: "Logouts that a provider reported, by outcome.", by: "outcome")
+        tokens = counters.counters(
+            "cloakroom_bearer_checks_total", help: "Access tokens of clients, by outcome.", by: "outcome")
         fetches = counters.counters(
             "cloakroom_provider_fetches_total", help: "Fetches of the metadata and keys of a provider, by outcome.",
             by: "document", "outcome")
@@ -40,6 +43,9 @@ public struct IdentityMetrics: Sendable {
 
     /// Counts a logout that the provider reported.
     public func recordLogout(_ outcome: ProviderLogoutOutcome) { logouts[outcome]?.increment() }
+
+    /// Counts an access token of a client.
+    public func recordAccessToken(_ outcome: AccessTokenOutcome) { tokens[outcome]?.increment() }
 
     /// Counts a fetch of metadata or keys.
     public func recordFetch(_ document: ProviderDocument, _ outcome: ProviderFetchOutcome) {

@@ -52,6 +52,22 @@ extension AuditLog {
             ], origin, level: .warning)
     }
 
+    /// Logs that an access token of a client was rejected, with the event `bearer_own_token` if it was issued to the
+    /// gateway: then it has leaked. At most one line per 10 s and event is written, with the number of suppressed lines.
+    /// - Parameter now: The wall-clock time.
+    public func accessTokenRejected(
+        _ reason: TokenRejection, identity: String, origin: AuditContext, now: WallTime
+    ) {
+        let isOwn = reason == .ownToken
+        guard let suppressed = (isOwn ? ownTokens : rejectedTokens).allow(at: now) else { return }
+        write(
+            "access token of a client rejected",
+            [
+                "event": isOwn ? "bearer_own_token" : "bearer_rejected", "identity": "\(identity)",
+                "reason": "\(reason.rawValue)", "suppressed": .stringConvertible(suppressed),
+            ], origin, level: isOwn ? .error : .notice)
+    }
+
     /// Logs that no token for an upstream was issued. At most one line per 10 s is written, with the number of suppressed
     /// lines.
     /// - Parameter now: The wall-clock time.

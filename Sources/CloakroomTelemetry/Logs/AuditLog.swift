@@ -21,6 +21,8 @@ public struct AuditLog: Sendable {
         .invalid: LogRateLimiter(limit: 10), .throttled: LogRateLimiter(limit: 10),
     ]
     let failedExchanges = LogRateLimiter()
+    let rejectedTokens = LogRateLimiter()
+    let ownTokens = LogRateLimiter()
     private let failures = LogRateLimiter()
     /// One limiter per call: clients can cause sign-in failures, which must not suppress lines about failed token
     /// refreshes.

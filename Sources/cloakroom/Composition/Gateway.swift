@@ -46,7 +46,7 @@ final class Gateway: Sendable, Unprintable {
             try await FileFolder.onScanThread {
                 try ConfigSnapshot(
                     configuration: configuration, sessions: sessions.store, refresher: accounts.refresher,
-                    exchanger: accounts.exchanger, accountEndpoints: accounts.accountEndpoints,
+                    exchanger: accounts.exchanger, tokens: accounts.tokens, accountEndpoints: accounts.accountEndpoints,
                     telemetry: telemetry, tracer: tracer, logger: logger, sessionClock: clock,
                     rateStorage: sessions.rateLimits, folders: folders, upstreamTargets: targets)
             }

@@ -15,6 +15,8 @@ struct IdentityComponents: Sendable, Unprintable {
     let accountEndpoints: any AccountEndpointHandler
     let refresher: any TokenRefreshing
     let exchanger: any TokenExchanging
+    /// `nil` if no identity accepts access tokens of clients.
+    let tokens: VerifiedTokens?
     /// The source of the sessions that users sign in to with credentials; `nil` if the configuration has no such upstream.
     let source: SessionSource?
     /// The kind of the names that users sign in with.
@@ -56,6 +58,7 @@ struct IdentityComponents: Sendable, Unprintable {
             accountEndpoints = DisabledAccountEndpoints()
             refresher = DisabledTokenRefresher()
             exchanger = NoTokenExchange()
+            tokens = nil
             parts = nil
             return
         }
@@ -97,6 +100,15 @@ struct IdentityComponents: Sendable, Unprintable {
                     return (own.accounts, endpoints(own, name: site.name, tag: site.tag))
                 })
         }
+        let issuers = providers.map(\.provider).filter { $0.configuration.accessTokens != nil }
+        tokens =
+            issuers.isEmpty
+            ? nil
+            : VerifiedTokens(
+                (0..<max(1, configuration.sites.count)).map { site in
+                    let sources = configuration.site(site).providers.map(\.source)
+                    return issuers.filter { sources.contains($0.source) }
+                }, clock: { .now })
         refresher = sessionRefresher
         var exchangeObserver = observer
         exchangeObserver.upstreams = configuration.upstreams.map(\.name)

@@ -99,6 +99,9 @@ final class ProviderMonitor: Sendable, Unprintable {
             let hint = "\(reason.hint)"
             audit.providerResponseRejected(identity: name, call: call, reason: reason.name, hint: hint, now: now())
             note("a response was rejected (\(call.rawValue)): \(reason.name)", hint)
+        case .accessToken(let outcome, let reason, let origin):
+            metrics.recordAccessToken(outcome)
+            if let reason { audit.accessTokenRejected(reason, identity: name, origin: origin, now: now()) }
         case .invalidLifetime: audit.tokenLifetimeInvalid(upstream: name)
         }
     }

@@ -70,6 +70,7 @@ struct IdentitiesSectionTests {
                 user: userInfo
                 endsOn: [invalid_grant, any400]
                 logout: { provider: true, hint: false, returnTo: / }
+                accessTokens: { audience: [orders], types: [at+jwt, JWT], maximumAge: 1d, clients: [batch] }
             """
         let yaml = Self.good.replacing("keep: { claims: [groups] }", with: more)
         let identity = try #require(try ConfigFixture(yaml).load().configuration.identities.first)
@@ -86,6 +87,9 @@ struct IdentitiesSectionTests {
         #expect(identity.keep.bytes == 1_024)
         #expect(identity.endsOn == ["invalid_grant", "any400"])
         #expect(identity.logout == .init(isEnabled: true, sendsHint: false))
+        let tokens = try #require(identity.accessTokens)
+        #expect(tokens.audience == ["orders"] && tokens.clients == ["batch"])
+        #expect(tokens.types == [.accessToken, .jwt] && tokens.maximumAge == .seconds(86_400))
     }
 
     @Test("The default of a list is among the effective values")
@@ -192,6 +196,13 @@ struct IdentitiesSectionTests {
             ("acr: [\"urn:mfa\"]", "acr: ['a\"b']", "25:", "authentication context"),
             ("acr: [\"urn:mfa\"]", "acr: []", "25:", "must not be empty"),
             ("maxAge: 10m", "maxAge: 0s", "25:", "must be"),
+            ("scopes: [openid]", "accessTokens: { clients: [a] }", "", "audience"),
+            ("scopes: [openid]", "accessTokens: { audience: [cloakroom] }", "11:", "the audience of ID tokens"),
+            ("scopes: [openid]", "accessTokens: { audience: [a], clients: [cloakroom] }", "11:", "have leaked"),
+            ("scopes: [openid]", "accessTokens: { audience: [a], types: [jws] }", "11:", "must be one of"),
+            ("scopes: [openid]", "accessTokens: { audience: [a], maximumAge: 2d }", "11:", "must be"),
+            ("inject: [bearer]", "authorization: either", "23:", "requires an identity with accessTokens"),
+            ("inject: [bearer]", "authorization: basic", "23:", "must be one of"),
             // Login cookies contain both names.
             ("  company:", "  \(String(repeating: "n", count: 65)):", "", "at most 64 letters"),
             ("name: page", "name: \(String(repeating: "n", count: 65))", "19:", "at most 64 letters"),

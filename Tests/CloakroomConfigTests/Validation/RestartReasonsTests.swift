@@ -95,7 +95,8 @@ import Testing
         let excepted = [
             "listeners.0.behindTLSProxy", "listeners.0.redirectToHTTPS", "listeners.0.development",
             "reload.interval", "upstreams.api.health.grpc",
-            "accounts.identities", "routes.0.onMissingSession", "upstreams.api.claimHeaders.api.join",
+            "accounts.identities", "routes.0.onMissingSession", "routes.0.authorization",
+            "upstreams.api.claimHeaders.api.join",
             "upstreams.api.tokensFor", "routes.0.stripPrefix", "routes.0.cookiePaths", "routes.0.stream.message",
             "routes.0.stream.origins", "responseFields.hsts.includeSubDomains", "responseFields.hsts.preload",
             // Requires another name: see `CookieDomainTests`.

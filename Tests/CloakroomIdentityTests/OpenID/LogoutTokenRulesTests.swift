@@ -74,7 +74,9 @@ struct LogoutTokenRulesTests {
     @Test("Identity rule 20: the type is none, JWT or logout+jwt")
     func types() {
         for type in [TokenType.unspecified, .jwt, .logout] { #expect(rejection(try check(Self.valid, type)) == nil) }
-        #expect(rejection(try check(Self.valid, .other)) == .wrongType)
+        for type in [TokenType.other, .accessToken] {
+            #expect(rejection(try check(Self.valid, type)) == .wrongType)
+        }
     }
 
     @Test("Identity rule 20: no ID token passes as a logout token, and no logout token as an ID token")

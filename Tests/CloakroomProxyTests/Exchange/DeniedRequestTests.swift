@@ -243,7 +243,7 @@ struct DeniedRequestTests {
         let ask = Ask.ask("GET", "/private/a", [Self.cookie])
         let (_, session) = Company.session()
         let waiting = try Self.decide(ask, session: .active(session), setup: setup)
-        guard case .exchange(let pending, _) = waiting else { throw Unexpected(waiting) }
+        guard case .exchange(let pending) = waiting else { throw Unexpected(waiting) }
         #expect(pending.session === session)
         #expect(pending.upstream == 0)
         let (_, expired) = Company.session(accessEnds: WallTime(seconds: 1_800_000_000))

@@ -83,7 +83,7 @@ final class FakeExchanger: TokenExchanging {
     func cached(_ session: Session, upstream: Int, now: WallTime) -> Secret? { state.withLock { $0.cached } }
 
     func exchange(
-        _ session: Session, ticket: SessionTicket, upstream: Int, traceparent: String?
+        _ session: Session, ticket: SessionTicket?, upstream: Int, traceparent: String?
     ) async -> ExchangeOutcome {
         state.withLock { $0.calls.append(Call(session: session.id, version: session.version, upstream: upstream)) }
         return await outcome(session)
@@ -97,4 +97,31 @@ final class FakeExchanger: TokenExchanging {
         }
         return true
     }
+}
+
+/// Verifies access tokens by their text: those in the table are valid, and each other one is rejected.
+final class FakeTokens: AccessTokenVerifying {
+    private let sessions: [String: Session]
+    private let known = Mutex<[String: RefreshOutcome]>([:])
+    private let fields = Mutex<[String]>([])
+
+    init(_ sessions: [String: Session]) { self.sessions = sessions }
+
+    /// The values of `Authorization` that were verified, in order.
+    var verified: [String] { fields.withLock { $0 } }
+
+    func cached(_ field: Secret, site: Int, now: WallTime) -> RefreshOutcome? {
+        known.withLock { $0[Self.text(field)] }
+    }
+
+    func verify(_ field: Secret, site: Int, from origin: AuditContext) async -> RefreshOutcome {
+        let text = Self.text(field)
+        fields.withLock { $0.append(text) }
+        let session = sessions[String(text.dropFirst(7))]
+        let outcome = session.map { RefreshOutcome.active($0) } ?? .failed(Problem(.invalidToken))
+        known.withLock { $0[text] = outcome }
+        return outcome
+    }
+
+    private static func text(_ field: Secret) -> String { String(decoding: field.bytes, as: UTF8.self) }
 }

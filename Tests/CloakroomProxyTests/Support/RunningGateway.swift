@@ -112,6 +112,7 @@ struct GatewaySetup: Sendable {
     var sessions = FakeSessions()
     var refresher: any TokenRefreshing = FakeRefresher()
     var exchanger: any TokenExchanging = NoTokenExchange()
+    var tokens: (any AccessTokenVerifying)?
     var endpoints: any AccountEndpointHandler = FakeEndpoints()
     var settings: TelemetrySettings
     var tracer: (any Tracer)?
@@ -235,7 +236,7 @@ struct GatewaySetup: Sendable {
     ) throws -> ConfigSnapshot {
         try ConfigSnapshot(
             configuration: configuration, sessions: sessions, refresher: refresher, exchanger: exchanger,
-            accountEndpoints: endpoints,
+            tokens: tokens, accountEndpoints: endpoints,
             telemetry: telemetry, tracer: tracer, logger: logger, resolver: resolver, rateStorage: rateStorage)
     }
 

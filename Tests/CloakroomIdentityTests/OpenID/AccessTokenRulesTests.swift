@@ -1,0 +1,120 @@
+import Testing
+
+@testable import CloakroomCore
+@testable import CloakroomIdentity
+
+@Suite("Claims of access tokens")
+struct AccessTokenRulesTests {
+    private static let provider = ProviderIdentity(
+        issuer: "https://id.example.com", clientID: "cloakroom", clockSkew: .seconds(30))
+    private static let valid = ScriptedClaims(members: [
+        ("iss", #""https://id.example.com""#), ("aud", #""https://api.example.com""#), ("sub", #""jo""#),
+        ("client_id", #""batch""#), ("iat", "1800000000"), ("exp", "1800000300"), ("jti", #""t-1""#),
+        ("scope", #""read write""#), ("groups", #"["staff"]"#), ("internal", #""x""#),
+    ])
+    private static let now = WallTime(seconds: 1_800_000_000)
+    private static let key = SessionKey(1, 2, 3, 4)
+
+    private static func session(
+        _ claims: ScriptedClaims = valid, _ type: TokenType = .accessToken,
+        change: (inout IdentityConfiguration.AccessTokens) -> Void = { _ in }
+    ) throws -> Session {
+        var permitted = IdentityConfiguration.AccessTokens()
+        permitted.audience = ["https://api.example.com", "orders"]
+        change(&permitted)
+        let configuration = IdentityConfiguration(
+            name: "company", issuer: provider.issuer,
+            client: IdentityClientConfiguration(id: "cloakroom", authentication: .basic(Secret("s"))))
+        let rules = AccessTokenRules(provider: provider, configuration: configuration, permitted: permitted)
+        return try rules.session(try claims.token(type), Secret("a.b.c"), key: key, now: now)
+    }
+
+    @Test("A valid token becomes a session with its claims, which ends with it and is never refreshed")
+    func valid() throws {
+        let session = try Self.session(Self.valid.with("auth_time", "1799999000").with("acr", #""mfa""#))
+        #expect(session.authorization == Secret("Bearer a.b.c"))
+        #expect(session.key == Self.key)
+        #expect(session.expiresAt == SessionTime(seconds: 1_800_000_330))
+        #expect(session.update.urgency(at: Self.now + .seconds(86_400)) == .none && !session.isRefreshable)
+        let claims = try #require(session.claims)
+        #expect(claims.values[claim: "scope"] == .array([.string("read"), .string("write")]))
+        #expect(claims.values[claim: "groups"] == .array([.string("staff")]))
+        #expect(claims.values[claim: "sub"] == .string("jo"))
+        #expect(claims.values[claim: "internal"] == nil)
+        #expect(claims.acr == "mfa" && claims.authenticatedAt == WallTime(seconds: 1_799_999_000))
+        #expect(session.source == SessionSource(identity: "company", issuer: "https://id.example.com"))
+    }
+
+    /// A claim, its value, and the rejection; `nil` for a permitted value.
+    typealias Row = (claim: String, value: String?, expected: TokenRejection?)
+
+    private static let table: [Row] = [
+        ("iss", nil, .wrongIssuer), ("iss", #""https://id.example.org""#, .wrongIssuer),
+        ("iss", #""https://id.example.com/""#, .wrongIssuer),
+        ("aud", nil, .wrongAudience), ("aud", "[]", .wrongAudience), ("aud", #""other""#, .wrongAudience),
+        ("aud", #""https://api.example.com/v1""#, .wrongAudience), ("aud", #""https://api.example""#, .wrongAudience),
+        ("aud", #""cloakroom""#, .wrongAudience), ("aud", #"["orders",1]"#, .wrongAudience),
+        ("aud", #"["other","orders"]"#, nil),
+        ("exp", nil, .invalidExpiry), ("exp", #""1800000300""#, .invalidExpiry), ("exp", "1799999970", .expired),
+        ("exp", "1799999971", nil), ("exp", "1800003630", nil), ("exp", "1800003631", .expiresTooLate),
+        ("exp", "2115600000", .expiresTooLate),
+        ("iat", nil, .invalidIssuedAt), ("iat", "1800000030", nil), ("iat", "1800000031", .issuedInFuture),
+        ("nbf", "1800000030", nil), ("nbf", "1800000031", .notYetValid),
+        ("sub", nil, .invalidSubject), ("sub", "1", .invalidSubject),
+        ("client_id", nil, .otherClient), ("client_id", "1", .otherClient), ("azp", #""batch""#, nil),
+        ("cnf", #"{"jkt":"x"}"#, .senderConstrained), ("cnf", "null", .senderConstrained),
+        ("scope", nil, nil), ("scope", #"["read"]"#, nil), ("scope", "1", .invalidScope),
+        ("scope", "[1]", .invalidScope), ("acr", "1", .invalidContextClass),
+        ("auth_time", #""now""#, .invalidAuthenticationTime),
+    ]
+
+    @Test("Identity rule 40: every claim of an access token has its rejection", arguments: table)
+    func everyClaimHasItsRejection(row: Row) {
+        #expect(rejection(try Self.session(Self.valid.with(row.claim, row.value))) == row.expected)
+    }
+
+    @Test("Identity rule 40: only tokens of the permitted clients, by either claim")
+    func clients() {
+        func rejected(_ claims: ScriptedClaims) -> TokenRejection? {
+            rejection(try Self.session(claims) { $0.clients = ["batch", "mobile"] })
+        }
+        #expect(rejected(Self.valid) == nil)
+        #expect(rejected(Self.valid.with("client_id", nil).with("azp", #""mobile""#)) == nil)
+        #expect(rejected(Self.valid.with("client_id", #""Batch""#)) == .otherClient)
+        #expect(rejected(Self.valid.with("azp", #""web""#)) == .otherClient)
+    }
+
+    @Test("Identity rule 42: a token of the gateway's own client is one of its own, whatever its audience is")
+    func ownToken() {
+        for claim in ["client_id", "azp"] {
+            for audience in [#""orders""#, #""other""#] {
+                let claims = Self.valid.with(claim, #""cloakroom""#).with("aud", audience)
+                #expect(rejection(try Self.session(claims)) == .ownToken)
+            }
+        }
+    }
+
+    @Test("Identity rule 41: the type is that of access tokens, or JWT where it is permitted")
+    func types() {
+        for type in [TokenType.unspecified, .jwt, .logout, .other] {
+            #expect(rejection(try Self.session(Self.valid, type)) == .wrongType)
+        }
+        for type in [TokenType.unspecified, .logout, .other, .accessToken] {
+            #expect(rejection(try Self.session(Self.valid, type) { $0.types = [.jwt] }) == .wrongType)
+        }
+        // The claim is Keycloak's.
+        let claims = Self.valid.with("typ", #""Bearer""#)
+        #expect(rejection(try Self.session(claims, .jwt) { $0.types = [.accessToken, .jwt] }) == nil)
+    }
+
+    @Test(
+        "Identity rule 41: with the type JWT, no ID, logout or refresh token passes",
+        arguments: [
+            ("nonce", #""n""#), ("at_hash", #""h""#), ("c_hash", #""h""#), ("events", "{}"), ("typ", #""ID""#),
+            ("typ", #""Refresh""#), ("typ", #""Logout""#), ("nonce", "null"),
+        ])
+    func idTokenIsNoAccessToken(claim: String, value: String) {
+        let claims = Self.valid.with(claim, value)
+        #expect(rejection(try Self.session(claims, .jwt) { $0.types = [.jwt] }) == .wrongType)
+    }
+}

@@ -1,0 +1,196 @@
+import TestSupport
+import Testing
+
+@testable import CloakroomCore
+@testable import CloakroomIdentity
+
+@Suite("Verified access tokens", .serialized)
+struct VerifiedTokensTests {
+    private static let origin = AuditContext(peer: "192.0.2.1", requestID: "r")
+
+    private static func accept(_ configuration: inout IdentityConfiguration) {
+        var tokens = IdentityConfiguration.AccessTokens()
+        tokens.audience = ["orders"]
+        configuration.accessTokens = tokens
+    }
+
+    /// The value of `Authorization` with a token of the fixture's provider.
+    private static func field(
+        _ fixture: ProviderFixture, _ changes: [(String, String?)] = [], key: ScriptedKey? = nil, id: String = "1"
+    ) throws -> Secret {
+        let base: [(String, String?)] = [
+            ("aud", #""orders""#), ("client_id", #""batch""#), ("nonce", nil), ("jti", "\"\(id)\""),
+        ]
+        let payload = String(decoding: fixture.claims(base + changes).payload, as: UTF8.self)
+        let key = key ?? fixture.key
+        let header = #"{"typ":"at+jwt","alg":"\#(key.algorithm.rawValue)","kid":"\#(key.id ?? "")"}"#
+        return Secret(bytes: Array("Bearer ".utf8) + (try key.token(payload, header: header)))
+    }
+
+    private static func count(_ fixture: ProviderFixture, _ outcome: AccessTokenOutcome) -> Int {
+        fixture.events.count { if case .accessToken(outcome, _, _) = $0 { true } else { false } }
+    }
+
+    private static func problem(_ outcome: RefreshOutcome?) -> ProblemCode? {
+        if case .failed(let problem)? = outcome { problem.code } else { nil }
+    }
+
+    private static func isActive(_ outcome: RefreshOutcome?) -> Bool {
+        if case .active? = outcome { true } else { false }
+    }
+
+    private static func tokens(_ fixture: ProviderFixture, sites: [[OpenIDProvider]]? = nil) -> VerifiedTokens {
+        VerifiedTokens(sites ?? [[fixture.provider]], clock: { fixture.now })
+    }
+
+    @Test("Identity rule 44: equal requests cause one verification, and others a lookup until the token ends")
+    func oneVerification() async throws {
+        try await ProviderFixture.run(change: Self.accept) { fixture in
+            let tokens = Self.tokens(fixture)
+            let field = try Self.field(fixture)
+            #expect(tokens.cached(field, site: 0, now: fixture.now) == nil)
+            await withTaskGroup(of: Bool.self) { group in
+                for _ in 0..<2_000 {
+                    group.addTask { Self.isActive(await tokens.verify(field, site: 0, from: Self.origin)) }
+                }
+                for await isActive in group { #expect(isActive) }
+            }
+            #expect(Self.count(fixture, .accepted) == 1)
+            #expect(Self.isActive(tokens.cached(field, site: 0, now: fixture.now)))
+            #expect(Self.isActive(tokens.cached(field, site: 0, now: fixture.now + .milliseconds(299_999))))
+            #expect(tokens.cached(field, site: 0, now: fixture.now + .seconds(300)) == nil)
+            // With an earlier end than that.
+            let short = try Self.field(fixture, [("exp", "\(fixture.now.milliseconds / 1_000 + 10)")])
+            #expect(Self.isActive(await tokens.verify(short, site: 0, from: Self.origin)))
+            #expect(Self.isActive(tokens.cached(short, site: 0, now: fixture.now + .milliseconds(39_999))))
+            #expect(tokens.cached(short, site: 0, now: fixture.now + .seconds(40)) == nil)
+        }
+    }
+
+    @Test("Identity rule 40: a token is verified by the identities of its site, with the keys of its issuer")
+    func sites() async throws {
+        try await ProviderFixture.run(change: Self.accept, key: try ScriptedKey(.es256, id: "a")) { one in
+            try await ProviderFixture.run(change: Self.accept, key: try ScriptedKey(.es256, id: "b")) { other in
+                let both = [one.provider, other.provider]
+                let tokens = Self.tokens(one, sites: [both, [one.provider], []])
+                let field = try Self.field(other)
+                #expect(Self.isActive(await tokens.verify(field, site: 0, from: Self.origin)))
+                #expect(other.requests("GET /jwks").count == 1 && one.requests("GET /jwks").count == 1)
+                // What one site knows is unknown at the others.
+                #expect(tokens.cached(field, site: 1, now: one.now) == nil)
+                #expect(Self.problem(await tokens.verify(field, site: 1, from: Self.origin)) == .invalidToken)
+                #expect(Self.problem(await tokens.verify(field, site: 2, from: Self.origin)) == .invalidToken)
+                #expect(Self.isActive(tokens.cached(field, site: 0, now: one.now)))
+                // The key of one identity for the issuer of the other, and the name of the other's key.
+                let foreign = try Self.field(one, [("iss", "\"\(other.issuer)\"")])
+                #expect(Self.problem(await tokens.verify(foreign, site: 0, from: Self.origin)) == .invalidToken)
+                let named = try Self.field(other, key: ScriptedKey(one.key, algorithm: .es256, id: "b"))
+                #expect(Self.problem(await tokens.verify(named, site: 0, from: Self.origin)) == .invalidToken)
+            }
+        }
+    }
+
+    @Test(
+        "Identity rule 40: forgedTokensAreRejected: no signature, a symmetric one, or a changed claim",
+        arguments: ["none", "HS256", "payload"])
+    func forged(kind: String) async throws {
+        try await ProviderFixture.run(change: Self.accept) { fixture in
+            let tokens = Self.tokens(fixture)
+            var parts = String(decoding: try Self.field(fixture).bytes, as: UTF8.self).split(separator: ".").map(
+                String.init)
+            if kind == "payload" {
+                parts[1] = Base64URL.encode(fixture.claims([("sub", #""admin""#)]).payload)
+            } else {
+                let header = #"{"typ":"at+jwt","alg":"\#(kind)","kid":"key-1"}"#
+                parts[0] = "Bearer " + Base64URL.encode(Array(header.utf8))
+                if kind == "none" { parts[2] = "" }
+            }
+            let field = Secret(parts.joined(separator: "."))
+            #expect(Self.problem(await tokens.verify(field, site: 0, from: Self.origin)) == .invalidToken)
+            // Known for a short time, without another check.
+            #expect(Self.problem(tokens.cached(field, site: 0, now: fixture.now)) == .invalidToken)
+            #expect(tokens.cached(field, site: 0, now: fixture.now + .seconds(5)) == nil)
+            let reasons = fixture.events.compactMap { event -> TokenRejection? in
+                if case .accessToken(.rejected, let reason, _) = event { reason } else { nil }
+            }
+            #expect(reasons == [kind == "payload" ? .invalidSignature : .algorithmNotAllowed])
+        }
+    }
+
+    @Test("Identity rule 42: a token of the gateway itself is reported as such")
+    func ownToken() async throws {
+        try await ProviderFixture.run(change: Self.accept) { fixture in
+            let field = try Self.field(fixture, [("client_id", #""cloakroom""#)])
+            let outcome = await Self.tokens(fixture).verify(field, site: 0, from: Self.origin)
+            #expect(Self.problem(outcome) == .invalidToken)
+            #expect(fixture.events.contains(.accessToken(.ownToken, .ownToken, from: Self.origin)))
+        }
+    }
+
+    @Test("Identity rule 44: forgedTokensStarveNobody: 20 of an address, then 429 before any check, and one key fetch")
+    func budget() async throws {
+        try await ProviderFixture.run(change: Self.accept) { fixture in
+            let tokens = Self.tokens(fixture)
+            let valid = try Self.field(fixture, id: "valid")
+            #expect(Self.isActive(await tokens.verify(valid, site: 0, from: Self.origin)))
+            var codes: [ProblemCode?] = []
+            // Two a second are permitted again meanwhile.
+            for index in 0..<60 {
+                let forged = try Self.field(fixture, key: try ScriptedKey(.es256), id: "\(index)")
+                codes.append(Self.problem(await tokens.verify(forged, site: 0, from: Self.origin)))
+            }
+            #expect(codes.prefix(20).allSatisfy { $0 == .invalidToken })
+            #expect(codes.contains(.rateLimited))
+            #expect(Self.count(fixture, .rejected) < 60)
+            #expect(Self.count(fixture, .limited) == codes.count { $0 == .rateLimited })
+            #expect(fixture.requests("GET /jwks").count == 1)
+            // A token that is known, and another address.
+            #expect(Self.isActive(tokens.cached(valid, site: 0, now: fixture.now)))
+            let other = AuditContext(peer: "192.0.2.2", requestID: "r")
+            let another = try Self.field(fixture, id: "another")
+            #expect(Self.isActive(await tokens.verify(another, site: 0, from: other)))
+        }
+    }
+
+    @Test("Identity rule 44: entries are bounded by number and memory, and those in use remain")
+    func bounded() {
+        let used = SessionKey(0, 0, 0, 0)
+        for size in [1, VerifiedTokens.maxBytes / 1_000] {
+            var entries = RecentEntries<Int>()
+            entries.insert(0, size: size, at: used)
+            for index in 1...30_000 {
+                entries.insert(index, size: size, at: SessionKey(0, UInt64(index), 0, 0))
+                guard entries[used] == 0, index % 1_000 != 0 else {
+                    #expect(entries[used] == 0)
+                    let all = Array(entries.newer.values) + Array(entries.older.values)
+                    #expect(all.count <= VerifiedTokens.maxEntries)
+                    #expect(all.reduce(0) { $0 + $1.size } <= VerifiedTokens.maxBytes)
+                    continue
+                }
+            }
+            #expect(entries[SessionKey(0, 1, 0, 0)] == nil)
+        }
+    }
+
+    @Test("A provider without keys is 503, and a token is checked again with other keys")
+    func keys() async throws {
+        try await ProviderFixture.run(change: Self.accept) { fixture in
+            let tokens = Self.tokens(fixture)
+            let field = try Self.field(fixture)
+            #expect(Self.isActive(await tokens.verify(field, site: 0, from: Self.origin)))
+            let next = try ScriptedKey(.es256, id: "key-2")
+            fixture.server.respond(to: "GET /jwks", with: ProviderFixture.keySet([try next.jwk()]))
+            // An unknown key fetches the keys, of which the first one is not any more.
+            #expect(Self.isActive(await tokens.verify(try Self.field(fixture, key: next), site: 0, from: Self.origin)))
+            #expect(tokens.cached(field, site: 0, now: fixture.now) == nil)
+            #expect(Self.problem(await tokens.verify(field, site: 0, from: Self.origin)) == .invalidToken)
+        }
+        try await ProviderFixture.run(
+            change: Self.accept, isReady: false,
+            prepare: { server, _ in server.respond(to: "GET /jwks", with: ProviderFixture.error("x")) }
+        ) { fixture in
+            let outcome = await Self.tokens(fixture).verify(try Self.field(fixture), site: 0, from: Self.origin)
+            #expect(Self.problem(outcome) == .identityUnavailable)
+        }
+    }
+}
