@@ -145,7 +145,7 @@ let package = Package(
                 .embedInCode("Page/status.js"),
             ],
             swiftSettings: settings),
-        room("CloakroomConfig", ["CloakroomCore", "CloakroomWire", configuration, crypto, yams]),
+        room("CloakroomConfig", ["CloakroomCore", "CloakroomWire", configuration, crypto, nioCore, yams]),
         // A mock of the upstream API, for demos and tests.
         .target(
             name: "MockAPI",
@@ -166,7 +166,7 @@ let package = Package(
             name: "cloakroom",
             dependencies: [
                 "CloakroomAdmin", "CloakroomBuild", "CloakroomConfig", "CloakroomCore", "CloakroomIdentity",
-                "CloakroomProxy", "CloakroomSessions", "CloakroomTelemetry", "CloakroomTLS", "CloakroomWire",
+                "CloakroomProxy", "CloakroomSessions", "CloakroomTelemetry", "CloakroomTLS", "CloakroomWire", "CZlib",
                 arguments, asyncHTTPClient, configuration, crypto, lifecycle, signals, log, metrics, tracing, x509,
                 asn1,
                 nioCore, nioHTTP1, nioPosix, nioSSL, nioTLS,
@@ -225,7 +225,8 @@ let package = Package(
         tests(
             "CloakroomProxy",
             [
-                "CloakroomCore", "CloakroomTLS", "CloakroomWire", "TestSupport", "CloakroomTelemetry", deque, nioCore,
+                "CloakroomConfig", "CloakroomCore", "CloakroomTLS", "CloakroomWire", "TestSupport",
+                "CloakroomTelemetry", deque, nioCore,
                 nioEmbedded, nioPosix,
                 nioSSL, nioTLS,
                 nioHTTP2, nioHPACK, x509, asn1, crypto, inMemoryTracing, lifecycle, log, tracing,

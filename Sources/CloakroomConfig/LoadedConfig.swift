@@ -45,6 +45,8 @@ public struct LoadedConfig: Sendable {
     public let configuration: GatewayConfiguration
     /// When a running gateway reloads the configuration.
     public let reload: ReloadConfiguration
+    /// What `prove` decides; the gateway ignores it.
+    let statements: [Statement]
     /// Problems that do not reject the configuration, in file order.
     public let warnings: [ConfigDiagnostic]
     /// Explanations of settings that are easily misread, in file order.
@@ -95,6 +97,7 @@ public func loadConfig(_ sources: ConfigSources) throws(ConfigDiagnostics) -> Lo
     let configuration = GatewayConfiguration(from: reading.root)
     var reload = ReloadConfiguration()
     reload.read(from: reading.root.sectionWithDefaults("reload"))
+    let statements = Statement.all(reading.root, configuration)
     var unknown = UnknownKeys(reading)
     unknown.report()
     let problems = reading.problems(meant: unknown.likelyIntendedKeys)
@@ -110,7 +113,8 @@ public func loadConfig(_ sources: ConfigSources) throws(ConfigDiagnostics) -> Lo
         throw ConfigDiagnostics(problems, warnings: warnings.filter { !misspelled.contains($0.key ?? "") })
     }
     return LoadedConfig(
-        configuration: configuration, reload: reload, warnings: ConfigDiagnostics.ordered(warnings),
+        configuration: configuration, reload: reload, statements: statements,
+        warnings: ConfigDiagnostics.ordered(warnings),
         notes: ConfigDiagnostics.ordered(reading.notes), values: reading.values,
         knownKeys: reading.trace.keys, files: reading.files,
         locations: reading.locations)

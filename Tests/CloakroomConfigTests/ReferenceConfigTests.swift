@@ -33,7 +33,7 @@ import Testing
             // Only for calls with a body.
             "members:", "static:", "client:",
             "identities:", "require:", "when:", "redirect:", "redirectToHTTPS:", "stripPrefix:", "addPrefix:",
-            "tokensFor:", "stream:", "logo:", "style:", "files:", "domain:",
+            "tokensFor:", "stream:", "logo:", "style:", "files:", "domain:", "prove:",
         ]
         // Keys below an excluded section are excluded too.
         var section: Int?

@@ -40,6 +40,7 @@ extension DocumentedKeys {
         sites: { NAME: {} }
         rateLimits: { NAME: {} }
         routes: [{ require: { anyOf: [{}] } }]
+        prove: [{ unless: { session: true } }]
 
         """
 
@@ -51,6 +52,7 @@ extension DocumentedKeys {
         _ = GatewayConfiguration(from: reading.root)
         var reload = ReloadConfiguration()
         reload.read(from: reading.root.sectionWithDefaults("reload"))
+        _ = Statement.all(reading.root, nil)
         return (reading.documentation?.keys ?? []).filter { !$0.path.starts(with: ["upstreams", "OTHER"]) }
     }
 }
@@ -101,7 +103,7 @@ struct YAMLKeyComments {
             ["identities", "NAME", "parameters"], ["identities", "NAME", "passParameters"],
             ["identities", "NAME", "exchange"],
             ["routes", "require", "claims"], ["routes", "require", "anyOf", "claims"],
-            ["routes", "files", "names", "types"],
+            ["routes", "files", "names", "types"], ["prove", "claims"], ["prove", "unless", "claims"],
             ["upstreams", "NAME", "claimHeaders"],
             ["upstreams", "NAME", "signIn", "static"], ["upstreams", "NAME", "refresh", "static"],
             ["upstreams", "NAME", "revoke", "static"]:

@@ -88,12 +88,10 @@ struct RequestExplanation {
                 ?? "the path leads to its parent for servers that decode it again"
             return "route \(match.route.name) does not serve it: \(reason)"
         }
-        var sent: [UInt8] = []
-        switch table.match(
-            method: Array(method.utf8).span, path: path.span, group: group, scratch: &scratch, sent: &sent)
-        {
+        let (match, sent) = table.match(method, path, group: group)
+        switch match {
         case .notFound:
-            return rejected(404, withheld ?? reasonForNothing(at: sent.isEmpty ? path : sent, in: table, group))
+            return rejected(404, withheld ?? reasonForNothing(at: sent, in: table, group))
         case .methodNotAllowed(let allow):
             let reason = withheld.map { " (\($0))" } ?? ""
             return (.rejected(status: 405), [("response", "405, Allow: \(allow)\(reason)")] + rates())
@@ -109,7 +107,7 @@ struct RequestExplanation {
             let serving = listeners.count < configuration.listeners.count ? [("listeners", addresses)] : []
             var own = self
             own.configuration = configuration.site(site)
-            let rows = own.rows(for: route, path: sent.isEmpty ? path : sent, query: query)
+            let rows = own.rows(for: route, path: sent, query: query)
             return (.permitted(route), place + serving + rows)
         }
     }

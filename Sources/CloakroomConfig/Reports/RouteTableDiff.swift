@@ -274,12 +274,9 @@ struct RouteTableDiff {
         _ sample: SamplePath
     ) -> (route: Route, sent: String?)? {
         guard let group else { return nil }
-        let path = Array(sample.path.utf8)
-        var (scratch, sent): ([UInt8], [UInt8]) = ([], [])
-        let match = table.match(
-            method: Array(method.utf8).span, path: path.span, group: group, scratch: &scratch, sent: &sent)
+        let (match, sent) = table.match(method, Array(sample.path.utf8), group: group)
         guard case .route(let index) = match else { return nil }
-        let text = String(decoding: sent.isEmpty ? path : sent, as: UTF8.self)
+        let text = String(decoding: sent, as: UTF8.self)
         let route = table.routes[index]
         if route.files != nil { return (route, route.target(in: configuration)) }
         guard let name = route.upstreamName(in: configuration) else { return (route, nil) }

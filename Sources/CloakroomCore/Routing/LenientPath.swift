@@ -221,4 +221,20 @@ extension PathPattern {
         }
         return PathPattern(segments: folded.last == .wildcard ? folded : folded + [.literal("")])
     }
+    /// Whether an upstream may treat a path as one of the pattern, in one of the two readings of encoded separators.
+    /// - Parameter path: In the normal form of ``RequestTarget``, without the query.
+    package func coversLeniently(_ path: [UInt8]) -> Bool {
+        var scratch: [UInt8] = []
+        return [true, false].contains { splitsEncoded in
+            _ = LenientPath.write(path.span, into: &scratch, splitsEncoded: splitsEncoded)
+            return lenient.covers(PathPattern(ofPath: scratch[...]))
+        }
+    }
+
+    /// The pattern of one path.
+    /// - Parameter path: Without the slash at its beginning.
+    package init(ofPath path: ArraySlice<UInt8>) {
+        let parts = path.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+        self.init(segments: parts.map { .literal(String(decoding: $0, as: UTF8.self)) })
+    }
 }

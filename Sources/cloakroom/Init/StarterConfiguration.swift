@@ -75,7 +75,8 @@ struct StarterConfiguration: Equatable {
 
     /// The configuration in YAML, which ends with a line break.
     var yaml: String {
-        (header + listenerSection + identitiesSection + upstreamSection + accountsSection + sessionSection + routes)
+        (header + listenerSection + identitiesSection + upstreamSection + accountsSection + sessionSection + routes
+            + statements)
             .joined(separator: "\n") + "\n"
     }
 
@@ -289,6 +290,28 @@ struct StarterConfiguration: Equatable {
             "  # with requiresAuthorization: false is public.",
             "  - name: api", "    methods: [GET, POST, PUT, PATCH, DELETE]", "    path: /*",
             "    requiresAuthorization: true", "    inject: \(inject)",
+        ]
+    }
+
+    /// Three statements that hold.
+    private var statements: [String] {
+        let api = files == nil ? "/*" : "/api/*"
+        let comment = [
+            "", "# What `cloakroom prove` decides for all requests, for example before each change of this file.",
+        ]
+        guard hasSignIn else {
+            return comment + [
+                "prove:", "  - name: the app is public", "    always: served", "    methods: [GET]", "    paths: [/*]",
+                "  - name: nothing else reaches the API", "    never: forwarded", "    unless: { paths: [\(api)] }",
+                "  - name: only the API is written", "    never: served", "    methods: [unsafe]",
+                "    unless: { paths: [\(api)] }",
+            ]
+        }
+        return comment + [
+            "prove:", "  - name: nothing is written without a session", "    ready: writesNeedSession",
+            "  - name: pages of other sites write nothing", "    ready: writesFromOwnPages",
+            "  - name: the API is for signed-in users", "    never: forwarded", "    paths: [\(api)]",
+            "    unless: { session: true }",
         ]
     }
 

@@ -83,6 +83,11 @@ struct InitTests {
         #expect(open.ending.status == 0, "\(open.errors)")
         let openCheck = try await cloakroom("check-config", "--config", "open.yaml", in: directory)
         #expect(openCheck.ending.status == 0, "\(openCheck.output)")
+        for file in ["cloakroom.yaml", "open.yaml"] {
+            let proof = try await cloakroom("prove", "--config", file, in: directory)
+            #expect(proof.ending.status == 0, "\(file): \(proof.output)")
+            #expect(proof.output.split(separator: "\n").count == 3, "\(file): \(proof.output)")
+        }
     }
 
     @Test("A provider: the configuration has no findings, and the next steps name the redirect URI and the secret")

@@ -1,0 +1,73 @@
+import CloakroomCore
+import CloakroomWire
+
+/// What a line of the access log states about a request and its decision.
+struct LoggedRequest {
+    /// Of the decisions in the log, those that routes, hosts and sessions lead to, and rejections before.
+    enum Decision: String {
+        case forwarded, `public`, unauthenticated, forbidden, local, redirected, file, misdirected, undecided
+        case csrfRejected = "csrf_rejected"
+        case rateLimited = "rate_limited"
+    }
+
+    let method: String
+    /// In the normal form of ``RequestTarget``.
+    let path: [UInt8]
+    /// Folded; `nil` without one.
+    let host: String?
+    let route: String
+    let decision: Decision
+    let status: Int
+    /// Whether the gateway reported a reason for the absence of a session.
+    let hasReason: Bool
+    let hasSession: Bool
+    let upstream: String?
+    /// `nil` for ``path``.
+    let sentPath: [UInt8]?
+    /// For readers: method, host and path.
+    let title: String
+
+    /// The reason why a line is not replayed.
+    enum Defect: Error {
+        /// No line of an access log, or not all of one.
+        case foreign
+        /// A line of the log about something else.
+        case event
+        /// The request was rejected before it had a path, or the path is not in the log completely.
+        case incomplete
+    }
+
+    /// The length from which a path may be truncated in the log.
+    private static let loggedPath = 1_024
+
+    init(line: [UInt8]) throws(Defect) {
+        guard case .object(let members)? = JSONValue(document: line), case .string(let logger)? = members["logger"]
+        else { throw .foreign }
+        guard logger == "access" else { throw .event }
+        let text = { (name: JSONMemberName) -> String? in
+            if case .string(let text)? = members[name] { text } else { nil }
+        }
+        guard let method = text("method"), let route = text("route"), let path = text("path"),
+            case .number(let status)? = members["status"], let status = Int(exactly: status),
+            let decision = text("decision").flatMap(Decision.init)
+        else { throw .foreign }
+        (self.method, self.route, self.status, self.decision) = (method, route, status, decision)
+        let sent = text("sent_path")
+        guard path.utf8.count < Self.loggedPath, (sent ?? "").utf8.count < Self.loggedPath, method != "CONNECT" else {
+            throw .incomplete
+        }
+        let bytes = Array(path.utf8)
+        var normal: [UInt8] = []
+        guard let target = try? RequestTarget.parse(bytes.span, scratch: &normal), !target.isAsterisk,
+            target.path.count == bytes.count
+        else { throw .incomplete }
+        self.path = target.isPathRewritten ? normal : bytes
+        let authority = text("host")
+        host = authority.flatMap { HostNames.folded($0) }
+        guard authority == nil || host != nil else { throw .incomplete }
+        (upstream, sentPath) = (text("upstream"), sent.map { Array($0.utf8) })
+        hasReason = members["unauthorized_reason"] != nil
+        hasSession = members["session"] != nil
+        title = "\(method) \(authority ?? "")\(path)".escaped
+    }
+}

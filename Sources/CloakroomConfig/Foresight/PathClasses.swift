@@ -1,0 +1,235 @@
+import CloakroomCore
+
+/// There are more classes of requests than `prove` examines.
+struct TooManyClasses: Error {
+    let message: String
+    let suggestion: String
+}
+
+/// One path for each class of paths that no decision and no statement distinguishes, the shortest ones first.
+///
+/// Why these suffice: whatever decides about a path reads it segment by segment, from the left, and asks of a segment only
+/// whether it is equal to one of finitely many literals, whether it is empty, and whether it is the last one. It asks this
+/// of three readings: the bytes (``PathPattern``), and the two lenient ones of ``PathPattern/coversLeniently(_:)``. What a
+/// pattern still accepts after a segment is its remaining part, so a position in each pattern of each reading is all that
+/// is known about a prefix: the state below. Two prefixes with the same state are decided alike whatever follows, so one
+/// of them, the shortest, represents all. States are finitely many, because positions are. From a state, the segments that
+/// make a difference are the literals that come next in some pattern, a spelling of each that only a lenient reading
+/// equates, one that is equal to none, and those whose number differs between the readings: one that is ignored, one
+/// that an encoded slash splits, and one that ends the path for lenient servers.
+///
+/// A path that leads to its parent for lenient servers is read like one with an ignored segment, and is rejected more
+/// often; parameters of an encoded semicolon are read like no text in one reading and like another text in the other. Both
+/// are served only if one of the paths here is. Rewritten paths are made of whole segments: what they are compared with, the
+/// paths of token calls and of statements, becomes a pattern of received paths by ``PathRewrite/received(by:becoming:)``.
+struct PathClasses {
+    struct Sample: Equatable {
+        /// In the normal form of ``RequestTarget``.
+        let path: String
+        /// Whether all readings have the same segments, as those of paths that clients usually send.
+        let isPlain: Bool
+    }
+
+    /// The paths, shortest first.
+    private(set) var samples: [Sample] = []
+
+    /// The maximum number of states.
+    static let limit = 50_000
+
+    private let exact: SegmentTests
+    private let lenient: SegmentTests
+    private let literals: Set<String>
+    /// A segment that is equal to no literal in any reading, and begins no literal.
+    private let word: String
+
+    /// - Parameter patterns: All that decide, and those of statements.
+    init(_ patterns: [PathPattern]) throws(TooManyClasses) {
+        exact = SegmentTests(patterns)
+        lenient = SegmentTests(patterns.map(\.lenient))
+        literals = exact.literals
+        var word = "x"
+        while literals.union(lenient.literals).contains(where: { $0.lowercased().hasPrefix(word) }) { word += "x" }
+        self.word = word
+        try explore()
+        samples.sort { ($0.path.utf8.count, $0.path) < ($1.path.utf8.count, $1.path) }
+    }
+
+    /// What is known about a prefix of a path.
+    private struct State: Hashable {
+        var exact: [SegmentTests.Position]
+        /// An encoded slash is one.
+        var split: [SegmentTests.Position]
+        /// An encoded slash is another character.
+        var opaque: [SegmentTests.Position]
+        /// An encoded slash has begun in the segment, which therefore equals no literal.
+        var isCompound = false
+        /// The rest of the path is ignored where an encoded slash is one.
+        var isCut = false
+        var isPlain = true
+    }
+
+    /// A segment, or a part of one.
+    private struct Piece {
+        let text: String
+        /// Its lenient form; `nil` if it is ignored.
+        let reading: String?
+        var isPlain = true
+        var cuts = false
+    }
+
+    private mutating func explore() throws(TooManyClasses) {
+        let start = State(exact: exact.start, split: lenient.start, opaque: lenient.start)
+        var queue = [(state: start, prefix: "/", count: 0)]
+        var (seen, ended): (Set<State>, Set<State>) = ([start], [])
+        var next = 0
+        func end(_ state: State, _ path: String, _ samples: inout [Sample]) {
+            if ended.insert(state).inserted { samples.append(Sample(path: path, isPlain: state.isPlain)) }
+        }
+        while next < queue.count {
+            let (state, prefix, count) = queue[next]
+            next += 1
+            if !state.isCompound {
+                var slash = state
+                slash.exact = exact.advanced(state.exact, by: "")
+                end(slash, prefix, &samples)
+            }
+            for piece in pieces(at: state, number: count) {
+                let whole = after(state, piece, endsSegment: true)
+                if seen.insert(whole).inserted {
+                    end(whole, prefix + piece.text, &samples)
+                    // No pattern has a longer path.
+                    if !whole.exact.isEmpty { queue.append((whole, prefix + piece.text + "/", count + 1)) }
+                }
+                guard !state.isCut, !piece.cuts, piece.reading != nil else { continue }
+                let part = after(state, piece, endsSegment: false)
+                if seen.insert(part).inserted { queue.append((part, prefix + piece.text + "%252F", count + 1)) }
+            }
+            guard seen.count <= Self.limit else {
+                throw TooManyClasses(
+                    message: "the routes and statements distinguish more than \(Self.limit) classes of paths",
+                    suggestion: "prove the statements in several files, or with fewer parameters in paths")
+            }
+        }
+    }
+
+    private func pieces(at state: State, number: Int) -> [Piece] {
+        let other = number == 0 ? word : "\(word)\(number)"
+        var pieces = [Piece(text: other, reading: other)]
+        if !state.isCompound {
+            pieces += exact.ordered(exact.next(at: state.exact)).map { Piece(text: $0, reading: Self.reading(of: $0)) }
+        }
+        guard !state.isCut else { return pieces }
+        for reading in lenient.ordered(lenient.next(at: state.split).union(lenient.next(at: state.opaque))) {
+            // Dots at the end of a segment are ignored.
+            var text = reading
+            while literals.contains(text) { text += "." }
+            pieces.append(Piece(text: text, reading: reading))
+            pieces.append(Piece(text: text + "%253F", reading: reading, isPlain: false, cuts: true))
+        }
+        pieces.append(Piece(text: "%20", reading: nil, isPlain: false))
+        pieces.append(Piece(text: "%253F", reading: nil, isPlain: false, cuts: true))
+        return pieces
+    }
+
+    private static func reading(of literal: String) -> String? {
+        guard case .literal(let text)? = PathPattern(segments: [.literal(literal)]).lenient.segments.first,
+            !text.isEmpty
+        else { return nil }
+        return text
+    }
+
+    private func after(_ state: State, _ piece: Piece, endsSegment: Bool) -> State {
+        var next = state
+        if !state.isCut, let reading = piece.reading { next.split = lenient.advanced(state.split, by: reading) }
+        next.isCut = state.isCut || piece.cuts
+        next.isPlain = state.isPlain && piece.isPlain && endsSegment
+        next.isCompound = !endsSegment
+        guard endsSegment else { return next }
+        let isWhole = !state.isCompound
+        next.exact = exact.advanced(state.exact, by: isWhole ? piece.text : word)
+        let opaque = isWhole && !piece.cuts ? piece.reading : word
+        if let opaque { next.opaque = lenient.advanced(state.opaque, by: opaque) }
+        guard next.exact.isEmpty else { return next }
+        // No route and no statement has it.
+        return State(exact: [], split: [], opaque: [], isPlain: next.isPlain)
+    }
+}
+
+/// The patterns whose beginnings a path is compared with.
+private struct SegmentTests {
+    /// What of a pattern has been met: the number of segments, or -1 for all paths that follow.
+    struct Position: Hashable {
+        let pattern: Int32
+        let segment: Int32
+    }
+
+    private let patterns: [[PathPattern.Segment]]
+    let literals: Set<String>
+
+    init(_ patterns: [PathPattern]) {
+        var seen: Set<PathPattern> = []
+        self.patterns = patterns.filter { seen.insert($0).inserted }.map(\.segments)
+        literals = Set(
+            self.patterns.joined().compactMap { if case .literal(let text) = $0, !text.isEmpty { text } else { nil } })
+    }
+
+    var start: [Position] { patterns.indices.map { Position(pattern: Int32($0), segment: 0) } }
+
+    /// The literals that come next.
+    func next(at positions: [Position]) -> Set<String> {
+        Set(
+            positions.compactMap { position in
+                guard case .literal(let text)? = segment(at: position), !text.isEmpty else { return nil }
+                return text
+            })
+    }
+
+    func ordered(_ texts: Set<String>) -> [String] { texts.sorted { ($0.utf8.count, $0) < ($1.utf8.count, $1) } }
+
+    func advanced(_ positions: [Position], by text: String) -> [Position] {
+        positions.compactMap { position in
+            guard position.segment >= 0 else { return position }
+            switch segment(at: position) {
+            case nil: return nil
+            case .literal(let literal)? where literal != text: return nil
+            case .parameter? where text.isEmpty: return nil
+            case .wildcard?: return Position(pattern: position.pattern, segment: -1)
+            case .literal?, .parameter?: return Position(pattern: position.pattern, segment: position.segment + 1)
+            }
+        }
+    }
+
+    private func segment(at position: Position) -> PathPattern.Segment? {
+        let segments = patterns[Int(position.pattern)]
+        let index = Int(position.segment)
+        return segments.indices.contains(index) ? segments[index] : nil
+    }
+}
+
+extension PathRewrite {
+    /// The pattern of the received paths that become those of a pattern, segment by segment; `nil` if there are none.
+    static func received(by route: Route, becoming path: PathPattern) -> PathPattern? {
+        guard var made = route.rewrite?.pattern.segments[...] else { return nil }
+        var (wanted, values) = (path.segments[...], [PathPattern.Segment: [PathPattern.Segment]]())
+        while let segment = made.popFirst() {
+            if segment == .wildcard {
+                values[segment] = Array(wanted)
+                wanted = []
+                break
+            }
+            guard let value = wanted.popFirst() else { return nil }
+            if value == .wildcard {
+                wanted = []
+                break
+            }
+            guard case .literal = segment else {
+                values[segment] = [value]
+                continue
+            }
+            guard case .literal = value else { continue }
+            guard PathPattern(segments: [segment]).lenient == PathPattern(segments: [value]).lenient else { return nil }
+        }
+        guard wanted.isEmpty || wanted == [.wildcard] else { return nil }
+        return PathPattern(segments: route.pattern.segments.flatMap { values[$0] ?? [$0] })
+    }
+}

@@ -1,0 +1,121 @@
+import CloakroomCore
+
+/// A request that breaks a statement.
+struct Counterexample: Encodable {
+    let method: String
+    let host: String
+    let path: String
+    /// Absent without a session.
+    let session: String?
+    /// The origin of the page that causes it; absent for the user or the gateway's own pages.
+    let origin: String?
+    /// What happens to it, for readers.
+    let outcome: String
+    /// The route that serves it; absent if none does.
+    let route: String?
+    /// The upstream that receives it.
+    let upstream: String?
+    /// The request as a command line; `TICKET` stands for a session cookie.
+    let curl: String
+
+    init(
+        method: String, host: String, path: String, session: String?, origin: String?, outcome: String, route: String?,
+        upstream: String?, configuration: GatewayConfiguration
+    ) {
+        (self.method, self.host, self.path, self.session, self.origin) = (method, host, path, session, origin)
+        (self.outcome, self.route, self.upstream) = (outcome, route, upstream)
+        let groups = RouteGroups(configuration)
+        let listener = configuration.listeners(serving: host, groups).first ?? configuration.listeners.first
+        var words = ["curl", "-i"]
+        if method == "HEAD" { words.append("--head") } else if method != "GET" { words += ["-X", method] }
+        let port = listener.map { ":\($0.address.port)" } ?? ""
+        let address = listener.map { ["0.0.0.0", "::"].contains($0.address.host) ? "127.0.0.1" : $0.address.host }
+        if let address, host != "localhost" {
+            words += ["--connect-to", "::\(address.contains(":") ? "[\(address)]" : address)\(port)"]
+        }
+        if session != nil {
+            words += ["-b", "\(configuration.session.cookie.name)=TICKET"]
+            if let field = configuration.crossSite.requiredField, origin == nil {
+                words += ["-H", Self.quoted("\(field.name): \(field.value)")]
+            }
+        }
+        if let origin { words += ["-H", Self.quoted("Origin: \(origin)"), "-H", "'Sec-Fetch-Site: cross-site'"] }
+        words.append(Self.quoted("\(listener?.tls == nil ? "http" : "https")://\(host)\(port)\(path)"))
+        curl = words.joined(separator: " ")
+    }
+
+    /// A word of a shell.
+    private static func quoted(_ text: String) -> String { "'\(text.replacing("'", with: "'\\''"))'" }
+
+    var sentence: String {
+        let page = origin.map { ", from a page of \($0)" } ?? ""
+        return "\(method) \(path) at \(host) \(outcome), with \(session ?? "no session")\(page)".escaped
+    }
+}
+
+/// `prove`.
+struct ProofDocument: Encodable {
+    struct Entry: Encodable {
+        let name: String
+        let holds: Bool
+        /// The request that breaks it; absent if it holds.
+        let counterexample: Counterexample?
+    }
+
+    let configuration: String
+    /// The older configuration; absent without one.
+    let comparedWith: String?
+    let valid = true
+    let statements: [Entry]
+}
+
+extension CommandReport {
+    /// `prove`: whether the statements of a configuration hold for all requests. Exits with 3 if one does not, and with 1
+    /// if one is vacuous.
+    /// - Parameter other: An older configuration; that a change from it opens nothing is then a further statement.
+    public static func prove(_ sources: ConfigSources, comparedWith other: ConfigSources? = nil) -> CommandReport {
+        guard let other else { return on(sources) { prove(sources, $0, nil, nil) } }
+        return on(other) { old in on(sources) { prove(sources, $0, other.name, old.configuration) } }
+    }
+
+    private static func prove(
+        _ sources: ConfigSources, _ config: LoadedConfig, _ other: String?, _ older: GatewayConfiguration?
+    ) -> CommandReport {
+        func failure(_ findings: [ConfigFinding]) -> CommandReport {
+            let problems = config.problems(findings)
+            return CommandReport(
+                lines: problems.map(Line.diagnostic), document: CheckDocument(sources, problems: problems), exitCode: 1)
+        }
+        guard !config.statements.isEmpty || older != nil else {
+            let message = "required key missing: there is nothing to prove"
+            return failure([
+                ConfigFinding(key: ["prove"], message: message, suggestion: "write a statement, or --against OTHER")
+            ])
+        }
+        let proof: Proof
+        do throws(TooManyClasses) {
+            proof = try Proof(config.statements, about: config.configuration, since: older)
+        } catch {
+            return failure([ConfigFinding(key: ["prove"], message: error.message, suggestion: error.suggestion)])
+        }
+        let verdicts = proof.verdicts()
+        let findings = verdicts.enumerated().compactMap { index, verdict -> ConfigFinding? in
+            guard case .vacuous(let message, let suggestion) = verdict else { return nil }
+            return ConfigFinding(key: ["prove", "\(index)", "name"], message: message, suggestion: suggestion)
+        }
+        guard findings.isEmpty else { return failure(findings) }
+        let entries = zip(proof.statements, verdicts).map { statement, verdict in
+            let counterexample: Counterexample? = if case .fails(let request) = verdict { request } else { nil }
+            return ProofDocument.Entry(
+                name: statement.name, holds: counterexample == nil, counterexample: counterexample)
+        }
+        let lines = entries.flatMap { entry in
+            guard let request = entry.counterexample else { return ["holds: \(entry.name)"] }
+            return ["fails: \(entry.name)", "  \(request.sentence)", "  \(request.curl)"]
+        }
+        return CommandReport(
+            lines: lines,
+            document: ProofDocument(configuration: sources.name, comparedWith: other, statements: entries),
+            exitCode: entries.allSatisfy(\.holds) ? 0 : 3)
+    }
+}

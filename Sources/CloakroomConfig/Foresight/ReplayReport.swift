@@ -1,0 +1,142 @@
+import CloakroomCore
+
+/// Splits bytes into lines and replays them. At most one line is kept.
+public struct LogReader: ~Copyable {
+    /// The maximum length of a line in bytes; longer ones are skipped. The gateway writes shorter ones.
+    static let lineLimit = 65_536
+
+    private var replay: Replay
+    private var line: [UInt8] = []
+    private var isTooLong = false
+
+    init(_ replay: Replay) { self.replay = replay }
+
+    /// The number of complete lines.
+    public var lines: Int { replay.lines }
+
+    /// Reads the next bytes of the log.
+    public mutating func read(_ bytes: [UInt8]) {
+        var rest = bytes[...]
+        while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
+            append(rest[..<end])
+            endLine()
+            rest = rest[(end + 1)...]
+        }
+        append(rest)
+    }
+
+    private mutating func append(_ part: ArraySlice<UInt8>) {
+        isTooLong = isTooLong || line.count + part.count > Self.lineLimit
+        if isTooLong { line = [] } else { line += part }
+    }
+
+    private mutating func endLine() {
+        if isTooLong { replay.readTooLong() } else { replay.read(line) }
+        line.removeAll(keepingCapacity: true)
+        isTooLong = false
+    }
+
+    /// The log has ended. A last line without a line feed is read too: it may be complete.
+    consuming func finished() -> Replay {
+        if !line.isEmpty || isTooLong { endLine() }
+        return replay
+    }
+}
+
+/// `replay`.
+struct ReplayDocument: Encodable {
+    struct Group: Encodable {
+        let count: Int
+        /// The route in the log.
+        let route: String
+        let was: String
+        let now: String
+        /// Whether that depends on a session that the log does not state.
+        let unknown: Bool
+        let example: String
+        /// The number of the example's line.
+        let line: Int
+    }
+
+    let configuration: String
+    let valid = true
+    let lines: Int
+    /// Requests that were decided again.
+    let requests: Int
+    /// Requests that the log does not state completely, or that were rejected before a decision.
+    let incomplete: Int
+    /// Lines that belong to no access log, and the numbers of the first ones.
+    let skipped: Int
+    let skippedLines: [Int]
+    let groups: [Group]
+    /// Requests of further groups.
+    let ungrouped: Int
+    /// By route, permitted requests that need claims now; the log states none.
+    let claimsUnknown: [String: Int]
+
+    init(_ sources: ConfigSources, _ replay: Replay) {
+        configuration = sources.name
+        (lines, requests, incomplete) = (replay.lines, replay.requests, replay.incomplete)
+        (skipped, skippedLines) = replay.foreign
+        groups = replay.ordered.map { group in
+            Group(
+                count: group.count, route: group.key.route, was: group.key.was, now: group.key.now,
+                unknown: group.key.isUnknown, example: group.example, line: group.line)
+        }
+        ungrouped = replay.ungrouped
+        claimsUnknown = replay.claims
+    }
+
+    var text: [String] {
+        let rows = groups.map { group in
+            [
+                "\(group.count)", group.unknown ? "unknown" : "differs", group.route, group.was, group.now,
+                "\(group.example) (line \(group.line))",
+            ]
+        }
+        var lines = rows.isEmpty ? [] : Table.lines([["COUNT", "", "ROUTE", "WAS", "NOW", "EXAMPLE"]] + rows)
+        if ungrouped > 0 {
+            lines.append("\(ungrouped) requests of more than \(Replay.mostGroups) groups are not listed")
+        }
+        if groups.contains(where: \.unknown) {
+            lines.append("unknown: whether these requests had a session is not in the log")
+        }
+        for (route, count) in claimsUnknown.sorted(by: { $0.key < $1.key }) {
+            lines.append("route \(route): the log does not state the claims of \(count) requests that need some")
+        }
+        if skipped > 0 {
+            let numbers = skippedLines.map(String.init).joined(separator: ", ")
+            lines.append("\(skipped) lines skipped, cut or of another log: \(numbers)" + (skipped > 10 ? ", …" : ""))
+        }
+        if incomplete > 0 { lines.append("\(incomplete) requests not compared: rejected before a decision, or cut") }
+        let differing = groups.reduce(ungrouped) { $0 + ($1.unknown ? 0 : $1.count) }
+        return lines + ["\(requests) requests: \(differing) decided otherwise"]
+    }
+}
+
+extension CommandReport {
+    /// `replay`: which requests of a log a configuration decides otherwise. Exits with 3 if there is one.
+    /// - Parameter readLog: Reads the log from its beginning to its end.
+    public static func replay(
+        _ sources: ConfigSources, readLog: (inout LogReader) throws -> Void
+    ) throws -> CommandReport {
+        var failure: (any Error)?
+        let report = on(sources) { config in
+            let replay: Replay
+            do throws(TooManyClasses) { replay = try Replay(config.configuration) } catch {
+                let finding = ConfigFinding(key: ["routes"], message: error.message, suggestion: error.suggestion)
+                let problems = config.problems([finding])
+                return CommandReport(
+                    lines: problems.map(Line.diagnostic), document: CheckDocument(sources, problems: problems),
+                    exitCode: 1)
+            }
+            var reader = LogReader(replay)
+            do { try readLog(&reader) } catch { failure = error }
+            let document = ReplayDocument(sources, reader.finished())
+            let isSame = document.groups.isEmpty && document.ungrouped == 0
+            return CommandReport(lines: document.text, document: document, exitCode: isSame ? 0 : 3)
+        }
+        if let failure { throw failure }
+        return report
+    }
+}

@@ -1,0 +1,215 @@
+import CloakroomConfig
+import Testing
+
+/// The rest of an added route.
+private let newRoute = "methods: [GET], upstream: api, requiresAuthorization: false"
+
+@Suite("prove")
+struct ProofTests {
+    /// Statements that hold. Tests depend on the line numbers: the first statement is on line 24.
+    static let good = """
+        listeners:
+          - address: 127.0.0.1:8080
+        upstreams:
+          api: { targets: ["http://127.0.0.1:9000"], apiToken: { value: demo } }
+          billing: { targets: ["http://127.0.0.1:9001"], apiToken: { value: demo } }
+        identities:
+          company:
+            issuer: https://id.example.com
+            client: { id: cloakroom, secret: 0123456789-abc }
+            tokensFor: [api, billing]
+            scopes: [openid]
+            keep: { claims: [groups] }
+        accounts:
+          publicURL: http://localhost:8080
+          login: { returnTo: / }
+        session:
+          cookie: { secure: false }
+        routes:
+          - { name: page, methods: [GET], path: /*, upstream: api, requiresAuthorization: false }
+          - { name: admin, methods: [GET, POST], path: /admin/*, upstream: api, requiresAuthorization: true, inject: [bearer], require: { claims: { groups: [admin] } } }
+          - { name: invoices, methods: [GET, POST], path: "/billing/{id}", upstream: billing, requiresAuthorization: true, inject: [apiToken, bearer] }
+          - { name: health, methods: [GET], path: /health, upstream: api, requiresAuthorization: false }
+        prove:
+          - { name: admins, never: served, paths: [/admin/*], unless: { claims: { groups: [admin] } } }
+          - { name: billing, never: forwarded, upstreams: [billing], unless: { sends: [bearer] } }
+          - { name: key, never: forwarded, sends: [apiToken], unless: { upstreams: [billing] } }
+          - { name: writes, ready: writesNeedSession }
+          - { name: pages, ready: writesFromOwnPages }
+          - { name: health, always: served, paths: [/health], methods: [GET] }
+
+        """
+
+    private static func edited(_ old: String, _ new: String) throws -> String {
+        guard good.contains(old) else { throw ConfigFixture.ReplacementNotFound(piece: old) }
+        return good.replacing(old, with: new)
+    }
+
+    /// The names of the statements that fail.
+    private static func failures(_ text: String) -> [String] {
+        text.split(separator: "\n").filter { $0.hasPrefix("fails: ") }.map { String($0.dropFirst("fails: ".count)) }
+    }
+
+    /// A change, the statements that fail after it, and whether it opens something.
+    struct Mutation: Sendable, CustomTestStringConvertible {
+        let old: String
+        let new: String
+        var failing: [String] = []
+        var opens = false
+
+        var testDescription: String { "\(old) => \(new)" }
+    }
+
+    @Test(
+        "Statements that a change breaks fail, and so does that it opens nothing; harmless changes break none",
+        arguments: [
+            Mutation(
+                old: "requiresAuthorization: true, inject: [bearer], require: { claims: { groups: [admin] } }",
+                new: "requiresAuthorization: false", failing: ["admins", "writes"], opens: true),
+            Mutation(old: ", require: { claims: { groups: [admin] } }", new: "", failing: ["admins"], opens: true),
+            Mutation(
+                old: "claims: { groups: [admin] } } }\n  - { name: inv",
+                new:
+                    "claims: { groups: [admin, staff] } } }\n  - { name: inv", failing: ["admins"], opens: true),
+            Mutation(old: "path: /admin/*,", new: "path: /adm/*,", failing: ["admins"], opens: true),
+            Mutation(old: "path: /admin/*,", new: "path: \"/admin/{id}\",", failing: ["admins"], opens: true),
+            Mutation(
+                old: "path: /*, upstream: api", new: "path: /*, upstream: billing", failing: ["billing"], opens: true),
+            Mutation(old: "inject: [bearer],", new: "inject: [apiToken, bearer],", failing: ["key"], opens: true),
+            Mutation(old: "[apiToken, bearer] }", new: "[apiToken] }", failing: ["billing"]),
+            Mutation(
+                old: "session:\n", new: "csrf: { trustedOrigins: [\"https://shop.example.com\"] }\nsession:\n",
+                failing: ["pages"], opens: true),
+            Mutation(
+                old: "methods: [GET], path: /*", new: "methods: [GET, PUT], path: /*", failing: ["writes"], opens: true),
+            Mutation(
+                old: "path: /health, upstream: api, requiresAuthorization: false",
+                new: "path: /health, upstream: api, requiresAuthorization: true", failing: ["health"]),
+            Mutation(
+                old: "prove:\n", new: "  - { name: old, path: /Admin, \(newRoute) }\nprove:\n", failing: ["admins"],
+                opens: true),
+            Mutation(
+                old: "prove:\n", new: "  - { name: old, path: /old/*, stripPrefix: /old, \(newRoute) }\nprove:\n",
+                failing: ["admins"], opens: true),
+            Mutation(
+                old: "prove:\n",
+                new: "  - { name: old, path: \"/v2/{a}/x\", forwardAs: \"/{a}/x\", \(newRoute) }\nprove:\n",
+                failing: ["admins"], opens: true),
+            // Harmless ones.
+            Mutation(old: "name: page", new: "name: site"),
+            Mutation(old: "methods: [GET, POST], path: /admin/*", new: "methods: [GET], path: /admin/*"),
+            Mutation(
+                old: "claims: { groups: [admin] } } }\n  - { name: inv",
+                new: "claims: { groups: { any: [admin], none: [left] } } } }\n  - { name: inv"),
+            Mutation(
+                old: "claims: { groups: [admin] } } }\n  - { name: inv",
+                new: "claims: { groups: { all: [admin, staff] } } } }\n  - { name: inv"),
+            Mutation(old: "path: \"/billing/{id}\"", new: "path: \"/billing/{number}\""),
+            Mutation(old: "prove:\n", new: "  - { name: news, path: /news, \(newRoute) }\nprove:\n"),
+            Mutation(old: "http://127.0.0.1:9001", new: "http://127.0.0.1:9002"),
+            Mutation(
+                old: "  cookie: { secure: false }\n", new: "  cookie: { secure: false }\ntimeouts: { drain: 5s }\n"),
+        ])
+    func mutations(mutation: Mutation) throws {
+        let yaml = try Self.edited(mutation.old, mutation.new)
+        let report = try ConfigFixture(yaml).report { CommandReport.prove($0) }
+        #expect(Self.failures(report.text) == mutation.failing, "\(report.text)")
+        #expect(report.exitCode == (mutation.failing.isEmpty ? 0 : 3), "\(report.text)")
+        let before = try ConfigFixture(Self.good)
+        let change = withExtendedLifetime(before) {
+            try? ConfigFixture(yaml).report { CommandReport.prove($0, comparedWith: before.sources()) }
+        }
+        let text = try #require(change).text
+        #expect(Self.failures(text).contains("opens nothing") == mutation.opens, "\(text)")
+    }
+
+    @Test("A failing statement has the shortest request that breaks it, as a line for curl")
+    func counterexample() throws {
+        let yaml = try Self.edited(", require: { claims: { groups: [admin] } }", "")
+        let report = try ConfigFixture(yaml).report { CommandReport.prove($0) }
+        #expect(
+            report.text.hasPrefix(
+                """
+                fails: admins
+                  GET /admin/ at localhost is forwarded to api by route admin, with a session of company
+                  curl -i -b __Host-cloakroom=TICKET 'http://localhost:8080/admin/'
+                holds: billing
+
+                """.replacing("__Host-cloakroom", with: "cloakroom")), "\(report.text)")
+        let page = try ConfigFixture(
+            Self.edited("session:\n", "csrf: { trustedOrigins: [\"https://shop.example.com\"] }\nsession:\n")
+        ).report { CommandReport.prove($0) }
+        #expect(page.text.contains(", from a page of https://shop.example.com\n"), "\(page.text)")
+        #expect(page.json.contains("\"origin\" : \"https://shop.example.com\""))
+        #expect(page.json.contains("\"holds\" : false"))
+        let host = try ConfigFixture(
+            Self.edited("prove:\n", "  - { name: new, hosts: [a.test], path: /admin/x, \(newRoute) }\nprove:\n")
+        ).report { CommandReport.prove($0) }
+        #expect(host.text.contains("'http://a.test:8080/admin/x'"), "\(host.text)")
+        #expect(host.text.contains("curl -i --connect-to ::127.0.0.1:8080 "), "\(host.text)")
+    }
+
+    @Test(
+        "A statement that is malformed, contradictory or vacuous is an error at its line, with a remedy",
+        arguments: [
+            ("never: served, always: served", "conflicts with never (keep one of the two)"),
+            ("paths: [/a]", "must contain never, always or ready (write such as never: served)"),
+            ("never: served, unless: {}", "must contain a condition"),
+            ("never: served, session: false, claims: { groups: [a] }", "conflicts with session"),
+            ("ready: writesNeedSession, paths: [/a]", "conflicts with the conditions"),
+            ("ready: everything", "must be one of the allowed values"),
+            (
+                "never: forwarded, upstreams: [biling]",
+                "must be an upstream, not \"biling\" (did you mean \"billing\"?)"
+            ),
+            ("never: served, paths: [admin]", "a path starts with a slash"),
+            ("never: served, methods: [get]", "must be upper case"),
+            ("never: served, paths: []", "must not be empty"),
+            ("never: served, path: [/a]", "unknown key (did you mean \"paths\"?)"),
+            ("never: served, unless: { sesion: true }", "unknown key"),
+            (
+                "never: served, methods: [PUT], paths: [/news/*], unless: { session: true }",
+                "describes nothing: whatever"
+            ),
+            ("never: forwarded, sends: [bearer], paths: [/health]", "describes nothing: whatever the session"),
+            ("never: served, hosts: [nowhere.test]", "describes no request: no listener serves these hosts"),
+            ("always: served, paths: [/health], unless: { paths: [/health] }", "unless excuses all"),
+        ])
+    func mistakes(statement: String, message: String) throws {
+        let yaml = try Self.edited(
+            "name: admins, never: served, paths: [/admin/*], unless: { claims: { groups: [admin] } }",
+            "name: admins, \(statement)")
+        let report = try ConfigFixture(yaml).report { CommandReport.prove($0) }
+        #expect(report.exitCode == 1)
+        #expect(report.text.contains("cloakroom.yaml:24:"), "\(report.text)")
+        #expect(report.text.contains(message), "\(report.text)")
+    }
+
+    @Test("Names are unique, and without statements there is nothing to prove")
+    func names() throws {
+        let twice = try ConfigFixture(Self.edited("name: key", "name: billing")).report { CommandReport.prove($0) }
+        #expect(twice.text.contains("must be unique, not \"billing\" (rename one)"), "\(twice.text)")
+        let none = try ConfigFixture().report { CommandReport.prove($0) }
+        #expect(none.exitCode == 1)
+        #expect(none.text.contains("there is nothing to prove (write a statement, or --against OTHER)"), "\(none.text)")
+    }
+
+    @Test("Only requests without a session are described by session: false, and a bare statement may describe no route")
+    func conditions() throws {
+        for (statement, holds) in [
+            ("never: served, paths: [/internal/*], methods: [PUT]", true),
+            ("never: served, paths: [/admin/*], session: false", true), ("never: served, paths: [/admin/*]", false),
+            ("always: served, paths: [/admin/*], methods: [GET], claims: { groups: [admin] }", true),
+            ("always: served, paths: [/admin/*], methods: [GET], session: true", false),
+            ("always: forwarded, paths: [/health], methods: [GET], upstreams: [billing]", false),
+            ("never: served, paths: [/health], hosts: [localhost], methods: [HEAD]", false),
+        ] {
+            let yaml = try Self.edited(
+                "name: admins, never: served, paths: [/admin/*], unless: { claims: { groups: [admin] } }",
+                "name: admins, \(statement)")
+            let report = try ConfigFixture(yaml).report { CommandReport.prove($0) }
+            #expect(
+                report.text.hasPrefix(holds ? "holds: admins\n" : "fails: admins\n"), "\(statement): \(report.text)")
+        }
+    }
+}

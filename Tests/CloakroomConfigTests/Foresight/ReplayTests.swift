@@ -1,0 +1,147 @@
+import Testing
+
+@testable import CloakroomConfig
+
+@Suite("replay")
+struct ReplayTests {
+    /// A line of the access log.
+    private static func line(
+        _ method: String, _ path: String, _ decision: String, status: Int = 200, route: String = "(unmatched)",
+        _ more: String = ""
+    ) -> String {
+        """
+        {"time":"2026-11-21T11:37:14.178Z","level":"info","logger":"access","request_id":"e378800d64c712d1701a1f3e5178034b",\
+        "peer":"127.0.0.1","method":"\(method)","route":"\(route)","path":"\(path)","status":\(status),\(more)\
+        "decision":"\(decision)","scheme":"http","protocol":"1.1","host":"localhost:8080"}
+        """
+    }
+
+    private static let session = "\"session\":\"0be95bab328bcd6b\","
+    private static let noSession = "\"unauthorized_reason\":\"no_session\","
+
+    /// What the configuration of ``ProofTests`` logs, of every kind.
+    private static let log = [
+        line("GET", "/", "public", route: "page", "\"upstream\":\"api\","),
+        line("GET", "/%6eews", "public", route: "page", "\"upstream\":\"api\","),
+        line("GET", "/billing/1", "forwarded", route: "invoices", "\"upstream\":\"billing\"," + session),
+        line("POST", "/billing/1", "forwarded", status: 503, route: "invoices", session),
+        line("GET", "/admin/1", "forwarded", route: "admin", "\"upstream\":\"api\"," + session),
+        line("GET", "/admin/1", "unauthenticated", status: 401, route: "admin", noSession),
+        line("GET", "/admin/1", "forbidden", status: 403, route: "admin"),
+        line("POST", "/admin/1", "csrf_rejected", status: 403, route: "admin"),
+        line("GET", "/Admin/1", "undecided", status: 404), line("PUT", "/news", "undecided", status: 405),
+        line("GET", "/auth", "local", route: "(accounts)"), line("GET", "/a//b", "undecided", status: 400),
+        line("OPTIONS", "/admin/1", "local", status: 204, route: "admin"),
+        line("GET", "/", "misdirected", status: 421).replacing("localhost", with: "other.test"),
+    ]
+
+    private static func replay(_ lines: [String], _ yaml: String = ProofTests.good) throws -> CommandReport {
+        try ConfigFixture(yaml).report { sources in
+            let report = try? CommandReport.replay(sources) { reader in
+                // In parts that do not end with lines.
+                let bytes = Array(lines.joined(separator: "\n").utf8)
+                for start in stride(from: 0, to: bytes.count, by: 100) {
+                    reader.read(Array(bytes[start..<min(start + 100, bytes.count)]))
+                }
+            }
+            return report ?? CommandReport.checkConfig(sources)
+        }
+    }
+
+    @Test("The configuration that made a log decides nothing otherwise; what the log does not state is counted")
+    func same() throws {
+        let report = try Self.replay(Self.log)
+        #expect(
+            report.text == """
+                route admin: the log does not state the claims of 1 requests that need some
+                2 requests not compared: rejected before a decision, or cut
+                12 requests: 0 decided otherwise
+
+                """)
+        #expect(report.exitCode == 0)
+    }
+
+    @Test(
+        "Requests that another configuration decides otherwise are grouped by route, decision and reason",
+        arguments: [
+            (
+                "requiresAuthorization: true, inject: [apiToken, bearer]", "requiresAuthorization: false",
+                "invoices", [], 0
+            ),
+            (
+                "path: /*, upstream: api, requiresAuthorization: false",
+                "path: /*, upstream: api, requiresAuthorization: true",
+                "page",
+                [
+                    "2", "unknown", "page", "public to api", "401, route page requires a session",
+                    "GET localhost:8080/ (line 1)",
+                ], 3
+            ),
+            (
+                "path: /*, upstream: api", "path: /*, upstream: billing", "page",
+                [
+                    "2", "differs", "page", "public to api", "forwarded to billing by route page",
+                    "GET localhost:8080/ (line 1)",
+                ], 3
+            ),
+            (
+                "\"/billing/{id}\"", "\"/invoices/{id}\"", "invoices",
+                [
+                    "1", "differs", "invoices", "forwarded", "405, no route with the method",
+                    "POST localhost:8080/billing/1 (line 4)",
+                ], 3
+            ),
+            (
+                "name: invoices,", "name: invoices, forwardAs: \"/v2/{id}\",", "invoices",
+                [
+                    "1", "differs", "invoices", "forwarded to billing",
+                    "forwarded to billing /v2/{id} by route invoices", "GET localhost:8080/billing/1 (line 3)",
+                ], 3
+            ),
+            (
+                "name: health, methods: [GET], path: /health", "name: health, methods: [PUT], path: /news",
+                "(unmatched)",
+                [
+                    "1", "differs", "(unmatched)", "405", "forwarded to api by route health",
+                    "PUT localhost:8080/news (line 10)",
+                ], 3
+            ),
+        ] as [(String, String, String, [String], Int32)])
+    func changed(old: String, new: String, route: String, row: [String], code: Int32) throws {
+        let yaml = ProofTests.good.replacing(old, with: new)
+        #expect(yaml != ProofTests.good)
+        let report = try Self.replay(Self.log, yaml)
+        #expect(report.exitCode == code, "\(report.text)")
+        let rows = report.text.split(separator: "\n").map { line in
+            line.split(separator: "  ").map { $0.trimmingPrefix(while: { $0 == " " }) }.filter { !$0.isEmpty }
+                .map(String.init)
+        }
+        #expect(row.isEmpty || rows.contains(row), "\(report.text)")
+        if code != 0 { #expect(report.json.contains("\"route\" : \"\(route)\"")) }
+    }
+
+    @Test("Lines that are cut, foreign or too long are skipped with their numbers; events are no requests")
+    func skipped() throws {
+        let lines = [
+            "{\"logger\":\"access\",\"meth", "127.0.0.1 - - GET / 200", "{\"a\":1}", "",
+            "{\"level\":\"info\",\"logger\":\"cloakroom\",\"event\":\"start\"}", Self.log[0],
+            "\"" + String(repeating: "x", count: 70_000) + "\"", Self.log[0].replacing("public", with: "unheard"),
+            Self.log[0].replacing("\"/\"", with: "\"/\(String(repeating: "a", count: 1_023))\""), Self.log[0],
+        ]
+        #expect(
+            try Self.replay(lines).text == """
+                6 lines skipped, cut or of another log: 1, 2, 3, 4, 7, 8
+                1 requests not compared: rejected before a decision, or cut
+                2 requests: 0 decided otherwise
+
+                """)
+    }
+
+    @Test("The number of groups is bounded, and the others are counted")
+    func groups() throws {
+        let lines = (0..<1_100).map { Self.line("PUT", "/", "public", route: "r\($0)") }
+        let text = try Self.replay(lines).text
+        #expect(text.contains("\n100 requests of more than 1000 groups are not listed\n"))
+        #expect(text.hasSuffix("\n1100 requests: 1100 decided otherwise\n"))
+    }
+}
