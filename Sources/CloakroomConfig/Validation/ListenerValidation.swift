@@ -105,16 +105,21 @@ enum CookieValidation {
             // `SiteValidation` compares it with the hosts.
             checkDomain(cookie.of(configuration), scope: SitesSection.cookie(site), publicURL: nil)
         }
-        checkName(cookie, scope: scope, shared: cookie.domain == nil ? shared : scope)
+        let domains = sites.items.map { SitesSection.cookie($0.scope).path + ["domain"] }
+        checkName(cookie, scope: scope, shared: cookie.domain == nil ? shared : scope, becauseOf: domains)
         checkDomain(cookie, scope: scope, publicURL: publicURL)
     }
 
-    /// - Parameter shared: `cookie` of a site whose hosts share the session.
-    private static func checkName(_ cookie: CookieConfiguration, scope: ConfigScope, shared: ConfigScope?) {
+    /// - Parameters:
+    ///   - shared: `cookie` of a site whose hosts share the session.
+    ///   - domains: The keys of the domains of sites.
+    private static func checkName(
+        _ cookie: CookieConfiguration, scope: ConfigScope, shared: ConfigScope?, becauseOf domains: [[String]]
+    ) {
         let isShared = shared != nil
         let prefixes = [CookieConfiguration.hostPrefix, CookieConfiguration.securePrefix]
         let prefix = prefixes[isShared ? 1 : 0]
-        let causes = ["secure", "domain"].map { scope.path + [$0] }
+        let causes = ["secure", "domain"].map { scope.path + [$0] } + domains
         if !scope.isInvalid("name"), !cookie.name.hasPrefix(prefix) {
             let other = prefixes.first(where: cookie.name.hasPrefix) ?? ""
             let name = prefix + cookie.name.dropFirst(other.count)
