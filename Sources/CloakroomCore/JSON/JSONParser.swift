@@ -116,7 +116,22 @@ package struct JSONParser {
             for index in first..<position { magnitude = magnitude * 10 + UInt64(bytes[index] - UInt8(ascii: "0")) }
             return .number(isNegative ? -Double(magnitude) : Double(magnitude))
         }
-        return Double(String(decoding: bytes[start..<position], as: UTF8.self)).map(JSONValue.number)
+        let text = bytes[start..<position]
+        guard let number = Double(String(decoding: text, as: UTF8.self)) else { return nil }
+        // `1e-999` must not be the user 0, nor `0.99999999999999999999` the user 1.
+        return .number(number == number.rounded() && !Self.isWhole(text) ? .infinity : number)
+    }
+
+    /// Whether the last digit other than 0 is not after the decimal point, which the exponent moves.
+    private static func isWhole(_ number: ArraySlice<UInt8>) -> Bool {
+        let mantissa = number.prefix { $0 | 0x20 != UInt8(ascii: "e") }
+        guard let last = mantissa.lastIndex(where: { (UInt8(ascii: "1")...UInt8(ascii: "9")).contains($0) }) else {
+            return true
+        }
+        let point = mantissa.firstIndex(of: UInt8(ascii: ".")) ?? mantissa.endIndex
+        let exponent = String(decoding: number.dropFirst(mantissa.count + 1), as: UTF8.self)
+        let shift = exponent.isEmpty ? 0 : Int(exponent) ?? (exponent.hasPrefix("-") ? .min : .max)
+        return (last < point ? last + 1 : last) - point <= shift
     }
 
     /// - Returns: Whether there was a digit.

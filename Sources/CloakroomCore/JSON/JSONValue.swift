@@ -4,6 +4,7 @@
 package enum JSONValue: Equatable, Sendable {
     case null
     case bool(Bool)
+    /// Infinite if it is too large, or if it has a fraction and its nearest `Double` has none.
     case number(Double)
     case string(String)
     case array([JSONValue])

@@ -71,8 +71,6 @@ enum UserDocument {
 enum UserIdentity {
     /// The maximum length of an id, in bytes.
     static let maxIDLength = 255
-    /// Integers above this are not exact as JSON numbers (RFC 8259 §6).
-    private static let largestInteger = 9_007_199_254_740_991.0
 
     /// The account by the upstream's user id, at the path that ``IdentityEndpointConfiguration/userID`` names.
     /// - Returns: `nil` if there is no `user` call, or no id that can be compared exactly: neither a string of 1 to
@@ -88,8 +86,7 @@ enum UserIdentity {
     private static func text(of value: JSONValue) -> String? {
         switch value {
         case .string(let text): (1...maxIDLength).contains(text.utf8.count) ? text : nil
-        case .number(let number):
-            abs(number) <= largestInteger && number == number.rounded() ? String(Int64(number)) : nil
+        case .number(let number): JSONValue.exactText(of: number)
         default: nil
         }
     }

@@ -58,7 +58,7 @@ struct ClaimFieldValueTests {
         "Identity rule 22: a number that another one could be taken for fails, also in a list",
         arguments: [
             "9007199254740992", "9007199254740993", "-9007199254740993", "12345678901234567890", "1e300", "1e999",
-            "-1e999", "0.1", "0.1000000000000000055",
+            "-1e999", "0.1", "0.1000000000000000055", "1e-999", "0.99999999999999999999",
         ])
     func inexact(json: String) throws {
         // A parser that rejects the number is as good.

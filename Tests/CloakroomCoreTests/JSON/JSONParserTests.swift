@@ -135,6 +135,12 @@ struct JSONParserTests {
             ("0", 0), ("-0", -0.0), ("7", 7), ("-12", -12), ("999999999999999", 999_999_999_999_999),
             ("1234567890123456789", 1.234_567_890_123_456_8e18), ("0.5", 0.5), ("-2.5e3", -2_500), ("1E+2", 100),
             ("1e-2", 0.01), ("1e400", .infinity), ("0e0", 0), ("9007199254740993", 9_007_199_254_740_992),
+            // Whole, and not whole although the nearest value is.
+            ("1.0", 1), ("120e-1", 12), ("1.5e1", 15), ("0.00e-999", 0), ("-0.0", -0.0),
+            ("1e-99999999999999999999", .infinity),
+            ("1e-999", .infinity), ("-1e-999", .infinity), ("0.99999999999999999999", .infinity),
+            ("10000000000000000000000001e-24", .infinity), ("4503599627370497.4", .infinity),
+            ("5e-324", .leastNonzeroMagnitude),
         ] as [(String, Double)])
     func numbers(text: String, number: Double) {
         #expect(read(text) == .number(number))

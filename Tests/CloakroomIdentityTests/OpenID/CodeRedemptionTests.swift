@@ -215,7 +215,7 @@ struct CodeRedemptionTests {
     @Test("Identity rule 22: a kept number is that of the document, or none, and no field can then contain the claim")
     func inexactNumbers() async throws {
         try await ProviderFixture.run(change: { $0.keep = .init(claims: ["id", "ids"], bytes: 200) }) { fixture in
-            for number in ["9007199254740992", "9007199254740993", "-12345678901234567890", "1e999"] {
+            for number in ["9007199254740992", "9007199254740993", "-12345678901234567890", "1e999", "1e-999"] {
                 fixture.issue([("id_token", try fixture.idToken([("id", number), ("ids", "[7,0.5,\(number)]")]))])
                 let provenance = try await fixture.redeem().provenance
                 #expect(String(decoding: provenance.claims, as: UTF8.self) == #"{"id":{},"ids":[7,0.5,{}]}"#)

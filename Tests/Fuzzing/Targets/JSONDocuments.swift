@@ -145,7 +145,8 @@ enum JSONTexts {
         switch value {
         case .null: other is NSNull
         case .bool(let bool): (other as? NSNumber)?.boolValue == bool || other as? Bool == bool
-        case .number(let number): (other as? NSNumber).map { isClose($0.doubleValue, number) } ?? false
+        case .number(let number):
+            (other as? NSNumber).map { number.isInfinite || isClose($0.doubleValue, number) } ?? false
         case .string(let text): (other as? String).map { withoutMarks($0) == withoutMarks(text) } ?? false
         case .array(let members):
             (other as? [Any]).map { $0.count == members.count && zip(members, $0).allSatisfy(isSame) } ?? false
