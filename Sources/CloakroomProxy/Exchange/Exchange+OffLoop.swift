@@ -13,7 +13,20 @@ extension Exchange {
             on: context.eventLoop, snapshot: snapshot, span: telemetry.spanContext, work: work, resume: resume)
     }
 
-    /// Suspends the request. It is in flight from here on, because it uses the session store or a provider.
+    /// Runs the work that a request was suspended for.
+    private func runSuspended<Result: Sendable>(
+        _ work: @escaping @Sendable () async -> Result, resume: @escaping (Result) -> Void
+    ) {
+        awaitsWork = true
+        runOffLoop(work) { [self] result in
+            awaitsWork = false
+            afterWork.take()?()
+            resume(result)
+        }
+    }
+
+    /// Suspends the request. It is in flight from here on, because it uses the session store or a provider: until that
+    /// work is done, also if its client leaves.
     /// - Parameter route: Index of its route; `nil` for an account endpoint.
     /// - Returns: `false` if it exceeds the limit of its address, and was rejected.
     private func suspend(on route: Int? = nil) -> Bool {
@@ -70,7 +83,7 @@ extension Exchange {
         context.returnRequestBuffer(replay.discard())
         let endpoints = config.accountEndpoints
         let calls = IdentityCallTime()
-        runOffLoop { [accountRequest] in
+        runSuspended { [accountRequest] in
             await IdentityCallTime.$current.withValue(calls) { await endpoints.respond(accountRequest) }
         } resume: { [self] response in
             telemetry.identityCallsEnded(nanoseconds: calls.nanoseconds)
@@ -83,7 +96,7 @@ extension Exchange {
         guard suspend(on: route) else { return }
         let store = snapshot.config.sessions
         let timestamp = context.sessionTime(at: now)
-        runOffLoop { () -> Result<SessionLookup, SessionStoreError> in
+        runSuspended { () -> Result<SessionLookup, SessionStoreError> in
             do throws(SessionStoreError) {
                 return .success(try await store.load(ticket, now: timestamp))
             } catch {
@@ -135,7 +148,7 @@ extension Exchange {
         guard suspend(on: route) else { return }
         let store = snapshot.config.sessions
         let timestamp = context.sessionTime(at: now)
-        runOffLoop {
+        runSuspended {
             // The request continues without a session even if the store is unreachable.
             _ = try? await store.end(ticket, reason: .sourceRemoved, now: timestamp)
         } resume: { [self] _ in
@@ -250,7 +263,7 @@ extension Exchange {
         let refresher = snapshot.config.refresher
         let traceparent = telemetry.traceContext?.traceparentText
         let calls = IdentityCallTime()
-        runOffLoop {
+        runSuspended {
             await IdentityCallTime.$current.withValue(calls) {
                 await refresher.refresh(session, ticket: ticket, cause: cause, traceparent: traceparent)
             }
@@ -305,7 +318,7 @@ extension Exchange {
         let (exchanger, ticket) = (snapshot.config.exchanger, request.ticket)
         let traceparent = telemetry.traceContext?.traceparentText
         let calls = IdentityCallTime()
-        runOffLoop {
+        runSuspended {
             await IdentityCallTime.$current.withValue(calls) {
                 await exchanger.exchange(
                     pending.session, ticket: ticket, upstream: pending.upstream, traceparent: traceparent)

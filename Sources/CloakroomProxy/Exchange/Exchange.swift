@@ -44,6 +44,10 @@ final class Exchange: Equatable {
     var forwardedClient: ClientAddressKey?
     var ticketKeys = TicketKeyCache()
     var upstream: UpstreamLease?
+    /// Whether work off the event loop is in progress that the request waits for.
+    var awaitsWork = false
+    /// Called when that work is done: its client has left.
+    var afterWork: (() -> Void)?
     /// The stream of the last attempt, if it is still occupied although its response is not needed.
     var drainingStream: UpstreamStream?
     var pool: UpstreamPool?

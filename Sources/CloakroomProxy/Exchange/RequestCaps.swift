@@ -39,11 +39,10 @@ final class ClientLoad: Sendable {
     /// Whether requests are counted that outlive their client connections.
     var isDraining: Bool { draining.load(ordering: .relaxed) > 0 }
 
-    /// The client has left a request that was counted. It counts until ``endDraining()``.
+    /// The client has left a request that is counted, until ``endDraining()``.
     func beginDraining() { draining.wrappingAdd(1, ordering: .relaxed) }
 
     func endDraining() {
-        endRequest()
         if draining.wrappingSubtract(1, ordering: .relaxed).newValue == 0 { whenDrained() }
     }
 }
@@ -152,14 +151,20 @@ extension Exchange {
     }
 
     /// The request has ended. If it still occupies a stream of an upstream, it counts until that stream is closed:
-    /// otherwise a client that cancels its requests could occupy all streams.
+    /// otherwise a client that cancels its requests could occupy all streams. For the same reason it counts until work
+    /// off the event loop is done.
     func endInFlight() {
         let stream = drainingStream.take()
         guard !countedCaps.isEmpty || forwardedClient != nil else { return }
         let counted = counted
         countedCaps = []
         forwardedClient = nil
-        counted.end(after: stream, context)
+        guard awaitsWork else { return counted.end(after: stream, context) }
+        counted.load?.beginDraining()
+        afterWork = { [context] in
+            counted.end(after: stream, context)
+            counted.load?.endDraining()
+        }
     }
 
     private var counted: CountedRequest {
@@ -179,19 +184,16 @@ private struct CountedRequest {
 
     /// Ends the count, when the stream is closed if it is draining.
     func end(after stream: UpstreamStream?, _ context: LoopContext) {
-        guard let stream, stream.isDraining else {
-            load?.endRequest()
-            return end(context)
-        }
+        guard let stream, stream.isDraining else { return end(context) }
         load?.beginDraining()
         stream.afterDraining { [context] in
-            load?.endDraining()
             end(context)
+            load?.endDraining()
         }
     }
 
-    /// Ends the count of everything but the address of the connection.
     private func end(_ context: LoopContext) {
+        load?.endRequest()
         permit?.endRequest()
         route?.endRequest()
         if let client { context.forwardedLoads.endRequest(of: client) }

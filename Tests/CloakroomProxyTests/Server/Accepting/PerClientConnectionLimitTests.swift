@@ -92,6 +92,7 @@ struct PerClientConnectionLimitTests {
         closed[0].succeed()
         #expect(limit.clients == 1)
         #expect(try connect(until: closed[1]) === load)
+        load.endRequest()
         load.endDraining()
         #expect(load.count == 1)
         closed[1].succeed()
