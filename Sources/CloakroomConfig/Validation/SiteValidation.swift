@@ -47,7 +47,9 @@ enum SiteValidation {
         }
         for other in [sites.main] + sites.items.map(\.configuration) where other.name != site.name {
             let hosts = other.name.isEmpty ? [other.publicHost].compactMap(\.self) : other.hosts
-            guard let host = hosts.first(where: cookie.covers) else { continue }
+            // A wildcard of the other site may match the domain itself.
+            let isDomain = !other.name.isEmpty && sites.site(of: domain).name == other.name
+            guard let host = hosts.first(where: cookie.covers) ?? (isDomain ? domain : nil) else { continue }
             scope.report(
                 "\(domain) covers \(host), a host of \(other.name.isEmpty ? "the default site" : "site \(other.name.quoted)")",
                 "leave it out, or serve that host below another domain", at: "domain")

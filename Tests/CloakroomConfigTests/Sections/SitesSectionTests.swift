@@ -157,6 +157,10 @@ struct SitesSectionTests {
                 "  ops: { hosts: [ops.shop.test] }\n", "shop.test covers ops.shop.test, a host of site \"ops\" (leave"
             ),
             (
+                "hosts: [b.a.x.test], cookie: { domain: a.x.test }", "name: __Secure-s",
+                "  ops: { hosts: [\"*.x.test\"] }\n", "a.x.test covers a.x.test, a host of site \"ops\""
+            ),
+            (
                 "hosts: [a.shop.test], cookie: { domain: shop.test }", "name: __Secure-s",
                 "accounts: { publicURL: \"https://shop.test\" }\n",
                 "shop.test covers shop.test, a host of the default site"
