@@ -8,7 +8,7 @@ public struct AppConfiguration: Sendable, Equatable {
     public var redirect = ""
     /// The name for users, 1 to 64 bytes; `nil` for ``name``.
     public var label: String?
-    /// Whether a link leads back to the app in place of a redirect; always with a custom scheme.
+    /// Whether a link leads back to the app in place of a redirect; always unless that is `https`.
     public var confirm = false
     /// The names of the providers that its users may sign in with, the default first; empty for all.
     public var identities: [String] = []
@@ -19,6 +19,8 @@ public struct AppConfiguration: Sendable, Equatable {
     package var isLoopback: Bool { redirect.hasPrefix("http://") }
     /// Whether another app may claim the redirect too.
     package var hasCustomScheme: Bool { !isLoopback && !redirect.hasPrefix("https://") }
+    /// Whether the user has to follow a link: another program may have the scheme or the port.
+    package var needsConfirmation: Bool { confirm || isLoopback || hasCustomScheme }
 
     /// The URL at which the app continues.
     /// - Parameter result: A parameter: a name and a value of letters, digits, `-` and `_`.

@@ -29,40 +29,35 @@ struct AppController: Sendable {
         guard let app = logins.app(named: name) else {
             return AccountResponse(Problem(.notFound, detail: "No such app."))
         }
-        var texts: [JSONMemberName: String] = [:]
         var passed: [JSONMemberName: JSONValue] = [:]
-        var (port, isPersistent): (UInt16, Bool) = (0, false)
+        var port: UInt16 = 0
         for (name, value) in members {
             switch (name.text, value) {
-            case ("app", .string), ("identity", .string), ("for", .string): texts[name] = value.string
-            case ("persistent", .bool(let value)): isPersistent = value
+            case ("app", .string), ("identity", .string), ("for", .string), ("persistent", .bool): break
             case ("port", .number(let value)): port = UInt16(exactly: value) ?? 0
             case ("parameters", .object(let values)): passed = values
             default: return Self.invalid("another one is not supported, or has another type")
             }
         }
+        let route = members["for"]?.string
         guard app.isLoopback == (port != 0), app.isLoopback == (members["port"] != nil) else {
             return Self.invalid("port")
         }
         do throws(SessionStoreError) {
             // The new session replaces this one.
             let session = try await account.replaceableSession(of: request).session
-            let required = texts["for"].flatMap(logins.requirement(ofRoute:))
-            guard texts["for"] == nil || required != nil else { return Self.invalid("for") }
+            let required = route.flatMap(logins.requirement(ofRoute:))
+            guard route == nil || required != nil else { return Self.invalid("for") }
             // Decided with the session of the app: the browser has another one, or none.
             let stepUp = required?.requiresStepUp == true ? required?.stepUp(for: session?.claims?.values) : nil
             let own = stepUp == nil ? nil : session
-            guard let provider = logins.provider(texts["identity"], among: logins.providers(of: app), of: own) else {
-                return Self.invalid("identity")
-            }
-            var form: [(name: String, value: String)] = []
-            for parameter in provider.configuration.passParameters {
-                guard case .string(let text)? = passed[JSONMemberName(parameter.name)], parameter.permits(text) else {
-                    continue
-                }
-                form.append((parameter.name, text))
-            }
-            guard form.count == passed.count else { return Self.invalid("parameters") }
+            guard
+                let provider = logins.provider(
+                    members["identity"]?.string, among: logins.providers(of: app), of: own)
+            else { return Self.invalid("identity") }
+            let parameters = logins.passed(passed.compactMapValues(\.string), to: provider)
+            guard let parameters, parameters.count == passed.count else { return Self.invalid("parameters") }
+            var form = parameters.map { (name: $0.name, value: $0.value) }
             // No parameter of a client has these names.
             if let stepUp { form.append(("acr_values", stepUp.acr.joined(separator: " "))) }
             if let maxAge = stepUp?.maxAge { form.append(("max_age", "\(maxAge.components.seconds)")) }
@@ -71,13 +66,12 @@ struct AppController: Sendable {
             var login = PendingLogin(
                 nil, identity: provider.configuration.name, issuer: provider.configuration.issuer,
                 returnTarget: FormEncoding.encode(form), startedAt: request.wallTime,
-                route: stepUp == nil ? nil : texts["for"], replaces: session?.key,
-                subjectHash: own?.provenance?.subjectHash,
-                isPersistent: isPersistent)
+                route: stepUp == nil ? nil : route, replaces: session?.key, subjectHash: own?.provenance?.subjectHash,
+                isPersistent: members["persistent"] == .bool(true))
             login.app = PendingLogin.App(
                 name: name, verifierHash: LoginSecrets.hash(ofState: secrets.verifier), port: port)
             guard login.isWithinLimits, let token = logins.cookies.seal(login, as: .token, now: request.wallTime),
-                let cookie = logins.cookies.verifierCookieValue(secrets.verifier)
+                let cookie = logins.cookies.verifierCookieValue(secrets.verifier, now: request.wallTime)
             else { return Self.invalid("parameters") }
             let url = JSONString.quoted(logins.url(ofToken: token))
             let end = (request.wallTime + logins.login.timeout).iso8601

@@ -56,8 +56,7 @@ struct CallbackController: Sendable {
                 try await markUsed(login, request)
                 isSpent = true
                 let cookie = try await complete(accepted, attempt, counted).cookie
-                return continuing(
-                    at: login.returnTarget, [cookie] + cleared.map { AccountResponse.Field("Set-Cookie", $0) })
+                return continuing(at: login.returnTarget, [cookie.value] + cleared)
             } catch {
                 let removed = isSpent || !error.isTemporary ? cleared : []
                 let page = attempt.failed(error, at: provider, cookies: removed)
@@ -65,8 +64,7 @@ struct CallbackController: Sendable {
                 let result = ("error", error.effects.code.rawValue)
                 if let response = continuing(in: pending, with: result, removed) { return response }
                 guard pending.isSilent, error.requiresPage else { return page }
-                let cookies = cleared.map { AccountResponse.Field("Set-Cookie", $0) }
-                return continuing(at: pending.returnTarget, title: "Continue", cookies)
+                return continuing(at: pending.returnTarget, title: "Continue", cleared)
             }
         }
     }
@@ -88,9 +86,8 @@ struct CallbackController: Sendable {
                 provider = parties.provider
                 let (accepted, counted) = try await admit(login, at: parties.provider, attempt) {
                     () throws(LoginFailure) in
-                    guard logins.cookies.hasVerifier(of: login, among: request.loginCookies) else {
-                        throw LoginFailure(.otherClient)
-                    }
+                    guard logins.cookies.hasVerifier(of: login, among: request.loginCookies, now: request.wallTime)
+                    else { throw LoginFailure(.otherClient) }
                     return Secret(login.returnTarget)
                 }
                 try await markUsed(login, request)
@@ -256,20 +253,20 @@ struct CallbackController: Sendable {
         in login: PendingLogin, with result: (name: String, value: String), _ cleared: [String]
     ) -> AccountResponse? {
         guard let (app, _) = logins.parties(of: login), let port = login.app?.port else { return nil }
-        let url = app.url(port: port, result)
-        guard app.confirm || app.hasCustomScheme else { return .redirect(to: url, cookies: cleared) }
-        return LoginPage.continuation(
-            at: url, title: "Continue", isAutomatic: false, text: "Continue in \(app.label ?? app.name)",
-            theme: logins.theme, fields: cleared.map { AccountResponse.Field("Set-Cookie", $0) })
+        return continuing(at: app.url(port: port, result), title: "Continue", in: app, cleared)
     }
 
-    /// A `Strict` cookie is not sent with a redirect that another site began, so a document continues instead.
+    /// A `Strict` cookie is not sent with a redirect that another site began, so a document continues instead. Where
+    /// another program may get the code of an app, the user has to follow its link.
     private func continuing(
-        at target: String, title: String = "Signed in", _ cookies: [AccountResponse.Field]
+        at target: String, title: String = "Signed in", in app: AppConfiguration? = nil, _ cookies: [String]
     ) -> AccountResponse {
-        switch account.session.cookie.sameSite {
-        case .lax: .redirect(to: target, cookies: cookies.map(\.value))
-        case .strict: LoginPage.continuation(at: target, title: title, theme: logins.theme, fields: cookies)
+        guard app?.needsConfirmation ?? (account.session.cookie.sameSite == .strict) else {
+            return .redirect(to: target, cookies: cookies)
         }
+        return LoginPage.continuation(
+            at: target, title: title, isAutomatic: app == nil,
+            text: app.map { "Continue in \($0.label ?? $0.name)" } ?? "Continue",
+            theme: logins.theme, fields: cookies.map { AccountResponse.Field("Set-Cookie", $0) })
     }
 }

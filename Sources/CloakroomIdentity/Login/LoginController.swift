@@ -33,7 +33,7 @@ struct LoginController: Sendable {
         var isForeign: Bool
         /// The name of a route that requires a certain authentication, and the requirement.
         var stepUp: (route: String, requirement: SessionRequirement)?
-        /// All fields. In a request of another site without `login_hint`, which chooses the account, and `prompt=none`.
+        /// See ``fields(_:isOwn:)``.
         var fields: [JSONMemberName: String]
     }
 
@@ -44,14 +44,14 @@ struct LoginController: Sendable {
         guard let parameters = parameters(of: request) else {
             return rejected(.badRequest, "The parameters of the sign-in are invalid.", request)
         }
-        if let token = parameters.fields["app"] { return await begin(token: token, request) }
+        let isOwn = request.fetchMetadata.isOwn && !parameters.isForeign
+        if let token = parameters.fields["app"] { return await begin(token: token, isOwn: isOwn, request) }
         if request.ticket == nil, !request.fetchMetadata.isOwn, account.session.cookie.sameSite == .strict {
             // Of a browser that comes back without the cookie, the user has to continue: no loop.
             return LoginPage.continuation(
                 at: ownAddress(parameters), title: "Sign in", isAutomatic: !parameters.isForeign,
                 theme: logins.theme)
         }
-        let isOwn = request.fetchMetadata.isOwn && !parameters.isForeign
         return await account.spans.withSpan("login") { span in
             let attempt = LoginAttempt(account: account, logins: logins, request: request, span: span)
             // The new session replaces this one. It is looked up now: a `Strict` cookie is not sent with the callback.
@@ -63,7 +63,7 @@ struct LoginController: Sendable {
             }
             let own = parameters.stepUp == nil ? nil : replaced
             guard let provider = logins.provider(parameters.identity, among: logins.providers, of: own),
-                let passed = passed(parameters.fields, to: provider)
+                let passed = logins.passed(parameters.fields, to: provider)
             else {
                 return rejected(.badRequest, "The parameters of the sign-in are invalid.", request)
             }
@@ -86,14 +86,14 @@ struct LoginController: Sendable {
     }
 
     /// Begins the login of an app. The session of the browser is neither read nor replaced, and the token alone has all
-    /// parameters: the app opened it, so the navigation counts as its own.
-    private func begin(token: String, _ request: AccountRequest) async -> AccountResponse {
+    /// parameters. Anyone can get a token and link to it, so those of ``fields(_:isOwn:)`` need an app that opened it.
+    private func begin(token: String, isOwn: Bool, _ request: AccountRequest) async -> AccountResponse {
         await account.spans.withSpan("login") { span in
             let attempt = LoginAttempt(account: account, logins: logins, request: request, span: span)
             guard var login = logins.cookies.open(token, as: .token, now: request.wallTime),
                 let provider = logins.parties(of: login)?.provider,
                 let fields = FormURLEncodedBody.read(Array(login.returnTarget.utf8)),
-                let passed = passed(fields, to: provider)
+                let passed = logins.passed(Self.fields(fields, isOwn: isOwn), to: provider)
             else {
                 return attempt.failed(
                     LoginFailure(.noPendingLogin, detail: "app_token_invalid"), at: logins.providers.first)
@@ -107,19 +107,15 @@ struct LoginController: Sendable {
 
     /// - Returns: `nil` for a query that is too long or malformed, that has a parameter twice, or that names no route.
     private func parameters(of request: AccountRequest) -> Parameters? {
-        guard request.query.count <= Self.maxQuery, var fields = FormURLEncodedBody.read(request.query) else {
+        guard request.query.count <= Self.maxQuery, let fields = FormURLEncodedBody.read(request.query) else {
             return nil
         }
         let isForeign = fields["foreign"] != nil
-        if isForeign || !request.fetchMetadata.isOwn {
-            fields[JSONMemberName(IdentityConfiguration.PassedParameter.loginHint)] = nil
-            // Such a login would show nothing to the user.
-            if fields["prompt"] == "none" { fields["prompt"] = nil }
-        }
+        let isOwn = request.fetchMetadata.isOwn && !isForeign
         var parameters = Parameters(
             returnTo: fields["returnTo"], identity: fields["identity"],
-            isPersistent: fields["persistent"] == "1" && request.fetchMetadata.isOwn && !isForeign,
-            isForeign: isForeign, fields: fields)
+            isPersistent: fields["persistent"] == "1" && isOwn, isForeign: isForeign,
+            fields: Self.fields(fields, isOwn: isOwn))
         if let route = fields["for"] {
             guard let requirement = logins.requirement(ofRoute: route) else { return nil }
             if requirement.requiresStepUp { parameters.stepUp = (route, requirement) }
@@ -142,18 +138,14 @@ struct LoginController: Sendable {
         return "\(account.accounts.prefix)/login?\(query)"
     }
 
-    /// What the provider gets of the query.
-    /// - Returns: `nil` if a value is not permitted.
-    private func passed(
-        _ fields: [JSONMemberName: String], to provider: any LoginProvider
-    ) -> [IdentityConfiguration.Parameter]? {
-        var passed: [IdentityConfiguration.Parameter] = []
-        for parameter in provider.configuration.passParameters {
-            guard let value = fields[JSONMemberName(parameter.name)] else { continue }
-            guard parameter.permits(value) else { return nil }
-            passed.append(.init(parameter.name, value))
+    /// In a navigation of another site without `login_hint`, which chooses the account, and `prompt=none`, with which
+    /// the user sees nothing.
+    private static func fields(_ fields: [JSONMemberName: String], isOwn: Bool) -> [JSONMemberName: String] {
+        fields.filter {
+            isOwn
+                || $0.key.text != IdentityConfiguration.PassedParameter.loginHint
+                    && ($0.key.text != "prompt" || $0.value != "none")
         }
-        return passed
     }
 
     /// Sends the browser to the provider.

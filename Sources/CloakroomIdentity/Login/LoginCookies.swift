@@ -50,12 +50,11 @@ package struct LoginCookies: Sendable {
         let name = name(ofStateHash: login.stateHash)
         guard login.isWithinLimits, let sealed = sealing.seal(login.bytes, name: name + place) else { return nil }
         let value = Base64URL.encode(sealed)
-        guard value.utf8.count <= Self.maxValueLength else { return nil }
-        return "\(name)=\(value)\(attributes); Max-Age=\(timeout.components.seconds)"
+        return value.utf8.count <= Self.maxValueLength ? cookie(name, value, lifetime: timeout) : nil
     }
 
     /// The `Set-Cookie` value that removes a login cookie.
-    package func clearCookieValue(name: String) -> String { "\(name)=\(attributes); Max-Age=0" }
+    package func clearCookieValue(name: String) -> String { cookie(name, "", lifetime: .zero) }
 
     /// Opens a cookie.
     /// - Returns: `nil` if it was not sealed here for this name.
@@ -115,29 +114,40 @@ package struct LoginCookies: Sendable {
     /// redirect may contain it: the scripts of a page can read neither its target nor this cookie.
     /// - Returns: `nil` if the URL is too long for a cookie, or the cipher fails.
     package func signOutCookieValue(url: String, now: WallTime) -> String? {
-        let content = UInt64(bitPattern: now.milliseconds).bigEndianBytes + Array(url.utf8)
-        guard let sealed = sealing.seal(content, name: signOutName + place) else { return nil }
-        let lifetime = Self.signOutLifetime.components.seconds
-        let cookie = "\(signOutName)=\(Base64URL.encode(sealed))\(attributes); Max-Age=\(lifetime)"
+        guard let value = seal(Array(url.utf8), as: signOutName, now: now) else { return nil }
+        let cookie = cookie(signOutName, value, lifetime: Self.signOutLifetime)
         return cookie.utf8.count <= Self.maxLength ? cookie : nil
     }
 
     /// The URL at which a sign-out continues.
     /// - Returns: `nil` without a cookie of a sign-out within the last minute.
     package func signOutURL(among cookies: [ReceivedCookie], now: WallTime) -> String? {
-        for cookie in cookies where cookie.name == signOutName && cookie.value.count <= Self.maxLength {
-            guard let sealed = Base64URL.decode(cookie.value),
-                let content = sealing.open(sealed, name: signOutName + place), content.count > 8
-            else { continue }
-            let milliseconds = content.prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
-            let age = now - WallTime(milliseconds: Int64(bitPattern: milliseconds))
-            guard age <= Self.signOutLifetime, age >= .seconds(-60) else { continue }
-            return String(decoding: content.dropFirst(8), as: UTF8.self)
-        }
-        return nil
+        cookies.lazy.filter { $0.name == signOutName }.compactMap {
+            open($0.value, as: signOutName, for: Self.signOutLifetime, now: now)
+        }.first.map { String(decoding: $0, as: UTF8.self) }
     }
 
-    var attributes: String {
-        "; Path=/; HttpOnly\(isSecure ? "; Secure" : ""); SameSite=Lax"
+    // MARK: - Values with a time
+
+    /// Seals content with the time, for a name and the site.
+    /// - Returns: `nil` if the cipher fails.
+    func seal(_ content: [UInt8], as name: String, now: WallTime) -> String? {
+        let time = UInt64(bitPattern: now.milliseconds).bigEndianBytes
+        return sealing.seal(time + content, name: name + place).map { Base64URL.encode($0) }
+    }
+
+    /// The content of a value that was sealed here for the name, at most `lifetime` ago.
+    func open(_ text: [UInt8], as name: String, for lifetime: Duration, now: WallTime) -> [UInt8]? {
+        guard text.count <= Self.maxLength, let sealed = Base64URL.decode(text),
+            let content = sealing.open(sealed, name: name + place), content.count > 8
+        else { return nil }
+        let milliseconds = content.prefix(8).reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+        let age = now - WallTime(milliseconds: Int64(bitPattern: milliseconds))
+        return age <= lifetime && age >= .seconds(-60) ? Array(content.dropFirst(8)) : nil
+    }
+
+    func cookie(_ name: String, _ value: String, lifetime: Duration) -> String {
+        let attributes = "; Path=/; HttpOnly\(isSecure ? "; Secure" : ""); SameSite=Lax"
+        return "\(name)=\(value)\(attributes); Max-Age=\(lifetime.components.seconds)"
     }
 }

@@ -107,6 +107,20 @@ package struct ProviderLogins: Sendable {
         return some.first { session != nil && $0.configuration.source == session?.source } ?? some.first
     }
 
+    /// What a provider gets of the fields of a client.
+    /// - Returns: `nil` if a value is not permitted.
+    func passed(
+        _ fields: [JSONMemberName: String], to provider: any LoginProvider
+    ) -> [IdentityConfiguration.Parameter]? {
+        var passed: [IdentityConfiguration.Parameter] = []
+        for parameter in provider.configuration.passParameters {
+            guard let value = fields[JSONMemberName(parameter.name)] else { continue }
+            guard parameter.permits(value) else { return nil }
+            passed.append(.init(parameter.name, value))
+        }
+        return passed
+    }
+
     /// The provider of a callback or a back-channel request. Each of several providers has a path of its own, and a
     /// single one has the path without a name (RFC 9700 §4.4.2.2).
     func provider(ofPath name: String?) -> (any LoginProvider)? {

@@ -29,7 +29,8 @@ struct AppLoginTests {
         site: String = "", apps: [AppConfiguration] = apps, store: ScriptedStore? = nil
     ) throws -> LoginEndpoints {
         try LoginEndpoints(
-            site: site, store: store, passParameters: [.init("login_hint", .length(64))], apps: apps)
+            site: site, store: store,
+            passParameters: [.init("login_hint", .length(64)), .init("prompt", .listed(["none", "login"]))], apps: apps)
     }
 
     /// Begins a login.
@@ -152,11 +153,12 @@ struct AppLoginTests {
     func redirect(members: String, target: String) async throws {
         _ = await browser.login(try await begin(client, members))
         let response = await browser.callback(try browser.returned())
-        let isLink = target.hasPrefix("com.")
+        let isLink = !target.hasPrefix("https:")
+        let name = target.hasPrefix("com.") ? "shop" : "cli"
         #expect(response.status == (isLink ? 200 : 303))
         #expect(response.location?.hasPrefix(target) == (isLink ? nil : true))
         if isLink { #expect(response.html?.contains("<a href=\"\(target)") == true) }
-        #expect(response.html?.contains(">Continue in shop</a>") == (isLink ? true : nil))
+        #expect(response.html?.contains(">Continue in \(name)</a>") == (isLink ? true : nil))
         #expect(response.html?.contains("http-equiv") != true)
         #expect(response.values(of: "Referrer-Policy") == ["no-referrer"])
         #expect(await exchange(try code(of: response), client).status == 200)
@@ -183,12 +185,21 @@ struct AppLoginTests {
         #expect(await client.post(.app, #"{"app":"shop"}"#, contentType: "text/plain").status == 422)
     }
 
-    @Test("Parameters of the app reach the provider, and those of the browser's query do not")
-    func parameters() async throws {
-        let query = try await begin(client, #""app":"shop","parameters":{"login_hint":"jo@a.b"}"#)
-        let foreign = FetchMetadata(isGET: true, mode: "navigate", destination: "document", site: "cross-site")
-        #expect(await browser.login(query + "&login_hint=eve&returnTo=%2Fhome", metadata: foreign).status == 303)
-        #expect(gateway.provider.passed == [[.init("login_hint", "jo@a.b")]])
+    @Test(
+        "Identity rule 36: parameters of the app reach the provider; from a link of another site no account and no silence",
+        arguments: [("none", ""), ("same-origin", "&foreign=1"), ("cross-site", ""), ("same-site", "")])
+    func parameters(site: String, mark: String) async throws {
+        let navigation = FetchMetadata(isGET: true, mode: "navigate", destination: "document", site: site)
+        let isOwn = site == "none"
+        for (prompt, isPassed) in [("none", isOwn), ("login", true)] {
+            let query = try await begin(
+                client, #""app":"shop","parameters":{"login_hint":"jo@a.b","prompt":"\#(prompt)"}"#)
+            let rest = "&login_hint=eve&returnTo=%2Fhome" + mark
+            #expect(await browser.login(query + rest, metadata: navigation).status == 303)
+            let passed: [IdentityConfiguration.Parameter] =
+                (isOwn ? [.init("login_hint", "jo@a.b")] : []) + (isPassed ? [.init("prompt", prompt)] : [])
+            #expect(gateway.provider.passed.last == passed)
+        }
     }
 
     @Test("Identity rule 37: linkWithForgedTokenBeginsNothing: each value is valid for its purpose, site and time only")
