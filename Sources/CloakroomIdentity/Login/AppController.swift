@@ -70,13 +70,15 @@ struct AppController: Sendable {
                 isPersistent: members["persistent"] == .bool(true))
             login.app = PendingLogin.App(
                 name: name, verifierHash: LoginSecrets.hash(ofState: secrets.verifier), port: port)
-            guard login.isWithinLimits, let token = logins.cookies.seal(login, as: .token, now: request.wallTime),
-                let cookie = logins.cookies.verifierCookieValue(secrets.verifier, now: request.wallTime)
+            let (cookies, cookieName) = (logins.cookies, logins.cookies.verifierName)
+            guard login.isWithinLimits, let token = cookies.seal(login, as: .token, now: request.wallTime),
+                let verifier = cookies.seal(secrets.verifier, as: cookieName, now: request.wallTime)
             else { return Self.invalid("parameters") }
             let url = JSONString.quoted(logins.url(ofToken: token))
             let end = (request.wallTime + logins.login.timeout).iso8601
             return AccountResponse(
-                status: 200, fields: [AccountResponse.Field("Set-Cookie", cookie)],
+                status: 200,
+                fields: [.init("Set-Cookie", cookies.cookie(cookieName, verifier, lifetime: cookies.timeout))],
                 content: .json(Array(#"{"url":\#(url),"expiresAt":"\#(end)"}"#.utf8)))
         } catch {
             return account.storeFailure(error)

@@ -31,22 +31,13 @@ extension LoginCookies {
         return login?.app == nil ? nil : login
     }
 
-    /// The cookie of an app's HTTP client. It has no name of a login: those are longer.
+    /// The cookie with the verifier of an app's latest login. The names of login cookies are longer.
     var verifierName: String { prefix + "app" }
-
-    /// The `Set-Cookie` value with a verifier. It replaces that of an earlier login, which cannot be completed any more.
-    /// - Returns: `nil` if the cipher fails.
-    func verifierCookieValue(_ verifier: [UInt8], now: WallTime) -> String? {
-        seal(verifier, as: verifierName, now: now).map { cookie(verifierName, $0, lifetime: timeout) }
-    }
 
     /// Whether a client has the verifier of a login. The comparison takes constant time.
     func hasVerifier(of login: PendingLogin, among cookies: [ReceivedCookie], now: WallTime) -> Bool {
-        cookies.contains { cookie in
-            guard cookie.name == verifierName,
-                let verifier = open(cookie.value, as: verifierName, for: timeout, now: now)
-            else { return false }
-            return SHA256.hash(data: verifier) == login.app?.verifierHash ?? []
-        }
+        cookies.lazy.filter { $0.name == verifierName }
+            .compactMap { open($0.value, as: verifierName, for: timeout, now: now) }
+            .contains { SHA256.hash(data: $0) == login.app?.verifierHash ?? [] }
     }
 }

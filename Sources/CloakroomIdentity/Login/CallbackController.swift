@@ -77,14 +77,12 @@ struct CallbackController: Sendable {
         }
         return await account.spans.withSpan("login_callback") { span in
             let attempt = LoginAttempt(account: account, logins: logins, request: request, span: span)
-            var provider = logins.providers.first
+            let login = logins.cookies.open(text, as: .code, now: request.wallTime)
+            let provider = login.flatMap { logins.parties(of: $0) }?.provider
             var cookies: [String] = []
             do throws(LoginFailure) {
-                guard let login = logins.cookies.open(text, as: .code, now: request.wallTime),
-                    let parties = logins.parties(of: login)
-                else { throw LoginFailure(.noPendingLogin, detail: "app_code_invalid") }
-                provider = parties.provider
-                let (accepted, counted) = try await admit(login, at: parties.provider, attempt) {
+                guard let login, let provider else { throw LoginFailure(.noPendingLogin, detail: "app_code_invalid") }
+                let (accepted, counted) = try await admit(login, at: provider, attempt) {
                     () throws(LoginFailure) in
                     guard logins.cookies.hasVerifier(of: login, among: request.loginCookies, now: request.wallTime)
                     else { throw LoginFailure(.otherClient) }
@@ -97,7 +95,7 @@ struct CallbackController: Sendable {
                     status: 200, fields: [cookie] + cookies.map { AccountResponse.Field("Set-Cookie", $0) },
                     content: account.document(session))
             } catch {
-                return attempt.failed(error, at: provider, cookies: cookies)
+                return attempt.failed(error, at: provider ?? logins.providers.first, cookies: cookies)
             }
         }
     }

@@ -29,8 +29,8 @@ struct LoginController: Sendable {
         var returnTo: String?
         var identity: String?
         var isPersistent = false
-        /// Whether the request continues one of another site.
-        var isForeign: Bool
+        /// Whether no other site began the request.
+        var isOwn: Bool
         /// The name of a route that requires a certain authentication, and the requirement.
         var stepUp: (route: String, requirement: SessionRequirement)?
         /// See ``fields(_:isOwn:)``.
@@ -44,12 +44,11 @@ struct LoginController: Sendable {
         guard let parameters = parameters(of: request) else {
             return rejected(.badRequest, "The parameters of the sign-in are invalid.", request)
         }
-        let isOwn = request.fetchMetadata.isOwn && !parameters.isForeign
-        if let token = parameters.fields["app"] { return await begin(token: token, isOwn: isOwn, request) }
+        if let token = parameters.fields["app"] { return await begin(token: token, isOwn: parameters.isOwn, request) }
         if request.ticket == nil, !request.fetchMetadata.isOwn, account.session.cookie.sameSite == .strict {
             // Of a browser that comes back without the cookie, the user has to continue: no loop.
             return LoginPage.continuation(
-                at: ownAddress(parameters), title: "Sign in", isAutomatic: !parameters.isForeign,
+                at: ownAddress(parameters), title: "Sign in", isAutomatic: parameters.fields["foreign"] == nil,
                 theme: logins.theme)
         }
         return await account.spans.withSpan("login") { span in
@@ -69,7 +68,7 @@ struct LoginController: Sendable {
             }
             // A login does not authenticate the user of a password again: it would replace the session by another one.
             let isStepUp = parameters.stepUp != nil && replaced?.provenance != nil
-            if isAdmitted, !isStepUp, !isOwn {
+            if isAdmitted, !isStepUp, !parameters.isOwn {
                 span?.setOutcome(outcome: "signed_in", isError: false)
                 return .redirect(to: logins.returnTarget(parameters.returnTo), cookies: [])
             }
@@ -86,7 +85,7 @@ struct LoginController: Sendable {
     }
 
     /// Begins the login of an app. The session of the browser is neither read nor replaced, and the token alone has all
-    /// parameters. Anyone can get a token and link to it, so those of ``fields(_:isOwn:)`` need an app that opened it.
+    /// parameters. Any client can get a token and link to it, so those of ``fields(_:isOwn:)`` need an app that opened it.
     private func begin(token: String, isOwn: Bool, _ request: AccountRequest) async -> AccountResponse {
         await account.spans.withSpan("login") { span in
             let attempt = LoginAttempt(account: account, logins: logins, request: request, span: span)
@@ -110,11 +109,10 @@ struct LoginController: Sendable {
         guard request.query.count <= Self.maxQuery, let fields = FormURLEncodedBody.read(request.query) else {
             return nil
         }
-        let isForeign = fields["foreign"] != nil
-        let isOwn = request.fetchMetadata.isOwn && !isForeign
+        let isOwn = request.fetchMetadata.isOwn && fields["foreign"] == nil
         var parameters = Parameters(
             returnTo: fields["returnTo"], identity: fields["identity"],
-            isPersistent: fields["persistent"] == "1" && isOwn, isForeign: isForeign,
+            isPersistent: fields["persistent"] == "1" && isOwn, isOwn: isOwn,
             fields: Self.fields(fields, isOwn: isOwn))
         if let route = fields["for"] {
             guard let requirement = logins.requirement(ofRoute: route) else { return nil }

@@ -127,8 +127,6 @@ package struct LoginCookies: Sendable {
         }.first.map { String(decoding: $0, as: UTF8.self) }
     }
 
-    // MARK: - Values with a time
-
     /// Seals content with the time, for a name and the site.
     /// - Returns: `nil` if the cipher fails.
     func seal(_ content: [UInt8], as name: String, now: WallTime) -> String? {
