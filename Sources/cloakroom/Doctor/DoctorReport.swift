@@ -15,6 +15,10 @@ struct DoctorReport: Encodable {
     /// Whether each step passed.
     var passed: Bool { !sections.isEmpty && sections.allSatisfy { $0.steps.allSatisfy(\.outcome.isPass) } }
 
+    /// How many steps did not pass.
+    var failures: Int { sections.flatMap(\.steps).filter { !$0.outcome.isPass }.count }
+    var changes: [DoctorStep.Change] { sections.flatMap(\.steps).flatMap(\.changes) }
+
     private enum CodingKeys: String, CodingKey { case passed, identities }
 
     func encode(to encoder: any Encoder) throws {
@@ -28,8 +32,11 @@ struct DoctorReport: Encodable {
         let lines = sections.flatMap { section in
             ["\(section.kind) \(section.identity)"] + section.steps.flatMap(\.lines)
         }
-        let failed = sections.flatMap(\.steps).filter { !$0.outcome.isPass }.count
-        let summary = passed ? "ok: every step passed" : "\(failed) \(failed == 1 ? "step" : "steps") did not pass"
+        let undecided = sections.flatMap(\.steps).filter { $0.outcome == .undecided }.count
+        let summary =
+            !passed
+            ? "\(failures) \(failures == 1 ? "step" : "steps") did not pass"
+            : undecided > 0 ? "no step failed, \(undecided) undecided" : "ok: every step passed"
         return (lines + [summary]).map { $0 + "\n" }.joined()
     }
 }
@@ -79,7 +86,9 @@ struct DoctorStep: Encodable {
         var values: [String]?
 
         init(_ key: String, _ advice: String, values: [String] = []) {
-            (self.key, self.advice, self.values) = (key, advice, values.isEmpty ? nil : values)
+            self.key = key
+            self.advice = advice + (values.isEmpty ? "" : ", perhaps \(values.joined(separator: " or "))")
+            self.values = values.isEmpty ? nil : values
         }
     }
 

@@ -52,7 +52,7 @@ struct ProviderDiagnosis {
             try? await provider.probeClient()
         }
         var step = DoctorStep("client", .passed)
-        let redaction = DoctorRedaction([])
+        let redaction = DoctorRedaction(secrets)
         step.calls = calls.all.suffix(1).map(redaction.call)
         guard let response = calls.all.last?.response else {
             step.fail(
@@ -65,7 +65,8 @@ struct ProviderDiagnosis {
             if case .string(let text)? = JSONValue(document: response.body)?[path: "error"] { text } else { nil }
         if let code { step.facts.append("error code \(redaction.code(code))") }
         if code == "invalid_grant" {
-            step.facts.append("the client is accepted: only the token is rejected, which the provider has not issued")
+            step.facts.append(
+                "the client is probably accepted: the provider rejects the token, which it has not issued")
         } else if code == "invalid_client" || response.status == 401 {
             reject(&step)
         } else {
@@ -76,25 +77,28 @@ struct ProviderDiagnosis {
     }
 
     private func reject(_ step: inout DoctorStep) {
-        let id = DoctorStep.Change(
-            key + ".client.id", "\(identity.client.id) is configured; compare it with the registration")
+        let (id, method) = (identity.client.id, identity.client.authentication.name)
+        let (file, advice) =
+            secrets.isEmpty
+            ? ("key", "register its public key, and check the audience")
+            : ("secret", "write the secret of the registration; it may have expired")
+        step.fail(
+            "the provider rejects the client: a wrong \(file) or id, or another method of authentication is registered",
+            .init("\(key).client.\(file)File", advice),
+            .init(key + ".client.id", "\(id) is configured; compare it with the registration"),
+            .init(key + ".client.authentication", "\(method) is configured; check which one the registration permits"))
+    }
+
+    /// The secret of the client; none for a private key.
+    private var secrets: [Secret] {
         switch identity.client.authentication {
-        case .basic, .post:
-            step.fail(
-                "the provider rejects the client: a wrong secret or id, or another method of authentication is registered",
-                .init(key + ".client.secretFile", "write the secret of the registration; it may have expired"), id,
-                .init(
-                    key + ".client.authentication",
-                    "\(identity.client.authentication.name) is configured; check which one the registration permits"))
-        case .privateKey:
-            step.fail(
-                "the provider rejects the client: its public key is not registered, or the id or the audience is wrong",
-                .init(key + ".client.keyFile", "register its public key at the provider"), id)
+        case .basic(let secret), .post(let secret): [secret]
+        case .privateKey: []
         }
     }
 
     private func describe(_ events: [ProviderEvent], _ calls: [IdentityCallObservation]) -> [DoctorStep] {
-        let redaction = DoctorRedaction([])
+        let redaction = DoctorRedaction(secrets)
         var metadata = DoctorStep("metadata", .passed)
         var keys = DoctorStep("keys", .passed)
         let isMetadata = { (call: IdentityCallObservation) in call.url.hasSuffix("/.well-known/openid-configuration") }

@@ -18,11 +18,10 @@ struct SignInAdvice {
         let section = Section(error.call, upstream)
         let status = observed?.response?.status
         addCode(observed, to: &step)
-        if error.call == .signIn, (400...499).contains(status ?? 0) { addField(observed, to: &step) }
+        if error.call == .signIn, (400...499).contains(status ?? 0) { addNames(observed, section, to: &step) }
         switch error.kind {
         case .rejected where error.call == .signIn:
             rejectedSignIn(status, section, in: &step)
-            if status == 400 || status == 422 { addMembers(observed, section, to: &step) }
         case .rejected:
             if let members = section.configuration?.members, section.hasMembers {
                 step.changes.append(
@@ -54,9 +53,6 @@ struct SignInAdvice {
             let call: TokenClientError.Operation = error.call == .refresh ? .refresh : .signIn
             step.fail("the upstream rejects the request: \(reason.hint(in: call))")
             addChanges(reason, section, to: &step)
-            if error.call == .signIn, reason == .requestRejected || reason == .invalidRequest {
-                addMembers(observed, section, to: &step)
-            }
         case .failed, .denied: invalidResponse(error.call, observed, section, in: &step)
         }
     }
@@ -90,36 +86,25 @@ struct SignInAdvice {
         step.facts.append("error code \(redaction.code(code))")
     }
 
-    /// The field of an API token that an error response names, and that the request does not have.
-    private func addField(_ call: IdentityCallObservation?, to step: inout DoctorStep) {
-        let text = String(decoding: call?.response?.body.prefix(Self.maxErrorText) ?? [], as: UTF8.self)
-        let configured = upstream.apiToken?.header
-        guard let word = UsualMember.apiTokenField.word(in: text, otherThan: configured, redaction) else { return }
-        step.changes.append(
-            .init(
-                "upstreams.\(upstream.name).apiToken.header",
-                "write \(word), which the response names\(configured.map { "; \($0) is configured" } ?? "")",
-                values: [word]))
-    }
-
-    /// The members that an error response names, and that the request does not have.
-    private func addMembers(_ call: IdentityCallObservation?, _ section: Section, to step: inout DoctorStep) {
-        guard let body = call?.response?.body, let configuration = section.configuration,
-            configuration.credentials != .oauth
-        else { return }
-        let text = String(decoding: body.prefix(Self.maxErrorText), as: UTF8.self)
-        let members = section.hasMembers ? configuration.members : nil
-        for (member, key, configured) in [
-            (UsualMember.name, "name", members?.name), (UsualMember.password, "password", members?.password),
-        ] {
+    /// The names that an error response has, and that the request does not have: of the field of an API token, and of
+    /// members of the body.
+    private func addNames(_ call: IdentityCallObservation?, _ section: Section, to step: inout DoctorStep) {
+        guard let response = call?.response, let configuration = section.configuration else { return }
+        let text = String(decoding: response.body.prefix(Self.maxErrorText), as: UTF8.self)
+        var names: [(UsualMember, key: String, configured: String?)] = [
+            (.apiTokenField, "upstreams.\(upstream.name).apiToken.header", upstream.apiToken?.header)
+        ]
+        if [400, 415, 422].contains(response.status), configuration.credentials != .oauth {
+            let members = section.hasMembers ? configuration.members : nil
+            names += [
+                (.name, section.key + ".members.name", members?.name),
+                (.password, section.key + ".members.password", members?.password),
+            ]
+        }
+        for (member, key, configured) in names {
             guard let word = member.word(in: text, otherThan: configured, redaction) else { continue }
-            let current =
-                configured.map { "\($0) is configured" }
-                ?? "with credentials: json or form; \(section.format) is configured"
-            step.changes.append(
-                .init(
-                    "\(section.key).members.\(key)", "write \(word), which the response names; \(current)",
-                    values: [word]))
+            let current = configured.map { "\($0) is configured; " } ?? ""
+            step.changes.append(.init(key, current + "write the name in the response", values: [word]))
         }
     }
 
@@ -216,9 +201,8 @@ struct SignInAdvice {
                 "the response has no access token at \(configuration.accessToken)",
                 .init(
                     section.key + ".accessToken",
-                    candidates.isEmpty
-                        ? "write the path of the access token, with dots into objects, such as data.token"
-                        : "write the path of the access token, perhaps \(candidates.joined(separator: " or "))",
+                    "write the path of the access token"
+                        + (candidates.isEmpty ? ", with dots into objects, such as data.token" : ""),
                     values: candidates))
         }
     }

@@ -80,19 +80,22 @@ private final class SignInSession {
 
     func run() async -> [DoctorStep] {
         var (step, issued, document) = await signIn()
+        if upstream.refresh != nil || upstream.revoke != nil, issued?.refreshToken == nil, let signIn = upstream.signIn
+        {
+            let found = candidates(.refreshToken, in: document).filter { $0 != signIn.refreshToken }
+            // Also without an access token: one further sign-in then shows all names.
+            if issued != nil || !found.isEmpty {
+                step.fail(
+                    step.problem ?? "the response has no refresh token, and refresh or revoke is configured",
+                    .init(
+                        key + ".signIn.refreshToken",
+                        "\(signIn.refreshToken) is configured; write the path of the refresh token", values: found))
+            }
+        }
         guard var tokens = issued else {
             return [step] + ["user", "refresh", "revoke"].map { .skipped($0, "there are no tokens") }
         }
         add(tokens)
-        if upstream.refresh != nil || upstream.revoke != nil, tokens.refreshToken == nil, let signIn = upstream.signIn {
-            let found = candidates(.refreshToken, in: document)
-            step.fail(
-                "the response has no refresh token, and refresh or revoke is configured",
-                .init(
-                    key + ".signIn.refreshToken",
-                    "write the path of the refresh token\(Self.perhaps(found)); \(signIn.refreshToken) is configured",
-                    values: found))
-        }
         var steps = [step, await user(tokens)]
         let refresh = await refresh(&tokens)
         steps.append(refresh)
@@ -114,14 +117,13 @@ private final class SignInSession {
             try await signInClient.signIn(credentials, traceparent: nil, now: .now).tokens
         }
         addLookups(configuration, "signIn", call, to: &step)
-        let document = call.flatMap { JSONValue(document: $0.response?.body ?? []) }
+        let document = call?.response.flatMap { (200...299).contains($0.status) ? JSONValue(document: $0.body) : nil }
         if let tokens, tokens.accessTokenExpiresAt == nil {
             let found = candidates(.lifetime, in: document)
             if !found.isEmpty {
                 step.changes.append(
                     .init(
-                        key + ".signIn.expiresIn",
-                        "write the path of the lifetime in seconds\(Self.perhaps(found)): it is unknown", values: found)
+                        key + ".signIn.expiresIn", "the lifetime is unknown; write its path, in seconds", values: found)
                 )
             }
         }
@@ -132,11 +134,6 @@ private final class SignInSession {
     private func candidates(_ member: UsualMember, in document: JSONValue?) -> [String] {
         guard let document, !redaction.isIncomplete else { return [] }
         return member.candidates(in: document, redaction)
-    }
-
-    /// The members as the end of an advice; empty without any.
-    private static func perhaps(_ found: [String]) -> String {
-        found.isEmpty ? "" : ", perhaps \(found.joined(separator: " or "))"
     }
 
     private func user(_ tokens: TokenSet) async -> DoctorStep {
@@ -152,8 +149,7 @@ private final class SignInSession {
                     result: isFound ? "found" : "missing: the name at sign-in identifies the account"))
             let found = isFound ? [] : candidates(.userID, in: document)
             if !found.isEmpty {
-                step.changes.append(
-                    .init(key + ".user.id", "write the path of the user's id\(Self.perhaps(found))", values: found))
+                step.changes.append(.init(key + ".user.id", "write the path of the user's id", values: found))
             }
         }
         return step

@@ -180,7 +180,7 @@ struct Init: AsyncParsableCommand {
 
     private func tryCalls(_ starter: inout StarterConfiguration, _ questions: StarterQuestions?) async throws {
         let (folder, passwordFile) = (StarterFile.folder(of: output), passwordFile)
-        let trial = StarterTrial(
+        var trial = StarterTrial(
             diagnose: { try await StarterTrial.diagnose($0, in: folder, $1) },
             readCredentials: { user, kind in
                 try PasswordInput.credentials(user: user, option: "--try-user", kind, file: passwordFile)

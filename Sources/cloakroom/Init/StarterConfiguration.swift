@@ -334,12 +334,14 @@ struct StarterConfiguration: Equatable {
             _ = try load()
             return nil
         } catch {
-            return error.problems.map { "\($0.key ?? "configuration"): \(Self.text(of: $0))" }.joined(separator: "\n")
+            return Self.text(of: error)
         }
     }
 
-    static func text(of problem: ConfigDiagnostic) -> String {
-        problem.message + (problem.suggestion.isEmpty ? "" : " (\(problem.suggestion))")
+    static func text(of error: ConfigDiagnostics) -> String {
+        error.problems.map {
+            "\($0.key ?? "configuration"): \($0.message)" + ($0.suggestion.isEmpty ? "" : " (\($0.suggestion))")
+        }.joined(separator: "\n")
     }
 
     // MARK: - Scalars

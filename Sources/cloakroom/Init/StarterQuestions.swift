@@ -5,7 +5,7 @@ struct StarterQuestion {
     let text: String
     /// What an empty line means; `nil` if a value is required.
     let standard: String?
-    /// The keys of the value below `upstreams.api`.
+    /// The keys of the value below `upstreams.api`, the most precise last.
     let keys: [String]
     /// The value; `nil` for the default.
     let current: (StarterConfiguration) -> String?
@@ -112,7 +112,7 @@ struct StarterQuestion {
                 "Key of the user's id, such as data.id", default: "id", \.userID, ["user.id"], if: { $0.user != nil }),
             StarterQuestion(
                 text: "File with an API token, such as api-token", standard: "none: the API requires none",
-                keys: ["apiToken", "apiToken.valueFile", "apiToken.header"],
+                keys: ["apiToken", "apiToken.header", "apiToken.valueFile"],
                 current: {
                     switch $0.apiToken {
                     case .file(let file): file
@@ -157,29 +157,31 @@ struct StarterQuestions {
     /// question is asked again. At the end of the input, the remaining values keep their defaults.
     func ask(_ starter: inout StarterConfiguration) {
         for question in StarterQuestion.all where question.isOpen(starter) {
-            guard ask(question, question.standard, &starter) else { return }
+            guard ask(question, question.standard, nil, &starter) else { return }
         }
     }
 
-    /// Asks again for values that may be wrong. An empty line keeps the value.
-    /// - Parameter keys: Keys of the configuration, such as `upstreams.api.signIn.path`.
-    func ask(_ starter: inout StarterConfiguration, againAbout keys: [String]) {
+    /// Asks again for values that may be wrong. An empty line takes the name that a change proposes, or keeps the value.
+    func ask(_ starter: inout StarterConfiguration, againAbout changes: [DoctorStep.Change]) {
         let hadMembers = starter.hasMembers
         for question in StarterQuestion.all where question.isNeeded(starter) {
             // With another format, the members are asked for too.
             let isNew = !hadMembers && question.keys.contains("signIn.members")
-            guard isNew || question.keys.contains(where: { keys.contains("upstreams.api." + $0) }) else { continue }
-            guard ask(question, question.current(starter) ?? question.standard, &starter) else { return }
+            let keys = question.keys.map { "upstreams.api." + $0 }
+            guard isNew || changes.contains(where: { keys.contains($0.key) }) else { continue }
+            let offer = changes.first { $0.key == keys.last }?.values?.first
+            guard ask(question, question.current(starter) ?? question.standard, offer, &starter) else { return }
         }
     }
 
     /// Asks one question.
-    /// - Parameter standard: What an empty line means; `nil` if a value is required.
+    /// - Parameter offer: The value of an empty line, which otherwise means `standard`, unless a value is required: `nil`.
     /// - Returns: Whether the input continues.
     private func ask(
-        _ question: StarterQuestion, _ standard: String?, _ starter: inout StarterConfiguration
+        _ question: StarterQuestion, _ standard: String?, _ offer: String?, _ starter: inout StarterConfiguration
     ) -> Bool {
-        while let line = line(question.text + (standard.map { " [\($0)]" } ?? "") + ": ") {
+        while var line = line(question.text + ((offer ?? standard).map { " [\($0)]" } ?? "") + ": ") {
+            if line.isEmpty, let offer { line = offer }
             if line.isEmpty, standard != nil { return true }
             if line.isEmpty { continue }
             var changed = starter

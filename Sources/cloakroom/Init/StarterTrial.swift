@@ -6,9 +6,6 @@ import Foundation
 /// Tries the calls of a configuration before it is written, as `cloakroom doctor` does, and reads names from the responses.
 /// The user's name and password are kept for the trial only.
 struct StarterTrial {
-    /// How often the calls are tried with one user: each attempt sends the password.
-    private static let maxAttempts = 4
-
     /// Makes the calls.
     let diagnose: (StarterConfiguration, Credentials) async throws -> [DoctorStep]
     /// Asks for the password of a user.
@@ -16,40 +13,64 @@ struct StarterTrial {
     let readCredentials: (_ user: String, _ kind: AccountNameKind) throws -> Credentials
     let write: (String) -> Void
 
-    /// Tries the calls. Names that a response has without doubt are taken, and the calls are tried again with them.
-    /// - Returns: The keys of the configuration that may be wrong; `nil` if every step passed.
-    func run(_ starter: inout StarterConfiguration, user: String) async throws -> [String]? {
+    /// How often a password may still be sent: APIs lock accounts after a few failures.
+    var sends = 3
+
+    /// Tries the calls, and takes names that the responses have without doubt. If the user was signed in and a token has
+    /// another name, the user is signed in once more. Nothing is sent again after a rejection.
+    /// - Returns: The proposed changes; `nil` if every step passed.
+    mutating func run(_ starter: inout StarterConfiguration, user: String) async throws -> [DoctorStep.Change]? {
         let credentials = try readCredentials(user, starter.usesTextNames ? .text : .email)
         starter.trial = .failed
-        for _ in 1...Self.maxAttempts {
-            let steps = try await diagnose(starter, credentials)
-            let report = DoctorReport(sections: [.init(identity: "api", kind: "upstream", steps: steps)])
-            write(report.text)
-            let changes = steps.flatMap(\.changes)
-            var isChanged = false
-            for change in changes where starter.take(change) {
-                isChanged = true
-                write("\(change.key): \(change.values?.first ?? ""), as in the response\n")
+        var (report, named) = try await attempt(starter, credentials)
+        if !report.passed,
+            [named.accessToken, named.refreshToken] != [starter.accessToken, starter.refreshToken]
+        {
+            guard sends > 0 else { return report.changes }
+            write("Signing in once more with these names. The first session may last at the API.\n")
+            let second = try await attempt(named, credentials)
+            guard second.report.failures < report.failures else {
+                write("The names are no improvement, and are not kept.\n")
+                return report.changes
             }
-            if isChanged { continue }
-            if report.passed { starter.trial = .passed }
-            return report.passed ? nil : changes.map(\.key)
+            (report, named) = second
         }
-        return []
+        starter = named
+        guard report.passed else { return report.changes }
+        starter.trial = .passed
+        return nil
     }
 
-    /// Asks for a user, tries the calls, and asks again for what may be wrong, until every step passes or no user is given.
-    func run(_ starter: inout StarterConfiguration, asking questions: StarterQuestions) async throws {
+    /// - Returns: The report, and the configuration with the names in the responses.
+    private mutating func attempt(
+        _ starter: StarterConfiguration, _ credentials: Credentials
+    ) async throws -> (report: DoctorReport, named: StarterConfiguration) {
+        var named = starter
+        let steps = try await diagnose(starter, credentials)
+        let report = DoctorReport(sections: [.init(identity: "api", kind: "upstream", steps: steps)])
+        write(report.text)
+        let call = steps.first { $0.step == "sign-in" }?.calls.last
+        if call != nil { sends -= 1 }
+        for change in report.changes where 200...299 ~= call?.status ?? 0 && named.take(change) {
+            write("\(change.key): \(change.values?.first ?? ""), as in the response\n")
+        }
+        return (report, named)
+    }
+
+    /// Asks for a user, tries the calls, and asks again for what may be wrong, until every step passes, no user is given, or
+    /// no password may be sent any more.
+    mutating func run(_ starter: inout StarterConfiguration, asking questions: StarterQuestions) async throws {
         var prompt = "Name of a user, to try the calls before the file is written [none: do not try]: "
-        while starter.signIn != nil, let user = questions.line(prompt), !user.isEmpty {
+        while starter.signIn != nil, sends > 0, let user = questions.line(prompt), !user.isEmpty {
             do {
-                guard let keys = try await run(&starter, user: user) else { return }
-                questions.ask(&starter, againAbout: keys)
+                guard let changes = try await run(&starter, user: user) else { return }
+                questions.ask(&starter, againAbout: changes)
                 prompt = "Name of a user, to try again [none: write the file as it is]: "
             } catch let error as ValidationError {
                 write("  \(error.message)\n")
             }
         }
+        if sends == 0 { write("No further attempt, as the API may lock the account: try the file with doctor.\n") }
     }
 
     /// Makes the calls with the values of the environment and of the files that the configuration names.
@@ -67,12 +88,7 @@ struct StarterTrial {
         do throws(ConfigDiagnostics) {
             configuration = try starter.load(ProcessInfo.processInfo.environment).configuration
         } catch {
-            var step = DoctorStep("configuration", .failed)
-            step.problem = "the calls cannot be made"
-            step.changes = error.problems.map { problem in
-                .init(problem.key ?? "configuration", StarterConfiguration.text(of: problem))
-            }
-            return [step]
+            throw ValidationError("the calls cannot be made: " + StarterConfiguration.text(of: error))
         }
         guard let upstream = configuration.accounts.upstream.map({ configuration.upstreams[$0] }) else { return [] }
         return try await SignInDiagnosis(upstream: upstream, timeouts: configuration.timeouts).run(credentials)
@@ -84,27 +100,22 @@ extension StarterConfiguration {
     /// - Returns: Whether the configuration is another one now.
     fileprivate mutating func take(_ change: DoctorStep.Change) -> Bool {
         guard let name = change.values?.first, change.values?.count == 1, let value = Self.name(change.key),
-            self[keyPath: value] != name, value != \.apiTokenHeader || apiToken != nil
+            self[keyPath: value] != name
         else { return false }
         var changed = self
         changed[keyPath: value] = name
-        // Only a body has members.
-        if value == \.nameMember || value == \.passwordMember, !hasMembers { changed.credentials = "json" }
         guard changed.problem == nil else { return false }
         self = changed
         return true
     }
 
-    /// The name that a key of the configuration has.
+    /// A name in a response.
     private static func name(_ key: String) -> WritableKeyPath<StarterConfiguration, String?>? {
         switch key {
         case "upstreams.api.signIn.accessToken": \.accessToken
         case "upstreams.api.signIn.refreshToken": \.refreshToken
         case "upstreams.api.signIn.expiresIn": \.expiresIn
-        case "upstreams.api.signIn.members.name": \.nameMember
-        case "upstreams.api.signIn.members.password": \.passwordMember
         case "upstreams.api.user.id": \.userID
-        case "upstreams.api.apiToken.header": \.apiTokenHeader
         default: nil
         }
     }

@@ -29,4 +29,16 @@ struct SignInAdviceTests {
                         + " expects"))
         }
     }
+
+    @Test("A step that is undecided is no failure, and the summary does not state that it passed")
+    func undecided() {
+        var report = DoctorReport()
+        for (outcome, summary) in [
+            (DoctorStep.Outcome.notConfigured, "ok: every step passed"), (.undecided, "no step failed, 1 undecided"),
+        ] {
+            let steps = [DoctorStep("keys", .passed), DoctorStep("client", outcome)]
+            report.sections = [.init(identity: "company", kind: "provider", steps: steps)]
+            #expect(report.passed && report.text.hasSuffix("\n\(summary)\n"), "\(report.text)")
+        }
+    }
 }
