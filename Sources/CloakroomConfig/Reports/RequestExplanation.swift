@@ -214,13 +214,10 @@ struct RequestExplanation {
 
     /// The credentials of the route; no row for sessions.
     private func credentials(of route: Route) -> [(String, String)] {
-        let tokens = "Authorization: access tokens of \(configuration.tokenSources(of: route).joined(separator: ", "))"
-        switch route.credentials {
-        case .session: return []
-        case .bearer: return [("credentials", tokens)]
-        case .either: return [("credentials", tokens + "; without the field the session")]
-        case .pass: return [("credentials", "Authorization, sent unverified; without the field the session")]
-        }
+        guard route.credentials != .session else { return [] }
+        let tokens = "access tokens of \(configuration.tokenSources(of: route).joined(separator: ", "))"
+        let others = route.credentials == .bearer ? "" : "; without the field the session"
+        return [("credentials", "Authorization: \(route.credentials == .pass ? "sent unverified" : tokens)\(others)")]
     }
 
     /// Whose sessions may use the route, and which token the upstream receives of them; no row if there is one source

@@ -36,7 +36,6 @@ struct RouteTableDiff {
         case sendsAPIToken = "sends API token"
         case servesMore = "serves more"
         case requiresLess = "requires less"
-        case passesCredentials = "passes credentials"
         case becameProtected = "became protected"
         case added
         case removed
@@ -49,12 +48,12 @@ struct RouteTableDiff {
         case siteChanged = "site changed"
 
         /// Whether requests without a session reach something of an upstream, or a redirect, that they did not reach before,
-        /// or with the upstream's API token; a route accepts sessions that it did not accept before; or an upstream gets
-        /// tokens that it did not get before.
+        /// or with the upstream's API token; a route accepts sessions or credentials that it did not accept before; or an
+        /// upstream gets tokens that it did not get before.
         var isExposure: Bool {
             [
                 .becamePublic, .addedPublic, .forwardedElsewhere, .sendsTokens, .sendsAPIToken, .servesMore,
-                .requiresLess, .passesCredentials,
+                .requiresLess,
             ]
             .contains(self)
         }
@@ -181,7 +180,7 @@ struct RouteTableDiff {
         let known = sender.map { Set(oldConfiguration.tokens(sentBy: $0)) } ?? knownTokens
         for tokens in newConfiguration.tokens(sentBy: route) where !known.contains(tokens) { add(.sendsTokens, tokens) }
         if route.credentials == .pass, before?.route.credentials != .pass {
-            add(.passesCredentials, "Authorization is not verified")
+            add(.requiresLess, "Authorization is not verified")
         }
         if let before = before?.route {
             let added = route.inject.subtracting(before.inject)

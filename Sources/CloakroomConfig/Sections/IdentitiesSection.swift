@@ -170,7 +170,7 @@ extension IdentityConfiguration.AccessTokens: ConfigSection {
     /// `accessTokens` of an identity.
     static let keys: [Key<Self>] = [
         Key { $1.audience = $0.requiredList("audience", as: .text) ?? [] },
-        Key { $1.types = $0.list("types", as: .choice(), default: $1.types) },
+        Key { $1.types = $0.list("types", as: .choice(of: [.accessToken, .jwt]), default: $1.types) },
         Key("maximumAge", \.maximumAge, .duration(.seconds(60) ... .seconds(86_400))),
         Key(list: "clients", \.clients, .clientID),
     ]
@@ -179,14 +179,12 @@ extension IdentityConfiguration.AccessTokens: ConfigSection {
     fileprivate init?(from scope: ConfigScope, clientID: String?) {
         self.init()
         read(from: scope)
-        if let clientID, audience.contains(clientID) {
-            scope.report(
-                "must not contain client.id, the audience of ID tokens",
-                "write the name that the provider has for the API",
-                at: "audience")
-        }
-        if let clientID, clients.contains(clientID) {
-            scope.report("must not contain client.id: the gateway's own tokens have leaked", "remove it", at: "clients")
+        let mistakes = [
+            ("audience", audience, ", the audience of ID tokens", "write the name that the provider has for the API"),
+            ("clients", clients, ": the gateway's own tokens have leaked", "remove it"),
+        ]
+        for (key, names, reason, remedy) in mistakes where clientID.map(names.contains) == true {
+            scope.report("must not contain client.id\(reason)", remedy, at: key)
         }
         if types.contains(.jwt) {
             scope.warn(

@@ -47,16 +47,10 @@ public struct IdentityConfiguration: Sendable, Equatable {
 
     /// Which access tokens of clients are accepted (RFC 9068).
     public struct AccessTokens: Sendable, Equatable {
-        /// `typ` of a token.
-        public enum Kind: String, Sendable, Hashable, CaseIterable {
-            case accessToken = "at+jwt"
-            case jwt = "JWT"
-        }
-
         /// One of them has to be in `aud`. At least one, and none is the client id of the gateway.
         public var audience: [String] = []
-        /// The permitted types. At least one.
-        public var types = [Kind.accessToken]
+        /// The permitted types, ``TokenType/accessToken`` or ``TokenType/jwt``. At least one.
+        public var types = [TokenType.accessToken]
         /// The maximum time until `exp`, 1 min to 1 day.
         public var maximumAge: Duration = .seconds(3_600)
         /// The permitted clients; empty for all but the gateway.

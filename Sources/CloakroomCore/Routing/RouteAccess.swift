@@ -11,8 +11,11 @@ public struct RouteAccess: Sendable, Equatable {
     /// ``inject`` contains it. All other sessions are judged by ``SessionRules``.
     public var source = SessionSource.unknown
 
-    /// The rules for a request that the upstream judges: nothing of a session is sent with it.
-    package var passing: Self { Self(requiresAuthorization: false, inject: inject.subtracting(.bearer)) }
+    /// The rules for a request that the upstream judges: nothing of a session is sent with it, nor the API token if that
+    /// is for requests with a session only.
+    package var passing: Self {
+        Self(requiresAuthorization: false, inject: requiresAuthorization ? [] : inject.subtracting(.bearer))
+    }
 
     /// Whether the decision depends on the session.
     public var usesSession: Bool {

@@ -3,8 +3,10 @@ import CloakroomCore
 /// Checks the claims of access tokens whose signature is verified (RFC 9068 §4), and makes sessions of them.
 struct AccessTokenRules {
     let provider: ProviderIdentity
+    /// The registrations of the gateway, also those at other providers.
+    let clients: [ProviderIdentity]
     let configuration: IdentityConfiguration
-    let permitted: IdentityConfiguration.AccessTokens
+    private var permitted: IdentityConfiguration.AccessTokens { configuration.accessTokens ?? .init() }
 
     /// The session of a token: without a ticket, and valid for as long as the token is.
     /// - Throws: ``TokenRejection``.
@@ -12,12 +14,10 @@ struct AccessTokenRules {
         _ token: VerifiedToken, _ text: Secret, key: SessionKey, now: WallTime
     ) throws(TokenRejection) -> Session {
         let claims = TokenClaims(token.claims)
-        guard permitted.types.contains(where: { TokenType($0.rawValue) == token.type }),
-            token.type != .jwt || isForAccess(claims)
-        else { throw .wrongType }
+        guard permitted.types.contains(token.type), token.type != .jwt || isForAccess(claims) else { throw .wrongType }
         try claims.checkIssuer(provider)
         try checkClient(claims)
-        guard try claims.audience().contains(where: permitted.audience.contains) else { throw .wrongAudience }
+        guard try claims.audience().contains(where: permitted.audience.hasSame) else { throw .wrongAudience }
         let skew = provider.clockSkew
         guard let end = try claims.checkExpiry(provider, now: now) else { throw .invalidExpiry }
         guard end - now <= permitted.maximumAge + skew else { throw .expiresTooLate }
@@ -28,10 +28,12 @@ struct AccessTokenRules {
         guard let subject = try claims.subject() else { throw .invalidSubject }
         let tokens = TokenSet(authorization: Secret(bytes: TokenResponse.bearerPrefix + text.bytes), obtainedAt: now)
         var (kept, keep) = (token.claims, configuration.keep)
-        kept["scope"] = try scope(claims)
+        // Names separated by spaces (RFC 9068 §2.2.3), or a list of names.
+        let scope = try claims.names(of: "scope", or: .invalidScope).flatMap { $0.split(separator: " ") }
+        kept["scope"] = scope.isEmpty ? nil : .array(scope.map { .string(String($0)) })
         keep.claims.append("scope")
-        // Usually a scope has less.
-        keep.bytes += 1_024
+        // The length of the token is their bound.
+        keep.bytes = .max
         guard let document = try? KeptClaims.select(from: kept, keep, without: tokens) else { throw .invalidPayload }
         let provenance = SessionProvenance(
             identity: configuration.name, issuer: provider.issuer, subject: subject,
@@ -51,22 +53,15 @@ struct AccessTokenRules {
 
     /// The client, which may be stated twice, is permitted.
     private func checkClient(_ claims: TokenClaims) throws(TokenRejection) {
-        let stated = [claims["client_id"], claims["azp"]].compactMap(\.self)
-        guard !stated.contains(.string(provider.clientID)) else { throw .ownToken }
-        let isPermitted = stated.allSatisfy { value in
-            guard case .string(let name) = value else { return false }
-            return permitted.clients.isEmpty || permitted.clients.contains(name)
-        }
+        let stated = [try claims.name("client_id", or: .otherClient), try claims.name("azp", or: .otherClient)]
+            .compactMap(\.self)
+        let own = clients.filter { TokenClaims.isSame($0.issuer, provider.issuer) }.map(\.clientID)
+        guard !stated.contains(where: own.hasSame) else { throw .ownToken }
+        let isPermitted = permitted.clients.isEmpty || stated.allSatisfy(permitted.clients.hasSame)
         guard !stated.isEmpty, isPermitted else { throw .otherClient }
     }
+}
 
-    /// `scope` as a list: names separated by spaces (RFC 9068 §2.2.3), or a list of names.
-    private func scope(_ claims: TokenClaims) throws(TokenRejection) -> JSONValue? {
-        guard let value = claims["scope"] else { return nil }
-        if case .string(let text) = value { return .array(text.split(separator: " ").map { .string(String($0)) }) }
-        guard case .array(let items) = value, items.allSatisfy({ if case .string = $0 { true } else { false } }) else {
-            throw .invalidScope
-        }
-        return value
-    }
+extension [String] {
+    fileprivate func hasSame(_ name: String) -> Bool { contains { TokenClaims.isSame($0, name) } }
 }

@@ -30,6 +30,8 @@ package struct KeySetSchedule: Sendable {
         case tokenEndpoint
         /// The back-channel endpoint: any client can send such a token.
         case backChannel
+        /// A request with an access token, which any client can send too.
+        case client
     }
 
     /// What to do for a token with an unknown key.
@@ -93,7 +95,7 @@ package struct KeySetSchedule: Sendable {
         let interval =
             switch source {
             case .tokenEndpoint: Self.signInInterval
-            case .backChannel: Self.backChannelInterval
+            case .backChannel, .client: Self.backChannelInterval
             }
         earliestEarlyFetch[source] = now.addingClamped(interval.wholeNanoseconds)
         isFetching = true

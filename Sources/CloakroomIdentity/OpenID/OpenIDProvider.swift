@@ -152,14 +152,15 @@ package final class OpenIDProvider: TokenClient, Unprintable {
         }
     }
 
-    /// Verifies an access token of a client. The limits are those of logout tokens, which any client can send too.
-    /// - Parameter key: The key of the session that the token becomes.
+    /// Verifies an access token of a client. The limits are like those of logout tokens, which any client can send too.
+    /// - Parameter clients: The registrations of the gateway, at all providers.
     /// - Throws: ``TokenClientError``: `failed` if the token is rejected, `unreachable` if it cannot be verified now.
-    func verifyAccessToken(_ token: Secret, key: SessionKey) async throws(TokenClientError) -> Session {
-        let verified = try await keys.verify(token.bytes, from: .backChannel)
+    func verifyAccessToken(
+        _ token: Secret, key: SessionKey, issuedTo clients: [ProviderIdentity]
+    ) async throws(TokenClientError) -> Session {
+        let verified = try await keys.verify(token.bytes, from: .client)
         do throws(TokenRejection) {
-            guard let permitted = configuration.accessTokens else { throw .wrongType }
-            let rules = AccessTokenRules(provider: identity, configuration: configuration, permitted: permitted)
+            let rules = AccessTokenRules(provider: identity, clients: clients, configuration: configuration)
             return try rules.session(verified, token, key: key, now: clock())
         } catch {
             throw TokenClientError(.failed(.token(error)), in: .keys)

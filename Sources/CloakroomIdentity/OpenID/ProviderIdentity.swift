@@ -75,16 +75,19 @@ struct TokenClaims {
         guard case .string(let issuer)? = self["iss"], Self.isSame(issuer, provider.issuer) else { throw .wrongIssuer }
     }
 
-    /// `aud`: one name, or a list of names; empty if it is absent.
-    func audience() throws(TokenRejection) -> [String] {
-        let audience: [JSONValue] =
-            switch self["aud"] {
+    /// `aud`.
+    func audience() throws(TokenRejection) -> [String] { try names(of: "aud", or: .wrongAudience) }
+
+    /// One name, or a list of names; empty if the claim is absent.
+    func names(of claim: JSONMemberName, or rejection: TokenRejection) throws(TokenRejection) -> [String] {
+        let values: [JSONValue] =
+            switch self[claim] {
             case .array(let items)?: items
             case let single?: [single]
             case nil: []
             }
-        let names = audience.compactMap { if case .string(let name) = $0 { name } else { nil } }
-        guard names.count == audience.count else { throw .wrongAudience }
+        let names = values.compactMap { if case .string(let name) = $0 { name } else { nil } }
+        guard names.count == values.count else { throw rejection }
         return names
     }
 

@@ -9,14 +9,17 @@ import Synchronization
 package actor ProviderKeys {
     /// Checks the tokens that any client can send one after the other, so that they keep one thread busy at most.
     actor Lane {
+        fileprivate nonisolated let anonymousChecks = Atomic<Int>(0)
+
         func run<Value: Sendable>(_ check: @Sendable () -> Value) -> Value { check() }
     }
 
-    /// The maximum number of calls that wait for a fetch and that any client can cause: logins, callbacks and logout
-    /// tokens. Each holds a request. Further ones fail at once; refreshes, exchanges and sign-outs of users are not
+    /// The maximum number of calls that wait for a fetch and that any client can cause: logins, callbacks, logout tokens
+    /// and access tokens. Each holds a request. Further ones fail at once; refreshes, exchanges and sign-outs of users are not
     /// limited by it.
     static let maxAnonymousWaits = 1_000
-    /// The maximum number of logout tokens that wait to be checked, one after the other. Providers repeat the others.
+    /// The maximum number of logout tokens, and of access tokens, that wait to be checked, one after the other. Providers
+    /// repeat the others.
     static let maxAnonymousChecks = 64
 
     /// Keys that were fetched. A provider of the next configuration can continue with them.
@@ -26,6 +29,9 @@ package actor ProviderKeys {
         fileprivate let freshUntil: UInt64
         /// Counts the fetches that succeeded.
         fileprivate let generation: Int
+        fileprivate let document: [UInt8]
+        /// Counts those with another document than the fetch before.
+        fileprivate let revision: Int
     }
 
     /// The response of a provider's `jwks_uri` with status 200.
@@ -54,8 +60,7 @@ package actor ProviderKeys {
     private let report: @Sendable (FetchOutcome) -> Void
     private var schedule: KeySetSchedule
     private let current: Mutex<Fetched?>
-    private let lane = Lane()
-    private let anonymousChecks = Atomic<Int>(0)
+    private let lanes: [KeySetSchedule.Source: Lane] = [.backChannel: Lane(), .client: Lane()]
     private var flight: Task<Void, Never>?
     private(set) var anonymousWaits = 0
 
@@ -88,8 +93,8 @@ package actor ProviderKeys {
     /// The current keys; `nil` before the first fetch.
     package nonisolated var fetched: Fetched? { current.withLock { $0 } }
 
-    /// The number of the fetch of the current keys; `nil` before the first one.
-    nonisolated var generation: Int? { current.withLock { $0?.generation } }
+    /// Changes with the keys; `nil` before the first fetch.
+    nonisolated var revision: Int? { current.withLock { $0?.revision } }
 
     /// Whether the current keys may be used.
     package var usability: KeySetSchedule.Usability { schedule.usability(now: now()) }
@@ -186,16 +191,16 @@ package actor ProviderKeys {
     private nonisolated func firstCheck(
         _ bytes: [UInt8], from source: KeySetSchedule.Source
     ) async throws(TokenClientError) -> Check {
-        guard source == .backChannel else { return check(bytes) }
-        defer { anonymousChecks.subtract(1, ordering: .relaxed) }
-        guard anonymousChecks.add(1, ordering: .relaxed).newValue <= Self.maxAnonymousChecks else {
+        guard let lane = lanes[source] else { return check(bytes) }
+        defer { lane.anonymousChecks.subtract(1, ordering: .relaxed) }
+        guard lane.anonymousChecks.add(1, ordering: .relaxed).newValue <= Self.maxAnonymousChecks else {
             throw TokenClientError(.unreachable, in: .keys)
         }
-        return await check(bytes, from: source)
+        return await lane.run { self.check(bytes) }
     }
 
     private nonisolated func check(_ bytes: [UInt8], from source: KeySetSchedule.Source) async -> Check {
-        source == .backChannel ? await lane.run { self.check(bytes) } : check(bytes)
+        await lanes[source]?.run { self.check(bytes) } ?? check(bytes)
     }
 
     private nonisolated func check(_ bytes: [UInt8]) -> Check {
@@ -228,7 +233,7 @@ package actor ProviderKeys {
         case .wait: break
         case .reject: return false
         }
-        return await waitForFetch(until: deadline, isAnonymous: source == .backChannel) ? true : nil
+        return await waitForFetch(until: deadline, isAnonymous: source != .tokenEndpoint) ? true : nil
     }
 
     // MARK: - Fetching
@@ -247,7 +252,10 @@ package actor ProviderKeys {
             schedule.fetched(lifetime: response.lifetime, now: now())
             if let end = schedule.freshUntil {
                 current.withLock { current in
-                    current = Fetched(keys: set, freshUntil: end, generation: (current?.generation ?? 0) &+ 1)
+                    let isEqual = current?.document == response.document
+                    current = Fetched(
+                        keys: set, freshUntil: end, generation: (current?.generation ?? 0) &+ 1,
+                        document: response.document, revision: (current?.revision ?? 0) &+ (isEqual ? 0 : 1))
                 }
             }
             outcome = .replaced(usable: set.count, skipped: set.skipped.count)

@@ -64,34 +64,6 @@ package struct UnverifiedToken: Sendable {
     }
 }
 
-/// The kind of token that `typ` declares (RFC 7515 §4.1.9): a media type, in any case, with or without `application/`.
-package enum TokenType: Sendable, Hashable {
-    /// The header has no `typ`.
-    case unspecified
-    /// `JWT`.
-    case jwt
-    /// `logout+jwt` (OpenID Connect Back-Channel Logout §2.4).
-    case logout
-    /// `at+jwt` (RFC 9068 §2.1).
-    case accessToken
-    /// Any other.
-    case other
-
-    init(_ name: String?) {
-        guard let name else {
-            self = .unspecified
-            return
-        }
-        var type = name.utf8.map { (0x41...0x5a).contains($0) ? $0 | 0x20 : $0 }[...]
-        let prefix = "application/".utf8
-        if type.starts(with: prefix) { type = type.dropFirst(prefix.count) }
-        self =
-            if type.elementsEqual("jwt".utf8) { .jwt } else if type.elementsEqual("logout+jwt".utf8) { .logout } else {
-                type.elementsEqual("at+jwt".utf8) ? .accessToken : .other
-            }
-    }
-}
-
 /// A token whose signature is verified with a key of its provider. Its claims are the provider's, but not yet checked:
 /// see ``IDTokenRules``, ``LogoutTokenRules`` and ``AccessTokenRules``.
 package struct VerifiedToken: Sendable {

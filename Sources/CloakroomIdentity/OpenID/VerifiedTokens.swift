@@ -5,58 +5,71 @@ import Synchronization
 
 /// The access tokens of clients that were verified, each as a session without a ticket, in this process only.
 ///
-/// A token is verified once for all requests that present it, and again after five minutes or with other keys. Rejected
-/// tokens are remembered apart from the others, so that they displace no valid one. ``ProviderKeys`` limits the tokens
-/// that wait for a check.
+/// A token is verified once for all requests that present it, and again after five minutes or with other keys, unless it
+/// has expired. ``ProviderKeys`` limits the tokens that wait for a check.
 package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
-    /// The maximum number of tokens, and of rejected ones.
+    /// The maximum number of tokens, with rejected ones.
     static let maxEntries = 10_000
     /// The maximum memory for tokens in bytes, as estimated.
     static let maxBytes = 32 * 1_024 * 1_024
     static let lifetime = Duration.seconds(300)
     static let rejectionLifetime = Duration.seconds(5)
-    /// The rejected tokens of an address: 20, and then 2 a second. Beyond them its tokens are not checked.
-    private static let pace: RatePace = {
+    /// The rejected tokens of an address: 20, and then 2 a second. Beyond them its tokens are not checked. A /48 has 16
+    /// times that.
+    private static let (pace, blockPace): (RatePace, RatePace) = {
         var limit = RateLimit(name: "bearer")
         (limit.requests, limit.givenBurst) = (RequestRate(2, per: .second), 20)
-        return RatePace(limit)
+        return (RatePace(limit), RatePace(limit, times: 16))
     }()
 
     private struct Entry {
         /// `nil` for a rejected token.
         var session: Session?
         let provider: OpenIDProvider
-        let generation: Int?
+        let revision: Int?
         let validUntil: WallTime
     }
 
     private struct State {
-        var verified = RecentEntries<Entry>()
-        var rejected = RecentEntries<Entry>()
+        var entries = RecentEntries<Entry>()
         /// At most one for each request that waits.
         var flights: [SessionKey: Task<RefreshOutcome, Never>] = [:]
     }
 
     private let sites: [[OpenIDProvider]]
+    private let clients: [ProviderIdentity]
     private let clock: @Sendable () -> WallTime
-    private let rejections = RateLimitTable(keys: maxEntries)
+    private let rejections: RateLimitTable
     private let state = Mutex(State())
 
-    /// - Parameter sites: For each site the providers whose identities accept access tokens.
-    package init(_ sites: [[OpenIDProvider]], clock: @escaping @Sendable () -> WallTime) {
-        self.sites = sites
+    /// - Parameters:
+    ///   - sites: For each site its providers, also those whose identities accept no access tokens.
+    ///   - previous: That of the previous configuration; its rejected tokens remain charged.
+    package init(
+        _ sites: [[OpenIDProvider]], previous: VerifiedTokens? = nil, clock: @escaping @Sendable () -> WallTime
+    ) {
+        self.sites = sites.map { $0.filter { $0.configuration.accessTokens != nil } }
+        clients = sites.joined().map(\.identity)
+        rejections = previous?.rejections ?? RateLimitTable(keys: Self.maxEntries)
         self.clock = clock
     }
 
     package func cached(_ field: Secret, site: Int, now: WallTime) -> RefreshOutcome? {
-        cached(Self.key(field, site: site), now: now)
+        let key = Self.key(field, site: site)
+        guard let entry = access({ $0[key] }) else { return nil }
+        // An expired token is not checked again.
+        let isExpired = entry.session.map { now >= $0.expiresAt.wallTime } ?? false
+        guard isExpired || now < entry.validUntil && entry.revision == entry.provider.keys.revision else { return nil }
+        let session = isExpired ? nil : entry.session
+        entry.provider.report(.accessToken(session == nil ? .rejected : .cached))
+        return session.map { .active($0) } ?? .failed(Problem(.invalidToken))
     }
 
     package func verify(_ field: Secret, site: Int, from origin: AuditContext) async -> RefreshOutcome {
         let key = Self.key(field, site: site)
         let flight = state.withLock { state -> Task<RefreshOutcome, Never>? in
             if let flight = state.flights[key] { return flight }
-            guard permitsCheck(for: origin) else { return nil }
+            guard charge(origin, isKept: false) else { return nil }
             let flight = Task { await self.check(field, key, site: site, origin) }
             state.flights[key] = flight
             return flight
@@ -68,28 +81,21 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
         return await flight.value
     }
 
-    private func cached(_ key: SessionKey, now: WallTime) -> RefreshOutcome? {
-        let entry = state.withLock { $0.verified[key] ?? $0.rejected[key] }
-        guard let entry, now < entry.validUntil, entry.generation == entry.provider.keys.generation else { return nil }
-        entry.provider.report(.accessToken(entry.session == nil ? .rejected : .cached))
-        return entry.session.map { .active($0) } ?? .failed(Problem(.invalidToken))
-    }
-
     private func check(_ field: Secret, _ key: SessionKey, site: Int, _ origin: AuditContext) async -> RefreshOutcome {
         defer { state.withLock { $0.flights[key] = nil } }
         // A request that looked before the last flight ended begins another one after it.
-        if let known = cached(key, now: clock()) { return known }
+        if let known = cached(field, site: site, now: clock()) { return known }
         let token = Secret(bytes: Array(field.bytes.dropFirst(TokenResponse.bearerPrefix.count)))
         var failure: (provider: OpenIDProvider, rejection: TokenRejection?)?
         for provider in candidates(for: token, site: site) {
-            let generation = provider.keys.generation
+            let revision = provider.keys.revision
             do throws(TokenClientError) {
-                let session = try await provider.verifyAccessToken(token, key: key)
+                let session = try await provider.verifyAccessToken(token, key: key, issuedTo: clients)
                 let end = min(session.expiresAt.wallTime, clock() + Self.lifetime)
-                let entry = Entry(session: session, provider: provider, generation: generation, validUntil: end)
+                let entry = Entry(session: session, provider: provider, revision: revision, validUntil: end)
                 // Claims are kept as text and as values, and rendered for upstreams.
                 let size = 1_024 + token.bytes.count + 8 * (session.provenance?.claims.count ?? 0)
-                state.withLock { $0.verified.insert(entry, size: size, at: key) }
+                access { $0.insert(entry, size: size, at: key) }
                 provider.report(.accessToken(.accepted))
                 return .active(session)
             } catch {
@@ -97,7 +103,7 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
                     failure = (provider, nil)
                     continue
                 }
-                failure = failure ?? (provider, rejection)
+                if failure == nil || rejection == .ownToken { failure = (provider, rejection) }
             }
         }
         guard let (provider, rejection) = failure else { return .failed(Problem(.invalidToken)) }
@@ -106,24 +112,33 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
             return .failed(Problem(.identityUnavailable, retryAfter: 1))
         }
         let end = clock() + Self.rejectionLifetime
-        let entry = Entry(provider: provider, generation: provider.keys.generation, validUntil: end)
-        state.withLock { $0.rejected.insert(entry, size: 256, at: key) }
+        let entry = Entry(provider: provider, revision: provider.keys.revision, validUntil: end)
+        access { $0.insert(entry, size: 256, at: key) }
         // Clients repeat expired tokens by mistake, and no attacker has many of them.
-        if rejection != .expired {
-            _ = rejections.charge(RateKey(peer: origin.peer).value, Self.pace, now: NIODeadline.now().uptimeNanoseconds)
-        }
+        if rejection != .expired { _ = charge(origin, isKept: true) }
         provider.report(.accessToken(rejection == .ownToken ? .ownToken : .rejected, rejection, from: origin))
         return .failed(Problem(.invalidToken))
     }
 
-    /// Whether the address of a client has few rejected tokens. Nothing is charged.
-    private func permitsCheck(for origin: AuditContext) -> Bool {
-        let key = RateKey(peer: origin.peer).value
-        guard rejections.charge(key, Self.pace, now: NIODeadline.now().uptimeNanoseconds).wait == 0 else {
-            return false
+    /// Charges a rejected token to an address, and to the /48 of an IPv6 address, or to none of them.
+    /// - Parameter isKept: Otherwise the charge is taken back at once.
+    /// - Returns: Whether their rejected tokens are few.
+    private func charge(_ origin: AuditContext, isKept: Bool) -> Bool {
+        let (key, now) = (RateKey(peer: origin.peer), NIODeadline.now().uptimeNanoseconds)
+        guard key.block == 0 || rejections.charge(key.block, Self.blockPace, now: now).wait == 0 else { return false }
+        let isCharged = rejections.charge(key.value, Self.pace, now: now).wait == 0
+        if isCharged, !isKept { rejections.refund(key.value, Self.pace) }
+        if key.block != 0, !isCharged || !isKept { rejections.refund(key.block, Self.blockPace) }
+        return isCharged
+    }
+
+    /// Displaced entries, up to 5,000, are released without the lock.
+    private func access<Result: Sendable>(_ body: (inout RecentEntries<Entry>) -> Result) -> Result {
+        var displaced = RecentEntries<Entry>().displaced
+        return state.withLock { state in
+            defer { swap(&displaced, &state.entries.displaced) }
+            return body(&state.entries)
         }
-        rejections.refund(key, Self.pace)
-        return true
     }
 
     /// The providers that may have issued a token: those with its key. If there is none, each may have a newer one. `iss`
@@ -135,9 +150,10 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
         return known.isEmpty ? sites[site] : known
     }
 
-    /// SHA-256 of the field, and its site.
+    /// SHA-256 of the token, whatever the case of its scheme is, and its site.
     private static func key(_ field: Secret, site: Int) -> SessionKey {
-        let key = SHA256.hash(data: field.bytes).withUnsafeBytes { SessionKey(digest: $0) }
+        let token = field.bytes.dropFirst(TokenResponse.bearerPrefix.count)
+        let key = SHA256.hash(data: token).withUnsafeBytes { SessionKey(digest: $0) }
         return SessionKey(key.word0, key.word1, key.word2, key.word3 ^ UInt64(truncatingIfNeeded: site))
     }
 }
@@ -148,6 +164,7 @@ struct RecentEntries<Value> {
     var newer: [SessionKey: (value: Value, size: Int)] = [:]
     var older: [SessionKey: (value: Value, size: Int)] = [:]
     var newerBytes = 0
+    var displaced: [SessionKey: (value: Value, size: Int)] = [:]
 
     subscript(key: SessionKey) -> Value? {
         mutating get {
@@ -160,9 +177,8 @@ struct RecentEntries<Value> {
 
     mutating func insert(_ value: Value, size: Int, at key: SessionKey) {
         if newer.count >= VerifiedTokens.maxEntries / 2 || newerBytes + size > VerifiedTokens.maxBytes / 2 {
-            (older, newer, newerBytes) = (newer, [:], 0)
+            (displaced, older, newer, newerBytes) = (older, newer, [:], 0)
         }
-        newer[key] = (value, size)
-        newerBytes += size
+        newerBytes += size - (newer.updateValue((value, size), forKey: key)?.size ?? 0)
     }
 }

@@ -96,26 +96,24 @@ extension Exchange {
         guard suspend(on: route) else { return }
         let store = snapshot.config.sessions
         let timestamp = context.sessionTime(at: now)
-        runSuspended { () -> Result<SessionLookup, SessionStoreError> in
-            do throws(SessionStoreError) {
-                return .success(try await store.load(ticket, now: timestamp))
-            } catch {
-                return .failure(error)
+        runSuspended {
+            try? await store.load(ticket, now: timestamp)
+        } resume: { [self] lookup in
+            resumed(route: route) { now in
+                lookup.flatMap { decider.authorize(request, route: route, loaded: $0, now: now) }
             }
-        } resume: { [self] result in
-            loaded(result, route: route)
         }
     }
 
-    private func loaded(_ result: Result<SessionLookup, SessionStoreError>, route index: Int) {
+    /// Continues a request whose session was loaded or token verified.
+    /// - Parameter decide: Returns `nil` if the store failed.
+    private func resumed(route index: Int, _ decide: (WallTime) -> RequestDecision?) {
         guard machine.resume() == .proceed else { return }
         let now = context.updateTime()
         let entry = snapshot.config.routes[index]
         // A request that waited for a connection has been counted.
         let isCounted = !entry.limitsSessions || self.route != nil
-        guard case .success(let lookup) = result,
-            var decision = decider.authorize(request, route: index, loaded: lookup, now: context.wallTime(at: now))
-        else {
+        guard var decision = decide(context.wallTime(at: now)) else {
             // A store failure does not end the session: respond with 503, not 401.
             if !isCounted, let ticket = request.ticket { _ = lookUp(ticket, now: now, slides: true) }
             telemetry.failed(.storeUnavailable)
@@ -130,15 +128,10 @@ extension Exchange {
         guard let tokens = snapshot.config.tokens, suspend(on: index) else { return }
         let site = snapshot.config.routeTable.groups.site(of: request.routeGroup)
         let origin = AuditContext(peer: clientAddress, requestID: "\(telemetry.record.requestID)")
-        runOffLoop {
+        runSuspended {
             await tokens.verify(token, site: site, from: origin)
         } resume: { [self] outcome in
-            guard machine.resume() == .proceed else { return }
-            let now = context.updateTime()
-            let entry = snapshot.config.routes[index]
-            var decision = decider.authorize(request, route: index, token: outcome, now: context.wallTime(at: now))
-            if entry.limitsSessions, let rejection = limitSession(decision, now: now) { decision = rejection }
-            execute(decision, now: now)
+            resumed(route: index) { decider.authorize(request, route: index, token: outcome, now: $0) }
         }
     }
 
@@ -152,7 +145,8 @@ extension Exchange {
             // The request continues without a session even if the store is unreachable.
             _ = try? await store.end(ticket, reason: .sourceRemoved, now: timestamp)
         } resume: { [self] _ in
-            loaded(.success(.missing(SessionEndReason.sourceRemoved.unauthorizedReason)), route: route)
+            let lookup = SessionLookup.missing(SessionEndReason.sourceRemoved.unauthorizedReason)
+            resumed(route: route) { decider.authorize(request, route: route, loaded: lookup, now: $0) }
         }
     }
 
@@ -345,10 +339,11 @@ extension Exchange {
     /// so the client does not see the 401. At most once, unless the token may have expired in transit.
     ///
     /// A token that was issued by another upstream is not refreshed. An exchanged one is dropped; if the session cannot
-    /// be refreshed, its token is exchanged again. The session does not end, because its own token was not rejected.
+    /// be refreshed, as that of an access token, its token is exchanged again. The session does not end, because its own
+    /// token was not rejected.
     /// - Returns: Whether that is in progress. Otherwise the upstream's response is forwarded to the client.
     func refreshAndReplay() -> Bool {
-        guard let permit, let session = permit.bearerSession, let ticket = request.ticket else { return false }
+        guard let permit, let session = permit.bearerSession else { return false }
         let hasAged = session.hasAgedAccessToken(at: context.wallTime(at: context.now))
         let config = snapshot.config
         let exchanged = permit.exchangedToken
@@ -356,11 +351,11 @@ extension Exchange {
         let isDropped = exchanged.map { config.exchanger.drop($0, of: session, upstream: upstream) } ?? false
         let mayRefresh =
             exchanged == nil ? config.refreshes(session, rejectedBy: upstream) : session.isRefreshable
-        let refreshes = mayRefresh && config.refresher.shouldRefreshAfterRejection(session)
-        guard replay.tokenRejected(hasAged: hasAged), refreshes || isDropped else { return false }
+        let ticket = mayRefresh && config.refresher.shouldRefreshAfterRejection(session) ? request.ticket : nil
+        guard replay.tokenRejected(hasAged: hasAged), ticket != nil || isDropped else { return false }
         guard replay.canReplay(request.framing), attempts.sends < RetryDecision.maxSends, machine.tokenRejected() else {
             // This request cannot be sent again, but the refresh benefits the next one.
-            guard refreshes else { return false }
+            guard let ticket else { return false }
             runOffLoop {
                 _ = await config.refresher.refresh(session, ticket: ticket, cause: .rejected, traceparent: nil)
             } resume: { _ in
@@ -369,7 +364,7 @@ extension Exchange {
         }
         cancelUpstream()
         telemetry.endRejectedAttempt(status: 401)
-        if refreshes {
+        if let ticket {
             refresh(session, ticket: ticket, route: permit.route, cause: .rejected)
         } else {
             refreshCompleted(.active(session), route: permit.route, isReplay: true, now: context.now)

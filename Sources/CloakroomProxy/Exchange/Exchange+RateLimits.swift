@@ -36,11 +36,13 @@ extension Exchange {
             return nil
         }
         let address = addressKey(of: &request, rates)
+        // The session of a token has no place in the cache of keys. Read here: `charge` has exclusive access to the request.
+        let hasTicket = request.ticket != nil
         let rejection = charge(route.late, rates, &request, now: now) { runtime in
             guard !runtime.isConditional || runtime.limit.counts(session) else { return nil }
             guard let session else { return runtime.isOfRoute ? nil : address }
             if runtime.isOfRoute { return route.key }
-            if runtime.isOfAccount, request.ticket != nil {
+            if runtime.isOfAccount, hasTicket {
                 return ticketKeys.accountKey(of: session, at: runtime, rates)
             }
             return RateKey(session, at: runtime.limit, hash: rates.storage.hash) ?? address

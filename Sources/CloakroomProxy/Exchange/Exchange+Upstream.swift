@@ -187,7 +187,7 @@ extension Exchange: UpstreamDelegate {
                 })
         }
         if !request.rateLines.isEmpty { additions.append(request.rateLines) }
-        if request.credential == .bearer { additions.append(RequestDecider.varyByAuthorization) }
+        if request.credential != nil { additions.append(RequestDecider.varyByAuthorization) }
         if route?.rewrite != nil, let changed = changeReferences(of: head, adding: &additions.fieldLines) {
             downstream.writeHead(changed, framing: framing, additions: additions)
         } else {

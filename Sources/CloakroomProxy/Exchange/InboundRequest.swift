@@ -36,8 +36,8 @@ struct InboundRequest {
     var originMatch = CORSPolicy.OriginMatch.notEvaluated
     /// `nil` also if ``credential`` decides.
     var ticket: SessionTicket?
-    /// What the request is judged by; `nil` for a session and for nothing.
-    var credential: RequestCredential?
+    /// See ``ExchangeRecord/credential``.
+    var credential: StaticString?
     var accountEndpoint: AccountEndpoint?
     /// Whether bytes after the head cannot be interpreted, even if the response is 429.
     var isInvalid = false

@@ -36,7 +36,7 @@ extension RequestDecider {
         if route.rewrite?.removedPrefix.isEmpty == false {
             request.forwardedPrefix = RequestHeaderPolicy.takeForwardedPrefix(from: &request.head)
         }
-        if request.credential == .unverified {
+        if route.credentials == .pass {
             for index in request.head.fields.indices where request.head.fields[index].name == .authorization {
                 request.head.fields[index].isStripped = false
             }

@@ -7,7 +7,8 @@ import NIOCore
 /// upstream verifies.
 ///
 /// The field alone decides. A session cookie is not read then, and an invalid token is not like none: otherwise a request
-/// would have two identities. Pages of other sites cannot add the field without a preflight.
+/// would have two identities. Pages of other sites cannot add the field without a preflight, but browsers add one with
+/// Basic, Digest or Negotiate by themselves.
 extension RequestDecider {
     static let varyByAuthorization = Array("Vary: Authorization\r\n".utf8)
     /// The maximum length of a token in bytes.
@@ -20,19 +21,24 @@ extension RequestDecider {
         request.ticket = nil
         guard request.summary.hasAuthorization else { return unauthorized(.noSession, request, entry) }
         guard let value = request.value(of: .authorization), !value.isEmpty else { return Self.problem(.badRequest) }
+        // Schemes have any case (RFC 9110 §11.1).
+        func isScheme(_ name: String) -> Bool {
+            value.count >= name.utf8.count && zip(value, name.utf8).allSatisfy { $0 | 0x20 == $1 }
+        }
         if entry.credentials == .pass {
-            request.credential = .unverified
+            guard
+                isScheme("bearer") || isScheme("dpop")
+                    || !isFromAnotherSite(&request, allowsWebSocket: entry.route.allowsWebSocket)
+            else { return .problem(entry.problem(.crossSite), .csrfRejected, allow: nil) }
+            request.credential = "unverified"
             let decision = AuthDecision.decide(entry.access.passing, at: index, now: now, session: .missing(.noSession))
             return requestDecision(of: decision, request, route: index, now: now)
         }
-        // The scheme has any case (RFC 9110 §11.1).
-        guard value.count >= 6, zip(value, "bearer".utf8).allSatisfy({ $0 | 0x20 == $1 }) else {
-            return unauthorized(.noSession, request, entry)
-        }
+        guard isScheme("bearer") else { return unauthorized(.noSession, request, entry) }
         guard (8...Self.maxTokenLength + 7).contains(value.count), value[6] == 0x20 else {
             return Self.problem(.badRequest)
         }
-        request.credential = .bearer
+        request.credential = "bearer"
         let site = config.routeTable.groups.site(of: request.routeGroup)
         let field = Secret(bytes: value)
         if let known = config.tokens?.cached(field, site: site, now: now) {
@@ -49,15 +55,12 @@ extension RequestDecider {
     func authorize(
         _ request: borrowing InboundRequest, route index: Int, token outcome: RefreshOutcome, now: WallTime
     ) -> RequestDecision {
-        switch outcome {
-        case .active(let session): return authorize(request, route: index, refreshed: session, now: now)
-        case .ended(let reason): return unauthorized(reason, request, config.routes[index])
-        case .failed(let problem):
-            let decision: ExchangeDecision =
-                problem.status == 401 ? .unauthenticated : problem.status == 429 ? .rateLimited : .undecided
-            let document = config.routes[index].problem(problem.code, retryAfter: problem.retryAfter)
-            return .problem(document, decision, allow: nil)
-        }
+        if case .active(let session) = outcome { return authorize(request, route: index, refreshed: session, now: now) }
+        let problem = if case .failed(let problem) = outcome { problem } else { Problem(.invalidToken) }
+        let decision: ExchangeDecision =
+            problem.status == 401 ? .unauthenticated : problem.status == 429 ? .rateLimited : .undecided
+        let document = config.routes[index].problem(problem.code, retryAfter: problem.retryAfter)
+        return .problem(document, decision, allow: nil)
     }
 
     /// The challenge of a route that accepts access tokens (RFC 6750 §3). It contains no reason.

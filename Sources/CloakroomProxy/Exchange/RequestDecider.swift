@@ -204,7 +204,7 @@ struct RequestDecider {
             let next = pending.decide(cached: cached, now: now)
             guard case .exchange = next else { return requestDecision(of: next, request, route: index, now: now) }
             return .exchange(pending)
-        case .missingClaim("scope", let session) where request.credential == .bearer:
+        case .missingClaim("scope", let session) where request.credential != nil:
             config.telemetry.metrics.identities[session.provenance?.identity ?? ""].recordAccessToken(.scope)
             return forbidden(.insufficientScope, claim: "scope", session, config.routes[index])
         case .missingClaim(let name, let session):
@@ -332,9 +332,9 @@ extension RequestDecider {
 
 /// CSRF checks of cross-site requests, and CORS.
 extension RequestDecider {
-    /// Whether a request with a session cookie is cross-site. Evaluated before the session lookup, so a rejected
+    /// Whether a request with a session cookie, or with credentials that browsers add, is cross-site. Evaluated before the session lookup, so a rejected
     /// request does not extend the session's idle timeout.
-    private func isFromAnotherSite(
+    func isFromAnotherSite(
         _ request: inout InboundRequest, allowsWebSocket: Bool = false, isNavigation: Bool = false
     ) -> Bool {
         let kind = Self.crossSiteKind(&request, allowsWebSocket: allowsWebSocket)

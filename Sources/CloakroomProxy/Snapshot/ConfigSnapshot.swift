@@ -179,6 +179,10 @@ extension ConfigSnapshot {
             }
             // An identity may have been removed, or its tokens be meant for other upstreams now.
             if let source, !entry.rules.isEquivalent(to: old.rules, for: source) { return false }
+            let tokens = [configuration, others.configuration].map {
+                $0.identities.first { $0.source == source }?.accessTokens
+            }
+            if route.credentials.acceptsTokens, tokens[0] != tokens[1] { return false }
             same.action = route.action
             same.messages = route.messages
             (same.responseFields, same.responsePreset) = (route.responseFields, route.responsePreset)

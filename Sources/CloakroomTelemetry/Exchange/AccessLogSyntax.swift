@@ -96,7 +96,7 @@ extension AccessLogSyntax {
 
     @inline(__always)
     static func session(of record: borrowing ExchangeRecord, to line: inout LineBuffer) {
-        if let credential = record.credential { field("credential", credential.label, to: &line) }
+        if let credential = record.credential { field("credential", credential, to: &line) }
         guard let session = record.sessionHash else { return }
         beginText("session", in: &line)
         line.appendHex(session)

@@ -57,8 +57,8 @@ public struct ExchangeRecord: Sendable {
     public var upstreamProtocol: HTTPProtocolVersion?
     /// The public id of the session, ``SessionID/value``; it grants no access.
     public var sessionHash: UInt64?
-    /// Logged unless it is `nil`, for a session and for nothing.
-    public var credential: RequestCredential?
+    /// What decided in place of a session, `bearer` or `unverified`; `nil` is not logged.
+    public var credential: StaticString?
     /// The trace that the exchange belongs to.
     public var traceID: ID128?
     /// The id that error responses contain.
@@ -145,14 +145,6 @@ public enum ExchangeDecision: UInt8, Sendable, CaseIterable {
         case .rateLimited, .local, .redirected, .file, .misdirected, .undecided: false
         }
     }
-}
-
-/// What decided about a request with `Authorization`: an access token, or nothing if the upstream verifies the field.
-public enum RequestCredential: UInt8, Sendable {
-    case bearer, unverified
-
-    /// The value in the access log.
-    var label: StaticString { self == .bearer ? "bearer" : "unverified" }
 }
 
 /// The error of a failed exchange: the label `error_type`. A closed set, so no error text becomes a label.

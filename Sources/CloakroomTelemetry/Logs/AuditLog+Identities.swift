@@ -17,13 +17,11 @@ extension AuditLog {
         var values: Logger.Metadata = [
             "event": "login", "outcome": "\(outcome.rawValue)", "identity": "\(identity)",
         ]
-        if outcome != .success {
-            guard let suppressed = failedLogins[outcome]?.allow(at: now) else { return }
-            values["suppressed"] = .stringConvertible(suppressed)
-        }
         if let reason { values["reason"] = "\(reason)" }
         if let user { values["user"] = "\(Self.hex(user))" }
-        write("login at a provider", values, origin)
+        write(
+            "login at a provider", values, origin, limitedBy: outcome == .success ? nil : failedLogins[outcome], at: now
+        )
     }
 
     /// Logs that a provider reported a logout, and the sessions that it ended.
@@ -43,13 +41,12 @@ extension AuditLog {
     public func providerLogoutFailed(
         identity: String, outcome: ProviderLogoutOutcome, reason: String, origin: AuditContext, now: WallTime
     ) {
-        guard let suppressed = rejectedLogouts.allow(at: now) else { return }
         write(
             "logout request not processed",
             [
                 "event": "provider_logout_failed", "outcome": "\(outcome.rawValue)", "identity": "\(identity)",
-                "reason": "\(reason)", "suppressed": .stringConvertible(suppressed),
-            ], origin, level: .warning)
+                "reason": "\(reason)",
+            ], origin, level: .warning, limitedBy: rejectedLogouts, at: now)
     }
 
     /// Logs that an access token of a client was rejected, with the event `bearer_own_token` if it was issued to the
@@ -59,13 +56,12 @@ extension AuditLog {
         _ reason: TokenRejection, identity: String, origin: AuditContext, now: WallTime
     ) {
         let isOwn = reason == .ownToken
-        guard let suppressed = (isOwn ? ownTokens : rejectedTokens).allow(at: now) else { return }
         write(
             "access token of a client rejected",
             [
                 "event": isOwn ? "bearer_own_token" : "bearer_rejected", "identity": "\(identity)",
-                "reason": "\(reason.rawValue)", "suppressed": .stringConvertible(suppressed),
-            ], origin, level: isOwn ? .error : .notice)
+                "reason": "\(reason.rawValue)",
+            ], origin, level: isOwn ? .error : .notice, limitedBy: isOwn ? ownTokens : rejectedTokens, at: now)
     }
 
     /// Logs that no token for an upstream was issued. At most one line per 10 s is written, with the number of suppressed
@@ -75,13 +71,12 @@ extension AuditLog {
         _ result: AccountEvent.ExchangeResult, _ session: SessionID, upstream: String, origin: AuditContext,
         now: WallTime
     ) {
-        guard let suppressed = failedExchanges.allow(at: now) else { return }
         write(
             "token exchange failed",
             [
                 "event": "token_exchange_failed", "outcome": "\(result.rawValue)", "upstream": "\(upstream)",
-                "session": "\(session)", "suppressed": .stringConvertible(suppressed),
-            ], origin, level: .warning)
+                "session": "\(session)",
+            ], origin, level: .warning, limitedBy: failedExchanges, at: now)
     }
 
     /// Logs that the metadata or keys of a provider could not be fetched or are rejected. To be called when the failure
@@ -117,12 +112,11 @@ extension AuditLog {
     public func providerResponseRejected(
         identity: String, call: TokenClientError.Operation, reason: String, hint: String, now: WallTime
     ) {
-        guard let suppressed = rejectedResponses[call]?.allow(at: now) else { return }
-        logger.error(
+        write(
             "response of a provider rejected",
-            metadata: [
+            [
                 "event": "provider_response_rejected", "identity": "\(identity)", "call": "\(call.rawValue)",
-                "reason": "\(reason)", "hint": "\(hint)", "suppressed": .stringConvertible(suppressed),
-            ])
+                "reason": "\(reason)", "hint": "\(hint)",
+            ], level: .error, limitedBy: rejectedResponses[call], at: now)
     }
 }

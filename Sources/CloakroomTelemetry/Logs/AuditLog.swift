@@ -50,12 +50,8 @@ public struct AuditLog: Sendable {
         _ outcome: AccountEvent.SignInOutcome, user: UInt64?, origin: AuditContext, now: WallTime
     ) {
         var values: Logger.Metadata = ["event": "sign_in", "outcome": "\(outcome.rawValue)"]
-        if let limiter = cheapSignIns[outcome] {
-            guard let suppressed = limiter.allow(at: now) else { return }
-            values["suppressed"] = .stringConvertible(suppressed)
-        }
         if let user { values["user"] = "\(Self.hex(user))" }
-        write("sign-in attempted", values, origin)
+        write("sign-in attempted", values, origin, limitedBy: cheapSignIns[outcome], at: now)
     }
 
     /// Logs a sign-out.
@@ -108,13 +104,10 @@ public struct AuditLog: Sendable {
     public func refreshFailed(
         _ result: AccountEvent.RefreshResult, _ session: SessionID, origin: AuditContext, now: WallTime
     ) {
-        guard let suppressed = failures.allow(at: now) else { return }
         write(
             "token refresh failed",
-            [
-                "event": "refresh_failed", "outcome": "\(result.rawValue)", "session": "\(session)",
-                "suppressed": .stringConvertible(suppressed),
-            ], origin, level: .warning)
+            ["event": "refresh_failed", "outcome": "\(result.rawValue)", "session": "\(session)"], origin,
+            level: .warning, limitedBy: failures, at: now)
     }
 
     /// Logs that the upstream rejected an identity call because the configuration of the gateway does not fit. Such
@@ -126,13 +119,14 @@ public struct AuditLog: Sendable {
         _ reason: IdentityMisconfiguration, call: TokenClientError.Operation, identity: String?, origin: AuditContext,
         now: WallTime
     ) {
-        guard let suppressed = misconfigurations[call]?.allow(at: now) else { return }
         var values: Logger.Metadata = [
             "event": "identity_misconfigured", "call": "\(call.rawValue)", "reason": "\(reason.rawValue)",
-            "hint": "\(reason.hint(in: call))", "suppressed": .stringConvertible(suppressed),
+            "hint": "\(reason.hint(in: call))",
         ]
         if let identity { values["identity"] = "\(identity)" }
-        write("identity call rejected by the upstream", values, origin, level: .error)
+        write(
+            "identity call rejected by the upstream", values, origin, level: .error, limitedBy: misconfigurations[call],
+            at: now)
     }
 
     /// Logs an invalid token lifetime from an upstream. Such tokens are used until the upstream rejects them.
@@ -165,10 +159,16 @@ public struct AuditLog: Sendable {
         logger.error("configuration reload rejected, previous configuration kept", metadata: values)
     }
 
+    /// - Parameter limiter: Limits the lines; those that are written have the number of suppressed ones.
     func write(
-        _ message: Logger.Message, _ values: Logger.Metadata, _ origin: AuditContext, level: Logger.Level = .notice
+        _ message: Logger.Message, _ values: @autoclosure () -> Logger.Metadata,
+        _ origin: AuditContext = AuditContext(),
+        level: Logger.Level = .notice, limitedBy limiter: LogRateLimiter? = nil, at now: WallTime = WallTime(seconds: 0)
     ) {
-        var metadata = values
+        let suppressed = limiter.map { $0.allow(at: now) }
+        if case .some(nil) = suppressed { return }
+        var metadata = values()
+        if case let suppressed?? = suppressed { metadata["suppressed"] = .stringConvertible(suppressed) }
         // Events caused by the gateway itself have no peer.
         if !origin.peer.isEmpty { metadata["peer"] = "\(origin.peer)" }
         if !origin.requestID.isEmpty { metadata["request_id"] = "\(origin.requestID)" }

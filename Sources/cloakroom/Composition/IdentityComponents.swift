@@ -100,15 +100,14 @@ struct IdentityComponents: Sendable, Unprintable {
                     return (own.accounts, endpoints(own, name: site.name, tag: site.tag))
                 })
         }
-        let issuers = providers.map(\.provider).filter { $0.configuration.accessTokens != nil }
         tokens =
-            issuers.isEmpty
+            providers.allSatisfy { $0.provider.configuration.accessTokens == nil }
             ? nil
             : VerifiedTokens(
                 (0..<max(1, configuration.sites.count)).map { site in
                     let sources = configuration.site(site).providers.map(\.source)
-                    return issuers.filter { sources.contains($0.source) }
-                }, clock: { .now })
+                    return providers.map(\.provider).filter { sources.contains($0.source) }
+                }, previous: previous?.tokens, clock: { .now })
         refresher = sessionRefresher
         var exchangeObserver = observer
         exchangeObserver.upstreams = configuration.upstreams.map(\.name)

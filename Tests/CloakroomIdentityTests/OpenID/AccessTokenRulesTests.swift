@@ -22,10 +22,17 @@ struct AccessTokenRulesTests {
         var permitted = IdentityConfiguration.AccessTokens()
         permitted.audience = ["https://api.example.com", "orders"]
         change(&permitted)
-        let configuration = IdentityConfiguration(
+        var configuration = IdentityConfiguration(
             name: "company", issuer: provider.issuer,
             client: IdentityClientConfiguration(id: "cloakroom", authentication: .basic(Secret("s"))))
-        let rules = AccessTokenRules(provider: provider, configuration: configuration, permitted: permitted)
+        configuration.accessTokens = permitted
+        let clients = [
+            ("https://id.example.org", "batch"), (provider.issuer, "cloakroom"), (provider.issuer, "second"),
+        ]
+        let rules = AccessTokenRules(
+            provider: provider,
+            clients: clients.map { ProviderIdentity(issuer: $0.0, clientID: $0.1, clockSkew: .zero) },
+            configuration: configuration)
         return try rules.session(try claims.token(type), Secret("a.b.c"), key: key, now: now)
     }
 
@@ -84,11 +91,31 @@ struct AccessTokenRulesTests {
         #expect(rejected(Self.valid.with("azp", #""web""#)) == .otherClient)
     }
 
-    @Test("Identity rule 42: a token of the gateway's own client is one of its own, whatever its audience is")
+    @Test("Identity rule 40: an audience and a client are compared byte by byte")
+    func bytes() {
+        func rejected(_ name: String) -> TokenRejection? {
+            let claims = Self.valid.with("aud", "\"\(name)\"").with("client_id", "\"\(name)\"")
+            return rejection(
+                try Self.session(claims) { ($0.audience, $0.clients) = (["caf\u{e9}", "cafe\u{301}"], ["caf\u{e9}"]) })
+        }
+        #expect(rejected("caf\u{e9}") == nil)
+        #expect(rejected("cafe\u{301}") == .otherClient)
+        let claims = Self.valid.with("aud", "\"cafe\u{301}\"")
+        #expect(rejection(try Self.session(claims) { $0.audience = ["caf\u{e9}"] }) == .wrongAudience)
+    }
+
+    @Test("A scope is limited by the length of the token only")
+    func longScope() throws {
+        let scope = repeatElement("a", count: 3_000).joined(separator: " ")
+        let claims = try #require(try Self.session(Self.valid.with("scope", "\"\(scope)\"")).claims)
+        #expect(claims.values[claim: "scope"] == .array(Array(repeating: .string("a"), count: 3_000)))
+    }
+
+    @Test("Identity rule 42: a token of any client of the gateway at the issuer is its own, whatever its audience is")
     func ownToken() {
         for claim in ["client_id", "azp"] {
-            for audience in [#""orders""#, #""other""#] {
-                let claims = Self.valid.with(claim, #""cloakroom""#).with("aud", audience)
+            for (client, audience) in [("cloakroom", "orders"), ("cloakroom", "other"), ("second", "orders")] {
+                let claims = Self.valid.with(claim, "\"\(client)\"").with("aud", "\"\(audience)\"")
                 #expect(rejection(try Self.session(claims)) == .ownToken)
             }
         }

@@ -1,3 +1,4 @@
+import NIOPosix
 import TestSupport
 import Testing
 
@@ -63,7 +64,11 @@ struct VerifiedTokensTests {
             let short = try Self.field(fixture, [("exp", "\(fixture.now.milliseconds / 1_000 + 10)")])
             #expect(Self.isActive(await tokens.verify(short, site: 0, from: Self.origin)))
             #expect(Self.isActive(tokens.cached(short, site: 0, now: fixture.now + .milliseconds(39_999))))
-            #expect(tokens.cached(short, site: 0, now: fixture.now + .seconds(40)) == nil)
+            // Then it is rejected without another check, however often it is sent.
+            #expect(Self.problem(tokens.cached(short, site: 0, now: fixture.now + .seconds(40))) == .invalidToken)
+            // The case of the scheme makes no other token.
+            let other = Secret(bytes: Array("bEARER".utf8) + field.bytes.dropFirst(6))
+            #expect(Self.isActive(tokens.cached(other, site: 0, now: fixture.now)))
         }
     }
 
@@ -124,6 +129,19 @@ struct VerifiedTokensTests {
             let outcome = await Self.tokens(fixture).verify(field, site: 0, from: Self.origin)
             #expect(Self.problem(outcome) == .invalidToken)
             #expect(fixture.events.contains(.accessToken(.ownToken, .ownToken, from: Self.origin)))
+            // One of another identity of the issuer, whatever their order is.
+            var configuration = fixture.provider.configuration
+            (configuration.client.id, configuration.accessTokens) = ("second", nil)
+            let second = try OpenIDProvider(
+                configuration, timeouts: TimeoutsConfiguration(), eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                clock: { fixture.now })
+            let issued = try Self.field(fixture, [("client_id", #""second""#)])
+            for sites in [[[fixture.provider, second]], [[second, fixture.provider]]] {
+                let outcome = await Self.tokens(fixture, sites: sites).verify(issued, site: 0, from: Self.origin)
+                #expect(Self.problem(outcome) == .invalidToken)
+            }
+            #expect(Self.count(fixture, .ownToken) == 3)
+            await second.shutdown()
         }
     }
 
@@ -149,6 +167,30 @@ struct VerifiedTokensTests {
             let other = AuditContext(peer: "192.0.2.2", requestID: "r")
             let another = try Self.field(fixture, id: "another")
             #expect(Self.isActive(await tokens.verify(another, site: 0, from: other)))
+            // A reload does not permit 20 more.
+            let next = VerifiedTokens([[fixture.provider]], previous: tokens, clock: { fixture.now })
+            var checked = 0
+            for index in 0..<25 {
+                let outcome = await next.verify(Secret("Bearer a.b.\(index)"), site: 0, from: Self.origin)
+                if Self.problem(outcome) == .invalidToken { checked += 1 }
+            }
+            #expect(checked < 20)
+        }
+    }
+
+    @Test("Identity rule 44: the addresses of an IPv6 network share 320 rejected tokens, and 32 a second")
+    func block() async throws {
+        try await ProviderFixture.run(change: Self.accept) { fixture in
+            let tokens = Self.tokens(fixture)
+            func reject(_ peer: String) async -> ProblemCode? {
+                let origin = AuditContext(peer: peer, requestID: "r")
+                return Self.problem(await tokens.verify(Secret("Bearer a.b.\(peer)"), site: 0, from: origin))
+            }
+            var codes: [ProblemCode?] = []
+            for index in 1...800 { codes.append(await reject("2001:db8:0:\(String(index, radix: 16))::1")) }
+            #expect(codes.prefix(320).allSatisfy { $0 == .invalidToken })
+            #expect(codes.contains(.rateLimited))
+            #expect(await reject("2001:db8:1:1::1") == .invalidToken)
         }
     }
 
@@ -169,7 +211,12 @@ struct VerifiedTokensTests {
                 }
             }
             #expect(entries[SessionKey(0, 1, 0, 0)] == nil)
+            // To be released without the lock.
+            #expect(!entries.displaced.isEmpty)
         }
+        var entries = RecentEntries<Int>()
+        for value in 1...2 { entries.insert(value, size: 5, at: used) }
+        #expect(entries.newerBytes == 5 && entries[used] == 2)
     }
 
     @Test("A provider without keys is 503, and a token is checked again with other keys")
@@ -178,12 +225,18 @@ struct VerifiedTokensTests {
             let tokens = Self.tokens(fixture)
             let field = try Self.field(fixture)
             #expect(Self.isActive(await tokens.verify(field, site: 0, from: Self.origin)))
+            // A fetch of equal keys, caused by the provider itself.
+            let unknown = try Self.field(fixture, key: try ScriptedKey(.es256, id: "key-3"))
+            let check = try? await fixture.provider.keys.verify(Array(unknown.bytes.dropFirst(7)), from: .tokenEndpoint)
+            #expect(check == nil && fixture.requests("GET /jwks").count == 2)
+            #expect(Self.isActive(tokens.cached(field, site: 0, now: fixture.now)))
             let next = try ScriptedKey(.es256, id: "key-2")
             fixture.server.respond(to: "GET /jwks", with: ProviderFixture.keySet([try next.jwk()]))
             // An unknown key fetches the keys, of which the first one is not any more.
             #expect(Self.isActive(await tokens.verify(try Self.field(fixture, key: next), site: 0, from: Self.origin)))
             #expect(tokens.cached(field, site: 0, now: fixture.now) == nil)
             #expect(Self.problem(await tokens.verify(field, site: 0, from: Self.origin)) == .invalidToken)
+            #expect(Self.problem(tokens.cached(field, site: 0, now: fixture.now)) == .invalidToken)
         }
         try await ProviderFixture.run(
             change: Self.accept, isReady: false,

@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 
 @testable import CloakroomCore
+@testable import CloakroomProxy
 
 @Suite("Routes that accept access tokens", .serialized)
 struct BearerRouteTests {
@@ -26,6 +27,7 @@ struct BearerRouteTests {
     private static func ask(_ fields: String...) -> String { Ask.ask("GET", "/private/a", fields) }
     private static let good = "Authorization: Bearer good"
     private static let bad = "Authorization: Bearer bad"
+    private static let basic = "Authorization: Basic Zm9v"
     private static let challenge = "…WWW-Authenticate: Bearer realm=\"cloakroom\""
     private static let invalid = "…WWW-Authenticate: Bearer realm=\"cloakroom\", error=\"invalid_token\""
     private static let ofClient = Scenario.Expectation(has: ["Authorization: Bearer of-the-client"])
@@ -42,7 +44,7 @@ struct BearerRouteTests {
             "Identity rule 39: invalidTokenNeverFallsBack: with a cookie too, which is neither read nor extended",
             on: setup(.either), .ask(ask(bad, cookie), 401, "invalid_token", has: [invalid]),
             .ask(ask(bad), 401, "invalid_token"), .run { #expect($0.sessions.uses == 0) },
-            .ask(ask("Authorization: Basic Zm9v", cookie), 401, "unauthorized", has: [challenge]),
+            .ask(ask(basic, cookie), 401, "unauthorized", has: [challenge]),
             .ask(ask(), 401, reason: "no_session", has: [challenge]), sent: [], alsoHTTP2: true),
         Scenario(
             "Identity rule 39: `Connection` cannot make the cookie decide", on: setup(.either),
@@ -61,6 +63,17 @@ struct BearerRouteTests {
             .ok(Ask.post("/private/a", good, cookie, "Sec-Fetch-Site: cross-site")),
             .ask(Ask.post("/private/a", cookie, "Sec-Fetch-Site: cross-site"), 403, "cross_site")),
         Scenario(
+            "Identity rule 39: what browsers add themselves is checked where only the upstream verifies it",
+            on: setup(.pass) { $0.changePrivate { $0.allowsWebSocket = true } },
+            .each(
+                [
+                    Ask.post("/private/a", basic, "Sec-Fetch-Site: cross-site"),
+                    Ask.post("/private/a", "Authorization: Negotiate Zm9v", "Origin: https://evil.test"),
+                    Handshake.request("/private/a", basic, "Origin: https://evil.test"),
+                ], 403, "cross_site"),
+            .ok(Ask.post("/private/a", basic)), .ok(Ask.post("/private/a", bad, "Sec-Fetch-Site: cross-site")),
+            .ok(Ask.post("/private/a", "Authorization: dpop x", "Sec-Fetch-Site: cross-site"))),
+        Scenario(
             "Identity rule 43: several fields, a list, another separator, an empty or a long token are 400",
             on: setup(.either),
             .each(
@@ -73,15 +86,18 @@ struct BearerRouteTests {
             .ask(Ask.get("/private/a?access_token=good"), 401, reason: "no_session"),
             .ask(ask("Authorization: Bearer " + String(repeating: "a", count: 8_192)), 401, "invalid_token"), sent: []),
         Scenario(
-            "Identity rule 45: the upstream gets the field, and nothing of a session",
+            "Identity rule 45: the upstream gets the field, and nothing of a session or for sessions",
             on: setup(.pass) {
                 $0.upstreams[0].claimHeaders = [ClaimHeader("X-User", claim: "sub")]
             },
             .ok(ask("Authorization: Legacy a, b", cookie, "X-User: admin", "x_user: admin")), .ok(ask(cookie)),
             .ask(ask(), 401, reason: "no_session"), .ask(ask(good, good), 400),
             sent: [
-                .init(has: ["Authorization: Legacy a, b", "X-User", "x_user", "Cookie"]),
-                .init(has: ["Authorization: Bearer of-the-session", "X-User: user-1"]),
+                .init(has: ["Authorization: Legacy a, b", "X-User", "x_user", "Cookie", "X-API-TOKEN"]),
+                .init(
+                    has: [
+                        "Authorization: Bearer of-the-session", "X-User: user-1", "X-API-TOKEN: \(Canary.apiToken)",
+                    ]),
             ], alsoHTTP2: true),
         Scenario(
             "A token without the required scope is 403 with the scope; other requirements are those of sessions",
@@ -99,6 +115,44 @@ struct BearerRouteTests {
 
     @Test("Credentials of a route", arguments: rows)
     func scenario(_ scenario: Scenario) async throws { try await scenario.run() }
+
+    @Test("If the upstream rejects the token that was exchanged for that of a client, it is exchanged again")
+    func exchangedAgain() async throws {
+        let exchanger = FakeExchanger { _ in .active(Secret("Bearer new")) }
+        exchanger.cache("old")
+        var setup = Self.setup(.bearer) {
+            $0.identities[0].tokensFor = []
+            $0.identities[0].exchanges = [.init(upstream: 0, audience: "api")]
+        }.with(\.exchanger, exchanger)
+        setup.scripts = [
+            [.request, .send("HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno")],
+            [.request, .send(Reply.ok), .again],
+        ]
+        try await Scenario(
+            "exchanged again", on: setup, .ok(Self.ask(Self.good)),
+            sent: ["old", "new"].map { .init(has: ["Authorization: Bearer \($0)"]) }
+        ).run()
+        #expect(exchanger.dropped == ["Bearer old"])
+    }
+
+    @Test("Identity rule 40: streams end with a reload after which other access tokens are accepted")
+    func reloaded() throws {
+        func config(_ credentials: RouteCredentials, _ client: String) throws -> ConfigSnapshot {
+            try Self.setup(credentials) {
+                var tokens = IdentityConfiguration.AccessTokens()
+                tokens.clients = [client]
+                $0.identities[0].accessTokens = tokens
+            }.makeConfig()
+        }
+        for credentials in [RouteCredentials.bearer, .either, .session] {
+            let old = try config(credentials, "a")
+            for client in ["a", "b"] {
+                let isKept = try config(credentials, client).containsEquivalent(
+                    old.routes[2], of: old, for: Company.identity.source)
+                #expect(isKept == (client == "a" || credentials == .session))
+            }
+        }
+    }
 
     @Test("Identity rule 44: requests with a known token are not verified again, and the access log has the credential")
     func verifiedOnce() async throws {
