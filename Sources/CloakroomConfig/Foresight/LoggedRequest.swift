@@ -21,6 +21,8 @@ struct LoggedRequest {
     /// Whether the gateway reported a reason for the absence of a session.
     let hasReason: Bool
     let hasSession: Bool
+    /// What of `Authorization` decided; `nil` if a cookie or nothing did.
+    let credential: Credential?
     let upstream: String?
     /// `nil` for ``path``.
     let sentPath: [UInt8]?
@@ -68,6 +70,7 @@ struct LoggedRequest {
         (upstream, sentPath) = (text("upstream"), sent.map { Array($0.utf8) })
         hasReason = members["unauthorized_reason"] != nil
         hasSession = members["session"] != nil
+        credential = text("credential").map { $0 == "bearer" ? .token : .unverified }
         title = "\(method) \(authority ?? "")\(path)".escaped
     }
 }

@@ -4,6 +4,10 @@ import CloakroomCore
 struct TooManyClasses: Error {
     let message: String
     let suggestion: String
+
+    static let paths = Self(
+        message: "the routes and statements distinguish too many classes of paths",
+        suggestion: "prove the statements in several files, or with fewer parameters in paths")
 }
 
 /// One path for each class of paths that no decision and no statement distinguishes, the shortest ones first.
@@ -21,7 +25,9 @@ struct TooManyClasses: Error {
 /// A path that leads to its parent for lenient servers is read like one with an ignored segment, and is rejected more
 /// often; parameters of an encoded semicolon are read like no text in one reading and like another text in the other. Both
 /// are served only if one of the paths here is. Rewritten paths are made of whole segments: what they are compared with, the
-/// paths of token calls and of statements, becomes a pattern of received paths by ``PathRewrite/received(by:becoming:)``.
+/// paths of token calls and of statements, becomes patterns of received paths by ``PathRewrite/received(by:becoming:)``.
+/// Not covered are dot segments that are hidden by double encoding, where no stricter route withholds them: they are what
+/// the upstream makes of them.
 struct PathClasses {
     struct Sample: Equatable {
         /// In the normal form of ``RequestTarget``.
@@ -35,6 +41,8 @@ struct PathClasses {
 
     /// The maximum number of states.
     static let limit = 50_000
+    /// The maximum number of positions in all of them, of 8 bytes each.
+    private static let positionLimit = 8_000_000
 
     private let exact: SegmentTests
     private let lenient: SegmentTests
@@ -66,6 +74,8 @@ struct PathClasses {
         /// The rest of the path is ignored where an encoded slash is one.
         var isCut = false
         var isPlain = true
+
+        var size: Int { exact.count + split.count + opaque.count }
     }
 
     /// A segment, or a part of one.
@@ -81,7 +91,7 @@ struct PathClasses {
         let start = State(exact: exact.start, split: lenient.start, opaque: lenient.start)
         var queue = [(state: start, prefix: "/", count: 0)]
         var (seen, ended): (Set<State>, Set<State>) = ([start], [])
-        var next = 0
+        var (next, positions) = (0, 0)
         func end(_ state: State, _ path: String, _ samples: inout [Sample]) {
             if ended.insert(state).inserted { samples.append(Sample(path: path, isPlain: state.isPlain)) }
         }
@@ -96,19 +106,19 @@ struct PathClasses {
             for piece in pieces(at: state, number: count) {
                 let whole = after(state, piece, endsSegment: true)
                 if seen.insert(whole).inserted {
+                    positions += whole.size
                     end(whole, prefix + piece.text, &samples)
                     // No pattern has a longer path.
                     if !whole.exact.isEmpty { queue.append((whole, prefix + piece.text + "/", count + 1)) }
                 }
                 guard !state.isCut, !piece.cuts, piece.reading != nil else { continue }
                 let part = after(state, piece, endsSegment: false)
-                if seen.insert(part).inserted { queue.append((part, prefix + piece.text + "%252F", count + 1)) }
+                if seen.insert(part).inserted {
+                    positions += part.size
+                    queue.append((part, prefix + piece.text + "%252F", count + 1))
+                }
             }
-            guard seen.count <= Self.limit else {
-                throw TooManyClasses(
-                    message: "the routes and statements distinguish more than \(Self.limit) classes of paths",
-                    suggestion: "prove the statements in several files, or with fewer parameters in paths")
-            }
+            guard seen.count <= Self.limit, positions <= Self.positionLimit else { throw .paths }
         }
     }
 
@@ -207,29 +217,54 @@ private struct SegmentTests {
 }
 
 extension PathRewrite {
-    /// The pattern of the received paths that become those of a pattern, segment by segment; `nil` if there are none.
-    static func received(by route: Route, becoming path: PathPattern) -> PathPattern? {
-        guard var made = route.rewrite?.pattern.segments[...] else { return nil }
-        var (wanted, values) = (path.segments[...], [PathPattern.Segment: [PathPattern.Segment]]())
-        while let segment = made.popFirst() {
-            if segment == .wildcard {
-                values[segment] = Array(wanted)
-                wanted = []
-                break
-            }
-            guard let value = wanted.popFirst() else { return nil }
-            if value == .wildcard {
-                wanted = []
-                break
-            }
-            guard case .literal = segment else {
-                values[segment] = [value]
-                continue
-            }
-            guard case .literal = value else { continue }
-            guard PathPattern(segments: [segment]).lenient == PathPattern(segments: [value]).lenient else { return nil }
+    /// The patterns of the received paths that lenient servers could read as those of a pattern once they are rewritten.
+    ///
+    /// Of an encoded slash, a parameter becomes several of the wanted segments; of a blank, none; and after a `?` that is
+    /// encoded the rest of the path is ignored.
+    /// - Throws: ``TooManyClasses`` if there are more than 1,000.
+    static func received(by route: Route, becoming path: PathPattern) throws(TooManyClasses) -> [PathPattern] {
+        guard let made = route.rewrite?.pattern.segments else { return [] }
+        var found: Set<PathPattern> = []
+        extend(
+            made[...], path.segments.filter { $0 != .literal("") }[...], [:],
+            into: &found, of: route.pattern.segments)
+        guard found.count <= 1_000 else { throw .paths }
+        return Array(found)
+    }
+
+    /// - Parameter values: What the names of the route stand for.
+    private static func extend(
+        _ made: ArraySlice<PathPattern.Segment>, _ wanted: ArraySlice<PathPattern.Segment>,
+        _ values: [PathPattern.Segment: [PathPattern.Segment]], into found: inout Set<PathPattern>,
+        of received: [PathPattern.Segment]
+    ) {
+        guard found.count <= 1_000 else { return }
+        var values = values
+        if made.first == .wildcard { values[.wildcard] = Array(wanted) }
+        let isWhole = wanted.isEmpty || wanted.first == .wildcard
+        // The rest may be ignored.
+        if isWhole || made.first == .wildcard {
+            found.insert(PathPattern(segments: received.flatMap { values[$0] ?? [$0] }))
         }
-        guard wanted.isEmpty || wanted == [.wildcard] else { return nil }
-        return PathPattern(segments: route.pattern.segments.flatMap { values[$0] ?? [$0] })
+        guard let segment = made.first, segment != .wildcard else { return }
+        let rest = made.dropFirst()
+        if case .literal(let text) = segment {
+            let literal = PathPattern(segments: [segment]).lenient
+            if text.isEmpty || literal.segments.count < 2 {
+                extend(rest, wanted, values, into: &found, of: received)
+            } else if let value = wanted.first, value != .wildcard {
+                if case .literal = value, PathPattern(segments: [value]).lenient != literal { return }
+                extend(rest, wanted.dropFirst(), values, into: &found, of: received)
+            }
+            return
+        }
+        let segments = wanted.last == .wildcard ? wanted.dropLast() : wanted
+        for count in 0...segments.count {
+            values[segment] = Array(segments.prefix(count))
+            extend(rest, wanted.dropFirst(count), values, into: &found, of: received)
+            guard count == segments.count, wanted.last == .wildcard else { continue }
+            values[segment]?.append(.parameter("more"))
+            extend(rest, wanted.dropFirst(count), values, into: &found, of: received)
+        }
     }
 }

@@ -3,10 +3,13 @@ import CloakroomCore
 /// A request that breaks a statement.
 struct Counterexample: Encodable {
     let method: String
-    let host: String
+    /// Absent without `Host`.
+    let host: String?
     let path: String
-    /// Absent without a session.
+    /// The session of a cookie; absent without one.
     let session: String?
+    /// What `Authorization` contains; absent without one.
+    let authorization: String?
     /// The origin of the page that causes it; absent for the user or the gateway's own pages.
     let origin: String?
     /// What happens to it, for readers.
@@ -15,17 +18,23 @@ struct Counterexample: Encodable {
     let route: String?
     /// The upstream that receives it.
     let upstream: String?
-    /// The request as a command line; `TICKET` stands for a session cookie.
+    /// The request as a command line; `TICKET` stands for a session cookie, `TOKEN` for an access token or what the
+    /// upstream verifies.
     let curl: String
 
     init(
-        method: String, host: String, path: String, session: String?, origin: String?, outcome: String, route: String?,
-        upstream: String?, configuration: GatewayConfiguration
+        method: String, host: String?, path: String, _ state: SessionClasses.State, _ origin: String?,
+        _ kind: CrossSitePolicy.RequestKind, outcome: String, _ service: Proof.Service?, _ tables: DecisionTables
     ) {
-        (self.method, self.host, self.path, self.session, self.origin) = (method, host, path, session, origin)
-        (self.outcome, self.route, self.upstream) = (outcome, route, upstream)
-        let groups = RouteGroups(configuration)
-        let listener = configuration.listeners(serving: host, groups).first ?? configuration.listeners.first
+        (self.method, self.host, self.path, self.origin) = (method, host, path, origin)
+        let isField = state.credential == .token || state.credential == .unverified
+        session = state.credential == .cookie ? state.description : nil
+        authorization = isField ? state.description : nil
+        self.outcome = kind == .tunnel ? "\(outcome), as a WebSocket" : outcome
+        (route, upstream) = (service?.route.name, service?.upstream)
+        let configuration = tables.configuration
+        let listener =
+            configuration.listeners(serving: host, tables.table.groups).first ?? configuration.listeners.first
         var words = ["curl", "-i"]
         if method == "HEAD" { words.append("--head") } else if method != "GET" { words += ["-X", method] }
         let port = listener.map { ":\($0.address.port)" } ?? ""
@@ -33,14 +42,25 @@ struct Counterexample: Encodable {
         if let address, host != "localhost" {
             words += ["--connect-to", "::\(address.contains(":") ? "[\(address)]" : address)\(port)"]
         }
+        // Later versions require a host.
+        if host == nil { words += ["--http1.0", "-H", "Host:"] }
         if session != nil {
             words += ["-b", "\(configuration.session.cookie.name)=TICKET"]
             if let field = configuration.crossSite.requiredField, origin == nil {
                 words += ["-H", Self.quoted("\(field.name): \(field.value)")]
             }
         }
+        if isField {
+            let isBasic = origin.map { !tables.addsFields($0, kind) } ?? false
+            words += ["-H", Self.quoted("Authorization: \(isBasic ? "Basic" : "Bearer") TOKEN")]
+        }
+        if kind == .tunnel {
+            words += ["--http1.1", "-H", "'Connection: Upgrade'", "-H", "'Upgrade: websocket'"]
+            words += ["-H", "'Sec-WebSocket-Version: 13'", "-H", "'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=='"]
+        }
         if let origin { words += ["-H", Self.quoted("Origin: \(origin)"), "-H", "'Sec-Fetch-Site: cross-site'"] }
-        words.append(Self.quoted("\(listener?.tls == nil ? "http" : "https")://\(host)\(port)\(path)"))
+        let authority = host ?? address.map { $0.contains(":") ? "[\($0)]" : $0 } ?? "localhost"
+        words.append(Self.quoted("\(listener?.tls == nil ? "http" : "https")://\(authority)\(port)\(path)"))
         curl = words.joined(separator: " ")
     }
 
@@ -49,7 +69,8 @@ struct Counterexample: Encodable {
 
     var sentence: String {
         let page = origin.map { ", from a page of \($0)" } ?? ""
-        return "\(method) \(path) at \(host) \(outcome), with \(session ?? "no session")\(page)".escaped
+        let place = host.map { "at \($0)" } ?? "without a host"
+        return "\(method) \(path) \(place) \(outcome), with \(session ?? authorization ?? "no session")\(page)".escaped
     }
 }
 

@@ -36,6 +36,10 @@ public struct LogReader: ~Copyable {
         isTooLong = false
     }
 
+    /// The rest of the log cannot be read.
+    /// - Parameter reason: Why, for readers.
+    public mutating func stop(_ reason: String) { replay.stop(reason) }
+
     /// The log has ended. A last line without a line feed is read too: it may be complete.
     consuming func finished() -> Replay {
         if !line.isEmpty || isTooLong { endLine() }
@@ -45,14 +49,16 @@ public struct LogReader: ~Copyable {
 
 /// `replay`.
 struct ReplayDocument: Encodable {
+    /// Requests with the same route, and the same decisions.
     struct Group: Encodable {
-        let count: Int
+        var count = 0
         /// The route in the log.
         let route: String
         let was: String
         let now: String
-        /// Whether that depends on a session that the log does not state.
+        /// Whether that depends on a session or a token that the log does not state.
         let unknown: Bool
+        /// The first request.
         let example: String
         /// The number of the example's line.
         let line: Int
@@ -60,32 +66,23 @@ struct ReplayDocument: Encodable {
 
     let configuration: String
     let valid = true
-    let lines: Int
+    var lines = 0
     /// Requests that were decided again.
-    let requests: Int
+    var requests = 0
     /// Requests that the log does not state completely, or that were rejected before a decision.
-    let incomplete: Int
+    var incomplete = 0
     /// Lines that belong to no access log, and the numbers of the first ones.
-    let skipped: Int
-    let skippedLines: [Int]
-    let groups: [Group]
-    /// Requests of further groups.
-    let ungrouped: Int
+    var skipped = 0
+    var skippedLines: [Int] = []
+    var groups: [Group] = []
+    /// Requests of groups beyond ``Replay/mostGroups``.
+    var ungrouped = 0
     /// By route, permitted requests that need claims now; the log states none.
-    let claimsUnknown: [String: Int]
+    var claimsUnknown: [String: Int] = [:]
+    /// Why the log was not read to its end; absent if it was.
+    var defect: String?
 
-    init(_ sources: ConfigSources, _ replay: Replay) {
-        configuration = sources.name
-        (lines, requests, incomplete) = (replay.lines, replay.requests, replay.incomplete)
-        (skipped, skippedLines) = replay.foreign
-        groups = replay.ordered.map { group in
-            Group(
-                count: group.count, route: group.key.route, was: group.key.was, now: group.key.now,
-                unknown: group.key.isUnknown, example: group.example, line: group.line)
-        }
-        ungrouped = replay.ungrouped
-        claimsUnknown = replay.claims
-    }
+    init(configuration: String) { self.configuration = configuration }
 
     var text: [String] {
         let rows = groups.map { group in
@@ -99,7 +96,7 @@ struct ReplayDocument: Encodable {
             lines.append("\(ungrouped) requests of more than \(Replay.mostGroups) groups are not listed")
         }
         if groups.contains(where: \.unknown) {
-            lines.append("unknown: whether these requests had a session is not in the log")
+            lines.append("unknown: whether these requests had a session, or a valid token, is not in the log")
         }
         for (route, count) in claimsUnknown.sorted(by: { $0.key < $1.key }) {
             lines.append("route \(route): the log does not state the claims of \(count) requests that need some")
@@ -109,6 +106,7 @@ struct ReplayDocument: Encodable {
             lines.append("\(skipped) lines skipped, cut or of another log: \(numbers)" + (skipped > 10 ? ", …" : ""))
         }
         if incomplete > 0 { lines.append("\(incomplete) requests not compared: rejected before a decision, or cut") }
+        if let defect { lines.append("the log was read up to line \(self.lines) only: \(defect)") }
         let differing = groups.reduce(ungrouped) { $0 + ($1.unknown ? 0 : $1.count) }
         return lines + ["\(requests) requests: \(differing) decided otherwise"]
     }
@@ -123,7 +121,7 @@ extension CommandReport {
         var failure: (any Error)?
         let report = on(sources) { config in
             let replay: Replay
-            do throws(TooManyClasses) { replay = try Replay(config.configuration) } catch {
+            do throws(TooManyClasses) { replay = try Replay(config.configuration, name: sources.name) } catch {
                 let finding = ConfigFinding(key: ["routes"], message: error.message, suggestion: error.suggestion)
                 let problems = config.problems([finding])
                 return CommandReport(
@@ -132,7 +130,7 @@ extension CommandReport {
             }
             var reader = LogReader(replay)
             do { try readLog(&reader) } catch { failure = error }
-            let document = ReplayDocument(sources, reader.finished())
+            let document = reader.finished().result
             let isSame = document.groups.isEmpty && document.ungrouped == 0
             return CommandReport(lines: document.text, document: document, exitCode: isSame ? 0 : 3)
         }

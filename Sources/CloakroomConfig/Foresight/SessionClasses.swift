@@ -3,26 +3,43 @@ import CloakroomCore
 /// One session for each class of sessions that no route and no statement distinguishes.
 ///
 /// Routes ask of a session for its source, for the values of required claims, for the authentication context, and how long
-/// ago its user authenticated. Of a claim only this matters: whether it exists, and which values of the lists it has.
-/// Values that are in the same lists are exchangeable, and of those only none, one or all can make a difference. Items
-/// that are no text are rejected wherever an excluded value is, and accepted nowhere else. An authentication that is as
-/// old as a route permits meets every longer limit.
+/// ago its user authenticated. Of a claim only this matters: whether it exists, which values of the lists it has, whether
+/// an item is no text, and whether a request field can contain it. Values that are in the same lists are exchangeable,
+/// and of those only none, one or all can make a difference. An authentication that is as old as a route permits meets
+/// every longer limit. Access tokens of clients have the same classes.
 struct SessionClasses {
     struct State {
+        let credential: Credential
         let lookup: SessionLookup
         /// `nil` without a session or without claims.
         let claims: JSONValue?
-        /// `nil` without a session.
-        let description: String?
+        /// For readers.
+        let description: String
 
-        var hasSession: Bool { description != nil }
+        /// Whether it has a session: that of a cookie, or a verified access token.
+        var hasSession: Bool { credential == .cookie || credential == .token }
     }
+
+    /// A value of a claim, for readers and in JSON.
+    fileprivate struct Item {
+        let text: String
+        let json: String
+
+        init(_ text: String, json: String? = nil) { (self.text, self.json) = (text, json ?? JSONString.quoted(text)) }
+    }
+
+    fileprivate typealias Assignment = [(name: ClaimName, items: [Item]?)]
 
     /// The maximum number of sessions.
     static let limit = 20_000
 
     /// The first one is the absence of a session.
-    private(set) var states = [State(lookup: .missing(.noSession), claims: nil, description: nil)]
+    private(set) var states = [
+        State(credential: .none, lookup: .missing(.noSession), claims: nil, description: "no session"),
+        State(
+            credential: .unverified, lookup: .missing(.noSession), claims: nil,
+            description: "Authorization that is not verified"),
+    ]
 
     /// - Parameter claims: Those that statements mention.
     init(_ configurations: [GatewayConfiguration], claims: [RequiredClaim]) throws(TooManyClasses) {
@@ -30,30 +47,41 @@ struct SessionClasses {
         let choices = Self.choices(claims + parts.flatMap(\.claims))
         let contexts = [nil] + Set(parts.flatMap(\.acr)).sorted().map(Optional.some)
         let ages = [nil] + Set(parts.compactMap(\.maxAge)).sorted().map(Optional.some)
-        let product = choices.reduce(contexts.count * ages.count) { min($0 * $1.options.count, Self.limit + 1) }
-        guard product <= Self.limit else {
+        let headers = configurations.flatMap(\.upstreams).flatMap(\.claimHeaders)
+        let faults = [nil] + headers.filter { $0.claim != "sub" && $0.claim != "iss" }.map(Optional.some)
+        let sites = configurations.flatMap { configuration in
+            configuration.sites.isEmpty ? [configuration] : configuration.sites.indices.map(configuration.site)
+        }
+        let identities = sites.flatMap(\.providers)
+        let product = choices.reduce(faults.count * contexts.count * ages.count) {
+            min($0 * $1.options.count, Self.limit + 1)
+        }
+        let kinds =
+            Set(identities.map(\.source)).count + Set(identities.filter { $0.accessTokens != nil }.map(\.source)).count
+        guard product * kinds <= Self.limit else {
             throw TooManyClasses(
                 message: "the routes and statements distinguish more than \(Self.limit) classes of sessions",
                 suggestion: "prove statements about different claims in several files")
         }
-        let assignments = choices.reduce([[(ClaimName, [String]?)]]([[]])) { all, choice in
+        let assignments = choices.reduce([Assignment]([[]])) { all, choice in
             all.flatMap { assignment in choice.options.map { assignment + [(choice.name, $0)] } }
         }
-        var known: Set<SessionSource> = []
-        for configuration in configurations {
-            let sites =
-                configuration.sites.isEmpty ? [configuration] : configuration.sites.indices.map(configuration.site)
-            for site in sites {
-                if let source = site.sessionSource, known.insert(source).inserted {
-                    let name = site.accounts.upstream.map { site.upstreams[$0].name } ?? ""
-                    states.append(State(source, "a session of upstream \(name)"))
-                }
-                for identity in site.providers where known.insert(identity.source).inserted {
-                    for assignment in assignments {
-                        guard let claims = Self.document(assignment) else { continue }
-                        for context in contexts {
-                            for age in ages { states.append(State(identity, assignment, claims, context, age)) }
-                        }
+        var known: [Credential: Set<SessionSource>] = [:]
+        for site in sites {
+            if let source = site.sessionSource, known[.cookie, default: []].insert(source).inserted {
+                let name = site.accounts.upstream.map { site.upstreams[$0].name } ?? ""
+                states.append(State(.cookie, source, "a session of upstream \(name)"))
+            }
+        }
+        for identity in identities {
+            for credential in [Credential.cookie, .token]
+            where credential == .cookie || identity.accessTokens != nil {
+                guard known[credential, default: []].insert(identity.source).inserted else { continue }
+                for (assignment, fault) in assignments.flatMap({ one in faults.map { (one, $0) } }) {
+                    let all = Self.adding(fault, to: assignment)
+                    guard let claims = Self.document(all) else { continue }
+                    for context in contexts {
+                        for age in ages { states.append(State(credential, identity, all, claims, context, age)) }
                     }
                 }
             }
@@ -61,7 +89,7 @@ struct SessionClasses {
     }
 
     /// For each claim, the values that it can have; `nil` is its absence.
-    private static func choices(_ claims: [RequiredClaim]) -> [(name: ClaimName, options: [[String]?])] {
+    private static func choices(_ claims: [RequiredClaim]) -> [(name: ClaimName, options: [[Item]?])] {
         var names: [ClaimName] = []
         // The provider states the issuer.
         for claim in claims where !names.contains(claim.name) && claim.name != "iss" { names.append(claim.name) }
@@ -69,35 +97,56 @@ struct SessionClasses {
             let own = claims.filter { $0.name == name }
             let lists = own.flatMap { [$0.acceptable.texts, $0.necessary.texts, $0.excluded.texts] }.map(Set.init)
             let values = lists.reduce(into: Set<String>()) { $0.formUnion($1) }.sorted()
-            if name == "sub" { return (name, [nil] + values.map { [$0] }) }
+            var other = name == "sub" ? "user" : "other"
+            while values.contains(other) { other += " value" }
+            // Every session has a subject, and one only.
+            if name == "sub" { return (name, ([other] + values).map { [Item($0)] }) }
             let kinds = Dictionary(grouping: values) { value in lists.map { $0.contains(value) } }.values
             let areAllNeeded = own.contains { $0.necessary.texts.count > 1 }
-            var options: [[String]] = [[]]
+            var options: [[Item]] = [[]]
             for kind in kinds.sorted(by: { $0[0] < $1[0] }) where options.count <= limit {
-                let further = kind.count > 1 && areAllNeeded ? [kind, [kind[0]]] : [kind]
+                let items = kind.map { Item($0) }
+                let further = kind.count > 1 && areAllNeeded ? [items, [items[0]]] : [items]
                 options += options.flatMap { chosen in further.map { chosen + $0 } }
             }
-            let other = values.contains("other") ? "other value" : "other"
-            return (name, [nil] + options.map { $0.isEmpty ? [other] : $0 })
+            // An item that is no text is rejected with excluded values, and meets nothing.
+            if own.contains(where: { !$0.excluded.isEmpty }), options.count <= limit {
+                options += options.map { $0 + [Item("a number", json: "0")] }
+            }
+            return (name, [nil] + options.map { $0.isEmpty ? [Item(other)] : $0 })
         }
+    }
+
+    /// The claims, of which one is such that a field cannot contain it.
+    private static func adding(_ fault: ClaimHeader?, to assignment: Assignment) -> Assignment {
+        guard let fault else { return assignment }
+        var items = (assignment.first { $0.name == fault.claim }?.items ?? nil) ?? []
+        if fault.separator == nil {
+            // A list.
+            if items.isEmpty { items = [Item("other")] }
+            items.append(items[0])
+        } else {
+            items.append(Item("an object", json: "{}"))
+        }
+        return assignment.filter { $0.name != fault.claim } + [(fault.claim, items)]
     }
 
     /// The claims in JSON; `nil` if one claim would be within another one that is a list.
-    private static func document(_ assignment: [(name: ClaimName, values: [String]?)]) -> String? {
-        let given = assignment.compactMap { name, values in
-            values.map { (path: name.path.map(\.text)[...], values: $0) }
-        }
+    private static func document(_ assignment: Assignment) -> String? {
+        let given = assignment.compactMap { name, items in items.map { (path: name.path.map(\.text)[...], items: $0) } }
         return object(given.filter { $0.path != ["sub"] })
     }
 
-    private static func object(_ claims: [(path: ArraySlice<String>, values: [String])]) -> String? {
+    private static func object(_ claims: [(path: ArraySlice<String>, items: [Item])]) -> String? {
         var members: [String] = []
         for (name, inner) in Dictionary(grouping: claims, by: { $0.path.first ?? "" }).sorted(by: { $0.key < $1.key }) {
             let value: String?
             if inner.count == 1, inner[0].path.count == 1 {
-                value = "[\(inner[0].values.map(JSONString.quoted).joined(separator: ","))]"
+                // Fields can contain single values without being lists.
+                let items = inner[0].items.map(\.json)
+                value = items.count == 1 ? items[0] : "[\(items.joined(separator: ","))]"
             } else if inner.allSatisfy({ $0.path.count > 1 }) {
-                value = object(inner.map { ($0.path.dropFirst(), $0.values) })
+                value = object(inner.map { ($0.path.dropFirst(), $0.items) })
             } else {
                 value = nil
             }
@@ -109,23 +158,26 @@ struct SessionClasses {
 }
 
 extension SessionClasses.State {
-    fileprivate init(_ source: SessionSource, _ description: String, _ provenance: SessionProvenance? = nil) {
+    fileprivate init(
+        _ credential: Credential, _ source: SessionSource, _ description: String, _ provenance: SessionProvenance? = nil
+    ) {
         let now = DecisionTables.now
         let session = Session(
             key: SessionKey(1, 2, 3, 4), user: UserProfile(json: [], account: AccountName(text: "user")),
             tokens: TokenSet(authorization: Secret("Bearer token"), obtainedAt: now), source: source,
             provenance: provenance, createdAt: SessionTime(milliseconds: 0),
             expiresAt: SessionTime(milliseconds: .max), lastUsedAt: SessionTime(milliseconds: 0))
-        self.init(lookup: .active(session), claims: session.claims?.values, description: description)
+        self.init(
+            credential: credential, lookup: .active(session), claims: session.claims?.values, description: description)
     }
 
     fileprivate init(
-        _ identity: IdentityConfiguration, _ claims: [(ClaimName, [String]?)], _ document: String, _ context: String?,
-        _ age: Duration?
+        _ credential: Credential, _ identity: IdentityConfiguration, _ claims: SessionClasses.Assignment,
+        _ document: String, _ context: String?, _ age: Duration?
     ) {
-        let subject = claims.first { $0.0 == "sub" }?.1?.first ?? "user"
-        var parts = claims.compactMap { name, values in
-            values.map { "\(name) [\($0.joined(separator: ", "))]".escaped }
+        let subject = claims.first { $0.name == "sub" }?.items?.first?.text ?? "user"
+        var parts = claims.compactMap { name, items in
+            items.map { "\(name) [\($0.map(\.text).joined(separator: ", "))]".escaped }
         }
         if let context { parts.append("acr \(context)") }
         if let age { parts.append("an authentication \(ValueFormat<Duration>.rendered(age)) ago") }
@@ -134,6 +186,7 @@ extension SessionClasses.State {
             authenticatedAt: age.map { DecisionTables.now - $0 }, acr: context, nonceHash: [],
             claims: Array(document.utf8))
         let details = parts.isEmpty ? "" : " with \(parts.joined(separator: ", "))"
-        self.init(identity.source, "a session of \(identity.name)\(details)", provenance)
+        let noun = credential == .token ? "an access token" : "a session"
+        self.init(credential, identity.source, "\(noun) of \(identity.name)\(details)", provenance)
     }
 }

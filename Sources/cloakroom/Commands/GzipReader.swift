@@ -28,6 +28,9 @@ final class GzipReader {
         var isFull = false
         while position < bytes.count || isFull {
             if isAtEnd {
+                // Tapes and some tools fill the last block with zeros, as gzip itself permits.
+                position = bytes[position...].firstIndex { $0 != 0 } ?? bytes.count
+                guard position < bytes.count else { return }
                 inflateReset(&stream)
                 isAtEnd = false
             }

@@ -34,9 +34,12 @@ struct ReplayCommand: ParsableCommand {
         do {
             let handle =
                 log == "-" ? FileHandle.standardInput : try FileHandle(forReadingFrom: URL(fileURLWithPath: log))
-            report = try CommandReport.replay(sources) { reader in try Self.read(handle, into: &reader) }
-        } catch let error as GzipReader.Defect {
-            throw try CommandFailure.exit("\(name): \(error.message)")
+            report = try CommandReport.replay(sources) { reader in
+                // What was read is reported.
+                do { try Self.read(handle, into: &reader) } catch let error as GzipReader.Defect {
+                    reader.stop("it \(error.message)")
+                }
+            }
         } catch {
             throw try CommandFailure.exit("\(name): cannot be read: \(error.localizedDescription)")
         }

@@ -1,5 +1,7 @@
-import CloakroomConfig
+import CloakroomCore
 import Testing
+
+@testable import CloakroomConfig
 
 /// The rest of an added route.
 private let newRoute = "methods: [GET], upstream: api, requiresAuthorization: false"
@@ -210,6 +212,108 @@ struct ProofTests {
             let report = try ConfigFixture(yaml).report { CommandReport.prove($0) }
             #expect(
                 report.text.hasPrefix(holds ? "holds: admins\n" : "fails: admins\n"), "\(statement): \(report.text)")
+        }
+    }
+
+    /// ``good`` with access tokens, claim headers and a required field, with a route below /site only, and with others.
+    static func extended(_ routes: String) throws -> String {
+        var yaml = good
+        for (old, new) in [
+            ("path: /*,", "path: /site/*,"), ("returnTo: /", "returnTo: /site/"),
+            (
+                "keep: { claims: [groups] }",
+                "keep: { claims: [groups, dept] }\n    accessTokens: { audience: [orders] }"
+            ),
+            ("9001\"],", "9001\"], claimHeaders: { X-Dept: dept },"),
+            (
+                "session:\n",
+                "csrf: { requireHeader: X-CSRF=1, trustedOrigins: [\"https://shop.example.com\"] }\nsession:\n"
+            ),
+            ("prove:\n", routes.split(separator: "\n").map { "  - { \($0) }\n" }.joined() + "prove:\n"),
+        ] {
+            guard yaml.contains(old) else { throw ConfigFixture.ReplacementNotFound(piece: old) }
+            yaml = yaml.replacing(old, with: new)
+        }
+        return yaml
+    }
+
+    private static let own = "name: own, methods: [GET, POST], path: /own, upstream: api, requiresAuthorization: true"
+    private static let go = "name: go, \(newRoute)"
+
+    @Test(
+        "Statements are decided for credentials, rewritten paths, hosts, WebSockets and claims of every kind",
+        arguments: [
+            ("\(own), authorization: pass", "never: served, paths: [/own], unless: { session: true }", false),
+            ("\(own), authorization: either", "never: served, paths: [/own], unless: { session: true }", true),
+            ("\(own), authorization: bearer", "always: served, paths: [/own], methods: [GET], session: true", false),
+            ("\(own), authorization: either", "always: served, paths: [/own], methods: [GET], session: true", true),
+            ("\(own), authorization: either", "never: served, paths: [/own], crossSite: true, methods: [GET]", true),
+            // An encoded slash, an encoded question mark and a blank.
+            ("\(go), path: \"/go/{page}\", forwardAs: \"/{page}\"", "never: served, paths: [\"/back/{id}\"]", false),
+            ("\(go), path: \"/go/{page}\", forwardAs: \"/{page}/edit\"", "never: served, paths: [/back]", false),
+            ("\(go), path: \"/go/{a}/{b}\", forwardAs: \"/{a}/{b}\"", "never: served, paths: [/back]", false),
+            ("\(go), path: \"/go/{page}\", forwardAs: \"/in/{page}\"", "never: served, paths: [/back]", true),
+            // The other hosts of this machine have the routes without hosts only.
+            (
+                "\(go), path: \"/{page}\"\n\(own.replacing("/own", with: "/back")), hosts: [localhost]",
+                "never: served, paths: [/back], unless: { session: true }", false
+            ),
+            // The required field is not required of WebSockets.
+            (own, "never: served, paths: [/own], session: true, crossSite: true, methods: [GET]", true),
+            (
+                "\(own), websocket: true",
+                "never: served, paths: [/own], session: true, crossSite: true, methods: [GET]", false
+            ),
+            (
+                "\(own), require: { claims: { sub: [user] } }",
+                "always: served, paths: [/own], methods: [GET], session: true", false
+            ),
+            (
+                "\(own), require: { claims: { sub: [user] } }",
+                "never: served, paths: [/own], unless: { claims: { sub: [user] } }", true
+            ),
+            // Some claims are no text, and some cannot be written into a field.
+            (
+                "\(own), require: { anyOf: [{ claims: { groups: { any: [a], none: [b] } } }, { claims: { groups: [b] } }] }",
+                "always: served, paths: [/own], methods: [GET], claims: { groups: [a] }", false
+            ),
+            (own, "always: served, paths: [\"/billing/{id}\"], methods: [GET], session: true", false),
+            (own, "never: served, paths: [\"/billing/{id}\"], session: true", false),
+        ])
+    func kinds(routes: String, statement: String, holds: Bool) throws {
+        let yaml = try Self.extended(routes).replacing(
+            "name: admins, never: served, paths: [/admin/*], unless: { claims: { groups: [admin] } }",
+            with: "name: admins, \(statement)")
+        let report = try ConfigFixture(yaml).report { CommandReport.prove($0) }
+        #expect(report.text.hasPrefix(holds ? "holds: admins\n" : "fails: admins\n"), "\(report.text)")
+    }
+
+    @Test(
+        "A change that lets tokens, WebSockets or clients without certificates reach an upstream opens something",
+        arguments: [
+            (own, "\(own), authorization: either", "an access token of company"),
+            ("\(own), authorization: either", own, ""),
+            (own, "\(own), authorization: pass", "Authorization that is not verified"),
+            (own, "\(own), websocket: true", "as a WebSocket"),
+        ])
+    func openings(before: String, after: String, example: String) throws {
+        let old = try ConfigFixture(Self.extended(before))
+        let new = try ConfigFixture(Self.extended(after))
+        let report = withExtendedLifetime(old) { new.report { CommandReport.prove($0, comparedWith: old.sources()) } }
+        #expect(Self.failures(report.text).contains("opens nothing") == !example.isEmpty, "\(report.text)")
+        #expect(report.text.contains(example), "\(report.text)")
+    }
+
+    @Test("Client certificates that are not required any more open what they protected")
+    func certificates() throws {
+        let new = try ConfigFixture(Self.good).load().configuration
+        var old = new
+        old.listeners[0].tls = ListenerTLSConfiguration(certificateFile: "a", keyFile: "b")
+        old.listeners[0].tls?.clientCertificates = ClientCertificateConfiguration(caFile: "c", mode: .required)
+        for (before, after, opens) in [(old, new, true), (new, old, false)] {
+            let verdicts = try Proof([], about: after, since: before).verdicts()
+            let example: Counterexample? = if case .fails(let request)? = verdicts.first { request } else { nil }
+            #expect((example != nil) == opens)
         }
     }
 }

@@ -144,4 +144,52 @@ struct ReplayTests {
         #expect(text.contains("\n100 requests of more than 1000 groups are not listed\n"))
         #expect(text.hasSuffix("\n1100 requests: 1100 decided otherwise\n"))
     }
+
+    private static let tokens = """
+        name: own, methods: [GET], path: /own, upstream: api, requiresAuthorization: true, authorization: bearer
+        name: raw, methods: [GET], path: /raw, upstream: api, requiresAuthorization: true, authorization: pass
+        name: sock, methods: [GET], path: /sock, upstream: api, requiresAuthorization: false, websocket: true, \
+        stream: { origins: ["https://app.example.com"] }
+        """
+
+    private static func log(of credential: String) -> [String] {
+        let field = "\"credential\":\"\(credential)\","
+        let route = credential == "bearer" ? "own" : "raw"
+        return [line("GET", "/\(route)", "forwarded", route: route, "\"upstream\":\"api\"," + field)]
+    }
+
+    @Test("The rejections of tokens, WebSockets, claims and rates are those of the configuration that made them")
+    func rejections() throws {
+        let bearer = "\"credential\":\"bearer\","
+        let lines =
+            [
+                Self.line("GET", "/own", "rate_limited", status: 429, route: "own", bearer),
+                Self.line("GET", "/own", "unauthenticated", status: 401, route: "own", bearer + Self.noSession),
+                Self.line("GET", "/sock", "csrf_rejected", status: 403, route: "sock"),
+                Self.line("GET", "/billing/1", "forbidden", status: 403, route: "invoices"),
+                Self.line("TRACE", "/own", "undecided", status: 405),
+            ] + Self.log(of: "bearer") + Self.log(of: "unverified")
+        let yaml = try ProofTests.extended(Self.tokens)
+        let report = try Self.replay(lines, yaml)
+        #expect(report.text == "\(lines.count) requests: 0 decided otherwise\n")
+        let limited = [
+            Self.line("GET", "/Admin/1", "rate_limited", status: 429),
+            Self.line("PUT", "/site/a", "rate_limited", status: 429),
+            Self.line("GET", "/", "rate_limited", status: 429).replacing("localhost", with: "other.test"),
+        ]
+        let limits = yaml + "limits: { rate: [all] }\nrateLimits: { all: { by: address, requests: 600/m } }\n"
+        #expect(try Self.replay(limited, limits).text == "3 requests: 0 decided otherwise\n")
+    }
+
+    @Test(
+        "Requests that a token or an unverified field permitted are reported if the route does not read it any more",
+        arguments: [
+            ("bearer", "401, route own requires a session"), ("unverified", "401, route raw requires a session"),
+        ])
+    func credentials(credential: String, now: String) throws {
+        let routes = Self.tokens.replacing(", authorization: \(credential == "bearer" ? "bearer" : "pass")", with: "")
+        let report = try Self.replay(Self.log(of: credential), try ProofTests.extended(routes))
+        #expect(report.text.contains(now), "\(report.text)")
+        #expect(report.text.hasSuffix("\n1 requests: 1 decided otherwise\n"), "\(report.text)")
+    }
 }

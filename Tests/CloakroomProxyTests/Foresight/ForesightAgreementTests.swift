@@ -192,7 +192,7 @@ struct ForesightAgreementTests {
             let proof = try Proof(loaded.statements, about: loaded.configuration)
             guard case .fails(let example)? = proof.verdicts().first else { throw NotForwarded(text: claim.text) }
             var request = try RequestDeciderTests.makeRequest(
-                "\(example.method) \(example.path) HTTP/1.1\r\nHost: \(example.host)\r\n"
+                "\(example.method) \(example.path) HTTP/1.1\r\nHost: \(example.host ?? "")\r\n"
                     + (example.session == nil ? "" : "Cookie: cloakroom=\(Ask.ticket.cookieValue)\r\n")
                     + (example.origin.map { "Origin: \($0)\r\nSec-Fetch-Site: cross-site\r\n" } ?? "") + "\r\n")
             let groups = example.session?.contains("admin") == true ? ["admin"] : []

@@ -22,6 +22,8 @@ struct GzipReaderTests {
     @Test("All members are read, in parts of any size", arguments: [1, 7, 1_000])
     func members(size: Int) throws {
         #expect(try Self.read(Self.file, inPartsOf: size) == "one\ntwo\nthree\n")
+        let padded = Self.file + [UInt8](repeating: 0, count: 20)
+        #expect(try Self.read(padded, inPartsOf: size) == "one\ntwo\nthree\n")
     }
 
     @Test("A file that is cut or damaged is an error")
