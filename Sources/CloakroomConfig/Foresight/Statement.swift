@@ -35,7 +35,7 @@ public struct Statement: Sendable, Equatable {
         var upstreams: [String] = []
         /// Forwarded with all of these.
         var sends: [SentToken] = []
-        /// Permitted with a session. One that the route does not use does not count.
+        /// Permitted with a session, of a cookie or a verified access token. One that the route does not use does not count.
         var session: Bool?
         var claims: [RequiredClaim] = []
         /// Caused by a page of another origin.
