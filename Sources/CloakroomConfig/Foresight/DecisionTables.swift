@@ -186,7 +186,8 @@ final class DecisionTables {
         if kind == .tunnel, !origins.isEmpty, !Self.contains(origins, origin) { return true }
         let isSentByBrowser = credential == .cookie || credential == .unverified && !addsFields(origin, kind)
         guard route.credentials.reads(credential) else { return false }
-        return isSentByBrowser && route.usesSession && rejected[origin]?.contains(kind) == true
+        let isChecked = route.usesSession || credential == .unverified
+        return isSentByBrowser && isChecked && rejected[origin]?.contains(kind) == true
     }
 
     private static func contains(_ origins: [String], _ origin: String) -> Bool {

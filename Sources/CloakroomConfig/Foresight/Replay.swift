@@ -149,7 +149,9 @@ struct Replay {
             // Also for many tokens that are not valid.
             isSame = limits(route) || request.credential == .token && route.credentials.acceptsTokens
         case .csrfRejected:
-            isSame = route.usesSession || route.allowsWebSocket && !route.stream.origins.isEmpty
+            isSame =
+                route.usesSession || route.credentials == .pass
+                || route.allowsWebSocket && !route.stream.origins.isEmpty
         case .unauthenticated where request.hasReason:
             isSame = without == .unauthenticated
             if !isSame { return .now(now(without)) }
