@@ -306,9 +306,9 @@ struct ProofTests {
 
     @Test("Client certificates that are not required any more open what they protected")
     func certificates() throws {
-        let new = try ConfigFixture(Self.good).load().configuration
+        var new = try ConfigFixture(Self.good).load().configuration
+        new.listeners[0].tls = ListenerTLSConfiguration(certificateFile: "a", keyFile: "b")
         var old = new
-        old.listeners[0].tls = ListenerTLSConfiguration(certificateFile: "a", keyFile: "b")
         old.listeners[0].tls?.clientCertificates = ClientCertificateConfiguration(caFile: "c", mode: .required)
         for (before, after, opens) in [(old, new, true), (new, old, false)] {
             let verdicts = try Proof([], about: after, since: before).verdicts()
