@@ -108,8 +108,8 @@ struct UnverifiedTokenTests {
         "The type of a token is compared as a media type",
         arguments: [
             (nil, TokenType.unspecified), ("JWT", .jwt), ("jwt", .jwt), ("application/jwt", .jwt),
-            ("logout+jwt", .logout), ("application/Logout+JWT", .logout), ("at+jwt", .accessToken), ("dpop+jwt", .other), ("", .other),
-            ("application/", .other), ("JWT ", .other),
+            ("logout+jwt", .logout), ("application/Logout+JWT", .logout), ("at+jwt", .accessToken),
+            ("dpop+jwt", .other), ("", .other), ("application/", .other), ("JWT ", .other),
         ])
     func type(name: String?, expected: TokenType) throws {
         let member = name.map { #","typ":"\#($0)""# } ?? ""
