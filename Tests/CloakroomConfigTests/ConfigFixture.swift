@@ -94,10 +94,15 @@ final class ConfigFixture {
         return try ConfigFixture(good.replacingCharacters(in: range, with: other)).valueErrors()
     }
 
+    /// A text with a replacement of each occurrence of a piece, of which there is one at least.
+    static func changed(_ text: String, _ piece: String, _ other: String) throws -> String {
+        guard text.contains(piece) else { throw ReplacementNotFound(piece: piece) }
+        return text.replacing(piece, with: other)
+    }
+
     /// The errors of a configuration with a replacement of each occurrence of a piece.
     static func valueErrors(in text: String, replacing piece: String, by other: String) throws -> [String] {
-        guard text.contains(piece) else { throw ReplacementNotFound(piece: piece) }
-        return try ConfigFixture(text.replacing(piece, with: other)).valueErrors()
+        try ConfigFixture(changed(text, piece, other)).valueErrors()
     }
 
     /// Expects an error of a configuration with a replacement.

@@ -18,7 +18,7 @@ struct Counterexample: Encodable {
     let route: String?
     /// The upstream that receives it.
     let upstream: String?
-    /// The request as a command line; `TICKET` stands for a session cookie, `TOKEN` for an access token or what the
+    /// The request as a command line; `TICKET` is a session cookie, `TOKEN` an access token or what the
     /// upstream verifies.
     let curl: String
 
@@ -103,9 +103,7 @@ extension CommandReport {
         _ sources: ConfigSources, _ config: LoadedConfig, _ other: String?, _ older: GatewayConfiguration?
     ) -> CommandReport {
         func failure(_ findings: [ConfigFinding]) -> CommandReport {
-            let problems = config.problems(findings)
-            return CommandReport(
-                lines: problems.map(Line.diagnostic), document: CheckDocument(sources, problems: problems), exitCode: 1)
+            CommandReport(sources, rejectedBecauseOf: config.problems(findings))
         }
         guard !config.statements.isEmpty || older != nil else {
             let message = "required key missing: there is nothing to prove"

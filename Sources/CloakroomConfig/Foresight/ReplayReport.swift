@@ -123,10 +123,7 @@ extension CommandReport {
             let replay: Replay
             do throws(TooManyClasses) { replay = try Replay(config.configuration, name: sources.name) } catch {
                 let finding = ConfigFinding(key: ["routes"], message: error.message, suggestion: error.suggestion)
-                let problems = config.problems([finding])
-                return CommandReport(
-                    lines: problems.map(Line.diagnostic), document: CheckDocument(sources, problems: problems),
-                    exitCode: 1)
+                return CommandReport(sources, rejectedBecauseOf: config.problems([finding]))
             }
             var reader = LogReader(replay)
             do { try readLog(&reader) } catch { failure = error }

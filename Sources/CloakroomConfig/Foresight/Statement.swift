@@ -28,7 +28,7 @@ public struct Statement: Sendable, Equatable {
     struct Conditions: Sendable, Equatable {
         /// Of `never` also in spellings that servers treat alike.
         var paths: [PathPattern] = []
-        /// ``unsafeMethods`` stands for all methods that change something.
+        /// ``unsafeMethods`` means all methods that change something.
         var methods: [String] = []
         var hosts: [String] = []
         /// Served by one of these.

@@ -26,6 +26,12 @@ public struct CommandReport: Sendable, Equatable {
         self.init(lines: lines.map(Line.text), document: document, exitCode: exitCode)
     }
 
+    /// Reports the problems for which a configuration is rejected.
+    init(_ sources: ConfigSources, rejectedBecauseOf problems: [ConfigDiagnostic]) {
+        self.init(
+            lines: problems.map(Line.diagnostic), document: CheckDocument(sources, problems: problems), exitCode: 1)
+    }
+
     /// The lines, each with a line break. Contains no secret.
     public var text: String { text(inColor: false) }
 
@@ -44,9 +50,8 @@ public struct CommandReport: Sendable, Equatable {
         do throws(ConfigDiagnostics) {
             return report(try loadConfig(sources))
         } catch {
-            let problems = ConfigDiagnostics.ordered(error.problems + error.warnings)
             return CommandReport(
-                lines: problems.map(Line.diagnostic), document: CheckDocument(sources, problems: problems), exitCode: 1)
+                sources, rejectedBecauseOf: ConfigDiagnostics.ordered(error.problems + error.warnings))
         }
     }
 }

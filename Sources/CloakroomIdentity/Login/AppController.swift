@@ -36,7 +36,9 @@ struct AppController: Sendable {
             case ("app", .string), ("identity", .string), ("for", .string), ("persistent", .bool): break
             case ("port", .number(let value)): port = UInt16(exactly: value) ?? 0
             case ("parameters", .object(let values)): passed = values
-            default: return Self.invalid("another one is not supported, or has another type")
+            default:
+                return AccountResponse(
+                    Problem(.invalidInput, detail: "Send a JSON object with supported members, each of its type."))
             }
         }
         let route = members["for"]?.string

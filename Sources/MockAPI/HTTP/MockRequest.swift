@@ -4,7 +4,7 @@ import NIOHTTP1
 /// Responds to a request. An error is a response with the status 500.
 typealias MockHandler = @Sendable (MockRequest) async throws -> MockResponse
 
-/// The handlers by method and path, such as `GET /videos/*`. The asterisk stands for any last segment.
+/// The handlers by method and path, such as `GET /videos/*`. The asterisk matches any last segment.
 typealias RouteTable = [String: MockHandler]
 
 /// A request to a mock. Its body is read when a handler reads it.
@@ -34,7 +34,7 @@ struct MockRequest {
 
     /// The segments of the path; empty ones are ignored.
     private var segments: [Substring] { path.split(separator: "/") }
-    /// What the asterisk of the route stands for.
+    /// What the asterisk of the route matches.
     var lastSegment: String { segments.last.map(String.init) ?? "" }
 
     /// A number of the query, not decoded; `nil` for none or other text.

@@ -43,8 +43,7 @@ struct ProofTests {
         """
 
     private static func edited(_ old: String, _ new: String) throws -> String {
-        guard good.contains(old) else { throw ConfigFixture.ReplacementNotFound(piece: old) }
-        return good.replacing(old, with: new)
+        try ConfigFixture.changed(good, old, new)
     }
 
     /// The names of the statements that fail.
@@ -231,8 +230,7 @@ struct ProofTests {
             ),
             ("prove:\n", routes.split(separator: "\n").map { "  - { \($0) }\n" }.joined() + "prove:\n"),
         ] {
-            guard yaml.contains(old) else { throw ConfigFixture.ReplacementNotFound(piece: old) }
-            yaml = yaml.replacing(old, with: new)
+            yaml = try ConfigFixture.changed(yaml, old, new)
         }
         return yaml
     }

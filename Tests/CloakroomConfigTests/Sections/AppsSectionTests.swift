@@ -36,8 +36,7 @@ struct AppsSectionTests {
         """
 
     private static func changed(_ piece: String, _ other: String) throws -> String {
-        try #require(yaml.contains(piece))
-        return yaml.replacing(piece, with: other)
+        try ConfigFixture.changed(yaml, piece, other)
     }
 
     @Test("An app has a redirect, a label and identities, and belongs to the default site")

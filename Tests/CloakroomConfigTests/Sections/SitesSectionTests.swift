@@ -47,8 +47,7 @@ struct SitesSectionTests {
 
     /// The configuration with one replacement.
     private static func changed(_ piece: String, _ other: String) throws -> String {
-        try #require(yaml.contains(piece))
-        return yaml.replacing(piece, with: other)
+        try ConfigFixture.changed(yaml, piece, other)
     }
 
     @Test("A site has its own hosts, public URL, identities and cookie, and accounts have those of all")

@@ -45,8 +45,7 @@ struct RouteSessionRulesTests {
     private func errors(_ replacements: (String, String)...) throws -> [String] {
         var yaml = Self.good
         for (piece, other) in replacements {
-            try #require(yaml.contains(piece))
-            yaml = yaml.replacing(piece, with: other)
+            yaml = try ConfigFixture.changed(yaml, piece, other)
         }
         return try ConfigFixture(yaml).valueErrors()
     }

@@ -8,70 +8,6 @@ import Testing
 /// `cloakroom doctor` as a process, at the mock API, at servers that misbehave and at a provider.
 @Suite("doctor", .serialized, .timeLimit(.minutes(4)))
 struct DoctorTests {
-    /// The part of the JSON document that the tests check.
-    private struct Report: Decodable {
-        struct Section: Decodable {
-            var identity, kind: String
-            var steps: [Step]
-        }
-        struct Step: Decodable {
-            struct Call: Decodable {
-                var method, url: String
-                var fields: [String]
-                var status: Int?
-                var contentType: String?
-                var bytes: Int?
-                var milliseconds: Double
-            }
-            struct Lookup: Decodable {
-                var setting, path, result: String
-            }
-            struct Change: Decodable {
-                var key, advice: String
-            }
-            var step, outcome: String
-            var facts: [String]
-            var calls: [Call]
-            var lookups: [Lookup]
-            var keys: [String]?
-            var problem: String?
-            var changes: [Change]
-        }
-        var passed: Bool
-        var identities: [Section]
-
-        func step(_ name: String) -> Step? {
-            identities.flatMap(\.steps).first { $0.step.hasPrefix(name) }
-        }
-    }
-
-    private struct Run {
-        let ending: ChildProgram.Ending
-        let output, errors: String
-        let report: Report
-
-        func step(_ name: String) throws -> Report.Step { try #require(report.step(name), "\(output)\(errors)") }
-    }
-
-    private static let password = "secret"
-
-    /// Runs the command with `--json` in a folder with the configuration.
-    private func doctor(
-        yaml: String, user: String = "jo@example.com", password: String = DoctorTests.password, set: [String] = [],
-        more: [String] = []
-    ) async throws -> Run {
-        let directory = try TemporaryDirectory()
-        try directory.write(yaml, to: "cloakroom.yaml")
-        try directory.write(password + "\n", to: "password")
-        let result = try await ChildProgram.run(
-            try Executables.cloakroom(),
-            ["doctor", "--config", "cloakroom.yaml", "--user", user, "--password-file", "password", "--json"]
-                + set.flatMap { ["--set", $0] } + more, directory: directory.url)
-        let report = try #require(
-            try? JSONDecoder().decode(Report.self, from: Data(result.output.utf8)), "\(result.output)\(result.errors)")
-        return Run(ending: result.ending, output: result.output, errors: result.errors, report: report)
-    }
-
     /// A configuration for an upstream, with other identity calls.
     private func file(_ upstream: String, replacing call: String? = nil, with other: String = "") -> String {
         var yaml = GatewayYAML(upstream: upstream)
@@ -86,7 +22,7 @@ struct DoctorTests {
         let directory = try TemporaryDirectory()
         let settings = MockAPISettings.withTwoUsers
         try directory.write(settings.apiToken, to: "token")
-        try directory.write(Self.password, to: "password")
+        try directory.write(DoctorRun.password, to: "password")
         try await MockAPI.withServer(settings) { mock in
             let program = try Executables.cloakroom()
             let starter = try await ChildProgram.run(
@@ -114,7 +50,7 @@ struct DoctorTests {
     @Test("Each step has its call with header names, status, media type, size, duration and keys; no value is printed")
     func goodPath() async throws {
         try await MockAPI.withServer(.withTwoUsers) { mock in
-            let run = try await doctor(yaml: file(mock.baseURL))
+            let run = try await DoctorRun(yaml: file(mock.baseURL))
             #expect(run.ending.status == 0, "\(run.output)")
             #expect(run.report.passed)
             let signIn = try run.step("sign-in")
@@ -138,7 +74,7 @@ struct DoctorTests {
     @Test("A wrong path of the access token: the keys in the response, and the key to change")
     func wrongAccessToken() async throws {
         try await MockAPI.withServer(.withTwoUsers) { mock in
-            let run = try await doctor(
+            let run = try await DoctorRun(
                 yaml: file(mock.baseURL, replacing: "signIn", with: "signIn: { path: /auth, accessToken: data.token }"))
             #expect(run.ending == ChildProgram.Ending(status: 1))
             let step = try run.step("sign-in")
@@ -155,7 +91,7 @@ struct DoctorTests {
     @Test("A wrong path of the user call; the tokens are revoked nevertheless")
     func wrongUserPath() async throws {
         try await MockAPI.withServer(.withTwoUsers) { mock in
-            let run = try await doctor(
+            let run = try await DoctorRun(
                 yaml: file(mock.baseURL, replacing: "user", with: "user: { path: /nobody }"))
             #expect(run.ending.status == 1)
             let user = try run.step("user")
@@ -171,7 +107,7 @@ struct DoctorTests {
     @Test("A wrong API token is not reported as a wrong password alone")
     func wrongAPIToken() async throws {
         try await MockAPI.withServer(.withTwoUsers) { mock in
-            let run = try await doctor(
+            let run = try await DoctorRun(
                 yaml: file(mock.baseURL), set: ["upstreams.api.apiToken.value=canary-of-another-api"])
             #expect(run.ending.status == 1)
             let step = try run.step("sign-in")
@@ -187,7 +123,7 @@ struct DoctorTests {
     @Test("A wrong password")
     func wrongPassword() async throws {
         try await MockAPI.withServer(.withTwoUsers) { mock in
-            let run = try await doctor(yaml: file(mock.baseURL), password: "canary-password")
+            let run = try await DoctorRun(yaml: file(mock.baseURL), password: "canary-password")
             #expect(run.ending.status == 1)
             let step = try run.step("sign-in")
             #expect(step.calls.last?.status == 401)
@@ -215,7 +151,7 @@ struct DoctorTests {
     @Test("A refused connection")
     func refused() async throws {
         let port = try await BlackholePort(.rejects).port
-        let run = try await doctor(yaml: file("http://127.0.0.1:\(port)"))
+        let run = try await DoctorRun(yaml: file("http://127.0.0.1:\(port)"))
         #expect(run.ending.status == 1)
         let step = try run.step("connect")
         #expect(step.outcome == "failed")
@@ -231,7 +167,7 @@ struct DoctorTests {
         try await TLSProbe.running(
             .current, certificateFile: certificate.certificateFile, keyFile: certificate.keyFile
         ) { port, probe in
-            let run = try await doctor(
+            let run = try await DoctorRun(
                 yaml: file("https://localhost:\(port)"),
                 set: [
                     "upstreams.api.tls.caFile=\(certificate.certificateFile)",
@@ -256,10 +192,10 @@ struct DoctorTests {
             .current, certificateFile: certificate.certificateFile, keyFile: certificate.keyFile
         ) { port, _ in
             let yaml = file("https://localhost:\(port)")
-            let unknown = try await doctor(yaml: yaml)
+            let unknown = try await DoctorRun(yaml: yaml)
             #expect(try unknown.step("TLS").outcome == "failed")
             #expect(try unknown.step("TLS").changes.first?.key == "upstreams.api.tls.caFile")
-            let valid = try await doctor(
+            let valid = try await DoctorRun(
                 yaml: yaml,
                 set: ["upstreams.api.tls.caFile=\(certificate.certificateFile)", "timeouts.identity=6s"])
             #expect(try valid.step("TLS").outcome == "passed", "\(valid.output)")
@@ -283,7 +219,8 @@ struct DoctorTests {
                 upstream.handle("POST /auth", Array(repeating: act, count: 4))
                 let clock = ContinuousClock.now
                 let limit = problem == "time limit" ? 1 : 20
-                let run = try await doctor(yaml: file("http://127.0.0.1:\(port)"), set: ["timeouts.identity=\(limit)s"])
+                let run = try await DoctorRun(
+                    yaml: file("http://127.0.0.1:\(port)"), set: ["timeouts.identity=\(limit)s"])
                 #expect(ContinuousClock.now - clock < .seconds(20), "\(what)")
                 #expect(run.ending.status == 1)
                 #expect(try run.step("sign-in").problem?.contains(problem) == true, "\(what): \(run.output)")
@@ -308,7 +245,7 @@ struct DoctorTests {
                     to: "POST /auth",
                     with: "HTTP/1.1 \(status)\r\nContent-Type: text/canary-password\r\nContent-Length: "
                         + "\(body.utf8.count)\r\nConnection: close\r\n\r\n\(body)")
-                let run = try await doctor(yaml: file("http://127.0.0.1:\(port)"), password: "canary-password")
+                let run = try await DoctorRun(yaml: file("http://127.0.0.1:\(port)"), password: "canary-password")
                 #expect(run.ending.status == 1)
                 for secret in ["canary", "demo-api-token", "0123456789abcdef", "nnnnn", "\u{1b}", "u001b"] {
                     #expect(!(run.output + run.errors).contains(secret), "\(secret)")
@@ -330,7 +267,7 @@ struct DoctorTests {
             upstream.respond(
                 to: "POST /auth",
                 with: response("422 Unprocessable", #"{"errors":{"user":["missing"],"pass":["missing"]}}"#))
-            let rejected = try await doctor(
+            let rejected = try await DoctorRun(
                 yaml: file(address, replacing: "signIn", with: "signIn: { path: /auth, credentials: json }"))
             for (key, word) in [("name", "user"), ("password", "pass")] {
                 let change = try rejected.step("sign-in").changes.first { $0.key.hasSuffix(".signIn.members.\(key)") }
@@ -340,7 +277,7 @@ struct DoctorTests {
                 to: "POST /auth",
                 with: response("200 OK", #"{"accessToken":"opaque-a","renewal_token":"opaque-r","ttl":900}"#))
             upstream.respond(to: "GET /user", with: response("200 OK", #"{"me":{"uid":"u1"}}"#))
-            let accepted = try await doctor(yaml: file(address))
+            let accepted = try await DoctorRun(yaml: file(address))
             let changes = try accepted.step("sign-in").changes + accepted.step("user").changes
             #expect(
                 changes.map { "\($0.key): \($0.advice)" } == [
@@ -391,7 +328,7 @@ struct DoctorTests {
 
                 """
             }
-            let good = try await doctor(yaml: yaml(provider.issuer))
+            let good = try await DoctorRun(yaml: yaml(provider.issuer))
             #expect(good.ending.status == 0, "\(good.output)")
             #expect(good.report.identities.map(\.kind) == ["provider"])
             #expect(try good.step("metadata").calls.first?.status == 200)
@@ -400,7 +337,7 @@ struct DoctorTests {
             #expect(keys.first?.firstMatch(of: /^[1-9]\d* usable/) != nil, "\(good.output)")
             #expect(try good.step("client").outcome == "passed")
             #expect(try good.step("client").facts.first == "error code invalid_grant")
-            let rejected = try await doctor(yaml: yaml(provider.issuer, secret: "canary-client-secret"))
+            let rejected = try await DoctorRun(yaml: yaml(provider.issuer, secret: "canary-client-secret"))
             #expect(rejected.ending.status == 1)
             let client = try rejected.step("client")
             #expect(client.problem?.hasPrefix("the provider rejects the client: a wrong secret or id") == true)
@@ -409,11 +346,11 @@ struct DoctorTests {
             #expect(!rejected.output.contains("canary"))
             // An echo of the secret is no error code.
             provider.script { $0.faults[.refresh] = [.error("canary_secret_of_a_client")] }
-            let undecided = try await doctor(yaml: yaml(provider.issuer, secret: "canary_secret_of_a_client"))
+            let undecided = try await DoctorRun(yaml: yaml(provider.issuer, secret: "canary_secret_of_a_client"))
             #expect(undecided.ending.status == 0)
             #expect(try undecided.step("client").outcome == "undecided")
             #expect(try undecided.step("client").facts == ["error code <redacted>"])
-            let wrong = try await doctor(yaml: yaml(provider.issuer + "/tenant", secret: "canary-client-secret"))
+            let wrong = try await DoctorRun(yaml: yaml(provider.issuer + "/tenant", secret: "canary-client-secret"))
             #expect(try wrong.step("client").outcome == "skipped")
             #expect(wrong.ending.status == 1)
             #expect(try wrong.step("metadata").outcome == "failed")
