@@ -14,8 +14,8 @@ CONNECTIONS = 32
 # Sign-ins before the measurement, and those that are measured one after the other.
 WARM_UP, SEQUENTIAL = 500, 200
 # Bounds: reads of the server for one sign-in, and for release builds microseconds of CPU time of the gateway. A sign-in takes
-# five round trips; in two of them the gateway sends two pipelines at the same time, which the server may read separately.
-READS = 7
+# four round trips; in two of them the gateway sends two pipelines at the same time, which the server may read separately.
+READS = 6
 MICROSECONDS = {"memory": 250, "valkey": 500}
 # The lengths of the tokens of a session, as in memory.py.
 ACCESS_BYTES, REFRESH_BYTES = 400, 43

@@ -13,8 +13,12 @@ public enum SessionLookup: Sendable {
 /// A store that cannot be reached throws; it never reports a session as missing.
 public protocol SessionStore: AnyObject, ThrottleStore, MarkStore {
     /// Stores a new session.
-    /// - Returns: The ticket for the client, and the session.
-    func create(_ new: NewSession, now: SessionTime) async throws(SessionStoreError) -> (SessionTicket, Session)
+    /// - Parameter limit: The number of sessions that its user may have.
+    /// - Returns: The ticket for the client, the session, and whether its user may have more sessions than that: only then
+    ///   ``takeOldest(of:over:but:reason:now:)`` has any to end.
+    func create(
+        _ new: NewSession, limit: Int, now: SessionTime
+    ) async throws(SessionStoreError) -> (ticket: SessionTicket, session: Session, mayExceed: Bool)
     /// Loads a session from the cache or the store. A load is not a use of the session and does not extend the idle
     /// timeout.
     func load(_ ticket: SessionTicket, now: SessionTime) async throws(SessionStoreError) -> SessionLookup
@@ -146,6 +150,14 @@ public struct NewSession: Sendable {
 }
 
 extension SessionStore {
+    /// Stores a new session of a user who may have any number of them.
+    public func create(
+        _ new: NewSession, now: SessionTime
+    ) async throws(SessionStoreError) -> (SessionTicket, Session) {
+        let (ticket, session, _) = try await create(new, limit: .max, now: now)
+        return (ticket, session)
+    }
+
     /// Default for stores without outages.
     public func allowsNewRefreshes(of key: SessionKey) -> Bool { true }
 }

@@ -27,9 +27,10 @@ extension AccountController {
     ) async throws(SessionStoreError) -> IssuedSession {
         var made: SessionTicket?
         do {
-            let (ticket, session) = try await store.create(new, now: request.now)
+            let limit = self.session.maxSessionsPerAccount
+            let (ticket, session, mayExceed) = try await store.create(new, limit: limit, now: request.now)
             made = ticket
-            await evictOldestSessions(for: session, request)
+            if mayExceed { await evictOldestSessions(for: session, request) }
             var replaced: [Session] = []
             for presented in request.endingTickets {
                 let ended = try await store.end(presented, reason: .replaced, now: request.now)

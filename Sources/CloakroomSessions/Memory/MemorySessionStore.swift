@@ -107,8 +107,8 @@ public final class MemorySessionStore: SessionStore {
     /// Creates a session under a new ticket.
     /// - Throws: ``SessionStoreError`` of kind `full` if the limit is reached and no session has expired.
     public func create(
-        _ new: NewSession, now: SessionTime
-    ) async throws(SessionStoreError) -> (SessionTicket, Session) {
+        _ new: NewSession, limit: Int, now: SessionTime
+    ) async throws(SessionStoreError) -> (ticket: SessionTicket, session: Session, mayExceed: Bool) {
         guard reserveCapacity() || (sweep(now: now) > 0 && reserveCapacity()) else { throw SessionStoreError(.full) }
         var generator = SystemRandomNumberGenerator()
         while true {
@@ -116,13 +116,13 @@ public final class MemorySessionStore: SessionStore {
             let key = SessionKey(ticket)
             let session = Session(new, key: key, timeouts: timeouts, now: now)
             let deadline = timeouts.deadline(expiresAt: session.expiresAt, lastUsedAt: now)
-            addToIndexes(session)
+            let hashes = addToIndexes(session)
             guard shard(of: key.id).contents.withLock({ $0.insert(session, deadline: deadline) }) else {
                 removeFromIndexes(session)
                 continue
             }
             onCreated()
-            return (ticket, session)
+            return (ticket, session, hashes.contains { accounts.count(of: $0) > limit })
         }
     }
 
@@ -217,11 +217,14 @@ public final class MemorySessionStore: SessionStore {
         return user.name == user.account ? [account] : [account, accountHashes.hash(user.name)]
     }
 
-    private func addToIndexes(_ session: Session) {
-        for hash in hashes(of: session.user) { accounts.add(session.id, to: hash) }
+    /// - Returns: The hashes that index the sessions of its user.
+    private func addToIndexes(_ session: Session) -> [UInt64] {
+        let hashes = hashes(of: session.user)
+        for hash in hashes { accounts.add(session.id, to: hash) }
         if let provider = session.provenance?.session {
             providerSessions.add(session.id, to: accountHashes.hash(provider))
         }
+        return hashes
     }
 
     private func removeFromIndexes(_ session: Session) {

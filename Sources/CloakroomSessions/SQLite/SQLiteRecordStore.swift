@@ -47,14 +47,17 @@ final class SQLiteRecordStore: SessionRecordStore {
     var count: Int { sessionCount.withLock { $0.count } }
     var isFailing: Bool { connector.isFailing }
 
-    func insert(_ record: SessionRecord, keepUntil: SessionTime, now: SessionTime) async throws(SessionStoreError)
-        -> Bool
-    {
-        let (isNew, tally) = try await connector.write(.full) { db in
-            (try db.insert(record, keepUntil: keepUntil), try db.sessionCount())
+    func insert(
+        _ record: SessionRecord, limit: Int, keepUntil: SessionTime, now: SessionTime
+    ) async throws(SessionStoreError) -> RecordInsertResult {
+        let (isNew, mayExceed, tally) = try await connector.write(.full) { db in
+            (
+                try db.insert(record, keepUntil: keepUntil),
+                try record.indexHashes.contains { try db.hasMoreSessions($0, than: limit) }, try db.sessionCount()
+            )
         }
         noteTally(tally)
-        return isNew
+        return isNew ? .done(mayExceed: mayExceed) : .taken
     }
 
     func read(_ id: SessionID, now: SessionTime) async throws(SessionStoreError) -> RecordLookup {

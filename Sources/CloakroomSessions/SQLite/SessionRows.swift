@@ -59,8 +59,7 @@ extension Database {
     /// The oldest sessions of an account in excess of its limit, by their exact number.
     func surplus(of account: UInt64, by rule: SurplusRule, now: SessionTime) throws -> RecordSurplus {
         // Nearly all accounts have few sessions.
-        let beyond = "SELECT 1 FROM session WHERE account = ?1 OR name = ?1 LIMIT 1 OFFSET ?2"
-        guard try row(beyond, [account, max(0, rule.limit)]) != nil else { return .none }
+        guard try hasMoreSessions(account, than: rule.limit) else { return .none }
         let places = rule.accounts.map { _ in "?" }.joined(separator: ", ")
         let oldest = try run(
             """
@@ -72,6 +71,12 @@ extension Database {
         guard excess > 0 else { return .none }
         let ids = oldest.compactMap { $0.unsigned(0).map(SessionID.init) }.filter { $0 != rule.new }
         return .records(Array(ids.prefix(Int(min(excess, Int64(SurplusRule.maximum))))))
+    }
+
+    /// Whether more rows than a number have this hash, expired ones included.
+    func hasMoreSessions(_ account: UInt64, than limit: Int) throws -> Bool {
+        let beyond = "SELECT 1 FROM session WHERE account = ?1 OR name = ?1 LIMIT 1 OFFSET ?2"
+        return try row(beyond, [account, max(0, limit)]) != nil
     }
 
     /// - Returns: `false` if there is a row with that id.

@@ -85,26 +85,31 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     }
 
     /// - Throws: ``SessionStoreError`` with the reason `protocolError` if the store reports each id as taken.
-    func create(_ new: NewSession, now: SessionTime) async throws(SessionStoreError) -> (SessionTicket, Session) {
+    func create(
+        _ new: NewSession, limit: Int, now: SessionTime
+    ) async throws(SessionStoreError) -> (ticket: SessionTicket, session: Session, mayExceed: Bool) {
         guard records.count < maxSessions else { throw SessionStoreError(.full) }
         var generator = SystemRandomNumberGenerator()
         for _ in 0..<maximumInsertions {
             let ticket = SessionTicket(using: &generator, site: new.site)
             let session = Session(new, key: SessionKey(ticket), timeouts: timeouts, now: now)
             let record = try sealing.seal(session, ticket: ticket)
-            guard try await insert(record, now: now) else { continue }
+            guard case .done(let mayExceed) = try await insert(record, limit: limit, now: now) else { continue }
             events.onCreated()
-            return (ticket, session)
+            // A record is not entered into the indexes under older secrets.
+            return (ticket, session, mayExceed || sealing.secrets.hasOlder)
         }
         throw SessionStoreError(.unavailable, reason: .protocolError)
     }
 
     /// Inserts a record. If the result is unknown, the record is removed later: its client gets no ticket.
-    private func insert(_ record: SessionRecord, now: SessionTime) async throws(SessionStoreError) -> Bool {
+    private func insert(
+        _ record: SessionRecord, limit: Int, now: SessionTime
+    ) async throws(SessionStoreError) -> RecordInsertResult {
         do throws(SessionStoreError) {
             let keepUntil = keepUntil(record.expiresAt, now)
             return try await meter.measure(
-                .insert, await records.insert(record, keepUntil: keepUntil, now: now))
+                .insert, await records.insert(record, limit: limit, keepUntil: keepUntil, now: now))
         } catch {
             // A full store has rejected the record.
             if error.kind == .unavailable { uncertain.note(record.key.id, madeAt: now) }

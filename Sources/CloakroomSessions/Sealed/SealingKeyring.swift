@@ -47,6 +47,9 @@ public struct SealingKeyring: Sendable, Redacted {
         rateHash = Self.hashKey(newest, for: .rate)
     }
 
+    /// Whether records may have been sealed under another secret than the newest.
+    var hasOlder: Bool { all.count > 1 }
+
     /// The id of the secret that is used for sealing.
     var newestID: ID { newest.id }
 

@@ -55,9 +55,10 @@ enum RecordLookup: Sendable, Equatable {
 /// was passed with it last.
 protocol SessionRecordStore: ThrottleStore, MarkStore {
     /// Inserts a new record.
-    /// - Returns: `false` if there is one with the same id.
-    func insert(_ record: SessionRecord, keepUntil: SessionTime, now: SessionTime) async throws(SessionStoreError)
-        -> Bool
+    /// - Parameter limit: The number of sessions that its account, and the typed name, may have.
+    func insert(
+        _ record: SessionRecord, limit: Int, keepUntil: SessionTime, now: SessionTime
+    ) async throws(SessionStoreError) -> RecordInsertResult
     /// Reads the record with an id. From then on ``RecordChangeDelegate`` reports changes to it.
     func read(_ id: SessionID, now: SessionTime) async throws(SessionStoreError) -> RecordLookup
     /// Saves a changed record, except ``SessionRecord/lastUsedAt``: the later one is kept.
@@ -133,6 +134,14 @@ extension SessionRecordStore {
     /// How long the reason for the end of a session is kept.
     static var tombstoneLifetime: Duration { .seconds(300) }
     var isFailing: Bool { false }
+}
+
+enum RecordInsertResult: Sendable, Equatable {
+    /// The record is new.
+    /// - Parameter mayExceed: Whether an index of its account or name has more ids than the limit.
+    case done(mayExceed: Bool)
+    /// There is a record with the same id.
+    case taken
 }
 
 enum RecordUpdateResult: Sendable, Equatable {

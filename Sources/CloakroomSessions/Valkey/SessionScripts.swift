@@ -109,8 +109,9 @@ enum SessionScripts {
 
     /// KEYS: the index of an account or of a session at a provider: ids of its sessions, ordered by when the server will
     /// have deleted them; its cutoff. ARGV: an id, milliseconds until then, the microseconds of its ``RecordBirth`` or
-    /// empty for a new one.
-    /// - Returns: The microseconds of its birth: later than the cutoff if it is a new one.
+    /// empty for a new one, for a new one the limit of ids.
+    /// - Returns: The microseconds of its birth: later than the cutoff if it is a new one. Then 1 if the index has more ids
+    ///   than the limit, as ``surplus`` finds.
     ///
     /// Times are by the server's clock, like the expiry of records. Expired ids are removed only here: an id without a
     /// record may be one whose record is about to be written. The member `born` is no id: its score is the latest birth, so that a cutoff is not before it even if the clock went back. As a number of
@@ -135,7 +136,8 @@ enum SessionScripts {
           redis.call('ZADD', KEYS[1], string.format('%.0f', born), 'born')
         end
         if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
-        return string.format('%.0f', born)
+        local last = ARGV[4] ~= '' and redis.call('ZRANGE', KEYS[1], ARGV[4], ARGV[4])[1] or ''
+        return {string.format('%.0f', born), #last == 16 and 1 or 0}
         """)
 
     /// KEYS: an index. ARGV: the limit; where the sample begins: 0 to 999,999 millionths of the distance of its ids.

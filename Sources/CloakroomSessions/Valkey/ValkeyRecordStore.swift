@@ -72,20 +72,22 @@ struct ValkeyRecordStore: SessionRecordStore {
     /// limited by the server's `maxmemory`, with `maxmemory-policy noeviction`: a full server causes the error `full`.
     var count: Int { 0 }
 
-    func insert(_ record: SessionRecord, keepUntil: SessionTime, now: SessionTime) async throws(SessionStoreError)
-        -> Bool
-    {
+    func insert(
+        _ record: SessionRecord, limit: Int, keepUntil: SessionTime, now: SessionTime
+    ) async throws(SessionStoreError) -> RecordInsertResult {
+        let result: RecordInsertResult
         do throws(SessionStoreError) {
-            if try await insertIndexed(record, keepUntil: keepUntil, now: now) { return true }
+            result = try await insertIndexed(record, limit: limit, keepUntil: keepUntil, now: now)
         } catch {
             // A full server accepts ids, because their script begins with a deletion. Each rejected sign-in would leave
             // one for as long as a session lasts.
             if error.kind == .full { _ = await link.send(removals(of: record)) }
             throw error
         }
+        guard result == .taken else { return result }
         // The id belongs to a session of another account, so it must not be in this account's index.
         for removal in removals(of: record) { _ = try await ask(removal) }
-        return false
+        return .taken
     }
 
     /// The commands that remove a record's id from its indexes, which are in different slots.
@@ -94,14 +96,17 @@ struct ValkeyRecordStore: SessionRecordStore {
     }
 
     /// Enters a record into its indexes, and inserts it.
-    /// - Returns: `false` if there is one with the same id.
+    ///
+    /// The first of the two also compares the index with the limit, which saves sign-ins a round trip. So the ids include
+    /// those of sessions whose records are written at the same time.
     private func insertIndexed(
-        _ record: SessionRecord, keepUntil: SessionTime, now: SessionTime
-    ) async throws(SessionStoreError) -> Bool {
+        _ record: SessionRecord, limit: Int, keepUntil: SessionTime, now: SessionTime
+    ) async throws(SessionStoreError) -> RecordInsertResult {
         // The index first. It is in another slot, so the two writes are not atomic. An id without a record is harmless;
         // a record without an id would be a session that signing out everywhere misses.
         var record = record
-        record.birth = try await index(record, now: now, full: true)
+        let mayExceed: Bool
+        (record.birth, mayExceed) = try await index(record, limit: limit, now: now)
         var arguments: [ValkeyCommand.Part] = [.integer(Self.time(keepUntil - now + Self.tombstoneLifetime))]
         arguments += RecordEncoding.parts(record) + ["u", .integer(record.lastUsedAt.milliseconds)]
         // Kept before it is sent: the server may be replaced before its reply is here.
@@ -113,7 +118,7 @@ struct ValkeyRecordStore: SessionRecordStore {
         do throws(SessionStoreError) {
             let response = try await run(
                 SessionScripts.insert, [keys.session(record.key.id)], arguments, full: true, isDurable: true)
-            if response == .integer(1) { return true }
+            if response == .integer(1) { return .done(mayExceed: mayExceed) }
             // Anything but 0 leaves unknown whether the record was inserted.
             guard response == .integer(0) else { throw SessionStoreError(.unavailable, reason: .protocolError) }
         } catch {
@@ -122,7 +127,7 @@ struct ValkeyRecordStore: SessionRecordStore {
             throw error
         }
         if let save { journal.rejected(save) }
-        return false
+        return .taken
     }
 
     func read(_ id: SessionID, now: SessionTime) async throws(SessionStoreError) -> RecordLookup {
@@ -323,32 +328,42 @@ struct ValkeyRecordStore: SessionRecordStore {
     }
 
     /// Enters a record into its indexes.
-    /// - Parameter full: Whether the record is a new one, and an out-of-memory error of the server is reported as `full`.
-    /// - Returns: The times at which a new record was entered. A changed record keeps its own, also in an index that it
-    ///   did not have before: it may have ended by a cutoff meanwhile.
+    /// - Parameter limit: For a new record, the number of sessions that its account and name may have. An out-of-memory
+    ///   error of the server is then reported as `full`. `nil` for a changed record.
+    /// - Returns: The times at which a new record was entered, and whether an index has more ids than the limit. A changed
+    ///   record keeps its times, also in an index that it did not have before: it may have ended by a cutoff meanwhile.
     private func index(
-        _ record: SessionRecord, now: SessionTime, full: Bool = false
-    ) async throws(SessionStoreError) -> RecordBirth {
+        _ record: SessionRecord, limit: Int? = nil, now: SessionTime
+    ) async throws(SessionStoreError) -> (RecordBirth, mayExceed: Bool) {
         let time = Self.time(record.expiresAt - now + Self.tombstoneLifetime + Self.indexMargin)
         let indexes = record.indexes
         let calls = indexes.map { index in
-            let known = full ? "" : record.birth.time(in: index, of: record).map { String($0) } ?? "0"
+            let known: Int64? = limit == nil ? record.birth.time(in: index, of: record) ?? 0 : nil
             return ScriptCall(
                 keys: [keys.sessions(in: index), keys.cutoff(index)],
-                arguments: [.text("\(record.key.id)"), .integer(time), .text(known)])
+                arguments: [
+                    .text("\(record.key.id)"), .integer(time), .text(known.map { String($0) } ?? ""),
+                    .text(limit.map { String(max(0, $0)) } ?? ""),
+                ])
         }
         var birth = RecordBirth()
+        var mayExceed = false
         for (index, reply) in zip(indexes, await run(SessionScripts.index, calls)) {
-            let response = try Self.value(reply, full: full)
-            guard full else { continue }
-            guard let time = response.text.flatMap({ Int64($0) }) else { throw SessionStoreError(.unavailable) }
+            let response = try Self.value(reply, full: limit != nil)
+            guard limit != nil else { continue }
+            guard let elements = response.elements, elements.count == 2,
+                let time = elements[0].text.flatMap({ Int64($0) })
+            else { throw SessionStoreError(.unavailable) }
             switch index {
             case .account(let hash) where hash == record.account: birth.account = time
             case .account: birth.name = time
-            case .providerSession: birth.provider = time
+            case .providerSession:
+                birth.provider = time
+                continue
             }
+            if elements[1] != .integer(0) { mayExceed = true }
         }
-        return birth
+        return (birth, mayExceed)
     }
 
     /// The time to keep a value, in milliseconds: at least 1, and at most what the server accepts.

@@ -52,6 +52,8 @@ struct SignInTests {
         #expect(await subject.whoAmI(strangers).status == 200)
         #expect(subject.store.count == 4)
         #expect(subject.store.listCount == 0)
+        // Not for the first three.
+        #expect(subject.store.evictionCount == 2)
     }
 
     @Test("succeeds if the oldest session cannot be ended; the next sign-in ends it")

@@ -16,6 +16,7 @@ final class ScriptedStore: SessionStore {
         var throttle: [ThrottleKey: ThrottleState] = [:]
         var lifetimes: [Duration] = []
         var listCount = 0
+        var evictionCount = 0
         var marks: [MarkKey: (time: WallTime, end: SessionTime)] = [:]
         var failures: [Operation: SessionStoreError.Kind] = [:]
         var isRemote = false
@@ -34,6 +35,8 @@ final class ScriptedStore: SessionStore {
 
     /// The number of times that sessions were listed.
     var listCount: Int { state.withLock { $0.listCount } }
+    /// The number of times that the oldest sessions of a user were to be ended.
+    var evictionCount: Int { state.withLock { $0.evictionCount } }
     var count: Int { state.withLock { $0.sessions.count } }
     var isAvailable: Bool { state.withLock { $0.failures.isEmpty } }
 
@@ -100,8 +103,8 @@ final class ScriptedStore: SessionStore {
     }
 
     func create(
-        _ new: NewSession, now: SessionTime
-    ) async throws(SessionStoreError) -> (SessionTicket, Session) {
+        _ new: NewSession, limit: Int, now: SessionTime
+    ) async throws(SessionStoreError) -> (ticket: SessionTicket, session: Session, mayExceed: Bool) {
         try check(.create)
         var generator = SystemRandomNumberGenerator()
         let ticket = SessionTicket(using: &generator, site: new.site)
@@ -113,7 +116,7 @@ final class ScriptedStore: SessionStore {
             lastUsedAt: now)
         state.withLock { $0.sessions[ticket] = session }
         journal.note("create")
-        return (ticket, session)
+        return (ticket, session, sessions(of: new.user, now: now).count > limit)
     }
 
     func end(
@@ -137,15 +140,20 @@ final class ScriptedStore: SessionStore {
     func takeOldest(
         of user: UserProfile, over limit: Int, but new: SessionID, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> [EndedSession] {
+        state.withLock { $0.evictionCount += 1 }
         try check(.end)
-        let own = state.withLock { state in
+        let own = sessions(of: user, now: now)
+        let oldest = own.filter { $0.id != new }.sorted { $0.createdAt < $1.createdAt }
+            .prefix(max(0, own.count - limit))
+        return oldest.flatMap { session in end(reason) { $1.id == session.id }.map(ended) }
+    }
+
+    private func sessions(of user: UserProfile, now: SessionTime) -> [Session] {
+        state.withLock { state in
             state.sessions.values.filter {
                 ($0.user.account == user.account || $0.user.account == user.name) && $0.expiresAt > now
             }
         }
-        let oldest = own.filter { $0.id != new }.sorted { $0.createdAt < $1.createdAt }
-            .prefix(max(0, own.count - limit))
-        return oldest.flatMap { session in end(reason) { $1.id == session.id }.map(ended) }
     }
 
     func take(

@@ -135,7 +135,9 @@ final class FakeSessions: SessionStore {
 
 /// Operations that the proxy never calls.
 extension FakeSessions {
-    func create(_ new: NewSession, now: SessionTime) async throws(SessionStoreError) -> (SessionTicket, Session) {
+    func create(
+        _ new: NewSession, limit: Int, now: SessionTime
+    ) async throws(SessionStoreError) -> (ticket: SessionTicket, session: Session, mayExceed: Bool) {
         throw SessionStoreError(.full)
     }
 

@@ -82,6 +82,16 @@ struct InMemoryRecordFixture: RecordStoreFixture {
 /// A suite of tests of ``RecordStoreCase``: its records and its time.
 protocol RecordContract {}
 
+extension SessionRecordStore {
+    /// Inserts a record of an account that may have any number of them.
+    /// - Returns: `false` if there is one with the same id.
+    func insert(
+        _ record: SessionRecord, keepUntil: SessionTime, now: SessionTime
+    ) async throws(SessionStoreError) -> Bool {
+        try await insert(record, limit: .max, keepUntil: keepUntil, now: now) != .taken
+    }
+}
+
 extension RecordContract {
     var now: SessionTime { Sample.start }
 

@@ -20,7 +20,8 @@ struct SurplusContractTests {
         _ new: NewSession, over limit: Int, at second: Int64, _ store: any SessionStore
     ) async throws -> (ticket: SessionTicket, id: SessionID, ended: [SessionID]) {
         let now = start + .seconds(second)
-        let (ticket, session) = try await store.create(new, now: now)
+        let (ticket, session, mayExceed) = try await store.create(new, limit: limit, now: now)
+        guard mayExceed else { return (ticket, session.id, []) }
         let ended = try await store.takeOldest(
             of: new.user, over: limit, but: session.id, reason: .replaced, now: now)
         return (ticket, session.id, ended.map(\.id))
@@ -42,6 +43,21 @@ struct SurplusContractTests {
                 if number < 3 { #expect(lookup.reason == .revoked) } else { #expect(lookup.session != nil) }
             }
             #expect(try await store.lookup(other, at: start).session != nil)
+        }
+    }
+
+    @Test("reports with a new one whether there may be more than there may be", arguments: SessionStoreCase.all)
+    func mayExceed(kind: SessionStoreCase) async throws {
+        try await kind.run(with: Sample.new(2)) { store, _, _ async throws in
+            for second in 1...4 as ClosedRange<Int64> {
+                let created = try await store.create(Sample.new(1), limit: 2, now: start + .seconds(second))
+                #expect(created.mayExceed == (second > 2))
+            }
+            #expect(try await !store.create(Sample.new(2), limit: 2, now: start).mayExceed)
+            // Sessions for which the same name was typed may be those of the user.
+            let id = AccountName(userID: "17", source: source)
+            #expect(try await !store.create(new(id, typed: id), limit: 1, now: start).mayExceed)
+            #expect(try await store.create(new(id, typed: Sample.account(1)), limit: 4, now: start).mayExceed)
         }
     }
 

@@ -41,6 +41,17 @@ struct ResealedSessionTests: SealedStoreSuite {
         for ticket in [ticket, silent] { #expect(try await both.lookup(ticket, at: start).reason == .revoked) }
     }
 
+    @Test("compares the sessions under all secrets with the limit, though a new one is listed under the newest only")
+    func rotationAtLimit() async throws {
+        let old = store(secrets: SealingKeyring(Sample.olderSecret))
+        for _ in 1...2 { _ = try await old.create(Sample.new(1), now: start) }
+        let both = store(secrets: SealingKeyring(Sample.secret, older: [Sample.olderSecret]))
+        let (_, new, mayExceed) = try await both.create(Sample.new(1), limit: 1, now: start)
+        #expect(mayExceed)
+        let ended = try await both.takeOldest(of: new.user, over: 1, but: new.id, reason: .replaced, now: start)
+        #expect(ended.count == 1)
+    }
+
     @Test("does not conflict with a token refresh when it reseals")
     func rotationUnderLease() async throws {
         let old = store(secrets: SealingKeyring(Sample.olderSecret))

@@ -81,9 +81,9 @@ final class InMemoryRecords: SessionRecordStore {
         return server.contents.withLock { body(&$0) }
     }
 
-    func insert(_ record: SessionRecord, keepUntil: SessionTime, now: SessionTime) async throws(SessionStoreError)
-        -> Bool
-    {
+    func insert(
+        _ record: SessionRecord, limit: Int, keepUntil: SessionTime, now: SessionTime
+    ) async throws(SessionStoreError) -> RecordInsertResult {
         try ask()
         var record = record
         record.birth = server.contents.withLock { contents in
@@ -100,14 +100,17 @@ final class InMemoryRecords: SessionRecordStore {
             return birth
         }
         await switches.withLock { $0.duringInsert }?()
-        let isNew = server.contents.withLock { [record] contents in
-            guard contents.kept[record.key.id] == nil else { return false }
+        let result = server.contents.withLock { [record] contents -> RecordInsertResult in
+            guard contents.kept[record.key.id] == nil else { return .taken }
             contents.kept[record.key.id] = RecordServer.StoredRecord(record: record)
             contents.ended[record.key.id] = nil
-            return true
+            return .done(
+                mayExceed: record.indexHashes.contains { hash in
+                    contents.listed.count { $0.indexHashes.contains(hash) } > limit
+                })
         }
         try response()
-        return isNew
+        return result
     }
 
     func read(_ id: SessionID, now: SessionTime) async throws(SessionStoreError) -> RecordLookup {

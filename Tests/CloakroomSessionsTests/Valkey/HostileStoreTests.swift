@@ -164,12 +164,31 @@ struct HostileStoreTests {
     /// A sign-in at a server whose replies to the script that inserts a record are these.
     private func signIn(_ insertions: [String], _ node: ScriptedNode, _ replica: Replica) async -> SessionStoreError? {
         let store = SealedSessionStore(replica.records, configuration: Sample.configuration, secrets: Sample.secrets)
-        for insertion in insertions { node.reply(to: "EVALSHA", "$16\r\n1700000000000000", insertion) }
+        for insertion in insertions { node.reply(to: "EVALSHA", "*2\r\n$16\r\n1700000000000000\r\n:0", insertion) }
         do throws(SessionStoreError) {
             _ = try await store.create(Sample.new(1), now: Sample.start)
             return nil
         } catch {
             return error
+        }
+    }
+
+    @Test(
+        "Anything but the time of an entry and whether there are too many is an error: no record is inserted",
+        arguments: [
+            "$16\r\n1700000000000000", "*1\r\n$1\r\n1", "*2\r\n$1\r\nx\r\n:0", "*2\r\n_\r\n:0", "*0", "_", ":1",
+        ])
+    func oddEntries(_ reply: String) async throws {
+        try await withStore { node, replica in
+            let store = SealedSessionStore(
+                replica.records, configuration: Sample.configuration, secrets: Sample.secrets)
+            node.reply(to: "EVALSHA", reply)
+            let error = await #expect(throws: SessionStoreError.self) {
+                try await store.create(Sample.new(1), now: Sample.start)
+            }
+            #expect(error?.kind == .unavailable)
+            #expect(node.count(of: "EVALSHA") == 1)
+            #expect(replica.records.journal.entries().isEmpty)
         }
     }
 

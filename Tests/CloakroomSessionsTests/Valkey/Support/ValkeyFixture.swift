@@ -121,10 +121,10 @@ struct RunningRecords: SessionRecordStore {
         try await records.setCutoff(index, keeping: kept, before: before, lifetime: lifetime, now: now)
     }
 
-    func insert(_ record: SessionRecord, keepUntil: SessionTime, now: SessionTime) async throws(SessionStoreError)
-        -> Bool
-    {
-        try await records.insert(record, keepUntil: keepUntil, now: now)
+    func insert(
+        _ record: SessionRecord, limit: Int, keepUntil: SessionTime, now: SessionTime
+    ) async throws(SessionStoreError) -> RecordInsertResult {
+        try await records.insert(record, limit: limit, keepUntil: keepUntil, now: now)
     }
 
     func read(_ id: SessionID, now: SessionTime) async throws(SessionStoreError) -> RecordLookup {
