@@ -27,10 +27,7 @@ struct IdentityRequest: Sendable {
 
     /// - Throws: If the client's assertion cannot be signed.
     func request(to target: IdentityTarget) throws -> HTTPClient.Request {
-        var request = try HTTPClient.Request(
-            url: target.url(configuration.path), method: HTTPMethod(rawValue: configuration.method))
-        request.headers.add(name: "Host", value: target.host)
-        request.headers.add(name: "Accept", value: "application/json")
+        var request = try target.request(configuration.method, configuration.path)
         if let apiToken {
             request.headers.replaceOrAdd(name: apiToken.header, value: text(apiToken.value))
         }
@@ -71,6 +68,7 @@ struct IdentityTarget: Sendable {
     let server: String
     /// The part of the URL before the path.
     private let origin: String
+    private let reused = ReusedRequests()
 
     /// - Parameters:
     ///   - hostField: The value of `Host`; `nil` for the target's own.
@@ -117,7 +115,25 @@ struct IdentityTarget: Sendable {
         try? await singleUseClient.http.shutdown()
     }
 
-    func url(_ path: String) -> String { origin + path }
+    /// A request with the fields that all calls have. To parse its URL costs more than all else of it, and there are few.
+    func request(_ method: String, _ path: String) throws -> HTTPClient.Request {
+        let name = method + " " + path
+        if let request = reused.requests.withLock({ $0[name] }) { return request }
+        let fields = HTTPHeaders([("Host", host), ("Accept", "application/json")])
+        let request = try HTTPClient.Request(
+            url: origin + path, method: HTTPMethod(rawValue: method), headers: fields)
+        reused.requests.withLock { requests in
+            // The metadata of a provider may name other endpoints at any time.
+            if requests.count >= Self.maxReused { requests.removeAll() }
+            requests[name] = request
+        }
+        return request
+    }
+
+    /// The maximum number of requests that are kept.
+    static let maxReused = 16
+    /// The number of requests that are kept.
+    var reusedCount: Int { reused.requests.withLock { $0.count } }
 
     private static func server(_ address: String, _ port: Int?) -> String {
         guard let port else { return address }
@@ -165,6 +181,10 @@ struct IdentityTarget: Sendable {
     struct Connections: Sendable {
         fileprivate let made: Int
         fileprivate let closed: Int
+    }
+
+    private final class ReusedRequests: Sendable {
+        let requests = Mutex<[String: HTTPClient.Request]>([:])
     }
 
     private final class ConnectionCount: Sendable {

@@ -78,9 +78,9 @@ struct RequestCredentials: Sendable {
     }
 
     /// A body with the given members, those of the configuration, and the client's own credentials.
-    private static func members(_ own: [(name: String, value: String)], _ configuration: IdentityEndpointConfiguration)
-        -> Self?
-    {
+    private static func members(
+        _ own: [(name: String, value: String)], _ configuration: IdentityEndpointConfiguration
+    ) -> Self {
         var members = own + configuration.fixedMembers.map { (name: $0.name, value: $0.value) }
         var authorization: Secret?
         if let client = configuration.client {
@@ -96,20 +96,12 @@ struct RequestCredentials: Sendable {
             let form = FormEncoding.encode(members)
             return Self(authorization: authorization, body: (.form, Secret(form)))
         }
-        guard let document = Self.json(members) else { return nil }
-        return Self(authorization: authorization, body: (.json, document))
+        return Self(authorization: authorization, body: (.json, json(members)))
     }
 
     /// A JSON object with the members in their order.
-    private static func json(_ members: [(name: String, value: String)]) -> Secret? {
-        let encoder = JSONEncoder()
-        var document: [UInt8] = [UInt8(ascii: "{")]
-        for (index, (name, value)) in members.enumerated() {
-            guard let key = try? encoder.encode(name), let text = try? encoder.encode(value) else { return nil }
-            if index > 0 { document.append(UInt8(ascii: ",")) }
-            document += Array(key) + [UInt8(ascii: ":")] + Array(text)
-        }
-        document.append(UInt8(ascii: "}"))
-        return Secret(bytes: document)
+    private static func json(_ members: [(name: String, value: String)]) -> Secret {
+        let texts = members.map { JSONString.quoted($0.name) + ":" + JSONString.quoted($0.value) }
+        return Secret("{" + texts.joined(separator: ",") + "}")
     }
 }

@@ -169,11 +169,7 @@ public final class UpstreamTokenClient: TokenClient {
     ) async throws(TokenClientError) -> [UInt8] {
         do throws(TokenClientError) {
             let responded = try await user(tokens, replacing: nil, traceparent: traceparent, timeout: timeout)
-            if let responded { return responded }
-            guard let document = UserDocument.fallback(from: credentials) else {
-                throw TokenClientError(.invalidResponse, in: .user)
-            }
-            return document
+            return responded ?? UserDocument.fallback(from: credentials)
         } catch {
             // An upstream that is unavailable cannot process this call either; one that sent an invalid response may.
             if error.kind != .unreachable, error.kind != .timedOut {
@@ -255,15 +251,13 @@ public final class UpstreamTokenClient: TokenClient {
         _ response: IdentityTransport.Response, _ configuration: IdentityEndpointConfiguration,
         call: TokenClientError.Operation
     ) throws(TokenClientError) {
+        if response.isSuccess, configuration.success?.accepts(body: response.body) ?? true { return }
         let rules = RejectedCall.Rules(configuration, of: call)
-        guard response.isSuccess else {
-            let kind = RejectedCall.kind(
+        let kind =
+            response.isSuccess
+            ? RejectedCall.kind(unsuccessful: response.body, rules: rules)
+            : RejectedCall.kind(
                 status: response.status, body: response.body, isWhole: response.isWhole, rules: rules)
-            throw failure(of: response, configuration, call: call, kind)
-        }
-        guard configuration.success?.accepts(body: response.body) ?? true else {
-            let kind = RejectedCall.kind(unsuccessful: response.body, rules: rules)
-            throw failure(of: response, configuration, call: call, kind)
-        }
+        throw failure(of: response, configuration, call: call, kind)
     }
 }

@@ -1,5 +1,4 @@
 import CloakroomCore
-import FoundationEssentials
 
 /// An upstream's document about a user, as it is stored and sent to that user.
 ///
@@ -60,10 +59,9 @@ enum UserDocument {
     }
 
     /// The fallback document if the upstream returns no user data: the address or the name used for the sign-in.
-    static func fallback(from credentials: Credentials) -> [UInt8]? {
+    static func fallback(from credentials: Credentials) -> [UInt8] {
         let member = credentials.kind == .email ? "email" : "name"
-        guard let document = try? JSONEncoder().encode([member: credentials.name]) else { return nil }
-        return Array(document)
+        return Array(#"{"\#(member)":\#(JSONString.quoted(credentials.name))}"#.utf8)
     }
 }
 

@@ -79,8 +79,7 @@ struct UserDocumentTests {
     @Test("is the address alone if the upstream returns no user")
     func made() throws {
         let credentials = try Upstreams.credentials("o'neil+\u{e9}@example.com")
-        let made = UserDocument.fallback(from: credentials)
-        let document = try #require(made)
+        let document = UserDocument.fallback(from: credentials)
         #expect(JSONValue(document: document) == .object(["email": .string("o'neil+\u{e9}@example.com")]))
     }
 }
