@@ -36,32 +36,25 @@ public enum SignInThrottle {
     /// Returns the keys of an attempt, the narrowest first.
     /// - Parameters:
     ///   - address: The peer's address, without port. Text that is not an IP address is used unchanged.
+    ///   - countsAll: Whether the keys follow by which all attempts are counted, including successful ones.
     ///   - key: The key for hashing.
-    public static func keys(account: AccountName, address: String, under key: KeyedHash) -> [ThrottleKey] {
+    public static func keys(
+        account: AccountName, address: String, countsAll: Bool = false, under key: KeyedHash
+    ) -> [ThrottleKey] {
         let block = ClientAddressKey(address)?.bytes ?? Array(address.utf8)
         let name = account.throttleBytes
         let base = AccountName.withoutMarks(name)
         let ofAddress = makeKey(.address, [block], key)
+        let group = ofAddress.group
         var keys = [
-            makeKey(.accountAndAddress, [name, block], key, group: ofAddress.group), ofAddress,
-            makeKey(.account, [base], key),
+            makeKey(.accountAndAddress, [name, block], key, group: group), ofAddress, makeKey(.account, [base], key),
         ]
-        if base != account.canonicalBytes {
-            keys.append(makeKey(.spelling, [base, block], key, group: ofAddress.group))
+        if base != account.canonicalBytes { keys.append(makeKey(.spelling, [base, block], key, group: group)) }
+        if countsAll {
+            keys.append(makeKey(.attemptsOfAccount, [name, block], key, group: group))
+            keys.append(makeKey(.attempts, [block], key, group: group))
         }
         return keys
-    }
-
-    /// Returns the keys by which all attempts are counted, including successful ones. Parameters as above.
-    public static func attemptKeys(
-        account: AccountName, address: String, under key: KeyedHash
-    ) -> [ThrottleKey] {
-        let block = ClientAddressKey(address)?.bytes ?? Array(address.utf8)
-        let group = makeKey(.address, [block], key).group
-        return [
-            makeKey(.attemptsOfAccount, [account.throttleBytes, block], key, group: group),
-            makeKey(.attempts, [block], key, group: group),
-        ]
     }
 
     /// Returns the keys of an attempt of a user who is not known before it succeeds, such as the callback of a login: those

@@ -109,6 +109,9 @@ public struct ThrottleKey: Sendable, Hashable {
         self.hash = hash
         self.group = group ?? hash
     }
+
+    /// The hash alone: it has a key of its own, and tables hash each key several times for an attempt.
+    public func hash(into hasher: inout Hasher) { hasher.combine(hash) }
 }
 
 /// The throttle state of one key.

@@ -23,10 +23,8 @@ struct SignInRateLimiter: Sendable {
     func admit(
         _ account: AccountName, from address: String, now: SessionTime
     ) async throws(SessionStoreError) -> Admission {
-        var keys = SignInThrottle.keys(account: account, address: address, under: key)
-        if signInsPerAddress > 0 {
-            keys += SignInThrottle.attemptKeys(account: account, address: address, under: key)
-        }
+        let keys = SignInThrottle.keys(
+            account: account, address: address, countsAll: signInsPerAddress > 0, under: key)
         return try await admit(keys, forgetsFailures: SignInThrottle.isFolded(account), now: now)
     }
 

@@ -9,6 +9,14 @@ struct SignInThrottleTests {
         SignInThrottle.keys(account: AccountName(email: email), address: address, under: key)
     }
 
+    /// The keys by which all attempts are counted.
+    private func attempts(_ email: String, _ address: String) -> [ThrottleKey] {
+        let all = SignInThrottle.keys(
+            account: AccountName(email: email), address: address, countsAll: true, under: key)
+        #expect(Array(all.dropLast(2)) == keys(email, address))
+        return Array(all.suffix(2))
+    }
+
     @Test("are the account with the address, the address, and the account")
     func scopes() {
         let keys = keys("jo@example.com", "192.0.2.1")
@@ -24,10 +32,7 @@ struct SignInThrottleTests {
     }
 
     @Test("differ from the two keys by which all attempts are counted")
-    func attempts() {
-        func attempts(_ email: String, _ address: String) -> [ThrottleKey] {
-            SignInThrottle.attemptKeys(account: AccountName(email: email), address: address, under: key)
-        }
+    func allAttempts() {
         let keys = attempts("jo@example.com", "192.0.2.1")
         #expect(keys.map(\.scope) == [.attemptsOfAccount, .attempts])
         #expect(Set((keys + self.keys("jo@example.com", "192.0.2.1")).map(\.hash)).count == 5)
@@ -66,10 +71,7 @@ struct SignInThrottleTests {
         let (lookAlike, plain) = (keys(one, "192.0.2.1"), keys(other, "192.0.2.1"))
         #expect(Array(lookAlike.prefix(3)) == plain)
         #expect(lookAlike.map(\.scope) == [.accountAndAddress, .address, .account, .spelling])
-        func attempts(_ email: String) -> [ThrottleKey] {
-            SignInThrottle.attemptKeys(account: AccountName(email: email), address: "192.0.2.1", under: key)
-        }
-        #expect(attempts(one) == attempts(other))
+        #expect(attempts(one, "192.0.2.1") == attempts(other, "192.0.2.1"))
     }
 
     @Test("are equal only for equal parts")
@@ -92,10 +94,8 @@ struct SignInThrottleTests {
     @Test("are one group for all counts of an address, and another one for the account from all addresses")
     func groups() {
         func groups(_ email: String, _ address: String) -> Set<UInt64> {
-            let account = AccountName(email: email)
-            let attempts = SignInThrottle.attemptKeys(account: account, address: address, under: key)
             let callback = SignInThrottle.keys(address: address, under: key)
-            let all = keys(email, address).filter { $0.scope != .account } + attempts
+            let all = keys(email, address).filter { $0.scope != .account } + attempts(email, address)
             return Set((all + [callback.failures, callback.attempts]).map(\.group))
         }
         let one = groups("j\u{f6}@example.com", "192.0.2.1")
