@@ -33,14 +33,17 @@ struct SessionSealer: Sendable {
     /// Seals a session under the newest secret. A session that was opened here keeps its ``SessionRecord/birth``.
     /// - Throws: ``SessionStoreError`` of kind `unavailable` if the cipher fails, which is not expected.
     func seal(_ session: Session, ticket: SessionTicket) throws(SessionStoreError) -> SessionRecord {
+        // Each time a copy of the data.
+        let user = session.user
+        let account = secrets.accountHashes.hash(user.account)
         var record = SessionRecord(
-            key: session.key, account: secrets.accountHashes.hash(session.user.account),
-            name: secrets.accountHashes.hash(session.user.name),
+            key: session.key, account: account,
+            name: user.name == user.account ? account : secrets.accountHashes.hash(user.name),
             provider: session.provenance?.session.map(secrets.accountHashes.hash), createdAt: session.createdAt,
             expiresAt: session.expiresAt, lastUsedAt: session.lastUsedAt, version: session.version, contents: [],
             client: [], birth: RecordBirth(bytes: session.storeData))
         let parts = SessionParts(
-            user: session.user, tokens: session.tokens, source: session.source, provenance: session.provenance)
+            user: user, tokens: session.tokens, source: session.source, provenance: session.provenance)
         record.contents = try seal(
             parts.bytes, secrets.newestRecordKey(ticket: ticket), Self.contentsBinding(record, .one))
         record.client = try seal(

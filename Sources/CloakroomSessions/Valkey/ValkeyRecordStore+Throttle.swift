@@ -115,8 +115,8 @@ extension ThrottleRule {
             case .constant(let wait): ("c", wait, .zero, .zero)
             case .doubling(let first, let longest, let memory): ("d", first, longest, memory)
             }
-        let times = [first, longest, memory, maxDelay].map { String($0.wholeMilliseconds) }
-        return "\(limit) \(window.wholeMilliseconds) \(kind) " + times.joined(separator: " ")
+        let waits = "\(first.wholeMilliseconds) \(longest.wholeMilliseconds) \(memory.wholeMilliseconds)"
+        return "\(limit) \(window.wholeMilliseconds) \(kind) \(waits) \(maxDelay.wholeMilliseconds)"
     }
 }
 

@@ -37,17 +37,18 @@ struct ValkeyCommand: Sendable {
         buffer.writeString("*\(parts.count + 1)\r\n$\(name.utf8.count)\r\n\(name)\r\n")
         for part in parts {
             switch part {
-            case .text(let text): buffer.writeString("$\(text.utf8.count)\r\n\(text)\r\n")
-            case .integer(let number):
-                let text = String(number)
-                buffer.writeString("$\(text.utf8.count)\r\n\(text)\r\n")
-            case .bytes(let bytes):
-                buffer.writeString("$\(bytes.count)\r\n")
-                buffer.writeBytes(bytes)
-                buffer.writeString("\r\n")
+            case .text(let text): Self.write(text.utf8, to: &buffer)
+            case .integer(let number): Self.write(String(number).utf8, to: &buffer)
+            case .bytes(let bytes): Self.write(bytes, to: &buffer)
             }
         }
         encoded = buffer
+    }
+
+    private static func write(_ part: some Collection<UInt8>, to buffer: inout ByteBuffer) {
+        buffer.writeString("$\(part.count)\r\n")
+        buffer.writeBytes(part)
+        buffer.writeString("\r\n")
     }
 
     init(_ name: String, _ parts: Part...) {
