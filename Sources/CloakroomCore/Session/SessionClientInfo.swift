@@ -50,16 +50,11 @@ public enum UserAgentFamily: UInt8, Sendable, Hashable, CaseIterable {
             ("Chrome/", .chrome), ("CFNetwork/", .cfNetwork), ("Safari/", .safari), ("okhttp/", .okhttp),
             ("curl/", .curl), ("python", .python), ("Python", .python),
         ]
-        let text = userAgent.utf8
+        let text = Array(userAgent.utf8)
         self = summary.first { Self.contains(text, $0.0.utf8) }?.1 ?? .other
     }
 
-    private static func contains(_ text: String.UTF8View, _ mark: String.UTF8View) -> Bool {
-        var rest = text[...]
-        while rest.count >= mark.count {
-            if rest.starts(with: mark) { return true }
-            rest = rest.dropFirst()
-        }
-        return false
+    private static func contains(_ text: [UInt8], _ mark: String.UTF8View) -> Bool {
+        text.indices.contains { text[$0] == mark.first && text[$0...].starts(with: mark) }
     }
 }

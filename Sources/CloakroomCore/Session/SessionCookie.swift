@@ -10,6 +10,9 @@ public final class SessionCookie: Sendable {
     /// What the names of login cookies begin with; `nil` if no provider is configured.
     private let loginPrefix: [UInt8]?
     private let configuration: CookieConfiguration
+    /// What follows the value in `Set-Cookie`. Browsers delete a cookie only with the `Domain` that it was set with (RFC
+    /// 6265bis §5.7).
+    private let attributes: String
 
     /// Creates the cookie from its configuration.
     /// - Parameter hasLogins: Whether there are login cookies, which no upstream may receive, set or clear.
@@ -17,6 +20,9 @@ public final class SessionCookie: Sendable {
         self.configuration = configuration
         self.name = Array(configuration.name.utf8)
         loginPrefix = hasLogins ? Array(configuration.loginPrefix.utf8) : nil
+        let domain = configuration.domain.map { "; Domain=\($0)" } ?? ""
+        let secure = configuration.isSecure ? "; Secure" : ""
+        attributes = "; Path=/\(domain); HttpOnly\(secure); SameSite=\(configuration.sameSite.rawValue)"
     }
 
     /// The result of reading the cookie from a request.
@@ -147,13 +153,6 @@ public final class SessionCookie: Sendable {
 
     /// The field line that clears the ticket.
     package var clearingLine: [UInt8] { Array("Set-Cookie: \(clearCookieValue)\r\n".utf8) }
-
-    /// Browsers delete a cookie only with the `Domain` that it was set with (RFC 6265bis §5.7).
-    private var attributes: String {
-        let domain = configuration.domain.map { "; Domain=\($0)" } ?? ""
-        let secure = configuration.isSecure ? "; Secure" : ""
-        return "; Path=/\(domain); HttpOnly\(secure); SameSite=\(configuration.sameSite.rawValue)"
-    }
 
     /// Names that differ only in case are other cookies (RFC 6265 §4.1.1).
     private func isLoginCookie(_ range: ByteRange, _ bytes: Span<UInt8>) -> Bool {

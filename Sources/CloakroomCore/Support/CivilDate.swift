@@ -61,8 +61,15 @@ extension WallTime {
     package var iso8601: String {
         let seconds = milliseconds.floorDivided(by: 1_000)
         let date = CivilDate(secondsSinceEpoch: min(max(seconds, -62_135_596_800), 253_402_300_799))
-        let day = "\(date.year.padded(to: 4))-\(date.month.padded())-\(date.day.padded())"
-        return "\(day)T\(date.hour.padded()):\(date.minute.padded()):\(date.second.padded())Z"
+        var text = Array("0000-00-00T00:00:00Z".utf8)
+        let numbers = [date.year, date.month, date.day, date.hour, date.minute, date.second]
+        for (var number, var place) in zip(numbers, [3, 6, 9, 12, 15, 18]) {
+            while number > 0 {
+                text[place] += UInt8(number % 10)
+                (number, place) = (number / 10, place - 1)
+            }
+        }
+        return String(decoding: text, as: UTF8.self)
     }
 }
 
@@ -104,10 +111,7 @@ public enum HTTPDate {
 
 extension Int {
     /// The digits of a number that is not negative, with leading zeros.
-    fileprivate func padded(to digits: Int = 2) -> String {
-        let text = String(self)
-        return String(repeating: "0", count: Swift.max(digits - text.count, 0)) + text
-    }
+    fileprivate func padded() -> String { self < 10 ? "0\(self)" : "\(self)" }
 }
 
 extension Int64 {

@@ -34,6 +34,7 @@ extension UpstreamBoard {
             let rank = rank(of: index, in: table, turn: turn, mayProbe: &mayProbe, now: now)
             ranks[target] = min(ranks[target] ?? rank, rank)
         }
+        guard ranks.count > 1 else { return Array(ranks.keys) }
         let sorted = ranks.sorted { $0.value < $1.value }
         let active = sorted.filter { $0.value.group < 2 }
         return (active.isEmpty ? sorted : active).map(\.key)
