@@ -52,7 +52,8 @@ struct Proof {
         )
         (new, old) = tables
         let named = configurations.flatMap(\.routes).flatMap(\.methods) + conditions.flatMap(\.methods)
-        let standard = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "UNNAMED"]
+        let unnamed = ["PUT", "DELETE", "PATCH", "UNNAMED"].first { !named.contains($0) } ?? "UNNAMED"
+        let standard = ["GET", "HEAD", "POST", unnamed, "OPTIONS"]
         methods = standard + Set(named).subtracting(standard + [Statement.unsafeMethods]).sorted()
         var seen: Set<[Int?]> = []
         hosts = Self.hostNames(configurations, conditions).compactMap { name in
@@ -75,9 +76,11 @@ struct Proof {
             for path in calls + stated { patterns += try PathRewrite.received(by: route, becoming: path) }
         }
         let accounts = configuration.accounts
-        guard accounts.isEnabled else { return patterns }
-        let own = AccountEndpoint.templates(under: accounts.prefix) + [accounts.prefix + "/*"]
-        return patterns + own.compactMap { try? PathPattern($0) }
+        guard accounts.isEnabled, let prefix = try? PathPattern(accounts.prefix) else { return patterns }
+        // No path from the prefix on is forwarded, unless a route names it.
+        let isNamed = configuration.routes.contains { $0.pattern.segments.starts(with: prefix.segments) }
+        let own = (isNamed ? AccountEndpoint.templates(under: accounts.prefix) : []) + [accounts.prefix + "/*"]
+        return patterns + [prefix] + own.compactMap { try? PathPattern($0) }
     }
 
     /// The hosts that anything names, one of each wildcard, those that only listeners of this machine serve, one that
@@ -176,7 +179,9 @@ struct Proof {
 
     /// Whether the path that an upstream would receive is one of which nothing may be served.
     private func isRewritten(_ place: Place, into statement: Statement) -> Bool {
-        guard statement.kind == .never, let found = place.new, Self.route(found.match, new)?.rewrite != nil
+        // Without a copy of the route: most paths are asked about here.
+        guard statement.kind == .never, let found = place.new, case .route(let index) = found.match,
+            new.configuration.routes[index].rewrite != nil
         else { return false }
         return Self.holds(statement.scope.paths, found.sent, leniently: true)
     }
