@@ -57,6 +57,8 @@ public final class GatewayTelemetry: Sendable {
     public let ids: TraceIDSource
     /// The exporter if spans are sent to a collector; run by ``runExporter()``.
     let collector: OTLPSpanExporter?
+    /// The last rejected requests.
+    public let rejectedRequests = RejectedRequests()
     private let logLevel: DynamicLogLevel
 
     /// Registers the metric families and starts the log writer's thread, which ``shutdown()`` stops.
@@ -95,7 +97,8 @@ public final class GatewayTelemetry: Sendable {
         LoopTelemetry(
             metrics: metrics, isMetricsEnabled: settings.isMetricsEnabled,
             writer: settings.isAccessLogEnabled ? logWriter : nil, routes: routes,
-            upstreams: upstreams, accessLogRatios: accessLogRatios, limits: limits, format: settings.logFormat)
+            upstreams: upstreams, accessLogRatios: accessLogRatios, limits: limits, format: settings.logFormat,
+            rejectedRequests: rejectedRequests)
     }
 
     /// A log handler in the configured format, for use in the closure of `LoggingSystem.bootstrap`.

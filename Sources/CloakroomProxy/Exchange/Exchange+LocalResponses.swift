@@ -8,7 +8,7 @@ extension Exchange {
     func respond(
         _ document: ProblemDocument, allow: String? = nil, moreFieldLines: [UInt8] = [], now: UInt64
     ) {
-        telemetry.rejected(document.problem.reason)
+        telemetry.rejected(document.problem.code, document.problem.reason)
         let challenge = decider.bearerChallenge(for: document.problem, at: request.routeIndex)
         let moreFieldLines = challenge.isEmpty ? moreFieldLines : moreFieldLines + challenge
         if request.version == .http2, isCall {
@@ -38,12 +38,13 @@ extension Exchange {
         telemetry.decided(denial.decision)
         if let event = denial.event {
             context.notPermitted(event, route: snapshot.config.routes[request.routeIndex].route.name)
+            if let claim = event.claim { telemetry.lacksClaim(claim) }
         }
         switch denial.response {
         case .problem(let document):
             respond(document, moreFieldLines: denial.fieldLines, now: now)
         case .redirect(let location):
-            telemetry.rejected(denial.reason)
+            telemetry.rejected(nil, denial.reason)
             let lines = Array("Location: \(location)\r\nCache-Control: no-store\r\n".utf8)
             respond(status: 303, fieldLines: denial.fieldLines + lines, body: [], now: now)
         }

@@ -214,7 +214,7 @@ extension Exchange {
         var lines: [UInt8] = []
         for field in response.fields { lines += Array("\(field.name): \(field.value)\r\n".utf8) }
         if let problem = response.problem {
-            telemetry.rejected(problem.reason)
+            telemetry.rejected(problem.code, problem.reason)
             if problem.status >= 500 { telemetry.failed(Self.label(of: problem)) }
         }
         switch response.content {

@@ -156,7 +156,9 @@ final class Exchange: Equatable {
         // duration.
         telemetry.finish(
             errorType: errorType, now: context.time.now(), eventTime: context.now)
-        telemetry.report(to: snapshot.telemetry, of: &request)
+        telemetry.report(
+            to: snapshot.telemetry, of: &request,
+            listener: snapshot.config.configuration.listeners.dropFirst(peer.listener).first.map { "\($0.address)" })
         snapshot.release()
         reference.adopt(context.snapshot)
         request.end()

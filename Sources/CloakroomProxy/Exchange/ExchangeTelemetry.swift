@@ -23,6 +23,8 @@ struct ExchangeTelemetry {
     private(set) var receivedBodyBytes = 0
     /// `nil` unless the exchange is sampled.
     private var spans: Spans?
+    /// `nil` unless the gateway responds in place of an upstream, or an attempt has failed.
+    private var rejection: RejectionDetails?
 
     /// The open spans of a sampled exchange. One reference, because two existentials cost 400 instructions a request
     /// even if there are none.
@@ -207,6 +209,7 @@ struct ExchangeTelemetry {
     }
 
     private mutating func endAttempt(errorType: @autoclosure () -> String, status: Int64?) {
+        details.failed(target: record.upstreamIndex, outcome: errorType())
         guard let span = clientSpan else { return }
         if let status { span.attributes["http.response.status_code"] = status }
         span.attributes["error.type"] = errorType()
@@ -258,7 +261,22 @@ struct ExchangeTelemetry {
     mutating func responseDiscarded() { record.bytesSent = 0 }
 
     /// A problem document is sent instead of forwarding the request.
-    mutating func rejected(_ reason: UnauthorizedReason?) { record.unauthorizedReason = reason }
+    mutating func rejected(_ code: ProblemCode?, _ reason: UnauthorizedReason?) {
+        record.unauthorizedReason = reason
+        details.code = code
+    }
+
+    /// The session lacks a claim that the route requires.
+    mutating func lacksClaim(_ name: String) { details.claim = name }
+
+    private var details: RejectionDetails {
+        mutating get {
+            if let rejection { return rejection }
+            let details = RejectionDetails()
+            rejection = details
+            return details
+        }
+    }
 
     /// A local response is sent.
     mutating func localResponse(status: Int, bodyLength: Int) {
@@ -288,12 +306,17 @@ struct ExchangeTelemetry {
     }
 
     /// Reports the complete record, without a copy of it.
-    /// - Parameter request: Not changed; see ``UpstreamRequestEncoder/write(_:from:requestID:traceContext:into:)``.
-    mutating func report(to loop: LoopTelemetry, of request: inout InboundRequest) {
-        let bytes = request.head.bytes.readableBytesUInt8Span
-        let path = request.receivedTarget
+    /// - Parameters:
+    ///   - request: Not changed; see ``UpstreamRequestEncoder/write(_:from:requestID:traceContext:into:)``.
+    ///   - listener: The address of the listener, for a request that was rejected or failed.
+    mutating func report(
+        to loop: LoopTelemetry, of request: inout InboundRequest, listener: @autoclosure () -> String?
+    ) {
         record.limitIndex = request.limitIndex
         record.credential = request.credential
+        if rejection != nil || record.errorType != nil { keepIfRejected(in: loop, &request, listener() ?? "") }
+        let bytes = request.head.bytes.readableBytesUInt8Span
+        let path = request.receivedTarget
         // Fields are searched only for a line that is written.
         let isLogged = loop.isLogged(record)
         let none = ByteRange(start: 0, count: 0)
@@ -305,6 +328,25 @@ struct ExchangeTelemetry {
             host: bytes.extracting(host.start..<host.end),
             userAgent: bytes.extracting(userAgent.start..<userAgent.end),
             sentPath: request.sentPath.span.extracting(first: record.upstreamIndex < 0 ? 0 : .max))
+    }
+
+    /// Not those whose client has left: it does not ask, and event streams usually end so.
+    private mutating func keepIfRejected(
+        in loop: LoopTelemetry, _ request: inout InboundRequest, _ listener: String
+    ) {
+        let details = self.details
+        rejection = nil
+        let isRejected = details.code != nil || record.decision == .unauthenticated
+        guard isRejected || record.errorType != nil && record.errorType != .clientClosed else { return }
+        let (hasCookie, hasField) = (request.summary.hasSessionCookie, request.summary.hasAuthorization)
+        let credentials: StaticString =
+            hasCookie ? hasField ? "cookie and authorization" : "cookie" : hasField ? "authorization" : "none"
+        let bytes = request.head.bytes.readableBytesUInt8Span
+        let (path, host) = (request.receivedTarget, request.hostRange ?? ByteRange(start: 0, count: 0))
+        loop.keepRejected(
+            record, details, listener: listener, credentials: credentials,
+            method: bytes.extracting(request.head.method.start..<request.head.method.end),
+            path: bytes.extracting(path.start..<path.end), host: bytes.extracting(host.start..<host.end))
     }
 
     private func endClientSpan() {

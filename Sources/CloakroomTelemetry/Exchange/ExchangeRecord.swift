@@ -274,7 +274,17 @@ public struct ID128: Sendable, Hashable {
     public var isZero: Bool { high == 0 && low == 0 }
 }
 
-extension ID128: CustomStringConvertible {
+extension ID128: LosslessStringConvertible {
+    /// The identifier of 32 hexadecimal digits; `nil` for another text.
+    public init?(_ text: String) {
+        guard text.utf8.count == 32, let high = UInt64(text.prefix(16), radix: 16),
+            let low = UInt64(text.suffix(16), radix: 16)
+        else { return nil }
+        self.init(high: high, low: low)
+        // A number may also have a sign.
+        guard description == text.lowercased() else { return nil }
+    }
+
     /// The 32 digits.
     public var description: String {
         var line = LineBuffer(reserving: 32)

@@ -27,6 +27,10 @@ public final class LoopTelemetry {
     private let writer: LogWriter?
     private let sampling: AccessLogSampling
     private var formatter: AccessLogFormatter
+    /// In JSON.
+    private var rejectionFormatter: AccessLogFormatter
+    private let rejectedRequests: RejectedRequests
+    private var rejection = LineBuffer(reserving: 1_024)
     private var buffer = LineBuffer(reserving: bufferSize + 2_048)
     private var bufferedLines = 0
 
@@ -45,7 +49,7 @@ public final class LoopTelemetry {
     init(
         metrics: GatewayMetrics, isMetricsEnabled: Bool = true, writer: LogWriter?, routes: [RouteLabels],
         upstreams: [UpstreamTarget], accessLogRatios: [Double] = [], limits: [String] = [],
-        format: LoggingConfiguration.Format = .json
+        format: LoggingConfiguration.Format = .json, rejectedRequests: RejectedRequests = RejectedRequests()
     ) {
         self.metrics = metrics
         self.isMetricsEnabled = isMetricsEnabled
@@ -57,6 +61,10 @@ public final class LoopTelemetry {
         sampling = AccessLogSampling(ratios: accessLogRatios)
         formatter = AccessLogFormatter(
             routes: routes.map(\.name), upstreams: upstreams, limits: limits, format: format)
+        rejectionFormatter =
+            format == .json
+            ? formatter : AccessLogFormatter(routes: routes.map(\.name), upstreams: upstreams, limits: limits)
+        self.rejectedRequests = rejectedRequests
     }
 
     /// Records the arrival of a request head. ``requestCompleted(_:method:path:)`` must be called exactly once
@@ -100,6 +108,30 @@ public final class LoopTelemetry {
             to: &buffer)
         bufferedLines += 1
         if buffer.count >= Self.bufferSize { flush() }
+    }
+
+    /// Keeps a request that was rejected or that failed, for `cloakroom why`.
+    /// - Parameter credentials: The kinds of credentials in the request.
+    public func keepRejected(
+        _ record: borrowing ExchangeRecord, _ details: RejectionDetails, listener: String, credentials: StaticString,
+        method: Span<UInt8>, path: Span<UInt8>, host: Span<UInt8>
+    ) {
+        typealias JSON = AccessLogJSON
+        rejection.append("{\"request\":")
+        rejectionFormatter.append(
+            record, method: method, path: path.extracting(first: RejectedRequests.textLimit),
+            host: host.extracting(first: RejectedRequests.textLimit), to: &rejection)
+        JSON.field("listener", text: listener.utf8.span, to: &rejection)
+        JSON.field("credentials", credentials, to: &rejection)
+        if let code = details.code { JSON.field("code", text: code.rawValue.utf8.span, to: &rejection) }
+        if let claim = details.claim { JSON.field("claim", text: claim.utf8.span, to: &rejection) }
+        let attempts = details.attempts.map { attempt in
+            let target = upstreams.indices.contains(attempt.target) ? upstreams[attempt.target].authority : "no target"
+            return "\(target): \(attempt.outcome.split(separator: "_").joined(separator: " "))"
+        }.joined(separator: ", ")
+        JSON.field("attempts", text: attempts.utf8.span, to: &rejection)
+        rejection.append("}")
+        rejectedRequests.add(record.requestID, time: record.startWallNanoseconds, rejection.take())
     }
 
     /// Submits the buffered lines to the writer. The owner calls it from a timer, every 100 to 200 ms, and before it
