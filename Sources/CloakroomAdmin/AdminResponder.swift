@@ -11,6 +11,7 @@ struct AdminResponder: Sendable {
     /// `nil` disables the status page.
     let status: StatusReporter?
     let access: AdminAccess
+    let rejectedRequests: RejectedRequests
     let rejections: RejectionLog
     let now: @Sendable () -> WallTime
     let logger: Logger
@@ -18,7 +19,9 @@ struct AdminResponder: Sendable {
 
     /// The paths that orchestrators request. They get a response even if many clients load pages.
     private static let probePaths = ["/live", "/ready"]
-    private static let pagePaths = ["/metrics", "/status.json"] + StatusPage.allCases.map(\.rawValue)
+    /// One of the last rejected requests. Requires the token in any case: it has the address of a client and a path.
+    private static let whyPath = "/why"
+    private static let pagePaths = ["/metrics", "/status.json", whyPath] + StatusPage.allCases.map(\.rawValue)
 
     /// - Parameter hasClientCertificate: Whether the client has a verified certificate.
     func respond(to request: AdminRequest, hasClientCertificate: Bool) async -> AdminResponse {
@@ -56,7 +59,8 @@ struct AdminResponder: Sendable {
             return .problem(.unauthorized, status: 403, "Connect with a client certificate.")
         }
         // The endpoint that ends sessions checks the token itself.
-        guard access.tokenScope == .everything, request.path != RevokeSessionsHandler.path else { return nil }
+        let isOpen = access.tokenScope != .everything && request.path != Self.whyPath
+        guard !isOpen, request.path != RevokeSessionsHandler.path else { return nil }
         guard let tokens = revocation?.tokens else {
             return .problem(.unauthorized, status: 403, "The listener has no admin token.")
         }
@@ -67,6 +71,12 @@ struct AdminResponder: Sendable {
         guard request.path != "/metrics" else {
             return AdminResponse(
                 status: 200, contentType: PrometheusRegistry.contentType, body: registry.exposition())
+        }
+        if request.path == Self.whyPath {
+            guard let id = request.parameter("id").flatMap({ ID128($0) }) else {
+                return .problem(.badRequest, "id must be the 32 hexadecimal digits of a request id.")
+            }
+            return AdminResponse(status: 200, contentType: "application/json", body: rejectedRequests.document(of: id))
         }
         guard let status else { return Self.notFound }
         if let file = StatusPage(rawValue: request.path) { return file.response }

@@ -27,6 +27,7 @@ public struct AdminServer: Service, Unprintable {
     ///   - revocation: The handler of `/sessions/revoke`; `nil` disables the endpoint.
     ///   - status: The data source of the status page; `nil` disables the page.
     ///   - access: Which requests are rejected.
+    ///   - rejectedRequests: The requests of `/why`.
     ///   - tls: The certificates; `nil` serves clear text.
     ///   - now: Returns the time.
     ///   - logger: The logger of the listener itself.
@@ -34,7 +35,8 @@ public struct AdminServer: Service, Unprintable {
     public init(
         host: String, port: Int, registry: PrometheusRegistry, probes: [ReadinessProbe],
         revocation: RevokeSessionsHandler? = nil, status: StatusDataSource? = nil,
-        access: AdminAccess = AdminAccess(), tls: AdminTLS? = nil,
+        access: AdminAccess = AdminAccess(), rejectedRequests: RejectedRequests = RejectedRequests(),
+        tls: AdminTLS? = nil,
         now: @escaping @Sendable () -> WallTime, logger: Logger,
         onBound: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) {
@@ -48,7 +50,8 @@ public struct AdminServer: Service, Unprintable {
         }
         responder = AdminResponder(
             registry: registry, probes: probes, revocation: revocation, status: reporter, access: access,
-            rejections: revocation?.rejections ?? RejectionLog(), now: now, logger: logger)
+            rejectedRequests: rejectedRequests, rejections: revocation?.rejections ?? RejectionLog(), now: now,
+            logger: logger)
     }
 
     /// Serves until graceful shutdown.

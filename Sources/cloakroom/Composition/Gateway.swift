@@ -147,7 +147,8 @@ final class Gateway: Sendable, Unprintable {
                         isDraining: { server.isDraining },
                         store: configuration.session.store.rawValue, version: Cloakroom.version,
                         commit: Cloakroom.commit),
-                    access: AdminAccess(admin), tls: adminTLS.map { AdminTLS($0, telemetry, logger) },
+                    access: AdminAccess(admin), rejectedRequests: telemetry.rejectedRequests,
+                    tls: adminTLS.map { AdminTLS($0, telemetry, logger) },
                     now: { .now }, logger: logger
                 ) { port in
                     let address = HostAndPort(host: admin.address.host, port: port)
