@@ -13,7 +13,7 @@ struct Cloakroom: AsyncParsableCommand {
         version: version,
         subcommands: [
             Init.self, Doctor.self, Serve.self, ReloadCommand.self, CheckConfig.self, PrintConfig.self,
-            Explain.self, Routes.self, Prove.self, ReplayCommand.self, Health.self, Top.self, AuditHash.self,
+            Explain.self, Routes.self, Prove.self, ReplayCommand.self, Health.self, Top.self, Why.self, AuditHash.self,
             VersionCommand.self,
             ConfigReferenceCommand.self,
         ])

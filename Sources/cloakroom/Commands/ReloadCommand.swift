@@ -47,14 +47,14 @@ struct ReloadCommand: AsyncParsableCommand {
     }
 }
 
-/// The option for the control socket, of `serve`, `reload` and `health`.
+/// The option for the control socket, of `serve`, `reload`, `health` and `why`.
 struct ControlSocketOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "Unix socket of the gateway for `cloakroom reload` and `cloakroom health`, of at most"
-                + " \(ControlSocket.maximumPathBytes) bytes. Default of serve and reload: \(ControlSocket.fileName) in"
-                + " \(ControlSocket.directoryVariable), which systemd sets; of reload, otherwise"
+            "Unix socket of the gateway for `cloakroom reload`, `health` and `why`, of at most"
+                + " \(ControlSocket.maximumPathBytes) bytes. Default of all but health: \(ControlSocket.fileName) in"
+                + " \(ControlSocket.directoryVariable), which systemd sets; of reload and why, otherwise"
                 + " \(ControlSocket.servicePath).",
             valueName: "path"))
     var controlSocket: String?

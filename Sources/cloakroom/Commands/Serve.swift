@@ -104,7 +104,8 @@ struct Serve: AsyncParsableCommand {
             let controlSocket = controlPath.map {
                 ControlSocketService(
                     path: $0, replacesOther: takeOver, reload: { await requests.perform() },
-                    isReady: { gateway.isReady }, onListening: { notifier.started(.control) })
+                    isReady: { gateway.isReady }, why: { telemetry.rejectedRequests.document(of: $0) },
+                    onListening: { notifier.started(.control) })
             }
             let supervision = SupervisionService(
                 notifier: notifier, watchdogInterval: notifySocket?.watchdogInterval,

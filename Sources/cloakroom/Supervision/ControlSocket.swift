@@ -1,5 +1,6 @@
 import CloakroomConfig
 import CloakroomCore
+import CloakroomTelemetry
 import Foundation
 import Glibc
 import NIOCore
@@ -7,7 +8,7 @@ import NIOPosix
 import ServiceLifecycle
 
 /// The control socket: a Unix socket on which programs of the same user ask a running gateway to reload its configuration,
-/// or whether it is ready. A signal could not return the result.
+/// whether it is ready, or why it rejected a request. A signal could not return the result.
 enum ControlSocket {
     /// The environment variable with the folder that systemd creates for the service (`RuntimeDirectory=`).
     static let directoryVariable = "RUNTIME_DIRECTORY"
@@ -17,9 +18,11 @@ enum ControlSocket {
     /// The maximum length of the path; the address of a Unix socket has a fixed size.
     static let maximumPathBytes = 107
 
-    /// The requests, of equal length.
+    /// The requests end with a line feed.
     static let reloadRequest = "reload\n"
     static let healthRequest = "health\n"
+    /// The length of the longest request: `why` and an id.
+    static let longestRequest = 37
     /// The maximum size of a response. Responses of a gateway are smaller.
     static let maximumResponseBytes = 1_048_576
 
@@ -69,6 +72,7 @@ struct ControlSocketService: Service, Unprintable {
     /// Reloads the configuration; `nil` if the gateway is stopping.
     let reload: @Sendable () async -> ReloadOutcome?
     var isReady: @Sendable () -> Bool = { false }
+    var why: @Sendable (ID128) -> [UInt8] = { _ in [] }
     let onListening: @Sendable () -> Void
 
     /// - Throws: ``ControlSocketError`` if the socket cannot be created.
@@ -81,7 +85,7 @@ struct ControlSocketService: Service, Unprintable {
                 .childChannelInitializer { channel in
                     channel.eventLoop.makeCompletedFuture {
                         try channel.pipeline.syncOperations.addHandler(
-                            ControlConnectionHandler(reload: reload, isReady: isReady))
+                            ControlConnectionHandler(reload: reload, isReady: isReady, why: why))
                     }
                 }
                 .withBoundSocket(file.descriptor).get()
@@ -112,12 +116,13 @@ struct ControlRequest {
 
     /// Storage of the received bytes, in bytes.
     var storage: Int { bytes.storageCapacity }
-    var isComplete: Bool { bytes.readableBytes >= ControlSocket.reloadRequest.utf8.count }
-    var isReload: Bool { String(buffer: bytes) == ControlSocket.reloadRequest }
-    var isHealth: Bool { String(buffer: bytes) == ControlSocket.healthRequest }
+    var isComplete: Bool {
+        bytes.readableBytes > ControlSocket.longestRequest || bytes.readableBytesView.contains(UInt8(ascii: "\n"))
+    }
+    var text: String { String(buffer: bytes) }
 
     mutating func receive(_ more: ByteBuffer) {
-        let room = ControlSocket.reloadRequest.utf8.count + 1 - bytes.readableBytes
+        let room = ControlSocket.longestRequest + 1 - bytes.readableBytes
         bytes.writeBytes(more.readableBytesView.prefix(max(0, room)))
     }
 }
@@ -130,14 +135,17 @@ final class ControlConnectionHandler: ChannelInboundHandler {
 
     private let reload: @Sendable () async -> ReloadOutcome?
     private let isReady: @Sendable () -> Bool
+    private let why: @Sendable (ID128) -> [UInt8]
     private var request = ControlRequest()
     private var timeout: Scheduled<Void>?
 
     init(
-        reload: @escaping @Sendable () async -> ReloadOutcome?, isReady: @escaping @Sendable () -> Bool = { false }
+        reload: @escaping @Sendable () async -> ReloadOutcome?, isReady: @escaping @Sendable () -> Bool = { false },
+        why: @escaping @Sendable (ID128) -> [UInt8] = { _ in [] }
     ) {
         self.reload = reload
         self.isReady = isReady
+        self.why = why
     }
 
     func channelActive(context: ChannelHandlerContext) {
@@ -155,12 +163,18 @@ final class ControlConnectionHandler: ChannelInboundHandler {
         guard request.isComplete else { return }
         timeout?.cancel()
         let channel = context.channel
-        let isHealth = request.isHealth
-        guard isHealth || request.isReload else { return channel.close(promise: nil) }
-        Task { [reload, isReady] in
+        let text = request.text
+        let rejected = text.hasPrefix("why ") ? ID128(String(text.dropFirst(4).dropLast())) : nil
+        let isHealth = text == ControlSocket.healthRequest
+        guard isHealth || rejected != nil || text == ControlSocket.reloadRequest else {
+            return channel.close(promise: nil)
+        }
+        Task { [reload, isReady, why] in
             let encoder = JSONEncoder()
             // Fails only if the client has closed the connection.
-            if isHealth {
+            if let rejected {
+                try? await channel.writeAndFlush(ByteBuffer(bytes: why(rejected)))
+            } else if isHealth {
                 try? await channel.writeAndFlush(ByteBuffer(bytes: try encoder.encode(["ready": isReady()])))
             } else {
                 let response = ControlSocket.Response(await reload())
@@ -197,7 +211,8 @@ enum ControlSocketClient {
         try await exchange(ControlSocket.healthRequest, with: path, timeout: timeout)
     }
 
-    private static func exchange(_ request: String, with path: String, timeout: Duration) async throws -> Data {
+    /// Sends a request and returns the response; a program other than a gateway may have sent it.
+    static func exchange(_ request: String, with path: String, timeout: Duration) async throws -> Data {
         let connection: NIOAsyncChannel<ByteBuffer, ByteBuffer>
         do {
             connection = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)

@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomTelemetry
 import Foundation
 import NIOCore
 import NIOEmbedded
@@ -52,8 +53,8 @@ struct ControlSocketTests {
 
     @Test("Rule 77: a request keeps no more than is needed to compare it, in all splits")
     func storage() throws {
-        for unit in ["reload\n", "health\n", "a", "reload"] {
-            try StorageProperty.check(PeerStream(unit), bound: 32) {
+        for unit in ["reload\n", "health\n", "why 0123456789abcdef0123456789abcdef\n", "a", "reload"] {
+            try StorageProperty.check(PeerStream(unit), bound: 64) {
                 var request = ControlRequest()
                 return { read in
                     request.receive(read)
@@ -72,6 +73,29 @@ struct ControlSocketTests {
         let gone = await HealthCheck.ask(controlSocket: "/nowhere/control.sock")
         #expect(!gone.isReady)
         #expect(gone.text.hasPrefix("no gateway of this user listens on /nowhere/control.sock: there is no such file"))
+    }
+
+    @Test("Rule 74: why names a request by its id, and nothing else")
+    func why() async throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.path(of: "control.sock")
+        let (listening, started) = AsyncStream<Void>.makeStream()
+        let service = ControlSocketService(
+            path: path, replacesOther: false, reload: { nil }, why: { Array("{\"held\":\($0.low)}".utf8) },
+            onListening: { started.yield() })
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { try await service.run() }
+            for await _ in listening { break }
+            let found = try await ControlSocketClient.exchange(
+                "why \(ID128(high: 1, low: 42))\n", with: path, timeout: .seconds(10))
+            #expect(String(decoding: found, as: UTF8.self) == "{\"held\":42}")
+            for request in [
+                "why \n", "why 42\n", "why \(ID128(high: 1, low: 1))x\n", "why +\(ID128(high: 1, low: 1))\n",
+            ] {
+                #expect(try await Self.exchange(request, with: path) == "", "\(request)")
+            }
+            group.cancelAll()
+        }
     }
 
     @Test("A rejected reload returns its reasons, bounded; a gateway that stops reports it")

@@ -1,0 +1,84 @@
+import ArgumentParser
+import CloakroomCore
+import Foundation
+import NIOHTTP1
+
+/// The options for the admin listener, of `top` and `why`.
+struct AdminListenerOptions: ParsableArguments {
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "The admin listener. Default: CLOAKROOM_ADMIN_ADDRESS, or http://\(AdminConfiguration.defaults.address).",
+            valueName: "URL"))
+    var admin: String?
+
+    @Option(name: .long, help: ArgumentHelp("A file with the admin token.", valueName: "file"))
+    var tokenFile: String?
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp("A PEM file with the authorities of the admin listener's certificate.", valueName: "file"))
+    var caFile: String?
+
+    private var environment: [String: String] { ProcessInfo.processInfo.environment }
+
+    /// Whether a listener is named.
+    var isGiven: Bool { admin ?? environment["CLOAKROOM_ADMIN_ADDRESS"] != nil }
+
+    private func token() throws -> Secret? {
+        var text = environment["CLOAKROOM_ADMIN_TOKEN"]
+        if let tokenFile {
+            guard let data = FileManager.default.contents(atPath: tokenFile) else {
+                throw ValidationError("--token-file: the file cannot be read (check its path and its permissions)")
+            }
+            text = String(decoding: data, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+        }
+        // The client would print a token with a line break as the reason of its error.
+        guard text?.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) ?? true else {
+            throw ValidationError(
+                "the admin token contains a line break or another control character (write it in one line)")
+        }
+        return text.map { Secret($0) }
+    }
+
+    /// The URL of the admin listener, without a trailing slash.
+    func address() throws -> String {
+        let hasToken = try token() != nil
+        let given = admin ?? environment["CLOAKROOM_ADMIN_ADDRESS"] ?? "\(AdminConfiguration.defaults.address)"
+        let text = given.contains("://") ? given : "http://\(given)"
+        guard let url = URLComponents(string: text), let scheme = url.scheme, ["http", "https"].contains(scheme),
+            let host = url.host, !host.isEmpty, url.user == nil, url.query == nil, url.fragment == nil
+        else {
+            throw ValidationError("--admin must be the URL of an admin listener (write --admin http://127.0.0.1:9464)")
+        }
+        let isThisMachine =
+            ["localhost", "::1", "[::1]"].contains(host)
+            || (host.hasPrefix("127.") && IPAddress.bytes(of: host)?.count == 4)
+        guard !hasToken || scheme == "https" || isThisMachine else {
+            throw ValidationError(
+                "the admin token is not sent to another machine without TLS (write --admin https://…)")
+        }
+        return text.hasSuffix("/") ? String(text.dropLast()) : text
+    }
+
+    /// Requests a page.
+    /// - Throws: ``AdminExchange/Failure`` if there is none.
+    func get(_ path: String, limit: Duration, maximumBytes: Int) async throws -> Data {
+        let address = try address()
+        let response = try await AdminExchange.get(
+            address + path, at: address, token: token(), caFile: caFile, limit: limit, maximumBytes: maximumBytes)
+        switch response.status {
+        case .ok: return response.body
+        case .unauthorized:
+            throw AdminExchange.Failure(
+                "\(address) requires the admin token: set CLOAKROOM_ADMIN_TOKEN or --token-file")
+        case .forbidden:
+            throw AdminExchange.Failure(
+                "\(address) is not an admin listener, has no token or requires a certificate: configure admin.token")
+        case .misdirectedRequest:
+            throw AdminExchange.Failure(
+                "\(address) does not allow this host name: use the IP address, or list the name")
+        default: throw AdminExchange.Failure("\(address) is not an admin listener: \(response.status)")
+        }
+    }
+}

@@ -1,0 +1,150 @@
+import CloakroomConfig
+import CloakroomCore
+import CloakroomTelemetry
+import Foundation
+import Testing
+
+@testable import cloakroom
+
+@Suite("why explains what the gateway has kept")
+struct RejectionReportTests {
+    private static let id = ID128(high: 0, low: 255)
+
+    private static func report(_ request: String, _ more: String = "") throws -> RejectionReport {
+        let members = "\"method\":\"GET\",\"path\":\"/a\",\"route\":\"a\",\"status\":401,\(request)"
+        let found = "{\"request\":{\(members)},\"listener\":\"127.0.0.1:8080\",\"credentials\":\"cookie\"\(more)}"
+        return try RejectionReport(
+            id, Array("{\"held\":7,\"since\":\"2026-01-01T00:00:00.005Z\",\"found\":\(found)}".utf8))
+    }
+
+    private static func message(_ document: String) -> String {
+        do {
+            return try RejectionReport(id, Array(document.utf8)).text
+        } catch {
+            return "\(error)"
+        }
+    }
+
+    @Test("Each step is a line, then the reason, the cause and the remedy")
+    func text() throws {
+        let text = try Self.report(
+            #""decision":"forbidden","host":"a.example","time":"2026-01-01T00:00:00.005Z""#,
+            #","code":"missing_claim","claim":"groups","attempts":"""#
+        ).text
+        #expect(
+            text == """
+                request     GET /a
+                time        2026-01-01T00:00:00.005Z
+                status      401
+                listener    127.0.0.1:8080
+                host        a.example
+                route       a
+                credentials cookie
+                session     active
+                claims      lacks groups
+                rule        require and identities of the route
+                reason      missing_claim
+                cause       The user lacks the claim, or the provider does not put it into the ID token
+                remedy      GET /auth shows those of the user
+
+                """)
+    }
+
+    @Test(
+        "The most specific reason is explained",
+        arguments: [
+            (#""decision":"unauthenticated","unauthorized_reason":"revoked""#, #","code":"unauthorized""#, "revoked"),
+            (
+                #""decision":"forwarded","error":"upstream_timeout""#, #","code":"unreachable","attempts":"a: b""#,
+                "upstream_timeout"
+            ),
+            (
+                #""decision":"undecided","error":"upstream_timeout""#, #","code":"unreachable","attempts":"""#,
+                "refresh_failed"
+            ),
+            (#""decision":"undecided","error":"invalid_request""#, #","code":"bad_request""#, "bad_request"),
+            (#""decision":"csrf_rejected""#, #","code":"cross_site""#, "cross_site"),
+            (#""decision":"rate_limited","limit":"api""#, #","code":"rate_limited""#, "rate_limited"),
+            (#""decision":"forwarded","error":"session_ended""#, "", "session_ended"),
+            (#""decision":"new""#, #","code":"new""#, "new"),
+        ])
+    func reasons(request: String, more: String, reason: String) throws {
+        let report = try Self.report(request, more)
+        #expect(report.reason == reason)
+        #expect((report.cause == "Not known") == (reason == "new"))
+    }
+
+    @Test("Without the request, the error states how many there are and since when; another program is an error")
+    func notFound() {
+        #expect(
+            Self.message(#"{"held":7,"since":"2026-01-01T00:00:00.005Z"}"#)
+                == "no rejected or failed request \(Self.id): the gateway holds 7, the oldest of 2026-01-01T00:00:00.005Z"
+                + " (search the log: it was forwarded, is older, or was sent to another gateway)")
+        for other in ["", "[]", "{}", "{\"held\":\"7\"}", "\u{1B}[2J", "{\"held\":7}x"] {
+            #expect(Self.message(other) == "the response is not that of a gateway of this version")
+        }
+        #expect(Self.message(#"{"held":1e300}"#).contains("holds 0 ("))
+    }
+
+    @Test("Texts of a client or of another program cannot control the terminal, and are bounded")
+    func hostile() throws {
+        let text = #"\u001b[2J\u202e\n"# + String(repeating: "x", count: 5_000)
+        let report = try Self.report("\"host\":\"\(text)\",\"decision\":\"\(text)\"", ",\"code\":\"\(text)\"")
+        #expect(!report.text.unicodeScalars.contains { $0 == "\u{1B}" || $0 == "\u{202E}" })
+        #expect(report.text.split(separator: "\n").allSatisfy { $0.unicodeScalars.count < 1_000 })
+        #expect(report.reportDocument.hasPrefix("{"))
+    }
+
+    // MARK: - The document
+
+    /// Troubleshooting.md by line, without markup and in lower case.
+    private static func lines() throws -> [String] {
+        var folder = URL(fileURLWithPath: #filePath)
+        for _ in 0..<4 { folder.deleteLastPathComponent() }
+        let file = folder.appending(path: "Sources/cloakroom/Documentation.docc/Troubleshooting.md")
+        let text = try String(contentsOf: file, encoding: .utf8).replacing("`", with: "")
+        return text.split(separator: "\n").map { line in
+            line.split(separator: "](").enumerated().map { index, part in
+                index == 0 ? part : part.drop { $0 != ")" }.dropFirst()
+            }.joined().replacing("[", with: "").lowercased()
+        }
+    }
+
+    /// Reasons that are not explained by a row, but by the text of a section.
+    private static let withoutRow: Set = [
+        "cross_site", "login_expired", "login_refused", "login_failed", "step_up_failed", "identity_unavailable",
+        "session_ended", "stream_lifetime", "draining", "route_changed",
+    ]
+
+    @Test("Cause and remedy are those of the row of Troubleshooting.md", arguments: RejectionAdvice.table.keys.sorted())
+    func row(reason: String) throws {
+        let lines = try Self.lines()
+        let advice = try #require(RejectionAdvice.table[reason])
+        let texts = [advice.cause.lowercased(), advice.remedy.lowercased()]
+        if Self.withoutRow.contains(reason) {
+            let text = lines.joined(separator: " ").split(separator: " ").joined(separator: " ")
+            for part in texts { #expect(text.contains(part), "\(part)") }
+        } else {
+            let rows = lines.filter { line in
+                line.hasPrefix("| ") && line.split { $0 == " " || $0 == "," }.contains { $0 == reason }
+            }
+            #expect(rows.contains { row in texts.allSatisfy { row.contains($0) } }, "\(texts)")
+        }
+        let report = try Self.report("\"decision\":\"undecided\",\"error\":\"\(reason)\"")
+        #expect(report.text.hasSuffix("\ncause       \(advice.cause)\nremedy      \(advice.remedy)\n"))
+    }
+
+    @Test("Every reason of a 401, every error and every code that clients can get is explained")
+    func complete() {
+        let unexplained: Set = [
+            "unauthorized", "unknown", "unreachable", "failed_request", "client_closed", "invalid_request",
+            "body_too_large",
+        ]
+        let reasons =
+            UnauthorizedReason.allCases.map(\.rawValue) + ExchangeErrorType.allCases.map { "\($0.label)" }
+            + ProblemCode.allCases.map(\.rawValue)
+        for reason in reasons where !unexplained.contains(reason) {
+            #expect(RejectionAdvice.table[reason] != nil, "\(reason)")
+        }
+    }
+}

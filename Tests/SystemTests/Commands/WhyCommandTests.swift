@@ -1,0 +1,62 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import cloakroom
+
+/// `cloakroom why`.
+@Suite("Why", .serialized, .timeLimit(.minutes(3)))
+struct WhyCommandTests {
+    private static let token = "A-token-of-the-admin-listener-1234567"
+
+    private func why(
+        _ arguments: [String], token: String? = token
+    ) async throws -> (ending: ChildProgram.Ending, output: String, errors: String) {
+        let environment = token.map { ["CLOAKROOM_ADMIN_TOKEN": $0] } ?? [:]
+        return try await ChildProgram.run(try Executables.cloakroom(), ["why"] + arguments, environment: environment)
+    }
+
+    @Test("A rejected request is explained by the id of its error document, with the admin token")
+    func explained() async throws {
+        var yaml = GatewayYAML(upstream: "http://127.0.0.1:9")
+        yaml.adminToken = Self.token
+        try await GatewayProcess.running(yaml) { gateway in
+            let response = try await gateway.client.get("/no-route-has-this?secret=1")
+            let id = try #require(response.problem?.request_id)
+            // It is kept shortly after the response.
+            let found = try await eventually("it is kept") {
+                let found = try await why([id, "--admin", gateway.admin])
+                return found.ending.status == 0 ? found : nil
+            }
+            for line in [
+                "request     GET /no-route-has-this\n", "status      404\n", "rule        routes\n",
+                "reason      not_found\n", "cause       No route serves the path\n",
+            ] { #expect(found.output.contains(line), "\(found.output)") }
+            #expect(!found.output.contains("secret"))
+            let json = try await why([id, "--json", "--admin", gateway.admin])
+            #expect(json.output.contains("\"reason\" : \"not_found\""), "\(json.output)")
+            let other = try await why([String(repeating: "0", count: 32), "--admin", gateway.admin])
+            #expect(other.ending == ChildProgram.Ending(status: 1))
+            #expect(other.errors.contains("the gateway holds 1, the oldest of 20"), "\(other.errors)")
+            let without = try await why([id, "--admin", gateway.admin], token: nil)
+            #expect(without.ending == ChildProgram.Ending(status: 1))
+            #expect(without.errors.contains("set CLOAKROOM_ADMIN_TOKEN or --token-file"), "\(without.errors)")
+        }
+    }
+
+    @Test("A malformed id, options that conflict, and no gateway are errors with what to do")
+    func mistakes() async throws {
+        let id = String(repeating: "0", count: 32)
+        for (arguments, status, message) in [
+            (["x"], 64, "has 32 hexadecimal digits (write the request_id"),
+            ([id, "--admin", "http://127.0.0.1:9", "--control-socket", "/s"], 64, "conflicts with --control-socket"),
+            ([id, "--admin", "ftp://127.0.0.1"], 64, "write --admin http://127.0.0.1:9464"),
+            ([id, "--admin", "http://127.0.0.1:9"], 1, "no process listens on this address"),
+            ([id, "--control-socket", "/nowhere/control.sock"], 1, "there is no such file"),
+        ] as [([String], Int32, String)] {
+            let response = try await why(arguments)
+            #expect(response.ending == ChildProgram.Ending(status: status), "\(arguments)")
+            #expect(response.errors.contains(message), "\(response.errors)")
+        }
+    }
+}
