@@ -75,6 +75,9 @@ public enum ProviderLogoutOutcome: String, Sendable, CaseIterable {
     case rejected
     /// The store or the keys of the provider were unavailable (503); the provider sends it again.
     case unavailable
+
+    /// The result of a logout that failed for the reason of ``AccountEvent/providerLogoutFailed(identity:reason:)``.
+    public init(failedBy reason: String) { self = reason.hasSuffix("_unavailable") ? .unavailable : .rejected }
 }
 
 /// A document of a provider: the label `document`.

@@ -17,16 +17,16 @@ public struct AuditLog: Sendable {
     let failedLogins = Dictionary(
         uniqueKeysWithValues: AccountEvent.LoginOutcome.allCases.map { ($0, LogRateLimiter(limit: 10)) })
     /// The same for sign-ins that cost a client nothing. The others reach the upstream, as often as the throttle permits.
-    private let cheapSignIns: [AccountEvent.SignInOutcome: LogRateLimiter] = [
+    let cheapSignIns: [AccountEvent.SignInOutcome: LogRateLimiter] = [
         .invalid: LogRateLimiter(limit: 10), .throttled: LogRateLimiter(limit: 10),
     ]
     let failedExchanges = LogRateLimiter()
     let rejectedTokens = LogRateLimiter()
     let ownTokens = LogRateLimiter()
-    private let failures = LogRateLimiter()
+    let failures = LogRateLimiter()
     /// One limiter per call: clients can cause sign-in failures, which must not suppress lines about failed token
     /// refreshes.
-    private let misconfigurations = Self.limiters
+    let misconfigurations = Self.limiters
     /// As ``misconfigurations``, for responses of providers that are rejected.
     let rejectedResponses = Self.limiters
     /// As ``misconfigurations``, for calls without a usable result.
@@ -39,94 +39,6 @@ public struct AuditLog: Sendable {
     ///   a rejected configuration `error`.
     public init(logger: Logger) {
         self.logger = logger
-    }
-
-    /// Logs a sign-in attempt. `user` is `nil` if the request contained no user name.
-    ///
-    /// At most 10 lines per 10 s and outcome are written about attempts that are invalid or throttled, with the number of
-    /// suppressed lines.
-    /// - Parameter now: The wall-clock time.
-    public func signIn(
-        _ outcome: AccountEvent.SignInOutcome, user: UInt64?, origin: AuditContext, now: WallTime
-    ) {
-        var values: Logger.Metadata = ["event": "sign_in", "outcome": "\(outcome.rawValue)"]
-        if let user { values["user"] = "\(Self.hex(user))" }
-        write("sign-in attempted", values, origin, limitedBy: cheapSignIns[outcome], at: now)
-    }
-
-    /// Logs a sign-out.
-    public func signOut(_ session: SessionID, origin: AuditContext) {
-        let kind = SignOutKind.user.rawValue
-        write("signed out", ["event": "sign_out", "kind": "\(kind)", "session": "\(session)"], origin)
-    }
-
-    /// Logs that a user ended other sessions of the account.
-    /// - Parameter session: The session of the request.
-    public func signOutOthers(
-        _ sessions: [SessionID], by session: SessionID, tokens: AccountEvent.EndedTokens, origin: AuditContext
-    ) {
-        var values = Self.list(sessions, tokens)
-        values["event"] = "sign_out_others"
-        values["kind"] = "\(SignOutKind.everywhere.rawValue)"
-        values["session"] = "\(session)"
-        write("other sessions ended", values, origin)
-    }
-
-    /// Logs that an operator ended sessions.
-    public func revoked(_ sessions: [SessionID], tokens: AccountEvent.EndedTokens, origin: AuditContext) {
-        var values = Self.list(sessions, tokens)
-        values["event"] = "sessions_revoked"
-        values["kind"] = "\(SignOutKind.admin.rawValue)"
-        write("sessions revoked", values, origin)
-    }
-
-    /// Logs that a sign-in ended the oldest sessions of an account because of the session limit.
-    public func evicted(_ sessions: [SessionID], tokens: AccountEvent.EndedTokens, origin: AuditContext) {
-        var values = Self.list(sessions, tokens)
-        values["event"] = "sessions_evicted"
-        write("oldest sessions ended", values, origin)
-    }
-
-    /// Logs that the tokens of a session could not be revoked at the upstream, where they stay valid until they expire.
-    public func revokeFailed(_ session: SessionID, origin: AuditContext) {
-        write(
-            "tokens could not be revoked upstream", ["event": "revoke_failed", "session": "\(session)"], origin)
-    }
-
-    /// Logs that the upstream permanently rejected a token refresh, which ends the session.
-    public func refreshRejected(_ session: SessionID, origin: AuditContext) {
-        write("token refresh rejected", ["event": "refresh_rejected", "session": "\(session)"], origin)
-    }
-
-    /// Logs that a token refresh failed temporarily; the session stays valid. If an upstream or a store is down,
-    /// refreshes fail for all sessions, so at most one line per 10 s is written, with the number of suppressed lines.
-    /// - Parameter now: The wall-clock time.
-    public func refreshFailed(
-        _ result: AccountEvent.RefreshResult, _ session: SessionID, origin: AuditContext, now: WallTime
-    ) {
-        write(
-            "token refresh failed",
-            ["event": "refresh_failed", "outcome": "\(result.rawValue)", "session": "\(session)"], origin,
-            level: .warning, limitedBy: failures, at: now)
-    }
-
-    /// Logs that the upstream rejected an identity call because the configuration of the gateway does not fit. Such
-    /// calls fail for all users, so at most one line per 10 s and call is written, with the number of suppressed lines.
-    /// - Parameters:
-    ///   - identity: The name of the provider; `nil` for the upstream that signs users in.
-    ///   - now: The wall-clock time.
-    public func identityMisconfigured(
-        _ reason: IdentityMisconfiguration, call: TokenClientError.Operation, identity: String?, origin: AuditContext,
-        now: WallTime
-    ) {
-        var values: Logger.Metadata = [
-            "event": "identity_misconfigured", "call": "\(call.rawValue)", "reason": "\(reason.rawValue)",
-            "hint": "\(reason.hint(in: call))",
-        ]
-        if let identity { values["identity"] = "\(identity)" }
-        write(
-            "identity call rejected by the upstream", values, origin, level: .error, limitedBy: misconfigurations[call],
-            at: now)
     }
 
     /// Logs an invalid token lifetime from an upstream. Such tokens are used until the upstream rejects them.
@@ -173,14 +85,6 @@ public struct AuditLog: Sendable {
         if !origin.peer.isEmpty { metadata["peer"] = "\(origin.peer)" }
         if !origin.requestID.isEmpty { metadata["request_id"] = "\(origin.requestID)" }
         logger.log(level: level, message, metadata: metadata)
-    }
-
-    static func list(_ sessions: [SessionID], _ tokens: AccountEvent.EndedTokens) -> Logger.Metadata {
-        [
-            "tokens": "\(tokens.rawValue)",
-            "count": .stringConvertible(sessions.count),
-            "sessions": .array(sessions.prefix(maxListedSessions).map { .string("\($0)") }),
-        ]
     }
 
     /// The `user` of a line: 16 hexadecimal digits.

@@ -19,57 +19,35 @@ struct AccountEventRecorder: AccountObserver {
     }
 
     func accountEvent(_ event: AccountEvent, from origin: AuditContext) {
+        count(event)
+        audit.record(event, upstreams: upstreams, from: origin, now: .now)
+    }
+
+    private func count(_ event: AccountEvent) {
         switch event {
-        case .signIn(let outcome, let accountHash, let duration):
+        case .signIn(let outcome, _, let duration):
             metrics.recordSignIn(outcome, durationNanoseconds: duration.wholeNanoseconds)
-            audit.signIn(outcome, user: accountHash, origin: origin, now: .now)
-        case .signOut(let session):
-            metrics.recordSignOut(.user)
-            audit.signOut(session, origin: origin)
-        case .signOutOthers(let sessions, let session, let tokens):
-            metrics.recordSignOut(.everywhere)
-            audit.signOutOthers(sessions, by: session, tokens: tokens, origin: origin)
-        case .revoked(let sessions, let tokens):
-            metrics.recordSignOut(.admin)
-            audit.revoked(sessions, tokens: tokens, origin: origin)
-        case .evicted(let sessions, let tokens):
-            audit.evicted(sessions, tokens: tokens, origin: origin)
-        case .revokeFailed(let session):
-            audit.revokeFailed(session, origin: origin)
-        case .tokenRefresh(let result, let session, let duration):
+        case .signOut: metrics.recordSignOut(.user)
+        case .signOutOthers: metrics.recordSignOut(.everywhere)
+        case .revoked: metrics.recordSignOut(.admin)
+        case .evicted, .revokeFailed, .identityMisconfigured: break
+        case .tokenRefresh(let result, _, let duration):
             metrics.recordRefresh(result, durationNanoseconds: duration.wholeNanoseconds)
-            switch result {
-            case .success, .coalesced: break
-            case .rejected: audit.refreshRejected(session, origin: origin)
-            case .transient, .leaseTimeout, .misconfigured:
-                audit.refreshFailed(result, session, origin: origin, now: .now)
-            }
         case .loginBegan(let identity):
             metrics.identities[identity].recordLoginBegun()
-        case .login(let outcome, let identity, let reason, let accountHash, let duration):
+        case .login(let outcome, let identity, _, _, let duration):
             metrics.identities.recordLogin(
                 outcome, identity: identity, durationNanoseconds: duration.wholeNanoseconds)
-            audit.login(
-                outcome, identity: identity, reason: reason, user: accountHash, origin: origin, now: .now)
         case .providerLogout(let sessions, let identity):
             metrics.identities[identity].recordLogout(sessions.isEmpty ? .noSession : .success)
             if !sessions.isEmpty { metrics.recordSignOut(.provider) }
-            audit.providerLogout(sessions, identity: identity, origin: origin)
         case .providerLogoutFailed(let identity, let reason):
-            let outcome: ProviderLogoutOutcome = reason.hasSuffix("_unavailable") ? .unavailable : .rejected
-            metrics.identities[identity].recordLogout(outcome)
-            audit.providerLogoutFailed(
-                identity: identity, outcome: outcome, reason: reason, origin: origin, now: .now)
-        case .tokenExchange(let result, let session, let upstream, let duration):
+            metrics.identities[identity].recordLogout(ProviderLogoutOutcome(failedBy: reason))
+        case .tokenExchange(let result, _, let upstream, let duration):
             // An index of the configuration that this recorder is of.
             guard upstreams.indices.contains(upstream) else { return }
-            let name = upstreams[upstream]
-            metrics.recordExchange(result, upstream: name, durationNanoseconds: duration.wholeNanoseconds)
-            if result != .success {
-                audit.exchangeFailed(result, session, upstream: name, origin: origin, now: .now)
-            }
-        case .identityMisconfigured(let reason, let call, let identity):
-            audit.identityMisconfigured(reason, call: call, identity: identity, origin: origin, now: .now)
+            metrics.recordExchange(
+                result, upstream: upstreams[upstream], durationNanoseconds: duration.wholeNanoseconds)
         }
     }
 

@@ -142,15 +142,16 @@ struct AuditLogTests {
     func events() async throws {
         let objects = try await lines { audit in
             let origin = AuditContext(peer: "192.0.2.1", requestID: "00000000000000000000000000000abc")
-            audit.signIn(.rejected, user: 0xfeed, origin: origin, now: WallTime(seconds: 100))
-            audit.signOut(SessionID(0x1), origin: origin)
-            audit.revokeFailed(SessionID(0x2), origin: origin)
-            audit.signIn(.throttled, user: nil, origin: origin, now: WallTime(seconds: 100))
-            audit.signOutOthers(
-                [SessionID(0x3), SessionID(0x4)], by: SessionID(0x5), tokens: .revoking, origin: origin)
-            audit.revoked((0..<1_000).map { SessionID($0) }, tokens: .notRevokedSealed, origin: origin)
-            audit.refreshRejected(SessionID(0x6), origin: origin)
-            audit.evicted([SessionID(0x9)], tokens: .notRevokedSourceRemoved, origin: origin)
+            for event: AccountEvent in [
+                .signIn(outcome: .rejected, accountHash: 0xfeed, duration: .zero), .signOut(SessionID(0x1)),
+                .revokeFailed(SessionID(0x2)), .signIn(outcome: .throttled, accountHash: nil, duration: .zero),
+                .signOutOthers([SessionID(0x3), SessionID(0x4)], by: SessionID(0x5), tokens: .revoking),
+                .revoked((0..<1_000).map { SessionID($0) }, tokens: .notRevokedSealed),
+                .tokenRefresh(.rejected, SessionID(0x6), duration: .zero),
+                .evicted([SessionID(0x9)], tokens: .notRevokedSourceRemoved),
+            ] {
+                audit.record(event, from: origin, now: WallTime(seconds: 100))
+            }
         }
         let names = objects.compactMap { $0["event"] as? String }
         #expect(
@@ -180,7 +181,8 @@ struct AuditLogTests {
     func ownEvents() async throws {
         let objects = try await lines { audit in
             audit.sessionUnreadable(SessionID(0x7))
-            audit.refreshRejected(SessionID(0x8), origin: AuditContext())
+            let event = AccountEvent.tokenRefresh(.rejected, SessionID(0x8), duration: .zero)
+            audit.record(event, from: AuditContext(), now: WallTime(seconds: 100))
         }
         #expect(objects.map { $0["event"] as? String } == ["session_unreadable", "refresh_rejected"])
         #expect(objects.map { $0["session"] as? String } == ["0000000000000007", "0000000000000008"])
@@ -211,19 +213,21 @@ struct AuditLogTests {
     func misconfiguredIdentity() async throws {
         let objects = try await lines { audit in
             for second: Int64 in [100, 105, 110] {
-                audit.identityMisconfigured(
-                    .notFound, call: .signIn, identity: nil, origin: AuditContext(), now: WallTime(seconds: second))
+                audit.record(
+                    .identityMisconfigured(.notFound, in: .signIn, of: nil), from: AuditContext(),
+                    now: WallTime(seconds: second))
             }
             // Failed sign-ins do not suppress lines about failed refreshes.
             for second: Int64 in [111, 112] {
-                audit.identityMisconfigured(
-                    .invalidClient, call: .refresh, identity: "company", origin: AuditContext(),
+                audit.record(
+                    .identityMisconfigured(.invalidClient, in: .refresh, of: "company"), from: AuditContext(),
                     now: WallTime(seconds: second))
             }
             audit.tokenLifetimeInvalid(upstream: "api")
             for call: TokenClientError.Operation in [.push, .code] {
-                audit.identityMisconfigured(
-                    .requestRejected, call: call, identity: nil, origin: AuditContext(), now: WallTime(seconds: 113))
+                audit.record(
+                    .identityMisconfigured(.requestRejected, in: call, of: nil), from: AuditContext(),
+                    now: WallTime(seconds: 113))
             }
         }
         #expect(
@@ -269,12 +273,16 @@ struct AuditLogTests {
         let objects = try await lines { audit in
             let origin = AuditContext(peer: "192.0.2.1", requestID: "00000000000000000000000000000abc")
             let now = WallTime(seconds: 100)
-            audit.login(.success, identity: "company", reason: nil, user: 0xfeed, origin: origin, now: now)
-            audit.login(.failed, identity: "company", reason: "wrong_nonce", user: nil, origin: origin, now: now)
-            audit.providerLogout((0..<40).map { SessionID($0) }, identity: "company", origin: origin)
+            for event: AccountEvent in [
+                .login(.success, identity: "company", reason: nil, accountHash: 0xfeed, duration: .zero),
+                .login(.failed, identity: "company", reason: "wrong_nonce", accountHash: nil, duration: .zero),
+                .providerLogout((0..<40).map { SessionID($0) }, identity: "company"),
+            ] {
+                audit.record(event, from: origin, now: now)
+            }
             for second: Int64 in [100, 105, 110] {
-                audit.providerLogoutFailed(
-                    identity: "company", outcome: .rejected, reason: "wrong_issuer", origin: origin,
+                audit.record(
+                    .providerLogoutFailed(identity: "company", reason: "wrong_issuer"), from: origin,
                     now: WallTime(seconds: second))
                 audit.providerResponseRejected(
                     identity: "company", call: .refresh, reason: "other_subject", hint: "h",
@@ -309,8 +317,9 @@ struct AuditLogTests {
     func failedRefreshes() async throws {
         let objects = try await lines { audit in
             for second in [100, 101, 109, 110, 50] {
-                audit.refreshFailed(
-                    .transient, SessionID(0x9), origin: AuditContext(), now: WallTime(seconds: Int64(second)))
+                audit.record(
+                    .tokenRefresh(.transient, SessionID(0x9), duration: .zero), from: AuditContext(),
+                    now: WallTime(seconds: Int64(second)))
             }
         }
         #expect(objects.map { $0["suppressed"] as? Int } == [0, 2, 0])

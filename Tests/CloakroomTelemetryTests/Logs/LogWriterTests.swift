@@ -189,8 +189,9 @@ struct LogWriterTests {
         let logger = Logger(label: "test") { telemetry.makeLogHandler(label: $0) }
         logger.info("too much")
         #expect(telemetry.metrics.droppedLogs.value == 1)
-        AuditLog(logger: logger).signIn(
-            .success, user: 1, origin: AuditContext(peer: ""), now: WallTime(seconds: 0))
+        AuditLog(logger: logger).record(
+            .signIn(outcome: .success, accountHash: 1, duration: .zero), from: AuditContext(),
+            now: WallTime(seconds: 0))
         for level in Logger.Level.allCases {
             #expect(LogWriter.LineKind(level) == (level >= .notice ? .event : .traffic))
         }
