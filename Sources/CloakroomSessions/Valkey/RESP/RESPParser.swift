@@ -98,11 +98,7 @@ struct RESPParser {
         case .array, .attribute: .array(row.members)
         case .set: .set(row.members)
         case .push: .push(row.members)
-        case .map:
-            .map(
-                stride(from: 0, to: row.members.count - 1, by: 2).map {
-                    RESPValue.Pair(key: row.members[$0], value: row.members[$0 + 1])
-                })
+        case .map: .map(row.members)
         }
     }
 
@@ -120,29 +116,29 @@ struct RESPParser {
         case UInt8(ascii: "+"), UInt8(ascii: "-"), UInt8(ascii: ":"), UInt8(ascii: "_"), UInt8(ascii: "#"),
             UInt8(ascii: ","), UInt8(ascii: "("):
             guard let line = try readLine() else { return nil }
-            guard bytes + line.utf8.count <= limits.bytes else { throw RESPProtocolError(kind: .tooLong) }
+            guard bytes + line.utf8.count <= limits.bytes else { throw .tooLong }
             bytes += line.utf8.count
             return .some(try Self.scalar(type, line))
-        case UInt8(ascii: ";"), UInt8(ascii: "."): throw RESPProtocolError(kind: .streamed)
-        default: throw RESPProtocolError(kind: .unknownType)
+        case UInt8(ascii: ";"), UInt8(ascii: "."): throw .streamed
+        default: throw .unknownType
         }
     }
 
     private mutating func open(_ kind: Aggregate.Kind) throws(RESPProtocolError) -> RESPValue?? {
         guard let line = try readLine() else { return nil }
         if kind == .array, line == "-1" { return .some(.null) }
-        guard line != "?" else { throw RESPProtocolError(kind: .streamed) }
+        guard line != "?" else { throw .streamed }
         // A push is a message of its own. Inside a reply its receiver would be ambiguous.
-        guard kind != .push || rows.isEmpty else { throw RESPProtocolError(kind: .nestedPush) }
+        guard kind != .push || rows.isEmpty else { throw .nestedPush }
         let count = try Self.count(line)
         // Checked before doubling, which could otherwise overflow.
-        guard count <= limits.members else { throw RESPProtocolError(kind: .tooMany) }
+        guard count <= limits.members else { throw .tooMany }
         let missing = kind == .map || kind == .attribute ? 2 * count : count
         // An empty attribute counts too: bytes that are kept by nothing else could follow without end.
         members += kind == .attribute ? max(1, missing) : missing
-        guard members <= limits.members else { throw RESPProtocolError(kind: .tooMany) }
+        guard members <= limits.members else { throw .tooMany }
         if missing == 0 { return .some(kind == .attribute ? nil : Self.value(of: Aggregate(kind: kind, missing: 0))) }
-        guard rows.count < limits.depth else { throw RESPProtocolError(kind: .tooDeep) }
+        guard rows.count < limits.depth else { throw .tooDeep }
         var row = Aggregate(kind: kind, missing: missing)
         // The announced length is trusted up to this number before any member has arrived.
         row.members.reserveCapacity(min(missing, 64))
@@ -155,18 +151,18 @@ struct RESPParser {
         let start = buffer.readerIndex
         guard let line = try readLine() else { return nil }
         if type == UInt8(ascii: "$"), line == "-1" { return .null }
-        guard line != "?" else { throw RESPProtocolError(kind: .streamed) }
+        guard line != "?" else { throw .streamed }
         let count = try Self.count(line)
         // An error is a line in another form.
         let limit = type == UInt8(ascii: "!") ? limits.line : limits.blob
-        guard count <= limit, bytes + count <= limits.bytes else { throw RESPProtocolError(kind: .tooLong) }
+        guard count <= limit, bytes + count <= limits.bytes else { throw .tooLong }
         guard buffer.readableBytes >= count + 2 else {
             buffer.moveReaderIndex(to: start)
             return nil
         }
         guard var contents = buffer.readSlice(length: count),
             buffer.readInteger(as: UInt16.self) == 0x0d0a
-        else { throw RESPProtocolError(kind: .malformedString) }
+        else { throw .malformedString }
         // A slice keeps the whole buffer of its read, which may contain little else that is kept.
         contents.releaseReadStorage()
         bytes += count
@@ -176,7 +172,7 @@ struct RESPParser {
         default:
             var text = contents
             guard let format = text.readString(length: 3), text.readInteger(as: UInt8.self) == UInt8(ascii: ":") else {
-                throw RESPProtocolError(kind: .malformedString)
+                throw .malformedString
             }
             return .verbatim(format: format, text)
         }
@@ -188,15 +184,15 @@ struct RESPParser {
         let from = view.index(view.startIndex, offsetBy: min(scanned, view.count))
         guard let end = view[from...].firstIndex(of: 0x0a) else {
             scanned = view.count
-            guard view.count <= limits.line else { throw RESPProtocolError(kind: .tooLong) }
+            guard view.count <= limits.line else { throw .tooLong }
             return nil
         }
         scanned = 0
         let length = end - view.startIndex
-        guard length <= limits.line else { throw RESPProtocolError(kind: .tooLong) }
-        guard length >= 2, view[end - 1] == 0x0d else { throw RESPProtocolError(kind: .malformedLine) }
+        guard length <= limits.line else { throw .tooLong }
+        guard length >= 2, view[end - 1] == 0x0d else { throw .malformedLine }
         let contents = view[(view.startIndex + 1)..<(end - 1)]
-        guard !contents.contains(0x0d) else { throw RESPProtocolError(kind: .malformedLine) }
+        guard !contents.contains(0x0d) else { throw .malformedLine }
         let line = String(decoding: contents, as: UTF8.self)
         buffer.moveReaderIndex(forwardBy: length + 1)
         return line
@@ -217,14 +213,14 @@ struct RESPParser {
             let digits = line.hasPrefix("-") || line.hasPrefix("+") ? line.dropFirst() : line[...]
             if !digits.isEmpty, digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }) { return .bigNumber(line) }
         }
-        throw RESPProtocolError(kind: type == UInt8(ascii: "_") ? .malformedLine : .malformedNumber)
+        throw type == UInt8(ascii: "_") ? RESPProtocolError.malformedLine : .malformedNumber
     }
 
     /// Parses a length: digits only, and not more than the largest number has. The length of an incomplete string is
     /// parsed again with each piece.
     private static func count(_ line: String) throws(RESPProtocolError) -> Int {
         guard line.utf8.count <= 19, line.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let count = Int(line) else {
-            throw RESPProtocolError(kind: .malformedNumber)
+            throw .malformedNumber
         }
         return count
     }
@@ -247,15 +243,10 @@ struct RESPLimits: Sendable {
 }
 
 /// The server sent invalid RESP. The data after it cannot be parsed.
-struct RESPProtocolError: Error, Equatable {
-    /// The kind of error.
-    enum Kind: Sendable {
-        case unknownType, malformedLine, malformedNumber, malformedString, tooLong, tooMany, tooDeep
-        /// Strings and aggregates without a length. No server sends them.
-        case streamed
-        /// A push inside another value.
-        case nestedPush
-    }
-
-    let kind: Kind
+enum RESPProtocolError: Error {
+    case unknownType, malformedLine, malformedNumber, malformedString, tooLong, tooMany, tooDeep
+    /// Strings and aggregates without a length. No server sends them.
+    case streamed
+    /// A push inside another value.
+    case nestedPush
 }

@@ -2,12 +2,6 @@ import NIOCore
 
 /// A value of RESP3, or of RESP2 as far as it is still used. Never printed, because it may contain session data.
 enum RESPValue: Sendable, Equatable {
-    /// A key of a map with its value.
-    struct Pair: Sendable, Equatable {
-        let key: RESPValue
-        let value: RESPValue
-    }
-
     case null
     case simple(String)
     case error(RESPError)
@@ -20,7 +14,8 @@ enum RESPValue: Sendable, Equatable {
     /// - Parameter format: Three characters, such as `txt`.
     case verbatim(format: String, ByteBuffer)
     case array([RESPValue])
-    case map([Pair])
+    /// Keys and values in turn, as in RESP2.
+    case map([RESPValue])
     case set([RESPValue])
     /// A message that the server sends without a command.
     case push([RESPValue])
@@ -48,11 +43,10 @@ extension RESPValue {
         return bytes.map { String(buffer: $0) }
     }
 
-    /// The members of any aggregate. A map is its keys and values in turn, as in RESP2.
+    /// The members of any aggregate.
     var elements: [RESPValue]? {
         switch self {
-        case .array(let elements), .set(let elements): elements
-        case .map(let pairs): pairs.flatMap { [$0.key, $0.value] }
+        case .array(let elements), .set(let elements), .map(let elements): elements
         default: nil
         }
     }

@@ -53,7 +53,7 @@ struct ClusterSlotsTests {
     func missingNames() throws {
         let unnamed = Self.blob("?")
         for (ip, address) in [("10.0.0.9", "10.0.0.9:7"), ("2001:db8::9", "[2001:db8::9]:7")] {
-            let map = RESPValue.map([RESPValue.Pair(key: Self.blob("ip"), value: Self.blob(ip))])
+            let map = RESPValue.map([Self.blob("ip"), Self.blob(ip)])
             for metadata in [map, .array([Self.blob("ip"), Self.blob(ip)])] {
                 let slots = try Self.parse(Self.row(0, 1, Self.node(unnamed, 7, metadata)))
                 #expect(owner(slots, 0) == address)
@@ -93,8 +93,8 @@ struct ClusterSlotsTests {
     @Test("The host name in the metadata is the TLS name of an IP address")
     func hostNames() throws {
         let map = RESPValue.map([
-            RESPValue.Pair(key: Self.blob("ip"), value: Self.blob("10.0.0.1")),
-            RESPValue.Pair(key: Self.blob("hostname"), value: Self.blob("valkey-1.test")),
+            Self.blob("ip"), Self.blob("10.0.0.1"),
+            Self.blob("hostname"), Self.blob("valkey-1.test"),
         ])
         let pairs = RESPValue.array([Self.blob("hostname"), Self.blob("valkey-1.test")])
         for metadata in [map, pairs] {

@@ -71,8 +71,7 @@ struct ValkeyTopologyTests {
     func modes() {
         let flat = ["server", "redis", "mode", "sentinel"].map { RESPValue.simple($0) }
         #expect(ValkeyServerMode(hello: .array(flat)) == .sentinel)
-        let pair = RESPValue.Pair(key: .simple("mode"), value: .simple("cluster"))
-        #expect(ValkeyServerMode(hello: .map([pair])) == .cluster)
+        #expect(ValkeyServerMode(hello: .map([.simple("mode"), .simple("cluster")])) == .cluster)
         for odd in [RESPValue.null, .array([]), .array([.simple("mode")]), .map([]), .simple("OK")] {
             #expect(ValkeyServerMode(hello: odd) == .unknown)
         }

@@ -41,12 +41,12 @@ struct RESPLimitsTests {
     func lengths() {
         for type in "$=!" {
             for length in ["9223372036854775807", "9223372036854775806", "131073"] {
-                #expect(throws: RESPProtocolError(kind: .tooLong)) { try parse("\(type)\(length)\r\n") }
+                #expect(throws: RESPProtocolError.tooLong) { try parse("\(type)\(length)\r\n") }
             }
         }
         for type in "*~>%|" {
             for length in ["9223372036854775807", "4611686018427387904", "1000001"] {
-                #expect(throws: RESPProtocolError(kind: .tooMany)) { try parse("\(type)\(length)\r\n") }
+                #expect(throws: RESPProtocolError.tooMany) { try parse("\(type)\(length)\r\n") }
             }
         }
         for length in [
@@ -54,14 +54,14 @@ struct RESPLimitsTests {
             "1e3", "1_000", "\u{ff11}", "",
         ] {
             for type in "$=!*~>%|" {
-                #expect(throws: RESPProtocolError(kind: .malformedNumber), "\(type)\(length)") {
+                #expect(throws: RESPProtocolError.malformedNumber, "\(type)\(length)") {
                     try parse("\(type)\(length)\r\n")
                 }
             }
         }
         // Only a string and an array can be absent.
         for type in "=!~>%|" {
-            #expect(throws: RESPProtocolError(kind: .malformedNumber)) { try parse("\(type)-1\r\n") }
+            #expect(throws: RESPProtocolError.malformedNumber) { try parse("\(type)-1\r\n") }
         }
     }
 
@@ -71,7 +71,7 @@ struct RESPLimitsTests {
         parser.append(ByteBuffer(string: "$" + String(repeating: "0", count: 65_000)))
         #expect(try parser.next() == nil)
         parser.append(ByteBuffer(string: "5\r\n"))
-        #expect(throws: RESPProtocolError(kind: .malformedNumber)) { try parser.next() }
+        #expect(throws: RESPProtocolError.malformedNumber) { try parser.next() }
     }
 
     @Test(
@@ -80,21 +80,21 @@ struct RESPLimitsTests {
     func depth(_ opening: String) throws {
         let depth = RESPLimits().depth
         #expect(try parse(String(repeating: opening, count: depth)) == nil)
-        #expect(throws: RESPProtocolError(kind: .tooDeep)) { try parse(String(repeating: opening, count: depth + 1)) }
-        #expect(throws: RESPProtocolError(kind: .tooDeep)) { try parse(String(repeating: opening, count: 1_000_000)) }
+        #expect(throws: RESPProtocolError.tooDeep) { try parse(String(repeating: opening, count: depth + 1)) }
+        #expect(throws: RESPProtocolError.tooDeep) { try parse(String(repeating: opening, count: 1_000_000)) }
     }
 
     @Test("The members of a map and of all nested values count")
     func members() throws {
         #expect(try parse("%500000\r\n") == nil)
-        #expect(throws: RESPProtocolError(kind: .tooMany)) { try parse("%500001\r\n") }
-        #expect(throws: RESPProtocolError(kind: .tooMany)) { try parse("*1000000\r\n*1\r\n") }
-        #expect(throws: RESPProtocolError(kind: .tooMany)) { try parse(">2\r\n+invalidate\r\n*1000000\r\n") }
+        #expect(throws: RESPProtocolError.tooMany) { try parse("%500001\r\n") }
+        #expect(throws: RESPProtocolError.tooMany) { try parse("*1000000\r\n*1\r\n") }
+        #expect(throws: RESPProtocolError.tooMany) { try parse(">2\r\n+invalidate\r\n*1000000\r\n") }
         // An attribute without members stores nothing, and could be repeated without end within a value.
         var limits = RESPLimits()
         limits.members = 1_000
         #expect(try parse("*2\r\n+a\r\n" + String(repeating: "|0\r\n", count: 998), limits: limits) == nil)
-        #expect(throws: RESPProtocolError(kind: .tooMany)) {
+        #expect(throws: RESPProtocolError.tooMany) {
             try parse("*2\r\n+a\r\n" + String(repeating: "|0\r\n", count: 999), limits: limits)
         }
         // Members that were announced and never arrive.
@@ -107,18 +107,18 @@ struct RESPLimitsTests {
         limits.bytes = 10
         for line in ["+abcd", "-abcd", "(1234", ":1234", ",1234"] {
             #expect(try parse("*2\r\n\(line)\r\n\(line)\r\n", limits: limits) != nil)
-            #expect(throws: RESPProtocolError(kind: .tooLong), "\(line)") {
+            #expect(throws: RESPProtocolError.tooLong, "\(line)") {
                 try parse("*3\r\n\(line)\r\n\(line)\r\n\(line)\r\n", limits: limits)
             }
         }
-        #expect(throws: RESPProtocolError(kind: .tooLong)) {
+        #expect(throws: RESPProtocolError.tooLong) {
             try parse("*2\r\n$4\r\nabcd\r\n+abcdefg\r\n", limits: limits)
         }
     }
 
     @Test("An error is a line: with a length prefix it is limited as without")
     func errors() throws {
-        #expect(throws: RESPProtocolError(kind: .tooLong)) { try parse("!65537\r\n") }
+        #expect(throws: RESPProtocolError.tooLong) { try parse("!65537\r\n") }
         let text = "ERR Error running script " + String(repeating: "a ", count: 30_000)
         #expect(try parse("!\(text.utf8.count)\r\n\(text)\r\n") == .error(RESPError(line: "ERR x")))
     }

@@ -32,7 +32,7 @@ struct RESPParserTests {
         .error(RESPError(line: "OOM no")), .verbatim(format: "txt", ByteBuffer(string: "a\r\n")),
         .array([.integer(1), .array([blob("x")])]), .array([]),
         .map([
-            RESPValue.Pair(key: .simple("a"), value: .integer(1)), RESPValue.Pair(key: .simple("b"), value: .map([])),
+            .simple("a"), .integer(1), .simple("b"), .map([]),
         ]),
         .set([.integer(1), .integer(2)]), .push([blob("invalidate"), .array([blob("k")])]),
         .integer(7), .array([.integer(5), .integer(6)]), .null, .null,
@@ -73,7 +73,7 @@ struct RESPParserTests {
     @Test(
         "Malformed RESP is a protocol error, and the parser stays failed",
         arguments: [
-            ("x\r\n", RESPProtocolError.Kind.unknownType), ("+a\n", .malformedLine), ("+a\rb\r\n", .malformedLine),
+            ("x\r\n", RESPProtocolError.unknownType), ("+a\n", .malformedLine), ("+a\rb\r\n", .malformedLine),
             ("\r\n", .unknownType), (":\r\n", .malformedNumber), (":1x\r\n", .malformedNumber),
             (":9223372036854775808\r\n", .malformedNumber), ("$-2\r\n", .malformedNumber),
             ("$+1\r\n", .malformedNumber),
@@ -87,12 +87,12 @@ struct RESPParserTests {
             ("$999999999999\r\n", .tooLong), ("*999999999999\r\n", .tooMany), ("%9223372036854775807\r\n", .tooMany),
             (String(repeating: "*1\r\n", count: 17), .tooDeep), ("+" + String(repeating: "a", count: 70_000), .tooLong),
         ])
-    func malformed(_ text: String, _ kind: RESPProtocolError.Kind) throws {
+    func malformed(_ text: String, _ kind: RESPProtocolError) throws {
         var parser = RESPParser()
         parser.append(ByteBuffer(string: text))
-        #expect(throws: RESPProtocolError(kind: kind)) { while try parser.next() != nil {} }
+        #expect(throws: kind) { while try parser.next() != nil {} }
         parser.append(ByteBuffer(string: "+OK\r\n"))
-        #expect(throws: RESPProtocolError(kind: kind)) { try parser.next() }
+        #expect(throws: kind) { try parser.next() }
     }
 
     @Test("Members and bytes are limited over a whole value, and counted anew for the next")
@@ -101,9 +101,9 @@ struct RESPParserTests {
         limits.members = 4
         limits.bytes = 4
         #expect(try parse("*2\r\n*2\r\n:1\r\n:2\r\n:3\r\n*4\r\n:1\r\n:1\r\n:1\r\n:1\r\n", limits: limits).count == 2)
-        #expect(throws: RESPProtocolError(kind: .tooMany)) { try parse("*2\r\n*3\r\n", limits: limits) }
+        #expect(throws: RESPProtocolError.tooMany) { try parse("*2\r\n*3\r\n", limits: limits) }
         #expect(try parse("$4\r\nabcd\r\n$4\r\nabcd\r\n", limits: limits).count == 2)
-        #expect(throws: RESPProtocolError(kind: .tooLong)) {
+        #expect(throws: RESPProtocolError.tooLong) {
             try parse("*2\r\n$3\r\nabc\r\n$2\r\nab\r\n", limits: limits)
         }
     }
