@@ -83,11 +83,6 @@ extension ValkeyFailoverDelegate {
 
     /// Calls ``serverReplaced(_:send:)`` and cancels it after ``limit``.
     func restore(_ slots: [Range<Int>], to link: ValkeyLink) async {
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { await serverReplaced(slots) { commands in await link.send(commands) } }
-            group.addTask { try? await Task.sleep(for: Self.limit) }
-            await group.next()
-            group.cancelAll()
-        }
+        try? await TimeLimit.run(Self.limit) { await serverReplaced(slots) { commands in await link.send(commands) } }
     }
 }

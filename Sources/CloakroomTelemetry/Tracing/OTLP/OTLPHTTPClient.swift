@@ -103,16 +103,7 @@ struct OTLPHTTPClient: Sendable {
 
     /// The whole response body; `nil` if it is late, too long or incomplete.
     private static func body(of response: HTTPClientResponse, until end: ContinuousClock.Instant) async -> ByteBuffer? {
-        await withTaskGroup(of: ByteBuffer?.self) { group in
-            defer { group.cancelAll() }
-            group.addTask { try? await response.body.collect(upTo: bodyLimit) }
-            group.addTask {
-                // A cancellation has the same result: there is no time left.
-                try? await Task.sleep(until: end, clock: .continuous)
-                return nil
-            }
-            return await group.next() ?? nil
-        }
+        try? await TimeLimit.run(end - .now) { try await response.body.collect(upTo: bodyLimit) }
     }
 
     private static func outcome(of error: any Error) -> Outcome {

@@ -96,22 +96,12 @@ public final class OTLPSpanExporter: SpanExporter {
             for await _ in queue.reaches(1) {}
             // Waits for further spans of the same interval.
             let others = queue.reaches(configuration.batchLimit)
-            await race(configuration.interval) { for await _ in others {} }
+            try? await TimeLimit.run(configuration.interval) { for await _ in others {} }
             guard !Task.isCancelled else { return }
             let batch = queue.take(atMost: max(1, configuration.batchLimit))
             // The queue is empty here only if it is closed.
             guard !batch.isEmpty else { return }
             await delivery.deliver(OTLPRequest.body(batch, resource: resource), spans: batch.count)
         }
-    }
-}
-
-/// Waits for a timeout or an event, whichever is first.
-func race(_ time: Duration, _ event: @escaping @Sendable () async -> Void) async {
-    await withTaskGroup { group in
-        group.addTask { await event() }
-        group.addTask { try? await Task.sleep(for: time) }
-        await group.next()
-        group.cancelAll()
     }
 }

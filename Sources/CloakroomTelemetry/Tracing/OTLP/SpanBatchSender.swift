@@ -38,7 +38,7 @@ struct SpanBatchSender: Sendable {
             try? await Task.sleep(for: pause)
         } else {
             let closing = queue.closing()
-            await race(pause) { for await _ in closing {} }
+            try? await TimeLimit.run(pause) { for await _ in closing {} }
         }
     }
 
