@@ -1,11 +1,13 @@
 /// The result of one readiness check.
-public struct ReadinessCheck: Sendable, Equatable {
+public struct ReadinessCheck: Sendable, Equatable, Encodable {
     /// A short constant name: `listening`, `store`, `draining`.
     public let name: String
     /// Whether the check succeeded.
     public let isReady: Bool
     /// The reason of a failure. It is visible to all clients of the admin listener, so it contains no secret.
     public let detail: String?
+
+    private enum CodingKeys: String, CodingKey { case name, detail, isReady = "ready" }
 
     package init(name: String, isReady: Bool, detail: String? = nil) {
         self.name = name
@@ -31,13 +33,19 @@ public struct ReadinessProbe: Sendable {
 }
 
 /// The results of all checks, in the configured order.
-struct ReadinessReport: Sendable, Equatable {
+struct ReadinessReport: Sendable, Equatable, Encodable {
     /// The time limit of a check; a slower check fails, because probes of an orchestrator time out too.
     static let timeLimit: Duration = .milliseconds(900)
 
     let checks: [ReadinessCheck]
+    let isReady: Bool
 
-    var isReady: Bool { checks.allSatisfy(\.isReady) }
+    private enum CodingKeys: String, CodingKey { case checks, isReady = "ready" }
+
+    init(checks: [ReadinessCheck]) {
+        self.checks = checks
+        isReady = checks.allSatisfy(\.isReady)
+    }
 
     /// Runs all probes concurrently.
     static func make(_ probes: [ReadinessProbe], timeLimit: Duration = timeLimit) async -> ReadinessReport {
@@ -62,26 +70,5 @@ struct ReadinessReport: Sendable, Equatable {
             defer { group.cancelAll() }
             return await group.next() ?? late
         }
-    }
-}
-
-extension ReadinessReport: Encodable {
-    private enum Key: String, CodingKey {
-        case ready
-        case checks
-    }
-
-    func encode(to encoder: any Encoder) throws {
-        var container = encoder.container(keyedBy: Key.self)
-        try container.encode(isReady, forKey: .ready)
-        try container.encode(checks, forKey: .checks)
-    }
-}
-
-extension ReadinessCheck: Encodable {
-    private enum CodingKeys: String, CodingKey {
-        case name
-        case isReady = "ready"
-        case detail
     }
 }
