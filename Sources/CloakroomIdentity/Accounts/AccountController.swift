@@ -68,7 +68,7 @@ public struct AccountController: AccountEndpointHandler {
                 store: store, key: hashes.newest, signInsPerAddress: accounts.signInsPerAddress, undecided: undecided)
             : nil
         cookie = SessionCookie(session.cookie)
-        spans = SpanFactory(tracer)
+        spans = SpanFactory(tracer: tracer)
         self.revocations = revocations ?? TokenRevocations(clients: clients, observer: observer)
         self.logins = logins
         self.page = page

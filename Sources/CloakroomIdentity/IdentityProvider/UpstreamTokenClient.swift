@@ -54,7 +54,7 @@ public final class UpstreamTokenClient: TokenClient {
             ) { targets.connected(index, now: NIODeadline.now().uptimeNanoseconds) }
         }
         transport = IdentityTransport(
-            targets: clients, selector: targets, spans: SpanFactory(tracer), source: .upstream(upstream.name),
+            targets: clients, selector: targets, spans: SpanFactory(tracer: tracer), source: .upstream(upstream.name),
             observer: calls)
     }
 

@@ -56,7 +56,7 @@ package final class OpenIDProvider: TokenClient, Unprintable {
             issuer: configuration.issuer, clientID: configuration.client.id, clockSkew: configuration.clockSkew)
         let tls = try UpstreamTLS.configuration(configuration.caFile.map { UpstreamTLSConfiguration(caFile: $0) })
         transport = ProviderTransport(
-            tls: tls, timeouts: timeouts, eventLoopGroup: eventLoopGroup, spans: SpanFactory(tracer),
+            tls: tls, timeouts: timeouts, eventLoopGroup: eventLoopGroup, spans: SpanFactory(tracer: tracer),
             name: configuration.name, issuer: configuration.issuer, endpoints: configuration.endpoints, observer: calls)
         let previous = previous.flatMap { configuration.trustsDocuments(of: $0.configuration) ? $0 : nil }
         let discovery = ProviderDiscovery(

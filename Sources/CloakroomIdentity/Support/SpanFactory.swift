@@ -7,11 +7,7 @@ import Tracing
 ///
 /// Spans contain no data that identifies a user and no credentials.
 struct SpanFactory: Sendable {
-    private let tracer: (any Tracer)?
-
-    init(_ tracer: (any Tracer)?) {
-        self.tracer = tracer
-    }
+    let tracer: (any Tracer)?
 
     func withSpan<Result: Sendable>(
         _ name: String, isolation: isolated (any Actor)? = #isolation, _ work: ((any Span)?) async -> Result

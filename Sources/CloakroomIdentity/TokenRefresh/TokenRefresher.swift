@@ -50,7 +50,7 @@ public final class TokenRefresher: TokenRefreshing, Unprintable {
         self.sessionClock = sessionClock
         self.leaseClock = leaseClock
         self.sleep = sleep
-        spans = SpanFactory(tracer)
+        spans = SpanFactory(tracer: tracer)
         register = Mutex(RefreshCoordinator(bounds))
     }
 

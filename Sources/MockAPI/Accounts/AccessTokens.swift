@@ -44,11 +44,7 @@ struct AccessTokenSigner: Sendable {
     /// its verification.
     private static let header = Base64URL.encode(#"{"alg":"HS256","typ":"JWT"}"#.utf8)
 
-    private let key: SymmetricKey
-
-    init(key: SymmetricKey) {
-        self.key = key
-    }
+    let key: SymmetricKey
 
     func sign(_ claims: AccessTokenClaims) throws -> String {
         let encoder = JSONEncoder()

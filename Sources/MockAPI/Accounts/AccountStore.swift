@@ -69,12 +69,9 @@ final class AccountStore: Sendable {
 struct BasicCredentials: Redacted {
     let email: String
     let password: String
+}
 
-    init(email: String, password: String) {
-        self.email = email
-        self.password = password
-    }
-
+extension BasicCredentials {
     /// `nil` if the field is missing, repeated, of another scheme, not base 64, not UTF-8 or without a colon.
     ///
     /// The first colon separates: a user-id cannot contain one, a password can.

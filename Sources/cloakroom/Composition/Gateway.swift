@@ -219,7 +219,7 @@ final class Gateway: Sendable, Unprintable {
         let all = services + others
         var configuration = ServiceGroupConfiguration(
             services: all.map {
-                .init(service: NamedService($0), successTerminationBehavior: .gracefullyShutdownGroup)
+                .init(service: NamedService(service: $0), successTerminationBehavior: .gracefullyShutdownGroup)
             }, logger: parts.logger)
         configuration.maximumGracefulShutdownDuration = grace
         configuration.maximumCancellationDuration = .seconds(10)
@@ -233,11 +233,7 @@ final class Gateway: Sendable, Unprintable {
 
 /// A service whose description is the name of its type. swift-service-lifecycle logs descriptions of services.
 struct NamedService: Service, Unprintable {
-    private let service: any Service
-
-    init(_ service: any Service) {
-        self.service = service
-    }
+    let service: any Service
 
     var description: String { "\(type(of: service))" }
     var debugDescription: String { description }

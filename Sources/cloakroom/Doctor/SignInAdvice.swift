@@ -4,15 +4,10 @@ import Foundation
 
 /// Explains why an identity call of an upstream failed, and which keys of the configuration to change.
 struct SignInAdvice {
-    private let upstream: UpstreamConfiguration
-    private let redaction: DoctorRedaction
+    let upstream: UpstreamConfiguration
+    let redaction: DoctorRedaction
     /// How much of an error response is searched for names, in bytes.
     private static let maxErrorText = 4_096
-
-    init(_ upstream: UpstreamConfiguration, _ redaction: DoctorRedaction) {
-        self.upstream = upstream
-        self.redaction = redaction
-    }
 
     func explain(_ error: TokenClientError, _ observed: IdentityCallObservation?, in step: inout DoctorStep) {
         let section = Section(error.call, upstream)

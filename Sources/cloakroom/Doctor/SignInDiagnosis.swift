@@ -203,7 +203,7 @@ private final class SignInSession {
         }
         var step = describe(name, calls.all)
         if case .failure(let error) = result {
-            SignInAdvice(upstream, redaction).explain(error, calls.all.last, in: &step)
+            SignInAdvice(upstream: upstream, redaction: redaction).explain(error, calls.all.last, in: &step)
         }
         return (step, try? result.get(), calls.all.last)
     }

@@ -148,7 +148,7 @@ struct ProviderDiscoveryTests {
             server.respond(to: "GET /jwks", with: response(#"{"keys":[]}"#, keys))
             let transport = ProviderTransport(
                 tls: try UpstreamTLS.configuration(nil), timeouts: TimeoutsConfiguration(),
-                eventLoopGroup: MultiThreadedEventLoopGroup.singleton, spans: SpanFactory(nil))
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton, spans: SpanFactory(tracer: nil))
             let discovery = ProviderDiscovery(
                 IdentityConfiguration(
                     name: "company", issuer: issuer,

@@ -13,7 +13,7 @@ struct SignInAdviceTests {
         call.response = IdentityCallObservation.Response(status: 401, challenge: challenge)
         var step = DoctorStep("user", .passed)
         let error = TokenClientError(.failed(.invalidResponse), in: .user)
-        SignInAdvice(upstream, DoctorRedaction([])).explain(error, call, in: &step)
+        SignInAdvice(upstream: upstream, redaction: DoctorRedaction([])).explain(error, call, in: &step)
         return step.changes.map { "\($0.key): \($0.advice)" }
     }
 
