@@ -57,7 +57,6 @@ public struct LoadedConfig: Sendable {
     package let knownKeys: Set<[String]>
     /// The files that were read: the configuration and secret files, without certificates.
     public let files: [String]
-    /// The locations of the values.
     let locations: ValueLocations
 
     /// Problems found when the values are used, each at the location of its value, in file order.

@@ -147,10 +147,8 @@ public enum ChunkEncoder {
 /// The position of a parser in the extensions of a chunk: `*( ";" token [ "=" ( token / quoted-string ) ] )` (RFC 9112
 /// §7.1.1).
 enum ChunkExtensionScan: Sendable {
-    /// At the start of a name.
     case nameStart
     case name
-    /// At the start of a value.
     case valueStart
     case value
     /// Within a quoted string.

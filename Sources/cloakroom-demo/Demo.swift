@@ -48,7 +48,6 @@ struct Demo: ParsableCommand {
     }
 }
 
-/// The options of the demo.
 struct DemoOptions: ParsableArguments {
     @Option(help: "The gateway's TLS port, 0 for a free one.")
     var port = 8_443

@@ -5,7 +5,6 @@ import Logging
 /// Logs the audit event `admin_refused`: a request or a connection that the admin listener rejected. At most one line
 /// per 10 s and reason, with the number of suppressed lines.
 struct RejectionLog: Sendable {
-    /// The reason of the rejection.
     enum Reason: String, CaseIterable {
         case wrongToken = "wrong_token"
         case throttled

@@ -35,7 +35,6 @@ extension HostAndPort {
 }
 
 extension ValueFormat where Value == (text: String, range: CIDRBlock) {
-    /// An address or a range in CIDR notation.
     static let addressRange = ValueFormat("address or range in CIDR notation", render: { $0.text }) {
         text throws(ConfigValueError) in
         guard let range = CIDRBlock(text) else {

@@ -126,7 +126,6 @@ extension ValueFormat where Value == Int {
 extension ValueFormat where Value == SignatureAlgorithm {
     /// An algorithm for ID tokens. Case-sensitive, as in tokens.
     static let signatureAlgorithm = algorithm(among: SignatureAlgorithm.allCases)
-    /// An algorithm for assertions.
     static let assertionAlgorithm = algorithm(among: SignatureAlgorithm.assertions)
 
     private static func algorithm(among choices: [SignatureAlgorithm]) -> Self {

@@ -29,7 +29,6 @@ extension ValueFormat where Value == String {
         $0.utf8.first?.isLetterOrDigit == true && $0.utf8.count <= 64 && $0.consists(ofLettersDigitsOr: "._-")
     }
 
-    /// A method, upper case.
     static let method = ValueFormat("method, upper case") { text throws(ConfigValueError) in
         try require(
             !text.isEmpty && text.utf8.allSatisfy(\.isTokenCharacter), "must be a method, not \(text.quoted)",

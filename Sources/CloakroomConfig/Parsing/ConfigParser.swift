@@ -190,7 +190,6 @@ final class ConfigParser: Unprintable {
         placeholders.append(path)
     }
 
-    /// The source of a value.
     func origin(_ path: [String]) -> ValueSource { locations[path] }
 
     /// Reports an error at the location of a value.

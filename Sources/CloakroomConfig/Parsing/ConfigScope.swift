@@ -76,7 +76,6 @@ struct ConfigScope {
         return fallback
     }
 
-    /// An optional value.
     func optional<Value>(_ name: String, as format: ValueFormat<Value>, isSecret: Bool = false) -> Value? {
         let key = path + [name]
         reading.document(key) { document in

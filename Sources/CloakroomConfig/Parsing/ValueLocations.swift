@@ -12,7 +12,6 @@ struct ValueLocations: Sendable {
         keys = tree.entries.mapValues(\.key)
     }
 
-    /// The source of a value.
     subscript(path: [String]) -> ValueSource { origins[path] ?? .defaultValue }
 
     /// A problem for an error at a location.
@@ -68,7 +67,6 @@ struct FilePosition: Hashable, Sendable {
     let column: Int
 }
 
-/// The source of a value.
 enum ValueSource: Hashable, Sendable {
     /// A flag `--set key=value`.
     case flag

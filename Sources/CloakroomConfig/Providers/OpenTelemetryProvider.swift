@@ -66,7 +66,6 @@ enum OpenTelemetryVariables {
         ["tracing", "otlp", "interval"]: ["OTEL_BSP_SCHEDULE_DELAY"],
     ]
 
-    /// The variable for the sampler.
     static let sampler = "OTEL_TRACES_SAMPLER"
     /// The variables for the transport protocol. One protocol is supported.
     static let protocols = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"]

@@ -17,7 +17,6 @@ struct SecretFilesProvider: StaticConfigProvider, Unprintable {
     /// The substitute for a secret whose file is not opened. It is valid for every key.
     private static let offlineSecret = "not-read-because-the-check-is-offline"
 
-    /// The key for the file of a secret.
     static func fileKey(of name: String) -> String { name + "File" }
 
     private static let secrets: Set<[String]> = [

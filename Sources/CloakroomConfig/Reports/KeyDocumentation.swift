@@ -44,7 +44,6 @@ extension DocumentedKeys {
 
         """
 
-    /// All keys.
     static func all() -> [KeyDocumentation] {
         // The text is valid; an invalid one would only omit keys.
         let tree = (try? YAMLTree(yaml: exhaustiveExample) { _ in }) ?? YAMLTree()

@@ -316,7 +316,6 @@ extension GatewayConfiguration {
         sites.indices.contains(index) ? sites[index].title : SiteConfiguration().title
     }
 
-    /// The listeners that serve a host.
     func listeners(serving host: String?, _ groups: RouteGroups) -> [ListenerConfiguration] {
         guard let rules = HostRules(self, groups) else { return listeners }
         return listeners.enumerated().filter { index, _ in

@@ -2,9 +2,7 @@ import CloakroomCore
 
 /// A path that represents all paths of a pattern that no more specific pattern matches.
 struct SamplePath {
-    /// The pattern.
     let pattern: PathPattern
-    /// The path.
     let path: String
 
     /// One sample for every pattern of both tables and for every overlap of one from each, followed by further samples.

@@ -84,7 +84,6 @@ struct FieldChangesSection {
             || isRequest && SpoofableFields.contains(folded)
     }
 
-    /// The format of values.
     private var format: ValueFormat<String> {
         let names = ["request_id"] + (isRequest ? ["client_address", "route", "site", "user.id"] + pathNames : [])
         return ValueFormat("visible ASCII, with placeholders such as `{request_id}`") { text throws(ConfigValueError) in

@@ -14,7 +14,6 @@ extension PagesConfiguration: ConfigSection {
 }
 
 extension ValueFormat where Value == String {
-    /// The name of a site.
     fileprivate static let siteName = ValueFormat("text, at most 64 characters") { text throws(ConfigValueError) in
         let name = try ValueFormat<String>.text.parse(text)
         try require(name.unicodeScalars.count <= 64, "must be at most 64 characters long", "write a shorter name")

@@ -82,7 +82,6 @@ extension ValueFormat where Value == RateLimit.Subject {
 }
 
 extension ValueFormat where Value == RequestRate {
-    /// A number of requests in a second, a minute or an hour.
     static let requestRate = ValueFormat("number of requests from 1 to 1000000 in a second, minute or hour: `600/m`") {
         text throws(ConfigValueError) in
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)

@@ -2,7 +2,6 @@ import CloakroomCore
 
 /// `require` of a route. Default none.
 extension SessionRequirement {
-    /// The maximum number of alternatives.
     private static let maxAlternatives = 8
 
     init(from scope: ConfigScope) {

@@ -85,7 +85,6 @@ extension RedirectTemplate {
     }
 }
 
-/// The target of a redirect.
 struct RedirectTarget: Sendable {
     /// Empty for the origin of the request.
     let origin: String

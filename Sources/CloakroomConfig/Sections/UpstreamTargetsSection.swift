@@ -8,7 +8,6 @@ import CloakroomWire
 /// - `tier`: 0 to 9; default 0. Only the lowest tier with a usable target receives requests.
 /// - `zone`: the target's zone; default: that of the gateway.
 struct UpstreamTargetsSection {
-    /// The maximum number of targets of an upstream.
     static let maxCount = 64
 
     private static let key = "targets"

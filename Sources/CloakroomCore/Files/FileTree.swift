@@ -21,7 +21,6 @@ package struct FileTree: Sendable {
 
     package init() {}
 
-    /// The file at a path.
     package subscript(path: [UInt8]) -> FileEntry? {
         get { entries[ByteBuffer(bytes: path)] }
         set { entries[ByteBuffer(bytes: path)] = newValue }

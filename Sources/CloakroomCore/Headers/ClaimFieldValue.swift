@@ -7,7 +7,6 @@ package enum ClaimFieldValue {
     package enum Result: Sendable, Equatable {
         /// The claim is absent, `null`, or an empty list: there is no field.
         case absent
-        /// The value.
         case value(String)
         /// The claim is an object, a list in a list, a list without a configured separator, or a number that is not
         /// exact: the sign-in fails.

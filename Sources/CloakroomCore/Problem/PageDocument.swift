@@ -92,7 +92,6 @@ package struct PageTheme: Sendable, Equatable {
     fileprivate let opening: [UInt8]
     private let sources: String
 
-    /// Creates the theme of a configuration.
     package init(_ pages: PagesConfiguration) {
         let name = PageDocument.escaped(pages.name ?? "")
         titleEnd = (name.isEmpty ? "" : " – \(name)") + "</title>"

@@ -10,7 +10,6 @@ struct MethodTable: Sendable {
         names = all.map { Array($0.utf8) }
     }
 
-    /// The number of methods.
     var count: Int { names.count }
 
     /// Returns the number of a method; methods are case-sensitive (RFC 9110 §9.1). `nil` if no route uses it.

@@ -218,7 +218,6 @@ struct Candidates {
         words[index >> 6 & 3] |= 1 << UInt64(index & 63)
     }
 
-    /// The number of candidates in a range.
     func count(in range: Range<Int>) -> Int {
         if range.upperBound <= 64 { return bits(of: 0, in: range).nonzeroBitCount }
         var count = 0

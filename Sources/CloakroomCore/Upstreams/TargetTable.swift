@@ -118,12 +118,10 @@ public final class TargetTable: Sendable {
     /// The number of entries.
     public var count: Int { entries.count }
 
-    /// The word of a target.
     func word(of index: Int) -> TargetWord {
         withState(index) { $0.word }
     }
 
-    /// The slot of a target.
     func slot(of index: Int) -> Int {
         withState(index) { $0.slot }
     }

@@ -37,7 +37,6 @@ struct StreamTable {
     /// Number of slots in use or free.
     var slotCount: Int { ids.count }
 
-    /// The record of a slot.
     subscript(slot: Int) -> StreamRecord {
         _read { yield records[slot] }
         _modify { yield &records[slot] }

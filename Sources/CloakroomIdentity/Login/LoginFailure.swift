@@ -47,7 +47,6 @@ package struct LoginFailure: Error, Sendable, Equatable {
         case storeFull = "store_full"
     }
 
-    /// The reason.
     package let reason: Reason
     /// The error code of the provider; `nil` if there is none. It is never logged as it is: see ``logged``.
     package let providerCode: String?
@@ -63,7 +62,6 @@ package struct LoginFailure: Error, Sendable, Equatable {
         self.retryAfter = retryAfter
     }
 
-    /// The failure of a store.
     package init(_ error: SessionStoreError) {
         self.init(
             error.kind == .full ? .storeFull : .storeUnavailable, retryAfter: AccountController.retryAfter)
@@ -161,7 +159,6 @@ package enum CallbackCheck {
     package struct Expectation: Sendable, Equatable {
         /// The name of the identity that the callback's path belongs to.
         package var identity: String
-        /// Its issuer.
         package var issuer: String
         /// Whether the provider announces `iss` in its responses (RFC 9207 §3).
         package var announcesIssuer: Bool

@@ -33,7 +33,6 @@ package struct LoginSecrets: Sendable, Equatable, Unprintable {
         Base64URL.encode(Array(SHA256.hash(data: Array(Base64URL.encode(verifier).utf8))))
     }
 
-    /// The hash of a state.
     package static func hash(ofState state: [UInt8]) -> [UInt8] { Array(SHA256.hash(data: state)) }
 
     private static func random(_ generator: inout some RandomNumberGenerator) -> [UInt8] {

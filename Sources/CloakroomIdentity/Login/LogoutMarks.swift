@@ -25,7 +25,6 @@ struct LogoutMarks: Sendable {
         case namelessSessions
     }
 
-    /// The marks that a logout sets.
     func keys(of logout: LogoutToken) -> [MarkKey] {
         let session = logout.session.map { keys(.session, logout.issuer, $0) } ?? []
         let kind: Kind = logout.session == nil ? .subject : .namelessSessions

@@ -43,9 +43,7 @@ package struct PendingLogin: Sendable, Equatable, Unprintable {
     /// The app that gets the session; `nil` if the browser does.
     package var app: App?
 
-    /// The app of a login.
     package struct App: Sendable, Equatable {
-        /// Its name.
         package var name: String
         /// SHA-256 of the verifier, which only its HTTP client has.
         package var verifierHash: [UInt8]
@@ -77,7 +75,6 @@ package struct PendingLogin: Sendable, Equatable, Unprintable {
     /// The verifier as it is sent with the code.
     package var verifierText: Secret { Secret(Base64URL.encode(verifier)) }
 
-    /// The hash of an issuer.
     package static func hash(ofIssuer issuer: String) -> [UInt8] { Array(SHA256.hash(data: Array(issuer.utf8))) }
 
     /// The hash of an issuer and a subject. Each is hashed first, so no two pairs have the same input.
@@ -169,7 +166,6 @@ extension PendingLogin {
 }
 
 extension SessionProvenance {
-    /// The hash of its issuer and subject.
     var subjectHash: [UInt8] { PendingLogin.hash(ofIssuer: issuer, subject: subject) }
 }
 

@@ -2,7 +2,6 @@ package import CloakroomCore
 
 /// What the endpoints of the login need of a provider.
 package protocol LoginProvider: Sendable {
-    /// The identity.
     var configuration: IdentityConfiguration { get }
     /// See ``OpenIDProvider/prepare()``.
     func prepare() async throws(TokenClientError)
@@ -70,12 +69,10 @@ package struct ProviderLogins: Sendable {
             sealing: sealing, site: site)
     }
 
-    /// The provider with a name.
     func provider(named name: String) -> (any LoginProvider)? {
         providers.first { $0.configuration.name == name }
     }
 
-    /// The app with a name.
     func app(named name: String) -> AppConfiguration? { apps.first { $0.name == name } }
 
     /// The providers that the users of an app may sign in with, the default first.

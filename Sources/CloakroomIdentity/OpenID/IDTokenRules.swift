@@ -27,7 +27,6 @@ package struct IDToken: Sendable {
 
 /// Checks the claims of ID tokens whose signature is verified (OpenID Connect Core §3.1.3.7, §12.2).
 package struct IDTokenRules: Sendable {
-    /// The provider.
     package let provider: ProviderIdentity
 
     /// The sign-in that an ID token must belong to.

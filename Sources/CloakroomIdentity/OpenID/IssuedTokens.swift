@@ -41,7 +41,6 @@ extension TokenSet {
 
 /// What a provider issued for an authorization code, and stated about the user.
 package struct ProviderSignIn: Sendable, Unprintable {
-    /// The tokens.
     package var tokens: TokenSet
     /// What the provider stated. Its ``SessionProvenance/claims`` are the data of the user.
     package var provenance: SessionProvenance

@@ -62,7 +62,6 @@ package struct JSONWebKey: Sendable, Equatable {
         /// 32 bytes.
         case ed25519([UInt8])
 
-        /// The type of the key.
         package var type: SignatureAlgorithm.KeyType {
             switch self {
             case .rsa: .rsa

@@ -28,7 +28,6 @@ package struct LogoutTokenRules: Sendable {
     /// The maximum age of a token, by `iat`: providers send them at once, or not at all.
     package static let maximumAge: Duration = .seconds(120)
 
-    /// The provider.
     package let provider: ProviderIdentity
 
     /// Checks a token.

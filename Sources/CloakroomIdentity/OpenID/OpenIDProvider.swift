@@ -14,7 +14,6 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     /// targets.
     private static let maxURLLength = 7_168
 
-    /// The identity.
     package let configuration: IdentityConfiguration
     let transport: ProviderTransport
     let discovery: ProviderDiscovery
@@ -27,7 +26,6 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     private let hasInvalidLifetime = Atomic(false)
     private let pushes = PushQueue()
 
-    /// The source of the sessions of this provider.
     package var source: SessionSource { configuration.source }
     package var supportsRefresh: Bool { true }
 

@@ -12,7 +12,6 @@ actor PushQueue {
     /// The maximum number of requests that wait, of all clients and of one client.
     static let maxWaiting = 1_000
     static let maxWaitingOfClient = 100
-    /// The maximum duration of a wait.
     private static let maxWait = Duration.seconds(2)
 
     /// The requests of one client; those whose address is unknown share one.

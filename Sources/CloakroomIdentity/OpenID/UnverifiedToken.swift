@@ -67,11 +67,9 @@ package struct UnverifiedToken: Sendable {
 /// A token whose signature is verified with a key of its provider. Its claims are the provider's, but not yet checked:
 /// see ``IDTokenRules``, ``LogoutTokenRules`` and ``AccessTokenRules``.
 package struct VerifiedToken: Sendable {
-    /// The algorithm of the signature.
     package let algorithm: SignatureAlgorithm
     /// `typ`.
     package let type: TokenType
-    /// The claims by name.
     package let claims: [JSONMemberName: JSONValue]
 
     /// - Precondition: The signature of the token is verified.

@@ -14,7 +14,6 @@ import Synchronization
 package final class UndecidedAttempts: Sendable {
     /// The maximum number of attempts that wait for one address. They hold passwords.
     static let maxWaitingOfAddress = 64
-    /// The maximum number of attempts that wait.
     static let maxWaiting = 1_024
     /// The maximum number of attempts that are observed. Further ones are counted and never wait.
     static let maxAttempts = 16_384
@@ -40,9 +39,7 @@ package final class UndecidedAttempts: Sendable {
         self.sleep = sleep
     }
 
-    /// The number of attempts that wait.
     var waitingCount: Int { state.withLock { $0.waiting } }
-    /// The number of keys with attempts.
     var keyCount: Int { state.withLock { $0.entries.count } }
 
     /// Begins an attempt. It waits behind those that wait already for one of its keys.

@@ -11,7 +11,6 @@ struct RequestAttempts {
     private(set) var replays = 0
     /// Number of sends on connections that a target ended in order: it did not fail, so it was not tried.
     private(set) var endedInOrder = 0
-    /// Targets that failed.
     var failed = TriedTargets.none
     /// Time at which the response head is due, over all attempts, in nanoseconds; 0 before the request was sent.
     var headDeadline: UInt64 = 0

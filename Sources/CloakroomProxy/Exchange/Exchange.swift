@@ -202,7 +202,6 @@ final class Exchange: Equatable {
             ticket, in: snapshot.config.sessions, now: context.sessionTime(at: now), slides: slides)
     }
 
-    /// Executes a decision.
     func execute(_ requestDecision: RequestDecision, now: UInt64) {
         switch requestDecision {
         case .forward(let permit):

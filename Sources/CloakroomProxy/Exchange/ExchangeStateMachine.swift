@@ -150,7 +150,6 @@ struct ExchangeStateMachine: Equatable {
         case halfClose
         /// Both sides of the tunnel have ended.
         case finishTunnel
-        /// Nothing to do.
         case nothing
     }
 
@@ -264,7 +263,6 @@ struct ExchangeStateMachine: Equatable {
         case respond
         /// The response has begun: abort it, or replace it if none of it is sent.
         case cut
-        /// Nothing to do.
         case nothing
     }
 
@@ -291,7 +289,6 @@ struct ExchangeStateMachine: Equatable {
         case responseTimeout
         /// The response stalls: abort it.
         case cut
-        /// Nothing to do.
         case nothing
     }
 

@@ -17,7 +17,6 @@ final class ClientLoad: Sendable {
     /// Number of requests in flight.
     var count: Int { inFlight.load(ordering: .relaxed) }
 
-    /// Number of connections.
     var connectionCount: Int { connections.load(ordering: .relaxed) }
 
     /// Counts a connection, or the end of one. Called by ``PerClientConnectionLimit`` only.

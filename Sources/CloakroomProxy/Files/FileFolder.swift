@@ -23,7 +23,6 @@ public final class FileFolder: Sendable {
     /// A folder that changes with every scan is published nevertheless after this number of them.
     private static let maxUnpublished = 5
 
-    /// Scans a folder.
     init(_ configuration: FilesConfiguration) throws(FileScanError) {
         self.configuration = configuration
         state = Mutex(State(tree: try FileScan.run(configuration)))

@@ -95,7 +95,6 @@ extension UpstreamTargets {
 }
 
 extension AddressSet.Family {
-    /// The family of a socket address.
     init(_ address: SocketAddress) {
         if case .v6 = address { self = .version6 } else { self = .version4 }
     }

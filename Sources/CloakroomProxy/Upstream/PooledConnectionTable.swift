@@ -18,7 +18,6 @@ struct PooledConnectionTable<Connection: PooledConnection> {
     private(set) var connecting = 0
     /// Number of established connections without a lease.
     private(set) var idle = 0
-    /// Number of leases.
     private(set) var leased = 0
     /// Number of connections and attempts.
     private(set) var count = 0

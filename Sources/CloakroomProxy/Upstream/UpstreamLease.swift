@@ -148,7 +148,6 @@ enum UpstreamLease: Equatable {
     }
 }
 
-/// A connection of a pool.
 enum UpstreamLink: PooledConnection, Equatable {
     case http1(UpstreamConnection)
     case http2(UpstreamHTTP2Connection)

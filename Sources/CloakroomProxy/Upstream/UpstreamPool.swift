@@ -283,7 +283,6 @@ final class UpstreamPool {
         return targets.table.entries.contains { $0.weight > 0 } ? .tried : .none
     }
 
-    /// The targets of the upstream have changed.
     func targetsChanged() {
         flushOutcomes()
         let old = targets

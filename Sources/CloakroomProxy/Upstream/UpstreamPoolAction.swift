@@ -34,7 +34,6 @@ package enum PoolService: Sendable {
 
 /// What to do for a permit: that of a connection that was closed, or one that a waiter needs.
 package enum PermitAction: Equatable, Sendable {
-    /// Nothing to do.
     case nothing
     /// It serves a new connection attempt of this event loop, for a waiter: select a target, then call
     /// ``UpstreamPoolStateMachine/begin(_:on:)``. If no target can be selected: `connectFailed(_:mayTryOther: false)`.
@@ -64,7 +63,6 @@ package enum PoolLeaseAction<Connection> {
 
 /// What to do after an event of one connection.
 package enum PooledConnectionAction<Connection, Waiter> {
-    /// Nothing.
     case nothing
     /// Assign the connection, or one of its streams, to this waiter. If the connection carries several streams: call
     /// ``UpstreamPoolStateMachine/next(for:)`` afterwards.
@@ -117,7 +115,6 @@ package struct PoolLimits: Sendable {
     /// Maximum number of targets that one connection attempt tries.
     package var targets: Int
 
-    /// Creates limits.
     package init(
         pendingTimeout: UInt64, congestedAfter: UInt64, congestedTimeout: UInt64, streams: Int = 1, targets: Int = 3
     ) {
@@ -131,7 +128,6 @@ package struct PoolLimits: Sendable {
 
 /// Connections to close together. The pool no longer knows them.
 package struct ClosedConnections<Connection> {
-    /// The connections.
     package var connections: [Connection] = []
     /// Event loops that wait for permits which were returned, as ``PermitAction/wake(loop:)``.
     package var wakes: [Int] = []

@@ -108,7 +108,6 @@ protocol SessionRecordStore: ThrottleStore, MarkStore {
     /// The number of partitions: the parts of the store whose connections fail independently, from 1 to
     /// ``SessionTrust/maxPartitions``.
     var partitionCount: Int { get }
-    /// The partition with the record of an id.
     func partition(of id: SessionID) -> Int
     /// The partition with an index and its cutoff.
     func partition(ofIndex index: RecordIndex) -> Int

@@ -53,7 +53,6 @@ enum MetricKind: String, Sendable {
     case histogram
 }
 
-/// The handle of a series.
 enum SeriesHandle: Sendable {
     case counter(CounterHandle)
     case floatingPointCounter(FloatingPointCounterHandle)

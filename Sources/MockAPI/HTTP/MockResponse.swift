@@ -2,7 +2,6 @@ import FoundationEssentials
 import NIOCore
 import NIOHTTP1
 
-/// A response of a mock.
 struct MockResponse {
     var status: HTTPResponseStatus
     /// Without `Content-Length` and `Date`, which are added.

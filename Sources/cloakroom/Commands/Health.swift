@@ -105,7 +105,6 @@ enum HealthCheck {
         }
     }
 
-    /// Asks on the control socket.
     static func ask(controlSocket path: String) async -> HealthResponse {
         do {
             let body = try await ControlSocketClient.health(path, timeout: timeLimit)

@@ -51,7 +51,6 @@ struct AccountEventRecorder: AccountObserver {
         }
     }
 
-    /// The callbacks for a session store.
     var sessionEvents: SessionStoreCallbacks {
         let (metrics, audit) = (metrics, audit)
         var events = SessionStoreCallbacks.none

@@ -59,7 +59,6 @@ final class ProviderMonitor: Sendable, Unprintable {
         }
     }
 
-    /// Records an event.
     func record(_ event: ProviderEvent) {
         switch event {
         case .metadata(let findings):

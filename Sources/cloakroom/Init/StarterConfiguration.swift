@@ -22,7 +22,6 @@ struct StarterConfiguration: Equatable {
         var text: String { "\(method) \(path)" }
     }
 
-    /// The source of the API token.
     enum APITokenSource: Equatable {
         case file(String)
         /// ``StarterConfiguration/apiTokenVariable``.

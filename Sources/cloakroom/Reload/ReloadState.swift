@@ -4,7 +4,6 @@ import Synchronization
 
 /// The outcome of a configuration reload.
 struct ReloadOutcome: Sendable, Equatable {
-    /// The time of the reload.
     var time: WallTime
     /// The event that started the reload.
     var trigger: ReloadTrigger

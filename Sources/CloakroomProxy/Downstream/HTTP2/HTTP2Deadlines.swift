@@ -38,7 +38,6 @@ struct HTTP2Deadlines {
     /// The earliest deadline.
     var next: UInt64 { min(min(idle, streams), min(quiet, announcement), min(frame, block)) }
 
-    /// A stream has set its deadline.
     mutating func set(_ deadline: UInt64) { streams = min(streams, deadline) }
 
     /// Input was handled.

@@ -27,7 +27,6 @@ extension HTTP2DownstreamHandler {
     private static let privateLine = PreparedLine(name: "cache-control", value: "private")
     private static let varyLine = PreparedLine(name: "vary", value: "Cookie")
 
-    /// Writes the head of a local response.
     func writeLocalHead(_ response: LocalResponse, on slot: Int, endsStream: Bool) {
         let start = connection.beginHeaders(status: response.status)
         connection.addField("date", response.date.span)

@@ -11,7 +11,6 @@ import NIOCore
 /// the client cannot accept yet is buffered here too, and the upstream is paused meanwhile. Other streams are not
 /// blocked. The object serves one request after another.
 final class HTTP2Stream {
-    /// State of the request body.
     enum RequestBodyState: Equatable {
         case open
         /// All of the body was received, but not all was passed on.

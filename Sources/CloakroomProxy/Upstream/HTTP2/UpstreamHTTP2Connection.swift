@@ -17,7 +17,6 @@ protocol UpstreamHTTP2Owner: AnyObject {
     /// The connection is closed. Exactly once, also if it was never settled.
     /// - Parameter isSettled: Whether ``http2Settled(_:)`` was called.
     func http2Closed(_ connection: UpstreamHTTP2Connection, isSettled: Bool, failure: UpstreamFailure)
-    /// The lease of a stream has ended.
     func http2LeaseEnded(_ stream: UpstreamStream)
     /// Whether the target may get a request of those that wait.
     func mayUse(_ target: TargetRuntime) -> Bool

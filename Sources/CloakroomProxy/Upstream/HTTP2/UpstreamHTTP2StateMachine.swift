@@ -136,7 +136,6 @@ struct UpstreamHTTP2StateMachine {
         return streamEnded(now: now)
     }
 
-    /// A stream was closed.
     mutating func streamClosed(now: UInt64) -> StreamEndAction {
         guard open > 0 else { return .nothing }
         open -= 1

@@ -315,7 +315,6 @@ final class UpstreamStream: Equatable {
     /// Calls a closure when the stream, which is draining, is closed.
     func afterDraining(_ whenDrained: @escaping () -> Void) { self.whenDrained = whenDrained }
 
-    /// The stream is closed.
     func closed() {
         drainLimit = nil
         whenDrained.take()?()

@@ -4,9 +4,7 @@ import CloakroomCore
 ///
 /// Folder `Cluster/`: which server of a cluster has which keys, and when cached data of a slot may be trusted.
 enum HashSlot {
-    /// The number of slots.
     static let count = 16_384
-    /// All slots.
     static let all = 0..<count
 
     /// The slot of a key: CRC16 (XMODEM) of the key, or of the part between the first `{` and the next `}` if there is

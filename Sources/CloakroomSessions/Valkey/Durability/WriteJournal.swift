@@ -101,7 +101,6 @@ final class WriteJournal: Sendable {
 
     private func slot(of id: SessionID) -> UInt16 { HashSlot.slot(of: keys.session(id)) }
 
-    /// A session has ended.
     func ended(_ id: SessionID, reason: SessionEndReason, now: ContinuousClock.Instant = .now) {
         let slot = slot(of: id)
         change { $0.end(id, reason, slot: slot, now: now) }
@@ -179,7 +178,6 @@ final class WriteJournal: Sendable {
         }
     }
 
-    /// A cutoff was set.
     func cutoffSet(_ cutoff: JournaledCutoff, now: ContinuousClock.Instant = .now) {
         let slot = HashSlot.slot(of: cutoff.key)
         change { state in
@@ -207,7 +205,6 @@ final class WriteJournal: Sendable {
         }
     }
 
-    /// A mark was set.
     func marked(_ key: MarkKey, at time: WallTime, lifetime: Duration, now: ContinuousClock.Instant = .now) {
         let slot = HashSlot.slot(of: keys.mark(key))
         change { state in

@@ -17,7 +17,6 @@ final class SpanQueue: Sendable {
         self.limit = max(1, limit)
     }
 
-    /// The number of queued spans.
     var count: Int { state.withLock { $0.waiting.count } }
 
     /// Whether the queue is closed.
