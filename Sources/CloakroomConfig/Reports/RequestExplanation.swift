@@ -108,7 +108,12 @@ struct RequestExplanation {
             var own = self
             own.configuration = configuration.site(site)
             let rows = own.rows(for: route, path: sent, query: query)
-            return (.permitted(route), place + serving + rows)
+            let asking = listeners.compactMap { listener in
+                listener.forwardAuth.map { "\($0.proxy.rawValue) at \(listener.address)" }
+            }
+            let isDenied = route.upstream == nil || parsed.isPathRewritten || parsed.authority != nil
+            let decided = asking.map { ("decided for", isDenied ? "\($0): 403" : $0) }
+            return (.permitted(route), place + serving + decided + rows)
         }
     }
 
@@ -160,6 +165,12 @@ struct RequestExplanation {
         }
         let upstream = configuration.upstreams[route.upstream ?? 0]
         let targets = upstream.targets.map(\.description).joined(separator: ", ")
+        if upstream.isExternal {
+            return access + [
+                ("injects", injected(by: route, upstream).joined(separator: ", ")),
+                ("upstream", "\(upstream.name), to which only another proxy forwards; clients get 404"),
+            ]
+        }
         return access + [
             ("strips", stripped(by: route).joined(separator: ", ")),
             ("injects", injected(by: route, upstream).joined(separator: ", ")),

@@ -57,6 +57,7 @@ extension GatewayConfiguration: ConfigSection {
                 "has no effect without https", "add tls or behindTLSProxy to a listener", at: "maxAge")
         }
         DevelopmentValidation.check(listeners, hasTrustedProxies: !configuration.trustedProxies.isEmpty)
+        ForwardAuthValidation.check(listeners, upstreams: upstreams)
         HostValidation.check(listeners, routes, accounts: accounts, cookie: configuration.session.cookie)
         RouteValidation.check(
             routes, accounts: accounts, upstreams: upstreams, identities: identities, rateLimits: rateLimits.limits)

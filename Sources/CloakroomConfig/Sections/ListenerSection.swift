@@ -16,6 +16,9 @@ struct ListenerSection {
     /// Empty if the listener serves every host.
     let hosts: [String]
     let proxyProtocolSources: [CIDRBlock]?
+    /// Whether `forwardAuth` is set, valid or not.
+    let decides: Bool
+    let forwardAuth: ForwardAuthConfiguration?
 
     init(from scope: ConfigScope) {
         self.scope = scope
@@ -30,6 +33,9 @@ struct ListenerSection {
         redirectToHTTPS = scope.optional("redirectToHTTPS", as: .integer(1...65_535))
         isForDevelopment = scope.value("development", as: .flag, default: false)
         hosts = scope.hosts()
+        let forwardAuth = scope.section("forwardAuth")
+        decides = scope.reading.isSectionSet(forwardAuth.path)
+        self.forwardAuth = ForwardAuthConfiguration(from: forwardAuth)
         if hasTLS, isBehindTLSProxy {
             scope.report("conflicts with tls", "keep either tls or behindTLSProxy", at: "behindTLSProxy")
         }
@@ -46,7 +52,26 @@ struct ListenerSection {
             listener.isBehindTLSProxy = isBehindTLSProxy
             listener.isForDevelopment = isForDevelopment
             listener.hosts = hosts
+            listener.forwardAuth = forwardAuth
             return listener
         }
+    }
+}
+
+extension ForwardAuthConfiguration {
+    /// `forwardAuth` of a listener.
+    /// - Returns: `nil` if the section is absent or invalid.
+    init?(from scope: ConfigScope) {
+        let proxy = scope.required("proxy", as: ValueFormat<Proxy>.choice())
+        let sources = scope.requiredList("sources", as: .addressRange)
+        let hosts = scope.requiredList("hosts", as: ValueFormat<String>.host)
+        scope.reportRepetition(in: hosts ?? [], at: "hosts")
+        for (index, source) in (sources ?? []).enumerated() where source.text.hasSuffix("/0") {
+            scope.report(
+                "must not be every address: each peer in it is believed", "write the addresses of the proxy",
+                at: "sources", item: index)
+        }
+        guard let proxy, let sources, let hosts else { return nil }
+        self.init(proxy: proxy, sources: sources.map(\.range), hosts: hosts)
     }
 }

@@ -96,12 +96,21 @@ extension UpstreamConfiguration: ConfigSection {
 
     /// The targets, and the keys that they are checked against.
     private mutating func readTargets(_ scope: ConfigScope) {
-        let list = UpstreamTargetsSection(from: scope)
-        targets = list.targets ?? []
+        let isExternal = scope.value("external", as: .flag, default: false)
+        let list = isExternal ? nil : UpstreamTargetsSection(from: scope)
+        targets = list?.targets ?? []
+        if isExternal {
+            // A connection of the gateway to it needs a target.
+            _ = scope.list("targets", as: .target)
+            let keys = ["targets", "tls", "health", "protocol", "signIn", "refresh", "revoke", "user"]
+            for key in keys where scope.isSet(key) || scope.reading.isSectionSet(scope.path + [key]) {
+                scope.report("conflicts with external: only another proxy connects to it", "leave it out", at: key)
+            }
+        }
         tls = UpstreamTLSConfiguration(from: scope.section("tls"), targets: targets)
         zone = scope.optional("zone", as: .name)
         protocolVersion = scope.value("protocol", as: .choice(), default: protocolVersion)
-        list.check(zone: zone, protocolVersion: protocolVersion)
+        list?.check(zone: zone, protocolVersion: protocolVersion)
     }
 
     /// The field of tokens, which must not be that of the API token.

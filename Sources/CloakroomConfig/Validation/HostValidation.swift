@@ -15,7 +15,7 @@ enum HostValidation {
         _ listeners: [ListenerSection], _ routes: [RouteSection], accounts: AccountsSection,
         cookie: CookieConfiguration
     ) {
-        let serving = listeners.filter { $0.redirectToHTTPS == nil }
+        let serving = listeners.filter { $0.redirectToHTTPS == nil && !$0.decides }
         let strict = serving.filter { $0.configuration?.requiresClientCertificates == true }
         for listener in serving where listener.configuration?.requiresClientCertificates == false {
             for (index, host) in listener.hosts.enumerated() {
@@ -29,7 +29,7 @@ enum HostValidation {
             }
         }
         // A listener without hosts serves those that no other lists.
-        let listed = serving.flatMap(\.hosts)
+        let listed = serving.flatMap(\.hosts) + listeners.flatMap { $0.forwardAuth?.hosts ?? [] }
         let listsAll = !serving.isEmpty && serving.allSatisfy { !$0.hosts.isEmpty }
         func unlisted(_ host: String) -> ConfigValueError? {
             let isListed = listed.contains { HostNames.covers($0, host) || HostNames.covers(host, $0) }

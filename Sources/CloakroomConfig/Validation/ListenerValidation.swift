@@ -52,6 +52,27 @@ enum HTTPSRedirectValidation {
     }
 }
 
+/// Rejects keys of requests that clients send, on a listener that only decides for another proxy.
+enum ForwardAuthValidation {
+    static func check(_ listeners: [ListenerSection], upstreams: UpstreamsSection) {
+        for (upstream, scope) in zip(upstreams.configurations, upstreams.scopes) where scope.isSet("external") {
+            guard upstream.isExternal, !listeners.contains(where: \.decides) else { continue }
+            scope.report(
+                "requires a listener with forwardAuth: this gateway forwards nothing to it",
+                "add forwardAuth to a listener, or write targets", at: "external")
+        }
+        for listener in listeners where listener.decides {
+            let conflicts = [
+                ("behindTLSProxy", listener.isBehindTLSProxy), ("redirectToHTTPS", listener.redirectToHTTPS != nil),
+                ("development", listener.isForDevelopment), ("hosts", !listener.hosts.isEmpty),
+                ("proxyProtocol", listener.proxyProtocolSources != nil),
+            ]
+            guard let (key, _) = conflicts.first(where: \.1) else { continue }
+            listener.scope.report("conflicts with forwardAuth: no client connects to it", "leave it out", at: key)
+        }
+    }
+}
+
 /// Rejects listeners for development that other clients would depend on: they serve hosts of this machine only.
 enum DevelopmentValidation {
     static func check(_ listeners: [ListenerSection], hasTrustedProxies: Bool) {
@@ -90,8 +111,10 @@ enum CookieValidation {
             }
             return
         }
-        // A listener that only redirects serves neither sessions nor sign-ins.
-        for listener in listeners where !listener.usesHTTPS && !listener.scope.isSet("redirectToHTTPS") {
+        // A listener that only redirects serves neither sessions nor sign-ins. One that only decides is behind a proxy,
+        // which reports whether the client uses https.
+        for listener in listeners
+        where !listener.usesHTTPS && !listener.scope.isSet("redirectToHTTPS") && !listener.decides {
             guard !listener.scope.isInvalid("behindTLSProxy"), !scope.isInvalid("secure") else { continue }
             listener.scope.report(
                 "session cookies and passwords would be sent unencrypted",

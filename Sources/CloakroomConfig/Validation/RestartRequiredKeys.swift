@@ -29,6 +29,7 @@ enum RestartRequiredKeys {
             FixedKey("listeners.\(index).tls") { listener($0)?.tls == nil },
             FixedKey("listeners.\(index).http2") { listener($0)?.http2 },
             FixedKey("listeners.\(index).proxyProtocol") { listener($0)?.proxyProtocolSources },
+            FixedKey("listeners.\(index).forwardAuth") { listener($0)?.forwardAuth },
         ]
     }
 

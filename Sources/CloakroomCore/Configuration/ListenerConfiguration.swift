@@ -14,6 +14,8 @@ public struct ListenerConfiguration: Sendable, Equatable {
     public var isForDevelopment = false
     /// Whether a proxy in front terminates TLS, so that clients use https.
     public var isBehindTLSProxy = false
+    /// The proxy that the listener only decides for; `nil` serves requests.
+    public var forwardAuth: ForwardAuthConfiguration?
     /// The hosts that the listener serves, folded; see ``HostNames``. Empty serves those that no other listener lists.
     public var hosts: [String] = []
 
@@ -27,6 +29,25 @@ public struct ListenerConfiguration: Sendable, Equatable {
         self.tls = tls
         self.http2 = http2 ?? (tls != nil)
         self.proxyProtocolSources = proxyProtocolSources
+    }
+}
+
+/// Forward authorization: another proxy forwards the requests, and asks whether it may.
+public struct ForwardAuthConfiguration: Sendable, Equatable {
+    /// The proxy, which decides where the original request is read.
+    public enum Proxy: String, Sendable, CaseIterable {
+        case nginx, traefik, caddy, envoy
+    }
+
+    /// The proxy that asks.
+    public var proxy: Proxy
+    /// Its addresses. Connections of others are closed.
+    public var sources: [CIDRBlock]
+    /// The hosts that it asks for, folded; see ``HostNames``.
+    public var hosts: [String]
+
+    package init(proxy: Proxy, sources: [CIDRBlock], hosts: [String]) {
+        (self.proxy, self.sources, self.hosts) = (proxy, sources, hosts)
     }
 }
 

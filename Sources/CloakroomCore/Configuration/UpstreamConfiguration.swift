@@ -4,7 +4,7 @@ public import CloakroomWire
 public struct UpstreamConfiguration: Sendable, Equatable {
     /// The unique name used by routes, logs and metrics.
     public var name: String
-    /// The targets: 1...64, each of them once. ``balance`` selects one for each request.
+    /// The targets: 1...64, each of them once. ``balance`` selects one for each request. Empty if ``isExternal``.
     public var targets: [UpstreamTargetConfiguration]
     /// The TLS configuration for `https` targets; `nil` is the system's trust roots and no client certificate.
     public var tls: UpstreamTLSConfiguration?
@@ -51,6 +51,9 @@ extension UpstreamConfiguration {
     public init(name: String, targets: [UpstreamTargetConfiguration]) {
         self.init(name: name, targets: targets, tls: nil)
     }
+
+    /// Whether only another proxy forwards requests to it, and this gateway decides for that proxy.
+    public var isExternal: Bool { targets.isEmpty }
 
     /// The source of the sessions whose tokens this upstream issues. Only used if the upstream signs users in.
     public var source: SessionSource { SessionSource(upstream: sessionSource ?? name) }

@@ -19,6 +19,8 @@ package final class HostRules: Sendable {
     private let owners: [[Int]]
     /// By listener: whether it serves hosts of this machine, and others only if the configuration names them.
     private let areLocal: [Bool]
+    /// By listener: the hosts that it decides for; `nil` if it serves requests.
+    private let decided: [HostNames?]
 
     /// - Parameter groups: Those of the same configuration.
     /// - Returns: `nil` if every listener serves every host with the same routes.
@@ -26,9 +28,12 @@ package final class HostRules: Sendable {
         let listeners = configuration.listeners
         let isSecure = configuration.session.cookie.isSecure
         let areLocal = listeners.map { $0.isForDevelopment || !isSecure && $0.isClearOnLoopback }
-        let isUsed = listeners.contains { !$0.hosts.isEmpty || $0.redirectToHTTPS != nil } || areLocal.contains(true)
+        let isUsed =
+            listeners.contains { !$0.hosts.isEmpty || $0.redirectToHTTPS != nil || $0.forwardAuth != nil }
+            || areLocal.contains(true)
         guard isUsed || !groups.hosts.isEmpty else { return nil }
         (self.groups, self.listeners, self.areLocal) = (groups, listeners, areLocal)
+        decided = listeners.map { $0.forwardAuth.map { HostNames($0.hosts.map { [$0] }) } }
         let hosts = Set(listeners.flatMap(\.hosts)).sorted()
         names = HostNames(hosts.map { [$0] })
         owners = hosts.map { host in
@@ -46,6 +51,7 @@ package final class HostRules: Sendable {
     ///   - index: The listener that received the request.
     package func resolve(_ host: String?, on index: Int) -> Resolution {
         guard listeners.indices.contains(index) else { return .misdirected(.otherListener) }
+        if let decided = decided[index] { return resolve(host, decidedBy: decided) }
         // No page of another site reaches it by a name that resolves to this machine. Browsers send a host.
         if areLocal[index], !HostNames.isLocal(host ?? "") {
             let isNamed = host.map(groups.isListed) ?? true
@@ -69,13 +75,25 @@ package final class HostRules: Sendable {
         }
         return .group(group)
     }
+
+    /// The other proxy has the connections of clients, so the hosts of listeners do not apply; but it has not verified
+    /// the certificates that a listener requires.
+    private func resolve(_ host: String?, decidedBy decided: HostNames) -> Resolution {
+        guard let host else { return .misdirected(.noHost) }
+        guard decided.value(of: host) != nil, let group = groups.group(of: host) else {
+            return .misdirected(.unknownHost)
+        }
+        let serving = names.value(of: host).map { owners[$0] } ?? []
+        let needsCertificate = serving.contains { listeners[$0].requiresClientCertificates }
+        return needsCertificate ? .misdirected(.otherListener) : .group(group)
+    }
 }
 
 extension ListenerConfiguration {
     /// Whether browsers of this machine, and no other ones, connect to it in clear text, by any name that resolves to it.
     fileprivate var isClearOnLoopback: Bool {
         tls == nil && !isBehindTLSProxy && proxyProtocolSources == nil && redirectToHTTPS == nil && hosts.isEmpty
-            && address.isLoopback
+            && forwardAuth == nil && address.isLoopback
     }
 
     /// Whether every client presents a certificate. Not inlined, for the same reason as ``Route/upstream``.

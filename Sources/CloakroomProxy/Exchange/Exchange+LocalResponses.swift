@@ -9,6 +9,7 @@ extension Exchange {
         _ document: ProblemDocument, allow: String? = nil, moreFieldLines: [UInt8] = [], now: UInt64
     ) {
         telemetry.rejected(document.problem.code, document.problem.reason)
+        let (document, allow) = peer.decidesFor == nil ? (document, allow) : (document.denying, nil)
         let challenge = decider.bearerChallenge(for: document.problem, at: request.routeIndex)
         let moreFieldLines = challenge.isEmpty ? moreFieldLines : moreFieldLines + challenge
         if request.version == .http2, isCall {
@@ -43,8 +44,10 @@ extension Exchange {
         switch denial.response {
         case .problem(let document):
             respond(document, moreFieldLines: denial.fieldLines, now: now)
-        case .redirect(let location):
+        case .redirect(let path):
             telemetry.rejected(nil, denial.reason)
+            // Proxies resolve a path at this gateway, and not at the host of the request.
+            let location = peer.decidesFor == nil ? path : originalOrigin + path
             let lines = Array("Location: \(location)\r\nCache-Control: no-store\r\n".utf8)
             respond(status: 303, fieldLines: denial.fieldLines + lines, body: [], now: now)
         }
@@ -69,6 +72,11 @@ extension Exchange {
 
     /// - Parameter isCall: Whether it responds to a gRPC call, so that its fields are trailers.
     func respond(_ response: LocalResponse, isCall: Bool = false) {
+        send(peer.decidesFor.map { response.denying(for: $0) } ?? response, isCall: isCall)
+    }
+
+    /// Sends a local response as it is.
+    func send(_ response: LocalResponse, isCall: Bool = false) {
         guard let downstream else { return }
         machine.respondedLocally()
         writeHead(response, isCall: isCall)

@@ -8,6 +8,7 @@ extension Exchange {
     /// Forwards the request to the upstream.
     func forward(_ permit: UpstreamPermit, now: UInt64) {
         if self.route != nil { return forwardAgain(permit, now: now) }
+        if peer.decidesFor != nil { return approve(permit, now: now) }
         let route = snapshot.config.routes[permit.route]
         if route.upstream < 0, let redirect = route.route.redirect {
             // Caches store permanent redirects by default (RFC 9110 §15.4.2), but here a session may be required.

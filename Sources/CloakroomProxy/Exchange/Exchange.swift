@@ -119,6 +119,9 @@ final class Exchange: Equatable {
     /// - Parameter upgrade: The requested upgrade, if the client's protocol has its own way to request one.
     func begin(_ framing: BodyFraming, upgrade: RequestedUpgrade = .none, now: UInt64) {
         request.begin(framing, upgrade: upgrade)
+        if let proxy = peer.decidesFor {
+            request.replaceByOriginal(of: proxy, maxTarget: context.snapshot.config.configuration.limits.target)
+        }
         startTelemetry(now: now)
         var slides = true
         var decision = decider.decide(
@@ -182,7 +185,8 @@ final class Exchange: Equatable {
 
     var decider: RequestDecider {
         RequestDecider(
-            config: snapshot.config, isTrusted: peer.isTrusted, scheme: peer.scheme, listener: peer.listener)
+            config: snapshot.config, isTrusted: peer.isTrusted, scheme: peer.scheme, listener: peer.listener,
+            decidesForProxy: peer.decidesFor != nil)
     }
 
     /// Prepares the request for its upstream.

@@ -57,6 +57,7 @@ struct ExchangeTelemetry {
         record.startWallNanoseconds = wallNanoseconds
         record.requestID = id
         record.peerAddress = peer.address
+        record.decidedFor = peer.decidesFor
         record.tlsVersion = peer.tlsVersion
     }
 

@@ -13,6 +13,8 @@ struct InboundRequest {
     /// HTTP version of the client connection.
     var version = HTTPProtocolVersion.http1_1
     private(set) var method = RequestMethod.other
+    /// Whether the response has no body. Not the method of an original request, which the response is not for.
+    private(set) var isToHead = false
     private(set) var framing = BodyFraming.none
     /// The requested upgrade, if any.
     var upgrade = RequestedUpgrade.none
@@ -61,6 +63,7 @@ struct InboundRequest {
         self.framing = framing
         self.upgrade = upgrade
         method = RequestMethod(head.bytes.readableBytesUInt8Span.extracting(head.method.start..<head.method.end))
+        isToHead = method == .head
         target = .empty
         hostRange = nil
         routeGroup = 0
@@ -74,6 +77,14 @@ struct InboundRequest {
         limitIndex = -1
         traceContext = nil
         traceFields = TraceContextFields()
+    }
+
+    /// Replaces the request by the one that another proxy asks about. One that is not valid has an empty target, which is
+    /// malformed.
+    mutating func replaceByOriginal(of proxy: ForwardAuthConfiguration.Proxy, maxTarget: Int) {
+        let isValid = OriginalRequest.apply(to: &head, of: proxy, maxTarget: maxTarget)
+        if !isValid || upgrade != .none { head.target.count = 0 }
+        method = RequestMethod(head.bytes.readableBytesUInt8Span.extracting(head.method.start..<head.method.end))
     }
 
     /// The exchange has ended. The properties that describe the framing and the client stay readable, because the

@@ -9,6 +9,8 @@ final class Peer: Sendable {
     let address: String
     /// Whether its forwarding fields are trusted.
     let isTrusted: Bool
+    /// The kind of a proxy that only asks whether it may forward requests; `nil` for clients.
+    let decidesFor: ForwardAuthConfiguration.Proxy?
     let scheme: URIScheme
     /// Whether clients use https: over TLS, or to a proxy in front that terminates it.
     let isSecure: Bool
@@ -45,7 +47,7 @@ final class Peer: Sendable {
     init(
         address: String, isTLS: Bool, trusted: [CIDRBlock], tlsVersion: TLSVersion? = nil,
         certificateSubject: String? = nil, load: ClientLoad? = nil, listener: Int, rateHash: KeyedHash? = nil,
-        isBehindTLSProxy: Bool = false
+        isBehindTLSProxy: Bool = false, decidesFor: ForwardAuthConfiguration.Proxy? = nil
     ) {
         self.address = address
         self.listener = listener
@@ -53,7 +55,8 @@ final class Peer: Sendable {
         if let rateHash { rateKey = RateKey(peer: address, hash: rateHash) } else { rateKey = nil }
         self.tlsVersion = tlsVersion
         certificateLine = certificateSubject.map { Array("\(Self.certificateField): \($0)\r\n".utf8) } ?? []
-        isTrusted = trusted.contains { $0.contains(address) }
+        self.decidesFor = decidesFor
+        isTrusted = decidesFor != nil || trusted.contains { $0.contains(address) }
         scheme = isTLS ? .https : .http
         isSecure = isTLS || isBehindTLSProxy
         let proto = isTLS ? "https" : "http"
@@ -89,11 +92,12 @@ struct DownstreamConnectionInfo {
     /// Creates the peer for the connection's requests. The connection must be established.
     func makePeer() -> Peer {
         let listeners = context.snapshot.config.configuration.listeners
+        let configuration = listeners.indices.contains(listener) ? listeners[listener] : nil
         return Peer(
             address: sourceAddress ?? channel.remoteAddress?.ipAddress ?? "unknown", isTLS: isTLS,
             trusted: context.snapshot.config.configuration.trustedProxies, tlsVersion: tlsVersion,
             certificateSubject: certificateSubject, load: load, listener: listener,
             rateHash: context.snapshot.config.rates?.storage.hash,
-            isBehindTLSProxy: listeners.indices.contains(listener) && listeners[listener].isBehindTLSProxy)
+            isBehindTLSProxy: configuration?.isBehindTLSProxy == true, decidesFor: configuration?.forwardAuth?.proxy)
     }
 }

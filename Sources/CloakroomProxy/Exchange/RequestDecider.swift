@@ -65,6 +65,8 @@ struct RequestDecider {
     let scheme: URIScheme
     /// Index of the listener of the connection.
     let listener: Int
+    /// Whether another proxy forwards the request, and only asks.
+    var decidesForProxy = false
 
     /// Decides on a request that has just begun.
     /// - Parameters:
@@ -87,6 +89,9 @@ struct RequestDecider {
         } catch {
             return Self.limitEarly(&request, isInvalid: true, limit) ?? .malformed
         }
+        if decidesForProxy, !Self.isInNormalForm(request.target) {
+            return Self.limitEarly(&request, isInvalid: false, limit) ?? .malformed
+        }
         guard Self.resolveAuthority(&request, span) else {
             return Self.limitEarly(&request, isInvalid: true, limit) ?? .malformed
         }
@@ -105,6 +110,7 @@ struct RequestDecider {
             request.ticket = config.ticket(ticket, ofGroup: request.routeGroup)
         }
         request.summary = config.requestPolicy.apply(&request.head, isTrusted: isTrusted, reading: reading)
+        if decidesForProxy, let rejection = checkOriginal(&request) { return limit(&request, nil) ?? rejection }
         // An HTTP/1.0 client's expectation is ignored (RFC 9110 §10.1.1).
         if request.version == .http1_0 { request.summary.expectation = .none }
         // `Max-Forwards: 0` ends the request here (RFC 9110 §7.6.2).
@@ -118,6 +124,7 @@ struct RequestDecider {
                 ?? (request.method == .trace ? Self.problem(.methodNotAllowed, allow: "") : Self.problem(.notFound))
         case .methodNotAllowed(let allow):
             return limit(&request, nil) ?? Self.problem(.methodNotAllowed, allow: allow)
+        case .accountEndpoint where decidesForProxy: return limit(&request, nil) ?? Self.problem(.notFound)
         case .accountEndpoint(let endpoint):
             request.routeIndex = routeIndex(of: endpoint, request)
             // Servers of providers end the sessions of many users from one address.
@@ -339,6 +346,9 @@ extension RequestDecider {
     ) -> Bool {
         let kind = Self.crossSiteKind(&request, allowsWebSocket: allowsWebSocket)
         guard kind != .safe || config.crossSite.checksSafeRequests else { return false }
+        // The proxy may have dropped the fields by which browsers report the origin.
+        let hasOrigin = request.summary.origin != .absent || request.summary.fetchSite != .absent
+        if decidesForProxy, kind != .safe, !hasOrigin { return true }
         return config.crossSite.rejects(
             kind, request.head, summary: request.summary,
             at: CrossSitePolicy.TargetOrigin(isSecure: scheme == .https, authority: request.hostRange),

@@ -24,6 +24,8 @@ public final class ConfigSnapshot: Sendable {
     /// The `Set-Cookie` line that clears the session cookie, with its line end.
     let cookieClearingLine: [UInt8]
     let requestPolicy: RequestHeaderPolicy
+    /// Those of proxies that forward requests themselves.
+    let forwardedFields: ForwardedFields
     let responsePolicy: ResponseHeaderPolicy
     let trailerPolicy: TrailerPolicy
     /// Of responses to requests that no route serves; `nil` for none.
@@ -106,6 +108,7 @@ public final class ConfigSnapshot: Sendable {
         let injectable = configuration.upstreams.flatMap(\.tokenHeaders)
         let claimHeaderNames = configuration.claimHeaderNames + configuration.requestFieldNames
         requestPolicy = RequestHeaderPolicy(injectable: injectable + claimHeaderNames, cookie: cookie)
+        forwardedFields = ForwardedFields(configuration)
         trailerPolicy = TrailerPolicy(
             injectable: injectable, others: configuration.claimHeaderNames + configuration.changedFieldNames)
         crossSite = CrossSitePolicy(configuration.crossSite)
@@ -203,7 +206,7 @@ extension GatewayConfiguration {
 /// it took 2 % of the instructions of a request.
 final class RouteRuntime: Sendable {
     let route: Route
-    /// Index of the upstream; -1 for redirects and files, which are never forwarded.
+    /// Index of the upstream; -1 for redirects, files and external upstreams, which the gateway never forwards to.
     let upstream: Int
     /// The files that the route responds with.
     let files: FileFolder?
@@ -242,7 +245,7 @@ final class RouteRuntime: Sendable {
         self.files = files
         filesPrefix = route.pattern.base?.description.utf8.count ?? 0
         self.rate = rate
-        upstream = route.upstream ?? -1
+        upstream = route.upstream.flatMap { configuration.upstreams[$0].isExternal ? nil : $0 } ?? -1
         rewrite = route.rewrite
         requestFields = FieldChanges(route.requestFields, of: route)
         responseFields = FieldChanges(configuration.responseChanges(of: route))

@@ -55,6 +55,25 @@ struct UpstreamRequestEncoder {
         writeOwnFields(of: request, into: &writer)
     }
 
+    /// Writes the fields that the upstream gets from the gateway alone, and the client's other cookies.
+    func writeInjected(
+        _ request: inout InboundRequest, of route: RouteRuntime, from peer: Peer, requestID: ID128,
+        into buffer: inout ByteBuffer
+    ) {
+        buffer.writeHead(reserving: Self.reserve, from: &request) { writer, request in
+            if let fields = route.requestFields {
+                fields.write(to: &writer) { write($0, of: request, from: peer, requestID: requestID, into: &$1) }
+            }
+            writeCredentials(into: &writer)
+            if route.credentials == .pass, let value = request.value(of: .authorization) {
+                writer.append("Authorization: ")
+                writer.append(value)
+                writer.append("\r\n")
+            }
+            writeOtherCookies(request.head, into: &writer)
+        }
+    }
+
     /// Writes the value of a placeholder in a field of the route, or nothing if the request has none. Bytes of clients
     /// and users are percent-encoded: those of the path by its normal form, the others as claims are.
     private func write(
@@ -96,8 +115,7 @@ struct UpstreamRequestEncoder {
         if request.summary.rewritesCookies { writeOtherCookies(request.head, into: &writer) }
     }
 
-    /// Writes the credentials, the fields of this hop, and the end of the head.
-    private func writeOwnFields(of request: borrowing InboundRequest, into writer: inout HeadWriter) {
+    private func writeCredentials(into writer: inout HeadWriter) {
         if credentials.includesAPIToken { writer.append(upstream.apiTokenLine) }
         if let authorization = credentials.authorization {
             if let start = upstream.bearerStart {
@@ -112,6 +130,11 @@ struct UpstreamRequestEncoder {
             writer.append("\r\n")
         }
         if let lines = credentials.claimLines { writer.append(lines) }
+    }
+
+    /// Writes the credentials, the fields of this hop, and the end of the head.
+    private func writeOwnFields(of request: borrowing InboundRequest, into writer: inout HeadWriter) {
+        writeCredentials(into: &writer)
         writeUpgrade(request.upgrade, into: &writer)
         if request.summary.acceptsTrailers, request.upgrade == .none {
             // `TE` is a hop-by-hop field and is regenerated for the upstream hop (RFC 9110 §10.1.4).

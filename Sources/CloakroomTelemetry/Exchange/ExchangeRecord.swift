@@ -59,6 +59,8 @@ public struct ExchangeRecord: Sendable {
     public var sessionHash: UInt64?
     /// What decided in place of a session, `bearer` or `unverified`; `nil` is not logged.
     public var credential: StaticString?
+    /// The kind of the proxy that asked and forwards the request itself; `nil` is not logged.
+    public var decidedFor: ForwardAuthConfiguration.Proxy?
     /// The trace that the exchange belongs to.
     public var traceID: ID128?
     /// The id that error responses contain.

@@ -1,6 +1,7 @@
 import CloakroomConfig
-import CloakroomCore
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("Listener protocols and limits")
 struct ListenerSectionTests {
@@ -53,6 +54,47 @@ struct ListenerSectionTests {
             replacing: "address: 127.0.0.1:0", by: Self.listener("proxyProtocol: {}"))
         #expect(valueErrors.count == 1)
         #expect(valueErrors.first?.contains("proxyProtocol") == true)
+    }
+
+    @Test("A listener that decides for another proxy has its kind, its addresses and its hosts")
+    func forwardAuth() throws {
+        let keys = "forwardAuth: { proxy: envoy, sources: [10.0.0.7, 10.1.0.0/16], hosts: [App.example.com] }"
+        let listener = try #require(try Self.load(keys).listeners.first)
+        #expect(
+            listener.forwardAuth
+                == ForwardAuthConfiguration(
+                    proxy: .envoy, sources: [CIDRBlock("10.0.0.7"), CIDRBlock("10.1.0.0/16")].compactMap(\.self),
+                    hosts: ["app.example.com"]))
+        #expect(try Self.load().listeners.first?.forwardAuth == nil)
+    }
+
+    @Test(
+        "Forward authorization needs all of its keys, does not believe every address, and serves nothing else",
+        arguments: [
+            ("forwardAuth: { sources: [10.0.0.7], hosts: [a.test] }", "forwardAuth.proxy: required key missing"),
+            ("forwardAuth: { proxy: nginx, hosts: [a.test] }", "forwardAuth.sources: required key missing"),
+            ("forwardAuth: { proxy: nginx, sources: [10.0.0.7] }", "forwardAuth.hosts: required key missing"),
+            ("forwardAuth: { proxy: nginx, sources: [], hosts: [a.test] }", "sources: must not be empty"),
+            ("forwardAuth: { proxy: nginx, sources: [0.0.0.0/0], hosts: [a.test] }", "must not be every address"),
+            ("forwardAuth: { proxy: nginx, sources: [\"::/0\"], hosts: [a.test] }", "must not be every address"),
+            (
+                "forwardAuth: { proxy: apache, sources: [10.0.0.7], hosts: [a.test] }",
+                "must be one of the allowed values"
+            ),
+        ])
+    func forwardAuthErrors(keys: String, problem: String) throws {
+        let found = try ConfigFixture.valueErrors(replacing: "address: 127.0.0.1:0", by: Self.listener(keys))
+        #expect(found.contains { $0.contains(problem) }, "\(found)")
+    }
+
+    @Test(
+        "Keys of listeners for clients conflict with forward authorization",
+        arguments: ["hosts: [a.test]", "behindTLSProxy: true", "development: true", "redirectToHTTPS: 443"])
+    func forwardAuthConflicts(key: String) throws {
+        let keys = "forwardAuth: { proxy: nginx, sources: [10.0.0.7], hosts: [a.test] }"
+        let found = try ConfigFixture.valueErrors(replacing: "address: 127.0.0.1:0", by: Self.listener(keys, key))
+        let name = key.prefix { $0 != ":" }
+        #expect(found.contains { $0.contains("listeners.0.\(name): conflicts with forwardAuth") }, "\(found)")
     }
 
     @Test("Connections are limited in total and per address")

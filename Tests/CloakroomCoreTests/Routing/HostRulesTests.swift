@@ -205,4 +205,21 @@ struct HostRulesTests {
         #expect(conflicts.map(\.route) == [2, 2])
         #expect(conflicts.first?.message.hasSuffix("(remove one of the two, or give both hosts)") == true)
     }
+
+    @Test("Rule 109: a listener that decides for another proxy has its hosts only, also those of others without mTLS")
+    func forwardAuth() throws {
+        var configuration = try Self.configuration(
+            ["GET /a public"], listeners: [["a.test"], ["mtls.test"], []], mTLS: [1])
+        configuration.listeners[2].forwardAuth = ForwardAuthConfiguration(
+            proxy: .nginx, sources: [], hosts: ["a.test", "*.b.test", "mtls.test"])
+        let match = { Self.match(configuration, $0, "/a", on: 2) }
+        #expect(match("a.test") == "/a")
+        #expect(match("x.b.test") == "/a")
+        #expect(match("b.test") == "421 unknown_host")
+        #expect(match("evil.test") == "421 unknown_host")
+        #expect(match("mtls.test") == "421 other_listener")
+        #expect(match(nil) == "421 no_host")
+        #expect(Self.match(configuration, "a.test", "/a", on: 0) == "/a")
+        #expect(Self.match(configuration, "x.b.test", "/a", on: 0) == "421 unknown_host")
+    }
 }

@@ -321,8 +321,8 @@ extension HTTP1DownstreamHandler: ResponseWriter {
         state.localResponseStarted(
             status: response.status, expectsContinue: exchange.request.summary.expectation != .none,
             isInvalid: exchange.request.isInvalid)
-        let isToHead = exchange.request.method == .head
-        writer.writeLocalResponse(response, isToHead: isToHead, connection: state.connectionField)
+        writer.writeLocalResponse(
+            response, isToHead: exchange.request.isToHead, connection: state.connectionField)
     }
 
     func flush() {

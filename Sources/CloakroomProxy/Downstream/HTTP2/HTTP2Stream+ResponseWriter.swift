@@ -83,7 +83,7 @@ extension HTTP2Stream: ResponseWriter {
     func writeLocalResponse(_ response: LocalResponse) {
         guard !isClosed else { return }
         isResponseLocal = true
-        let hasBody = (response.contentLength ?? 0) > 0 && exchange?.request.method != .head
+        let hasBody = (response.contentLength ?? 0) > 0 && exchange?.request.isToHead != true
         endStreamSent = !hasBody
         connection?.writeLocalHead(response, on: slot, endsStream: endStreamSent)
         if hasBody { writeBody(ByteBuffer(bytes: response.body)) }

@@ -14,6 +14,11 @@ struct ChildChannelInitializer: Sendable {
     /// Initializes a connection. Must be called on its event loop.
     /// - Throws: ``ConnectionRejection``, or the error of adding handlers. The caller closes the connection then.
     func begin(_ channel: any Channel, context: LoopContext) throws {
+        if let sources = configuration.forwardAuth?.sources {
+            // What they send is believed.
+            guard let address = channel.remoteAddress?.ipAddress, sources.contains(where: { $0.contains(address) })
+            else { throw reject(.forwardAuthSource) }
+        }
         guard let sources = configuration.proxyProtocolSources else {
             return try configurePipeline(channel, context: context, sourceAddress: nil)
         }
@@ -29,7 +34,8 @@ struct ChildChannelInitializer: Sendable {
     /// - Parameter sourceAddress: The client's address from a PROXY header; `nil` without one.
     func configurePipeline(_ channel: any Channel, context: LoopContext, sourceAddress: String?) throws {
         // The proxy's own connections, such as health checks, are exempt from the limit per client.
-        let client = configuration.proxyProtocolSources == nil ? channel.remoteAddress?.ipAddress : sourceAddress
+        let isOfProxy = configuration.proxyProtocolSources != nil || configuration.forwardAuth != nil
+        let client = isOfProxy ? sourceAddress : channel.remoteAddress?.ipAddress
         var load: ClientLoad?
         if let client {
             switch addresses.admit(client, until: channel.closeFuture) {
@@ -55,6 +61,8 @@ enum ConnectionRejection: Error, Equatable, CaseIterable {
     case proxyHeader
     /// The source is not trusted to send PROXY headers.
     case proxySource
+    /// The source is not the proxy that the listener decides for.
+    case forwardAuthSource
     /// The client has reached its maximum number of connections.
     case connectionsPerAddress
 
@@ -63,6 +71,7 @@ enum ConnectionRejection: Error, Equatable, CaseIterable {
         switch self {
         case .proxyHeader: "proxy_header"
         case .proxySource: "proxy_source"
+        case .forwardAuthSource: "forward_auth_source"
         case .connectionsPerAddress: "connections_per_address"
         }
     }

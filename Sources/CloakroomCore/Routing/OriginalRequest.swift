@@ -1,0 +1,72 @@
+package import CloakroomWire
+import NIOCore
+
+/// The request that another proxy asks about: its method, target and host, in fields or in the request line.
+///
+/// Each kind of proxy has its own fields. Clients can send those of the other kinds, so they have no meaning.
+package enum OriginalRequest {
+    /// Replaces the received request line and host by the original ones. They stay where they are in the head: only
+    /// positions change.
+    /// - Parameter maxTarget: The maximum length of a target.
+    /// - Returns: `false` unless each field of the proxy exists once and is valid.
+    package static func apply(
+        to head: inout RequestHead, of proxy: ForwardAuthConfiguration.Proxy, maxTarget: Int
+    ) -> Bool {
+        let buffer = head.bytes
+        let bytes = buffer.readableBytesUInt8Span
+        var (method, target) = (SingletonField.value(head.method), SingletonField.value(head.target))
+        var (host, scheme, client) = (SingletonField.absent, SingletonField.absent, SingletonField.absent)
+        let names = fieldNames(of: proxy)
+        if names != nil { (method, target) = (.absent, .absent) }
+        for index in head.fields.indices {
+            let field = head.fields[index]
+            switch field.name {
+            case .host where names == nil: host.add(field.valueRange)
+            case .xForwardedHost where names != nil:
+                host.add(field.valueRange)
+                head.fields[index].name = .host
+            case .xForwardedProto: scheme.add(field.valueRange)
+            case .xForwardedFor: client.add(field.valueRange)
+            case .host, .xForwardedHost, .xForwardedPort, .xForwardedServer, .xRealIP, .forwarded, .via, .xRequestID,
+                .traceparent, .tracestate:
+                // The client may have written it.
+                (head.fields[index].name, head.fields[index].isStripped) = (.other, true)
+            case .other:
+                guard let names else { continue }
+                if ASCII.equals(bytes, field.nameRange, names.method) {
+                    method.add(field.valueRange)
+                } else if ASCII.equals(bytes, field.nameRange, names.target) {
+                    target.add(field.valueRange)
+                }
+            default: break
+            }
+        }
+        guard case .value(let method) = method, case .value(let target) = target, case .value = host,
+            case .value(let scheme) = scheme, case .value = client, !method.isEmpty, target.count <= maxTarget,
+            (method.start..<method.end).allSatisfy({ Byte.isToken(bytes[$0]) }),
+            ASCII.equals(bytes, scheme, "https") || ASCII.equals(bytes, scheme, "http"),
+            ClientAddress.key(head, trusted: []) != nil
+        else { return false }
+        (head.method, head.target) = (method, target)
+        return true
+    }
+
+    /// The fields with method and target, in lower case; `nil` if the request line has them.
+    private static func fieldNames(
+        of proxy: ForwardAuthConfiguration.Proxy
+    ) -> (method: StaticString, target: StaticString)? {
+        switch proxy {
+        case .nginx: ("x-original-method", "x-original-uri")
+        case .traefik, .caddy: ("x-forwarded-method", "x-forwarded-uri")
+        case .envoy: nil
+        }
+    }
+
+    private static let webSocket = FieldNameSet(["Sec-WebSocket-Key", "Sec-WebSocket-Version"])
+
+    /// Whether the client opens a WebSocket: proxies do not send `Upgrade`, which is for one hop.
+    package static func opensWebSocket(_ head: borrowing RequestHead) -> Bool {
+        let bytes = head.bytes.readableBytesUInt8Span
+        return head.fields.contains { $0.name == .other && webSocket.contains(bytes, $0.nameRange) }
+    }
+}

@@ -1,0 +1,66 @@
+import CloakroomCore
+import CloakroomTelemetry
+import CloakroomWire
+import NIOCore
+
+/// Responses to another proxy, which asks whether it may forward a request.
+///
+/// Only ``approve(_:now:)`` makes a response that permits: every other one is turned into a denial that the proxy passes
+/// on, whatever made it.
+extension Exchange {
+    /// Permits the request. The response has every field that a route can inject, with its value or empty, and the cookies
+    /// that are not the gateway's: a field that is absent would let the copy of the client through.
+    func approve(_ permit: UpstreamPermit, now: UInt64) {
+        let config = snapshot.config
+        let route = config.routes[permit.route]
+        // Files and redirects are responses of the gateway. Of an upgrade that the route does not allow, the gateway would
+        // forward the request alone; the proxy forwards all of it.
+        guard let index = route.route.upstream, request.upgrade == .none || route.route.allowsWebSocket else {
+            return respond(route.problem(.notFound), now: now)
+        }
+        telemetry.authorized(permit, for: route.route)
+        let upstream = config.upstreams[index]
+        let encoder = UpstreamRequestEncoder(
+            upstream: upstream, targetIndex: 0, credentials: permit.credentials(upstream.claimHeaders), permit: permit,
+            config: config, context: context)
+        var buffer = ByteBuffer()
+        encoder.writeInjected(
+            &request, of: route, from: peer, requestID: telemetry.record.requestID, into: &buffer)
+        var lines = Array(buffer.readableBytesView)
+        let empty = config.forwardedFields.missing(in: lines)
+        for name in empty { lines += Array("\(name): \r\n".utf8) }
+        if peer.decidesFor == .envoy, !empty.isEmpty {
+            lines += Array("x-envoy-auth-headers-to-remove: \(empty.joined(separator: ","))\r\n".utf8)
+        }
+        lines += Array("Cache-Control: no-store\r\n".utf8)
+        send(LocalResponse(status: 200, title: Problem.title(of: 200), fieldLines: lines, body: [], date: context.date))
+    }
+
+    /// The address of the original request, without its path. Its host is one of the configuration.
+    var originalOrigin: String {
+        let host = String(decoding: request.host ?? [], as: UTF8.self)
+        return (isClientSecure ? "https://" : "http://") + host
+    }
+}
+
+extension LocalResponse {
+    /// The response as a denial: with a status that the proxy passes on to the client.
+    ///
+    /// nginx passes on 401 and 403 only; all other statuses are an error there, and a status of success permits the request at
+    /// each of them.
+    func denying(for proxy: ForwardAuthConfiguration.Proxy) -> LocalResponse {
+        guard status != 401, status != 403 else { return self }
+        var response = self
+        response.status = status != 303 ? 403 : proxy == .nginx ? 401 : 303
+        response.title = Problem.title(of: response.status)
+        return response
+    }
+}
+
+extension ProblemDocument {
+    /// The problem with a status that the proxy passes on.
+    var denying: ProblemDocument {
+        guard problem.status != 401, problem.status != 403 else { return self }
+        return ProblemDocument(Problem(problem.code, status: 403, detail: problem.detail))
+    }
+}
