@@ -1,0 +1,236 @@
+import CloakroomCore
+import Foundation
+import MockAPI
+import TestSupport
+import Testing
+
+/// The recipes of `deploy/forward-auth`, with the real proxies, the gateway as a process, and the mock API behind both.
+@Suite("nginx, Caddy, Envoy and Traefik in front", .serialized, .timeLimit(.minutes(5)))
+struct FrontProxyTests {
+    /// A gateway, a proxy in front of the mock API, and the cookie of a user.
+    private struct Site {
+        let proxy: FrontProxy
+        let gateway: GatewayProcess
+        let mock: RunningMockAPI
+        let apiToken: String
+        let cookie: String
+
+        /// The cookie of the user next to one of the application.
+        var session: String { "Cookie: theme=dark; cloakroom=\(cookie)" }
+
+        /// Sends a request.
+        /// - Returns: The status, and what the API received of it.
+        func send(_ request: Request) async throws -> (response: TestResponse, received: [RecordedRequest]) {
+            let before = mock.observations.snapshot().total
+            let response = try await proxy.ask(
+                request.method, request.target, request.fields + (request.isSignedIn ? [session] : []),
+                host: request.host, body: request.body)
+            let traffic = mock.observations.snapshot()
+            return (response, traffic.recent.suffix(traffic.total - before))
+        }
+    }
+
+    /// A row of the table that all proxies have to pass.
+    private struct Request {
+        var method = "GET"
+        var target = "/episodes"
+        var fields: [String] = []
+        var host = FrontProxy.host
+        var body: String?
+        var isSignedIn = false
+        /// The statuses that are permitted; empty for any, if the API does not receive the request.
+        var statuses: Set<Int> = []
+        /// Whether the API may receive it; `nil` if it depends on the proxy.
+        var isReceived: Bool?
+    }
+
+    private static func configuration(_ kind: FrontProxy.Kind, _ ports: FrontProxy.Ports, token: String) -> String {
+        let common = "upstream: api, hosts: [\(FrontProxy.host)]"
+        return """
+            listeners:
+              - { address: "127.0.0.1:\(ports.accounts)" }
+              - address: 127.0.0.1:\(ports.decisions)
+                forwardAuth: { proxy: \(kind.rawValue), sources: [127.0.0.1], hosts: [\(FrontProxy.host)] }
+            admin: { address: "127.0.0.1:0" }
+            trustedProxies: [127.0.0.1]
+            upstreams:
+              api:
+                targets: ["http://127.0.0.1:\(ports.api)"]
+                apiToken: { value: \(token) }
+                signIn: { path: /auth }
+                refresh: { path: /auth/refresh }
+                revoke: { path: /auth/revoke }
+                user: { path: /user }
+            session: { cookie: { secure: false } }
+            routes:
+              - { name: episodes, methods: [GET], path: /episodes, requiresAuthorization: false, inject: [apiToken], \(common) }
+              - name: user
+                methods: [GET]
+                path: /user
+                upstream: api
+                hosts: [\(FrontProxy.host)]
+                requiresAuthorization: true
+                onMissingSession: login
+                inject: [apiToken, bearer]
+                requestFields: { set: { X-User-Id: "{user.id}" } }
+              - { name: echo, methods: [POST], path: /__mock/echo, requiresAuthorization: true, inject: [apiToken, bearer], \(common) }
+
+            """
+    }
+
+    private func running<R: Sendable>(
+        _ kind: FrontProxy.Kind, _ body: (Site) async throws -> R
+    ) async throws -> R {
+        let settings = MockAPISettings.withTwoUsers
+        return try await MockAPI.withServer(settings) { mock in
+            let ports = FrontProxy.Ports(
+                accounts: try FreePort.next(), decisions: try FreePort.next(),
+                api: try #require(URL(string: mock.baseURL)?.port))
+            let yaml = Self.configuration(kind, ports, token: settings.apiToken)
+            return try await GatewayProcess.running(yaml: yaml) { gateway in
+                try await FrontProxy.running(kind, ports) { proxy in
+                    let response = try await proxy.ask(
+                        "POST", "/auth", ["Authorization: \(WebClient.basic("jo@example.com", "secret"))"])
+                    let cookie = try #require(response.cookie, "\(response)")
+                    return try await body(
+                        Site(proxy: proxy, gateway: gateway, mock: mock, apiToken: settings.apiToken, cookie: cookie))
+                }
+            }
+        }
+    }
+
+    private static let navigation = ["Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document", "Accept: text/html"]
+
+    /// Decisions, in the order of the table in the guide.
+    private static let decisions: [Request] = {
+        let echo = { (fields: [String], isSignedIn: Bool, statuses: Set<Int>, isReceived: Bool) in
+            Request(
+                method: "POST", target: "/__mock/echo", fields: fields, body: "x", isSignedIn: isSignedIn,
+                statuses: statuses, isReceived: isReceived)
+        }
+        return [
+            Request(statuses: [200], isReceived: true),
+            Request(target: "/episodes?page=2", isSignedIn: true, statuses: [200], isReceived: true),
+            Request(target: "/user", statuses: [401], isReceived: false),
+            Request(target: "/user", isSignedIn: true, statuses: [200], isReceived: true),
+            Request(target: "/user", fields: navigation, statuses: [303], isReceived: false),
+            Request(target: "/user", fields: ["Authorization: Bearer evil"], statuses: [401], isReceived: false),
+            Request(target: "/user", fields: ["Cookie: cloakroom=x"], statuses: [401], isReceived: false),
+            Request(
+                target: "/user", fields: ["Authorization: Bearer evil"], isSignedIn: true, statuses: [200],
+                isReceived: true),
+            Request(fields: ["Authorization: Bearer evil"], statuses: [200], isReceived: true),
+            echo([], true, [403], false),
+            echo(["Origin: https://evil.test"], true, [403], false),
+            echo(["Sec-Fetch-Site: cross-site"], true, [403], false),
+            echo(["Origin: http://\(FrontProxy.host)"], true, [200], true),
+            echo(["Sec-Fetch-Site: same-origin"], true, [200], true),
+            echo(["Sec-Fetch-Site: same-origin"], false, [401], false),
+            Request(target: "/nothing", isSignedIn: true, statuses: [403], isReceived: false),
+            Request(method: "PUT", isSignedIn: true, statuses: [403], isReceived: false),
+            Request(target: "/authority", isSignedIn: true, statuses: [403], isReceived: false),
+            Request(host: "evil.test", isReceived: false),
+        ]
+    }()
+
+    /// What a client sends to be decided as another request or user.
+    private static let attacks: [Request] = {
+        let foreign = [
+            "X-Forwarded-Uri: /episodes", "X-Original-URI: /episodes", "X-Forwarded-Method: GET",
+            "X-Original-Method: GET", "X-Forwarded-Host: evil.test", "X-Forwarded-Prefix: /x",
+            "Forwarded: host=evil.test",
+        ]
+        let spoofed = [
+            "X-User-Id: evil", "x-user-id: evil", "X_User_Id: evil", "X.User.Id: evil", "X_API_TOKEN: evil",
+            "X-Client-Cert-Subject: CN=evil",
+        ]
+        return [
+            Request(target: "/user", fields: foreign, statuses: [401], isReceived: false),
+            Request(target: "/user", fields: foreign + foreign, statuses: [401, 403], isReceived: false),
+            Request(
+                target: "/user", fields: ["Connection: X-User-Id, Authorization, X-API-TOKEN, Cookie"], isSignedIn: true
+            ),
+        ] + spoofed.map { Request(fields: [$0]) }
+            + spoofed.map { Request(target: "/user", fields: [$0], isSignedIn: true) }
+    }()
+
+    /// Other spellings of a path that needs a session.
+    private static let spellings = [
+        "/episodes/../user", "/episodes/%2e%2e/user", "//user", "/user;x", "/User", "/%75ser", "/user%2f", "/./user",
+        "/user%00", "/auth/../user", "/auth/..%2fuser", "/episodes/..;/user", "/user%3f", "/user%5c",
+    ]
+
+    @Test(
+        "Rules 106, 107 and 111: forty requests are decided alike behind each real proxy",
+        arguments: FrontProxy.Kind.allCases)
+    func table(_ kind: FrontProxy.Kind) async throws {
+        try await running(kind) { site in
+            for request in Self.decisions + Self.attacks {
+                let (response, received) = try await site.send(request)
+                let what = "\(kind): \(request)\n\(response)\n\(received)"
+                if !request.statuses.isEmpty { #expect(request.statuses.contains(response.status), "\(what)") }
+                if let isReceived = request.isReceived { #expect(received.isEmpty != isReceived, "\(what)") }
+                if response.status == 303 {
+                    let location = response.values(of: "Location").first ?? ""
+                    #expect(location.hasPrefix("http://\(FrontProxy.host)/auth/"), "\(what)")
+                }
+                for one in received { Self.check(one, site, what) }
+            }
+        }
+    }
+
+    /// Whatever a client sends, the API gets the values of the gateway, or none.
+    private static func check(_ request: RecordedRequest, _ site: Site, _ what: String) {
+        for header in request.headers {
+            switch header.name.lowercased().replacing("_", with: "-").replacing(".", with: "-") {
+            case "authorization": #expect(header.value.isEmpty || header.value != "Bearer evil", "\(what)")
+            case "x-api-token": #expect(["", site.apiToken].contains(header.value), "\(what)")
+            case "cookie": #expect(["", "theme=dark"].contains(header.value), "\(what)")
+            case "x-user-id", "x-client-cert-subject": #expect(!header.value.contains("evil"), "\(what)")
+            default: break
+            }
+        }
+        let authorization = request.values(of: "Authorization").joined()
+        if request.path == "/episodes" { #expect(authorization.isEmpty, "\(what)") }
+    }
+
+    @Test(
+        "Rule 110: no other spelling of a path reaches the API without a session", arguments: FrontProxy.Kind.allCases)
+    func spellings(_ kind: FrontProxy.Kind) async throws {
+        try await running(kind) { site in
+            for target in Self.spellings {
+                let (response, received) = try await site.send(Request(target: target))
+                #expect(
+                    received.allSatisfy { $0.path == "/episodes" }, "\(kind): \(target)\n\(response)\n\(received)")
+            }
+        }
+    }
+
+    @Test("Sign-in, sign-out and the account endpoints work through each proxy", arguments: FrontProxy.Kind.allCases)
+    func accounts(_ kind: FrontProxy.Kind) async throws {
+        try await running(kind) { site in
+            let current = try await site.send(Request(target: "/auth", isSignedIn: true))
+            #expect(current.response.status == 200)
+            #expect(current.response.body.contains("jo@example.com"))
+            let ended = try await site.send(
+                Request(method: "DELETE", target: "/auth", fields: ["Sec-Fetch-Site: same-origin"], isSignedIn: true))
+            #expect(ended.response.status == 204)
+            let after = try await site.send(Request(target: "/user", isSignedIn: true))
+            #expect(after.response.status == 401)
+            #expect(after.received.isEmpty)
+        }
+    }
+
+    @Test("Without the gateway each proxy denies", arguments: FrontProxy.Kind.allCases)
+    func gatewayAway(_ kind: FrontProxy.Kind) async throws {
+        try await running(kind) { site in
+            site.gateway.program.send(SIGKILL)
+            _ = try await site.gateway.program.ending()
+            for request in [Request(), Request(target: "/user", isSignedIn: true)] {
+                let (response, received) = try await site.send(request)
+                #expect(response.status >= 400, "\(response)")
+                #expect(received.isEmpty)
+            }
+        }
+    }
+}
