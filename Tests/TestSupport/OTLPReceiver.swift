@@ -126,13 +126,10 @@ package final class OTLPReceiver: Sendable {
         _ responses: [Response] = [], port: Int = 0, _ body: (OTLPReceiver) async throws -> R
     ) async throws -> R {
         let receiver = try await OTLPReceiver(responses, port: port)
-        do {
-            let result = try await body(receiver)
+        return try await stopping {
             await receiver.stop()
-            return result
-        } catch {
-            await receiver.stop()
-            throw error
+        } after: {
+            try await body(receiver)
         }
     }
 

@@ -81,9 +81,7 @@ package final class RawPeer: Sendable {
     }
 
     /// Sends bytes.
-    package func send(_ bytes: ByteBuffer) {
-        channel.writeAndFlush(bytes, promise: nil)
-    }
+    package func send(_ bytes: ByteBuffer) { channel.writeAndFlush(bytes, promise: nil) }
 
     /// Sends the same bytes repeatedly, as fast as the system accepts them.
     package func stream(_ bytes: ByteBuffer, times: Int) async throws {
@@ -99,19 +97,13 @@ package final class RawPeer: Sendable {
     }
 
     /// Reads once, for a peer that does not read by itself.
-    package func read() {
-        channel.read()
-    }
+    package func read() { channel.read() }
 
     /// Closes the sending direction, and continues to read.
-    package func endOutput() async throws {
-        try await channel.close(mode: .output).get()
-    }
+    package func endOutput() async throws { try await channel.close(mode: .output).get() }
 
     /// Closes the connection.
-    package func close() async throws {
-        try await channel.close().get()
-    }
+    package func close() async throws { try await channel.close().get() }
 
     /// Resets the connection.
     package func reset() async throws {
@@ -174,9 +166,7 @@ package final class RawPeer: Sendable {
 
         private let recorder: Recorder
 
-        init(_ recorder: Recorder) {
-            self.recorder = recorder
-        }
+        init(_ recorder: Recorder) { self.recorder = recorder }
 
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
             var bytes = unwrapInboundIn(data)
@@ -257,14 +247,11 @@ package final class RawServer: Sendable {
                 }
             }
             .bind(host: "127.0.0.1", port: 0).get()
-        let result: Result<R, any Error>
-        do {
-            result = .success(try await body(listener.localAddress?.port ?? 0, server))
-        } catch {
-            result = .failure(error)
+        return try await stopping {
+            try? await listener.close()
+            for peer in server.peers { try? await peer.close() }
+        } after: {
+            try await body(listener.localAddress?.port ?? 0, server)
         }
-        try? await listener.close()
-        for peer in server.peers { try? await peer.close() }
-        return try result.get()
     }
 }

@@ -29,9 +29,7 @@ package final class ScriptedServer: Sendable {
 
     private let state: Mutex<State>
 
-    private init(_ script: [Act]) {
-        state = Mutex(State(script: script))
-    }
+    private init(_ script: [Act]) { state = Mutex(State(script: script)) }
 
     /// The requests so far, heads and bodies as received.
     package var requests: [String] { state.withLock { $0.requests } }
@@ -81,13 +79,10 @@ package final class ScriptedServer: Sendable {
                 }
             }
             .bind(host: "127.0.0.1", port: 0).get()
-        do {
-            let result = try await body(listener.localAddress?.port ?? 0, server)
-            try await listener.close()
-            return result
-        } catch {
-            try await listener.close()
-            throw error
+        return try await stopping {
+            try? await listener.close()
+        } after: {
+            try await body(listener.localAddress?.port ?? 0, server)
         }
     }
 
@@ -115,9 +110,7 @@ private final class ScriptHandler: ChannelInboundHandler {
     private let server: ScriptedServer
     private var received = ""
 
-    init(_ server: ScriptedServer) {
-        self.server = server
-    }
+    init(_ server: ScriptedServer) { self.server = server }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         received += String(buffer: unwrapInboundIn(data))

@@ -63,17 +63,14 @@ struct ProviderFixture: Sendable {
             let running = Task { await provider.run() }
             let fixture = ProviderFixture(
                 server: server, issuer: issuer, provider: provider, key: key, state: state)
-            do {
+            try await stopping {
+                running.cancel()
+                await provider.shutdown()
+            } after: {
                 if isReady {
                     try await eventually("the keys of the provider") { await provider.status().keys == .fresh }
                 }
                 try await body(fixture)
-                running.cancel()
-                await provider.shutdown()
-            } catch {
-                running.cancel()
-                await provider.shutdown()
-                throw error
             }
         }
     }

@@ -49,13 +49,10 @@ enum Upstreams {
             eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
             tls: try UpstreamTLS.configuration(configuration.tls),
             tracer: tracer, calls: calls, onInvalidLifetime: onInvalidLifetime)
-        do {
-            let result = try await body(client)
+        return try await stopping {
             await client.shutdown()
-            return result
-        } catch {
-            await client.shutdown()
-            throw error
+        } after: {
+            try await body(client)
         }
     }
 

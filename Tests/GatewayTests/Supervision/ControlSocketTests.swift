@@ -42,8 +42,7 @@ struct ControlSocketTests {
         let expected = ControlSocket.Response(outcome(warnings: ["expires"]))
         try await serving(outcome(warnings: ["expires"])) { path in
             for _ in 0..<3 {
-                let response = try await ControlSocketClient.reload(path, timeout: .seconds(10))
-                #expect(response == expected)
+                #expect(try await ControlSocketClient.reload(path, timeout: .seconds(10)) == expected)
             }
             let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
             #expect(mode == 0o600)
@@ -120,8 +119,7 @@ struct ControlSocketTests {
             let other = ControlSocketService(path: path, replacesOther: false, reload: { nil }, onListening: {})
             let error = await #expect(throws: ControlSocketError.self) { try await other.run() }
             #expect(error?.description.contains("another gateway listens on it") == true)
-            let response = try await ControlSocketClient.reload(path, timeout: .seconds(10))
-            #expect(response.reloaded)
+            #expect(try await ControlSocketClient.reload(path, timeout: .seconds(10)).reloaded)
         }
         let directory = try TemporaryDirectory()
         let path = directory.path(of: "control.sock")
@@ -234,8 +232,7 @@ struct ControlSocketTests {
             #expect(wrong == "")
             let silent = try await ClientBootstrap(group: .singletonMultiThreadedEventLoopGroup)
                 .connect(unixDomainSocketPath: path).get()
-            let response = try await ControlSocketClient.reload(path, timeout: .seconds(20))
-            #expect(response.reloaded)
+            #expect(try await ControlSocketClient.reload(path, timeout: .seconds(20)).reloaded)
             try await silent.close()
         }
     }
@@ -327,13 +324,10 @@ struct ControlSocketTests {
                 }
             }
             .bind(unixDomainSocketPath: path).get()
-        do {
-            let result = try await body(path)
-            try await listener.close()
-            return result
-        } catch {
-            try await listener.close()
-            throw error
+        return try await stopping {
+            try? await listener.close()
+        } after: {
+            try await body(path)
         }
     }
 

@@ -13,20 +13,16 @@ struct SimultaneousSignInTests {
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = count
         let http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
         let base = gateway.clear
-        let statuses: [Int: Int]
-        do {
-            statuses = try await withThrowingTaskGroup(of: Int.self) { group in
+        return try await stopping {
+            try? await http.shutdown()
+        } after: {
+            try await withThrowingTaskGroup(of: Int.self) { group in
                 for number in 0..<count {
                     group.addTask { try await signIn(WebClient(base, http: http), number) }
                 }
                 return try await group.reduce(into: [:]) { $0[$1, default: 0] += 1 }
             }
-            try await http.shutdown()
-        } catch {
-            try? await http.shutdown()
-            throw error
         }
-        return statuses
     }
 
     @Test(

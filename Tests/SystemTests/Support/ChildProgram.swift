@@ -33,13 +33,10 @@ final class ChildProgram: Sendable {
     ) async throws -> R {
         let program = try ChildProgram(
             executable, arguments, directory: directory, environment: environment, input: input)
-        do {
-            let result = try await body(program)
+        return try await stopping {
             await program.kill()
-            return result
-        } catch {
-            await program.kill()
-            throw error
+        } after: {
+            try await body(program)
         }
     }
 
@@ -79,9 +76,7 @@ final class ChildProgram: Sendable {
 
     var isRunning: Bool { process.isRunning }
 
-    func send(_ signal: Int32) {
-        process.signal(signal)
-    }
+    func send(_ signal: Int32) { process.signal(signal) }
 
     /// Waits until the process has exited.
     func ending(within limit: Duration = .seconds(40)) async throws -> Ending {

@@ -1,6 +1,7 @@
 import NIOCore
 import NIOPosix
 import NIOSSL
+import TestSupport
 
 /// Forwards all bytes from a listener to a loopback port: gives the mock API other addresses, and TLS.
 enum Relay {
@@ -19,13 +20,10 @@ enum Relay {
                 }
             }
             .bind(to: place ?? SocketAddress(ipAddress: "127.0.0.1", port: 0)).get()
-        do {
-            let result = try await body(server.localAddress?.port ?? 0)
-            try await server.close()
-            return result
-        } catch {
+        return try await stopping {
             try? await server.close()
-            throw error
+        } after: {
+            try await body(server.localAddress?.port ?? 0)
         }
     }
 }
@@ -37,9 +35,7 @@ private final class RelayHandler: ChannelInboundHandler {
     private var other: (any Channel)?
     private var unsent: [ByteBuffer] = []
 
-    init(_ target: Int) {
-        self.target = target
-    }
+    init(_ target: Int) { self.target = target }
 
     func channelActive(context: ChannelHandlerContext) {
         let channel = context.channel
@@ -65,9 +61,7 @@ private final class RelayHandler: ChannelInboundHandler {
         other.writeAndFlush(bytes, promise: nil)
     }
 
-    func channelInactive(context: ChannelHandlerContext) {
-        other?.close(promise: nil)
-    }
+    func channelInactive(context: ChannelHandlerContext) { other?.close(promise: nil) }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         context.close(promise: nil)
@@ -79,15 +73,11 @@ private final class BackHandler: ChannelInboundHandler {
 
     private let other: any Channel
 
-    init(_ other: any Channel) {
-        self.other = other
-    }
+    init(_ other: any Channel) { self.other = other }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         other.writeAndFlush(unwrapInboundIn(data), promise: nil)
     }
 
-    func channelInactive(context: ChannelHandlerContext) {
-        other.close(promise: nil)
-    }
+    func channelInactive(context: ChannelHandlerContext) { other.close(promise: nil) }
 }

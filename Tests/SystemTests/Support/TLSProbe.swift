@@ -4,6 +4,7 @@ import NIOPosix
 import NIOSSL
 import NIOTLS
 import Synchronization
+import TestSupport
 
 /// A TLS server that records the offers of its clients and the bytes they send after the handshake. It sends no
 /// response.
@@ -78,13 +79,10 @@ final class TLSProbe: Sendable {
                 }
             }
             .bind(host: "127.0.0.1", port: 0).get()
-        do {
-            let result = try await body(server.localAddress?.port ?? 0, probe)
-            try await server.close()
-            return result
-        } catch {
+        return try await stopping {
             try? await server.close()
-            throw error
+        } after: {
+            try await body(server.localAddress?.port ?? 0, probe)
         }
     }
 
@@ -117,9 +115,7 @@ final class TLSProbe: Sendable {
 
         private let note: ([UInt8]) -> Void
 
-        init(_ note: @escaping ([UInt8]) -> Void) {
-            self.note = note
-        }
+        init(_ note: @escaping ([UInt8]) -> Void) { self.note = note }
 
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
             note(Array(unwrapInboundIn(data).readableBytesView))
@@ -132,9 +128,7 @@ final class TLSProbe: Sendable {
 
         private let note: (_ handshakes: Int, _ bytes: Int) -> Void
 
-        init(_ note: @escaping (_ handshakes: Int, _ bytes: Int) -> Void) {
-            self.note = note
-        }
+        init(_ note: @escaping (_ handshakes: Int, _ bytes: Int) -> Void) { self.note = note }
 
         func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
             if case .handshakeCompleted? = event as? TLSUserEvent { note(1, 0) }

@@ -13,13 +13,10 @@ struct ConcurrencyTests {
             configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 200
             configuration.timeout.connect = .seconds(60)
             let http = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
-            let statuses: [Int: Int]
-            do {
-                statuses = try await hammer(demo, http)
-                try await http.shutdown()
-            } catch {
+            let statuses = try await stopping {
                 try? await http.shutdown()
-                throw error
+            } after: {
+                try await hammer(demo, http)
             }
             #expect(statuses.keys.sorted() == [200, 401])
             let total = statuses.values.reduce(0, +)

@@ -24,16 +24,14 @@ package indirect enum RESPReply: Sendable, Equatable {
         let commands = (password.map { [["AUTH", $0]] } ?? []) + [words]
         peer.send(commands.map(encode).joined())
         let name = words.prefix(2).joined(separator: " ")
-        do {
-            let replies = try await eventually("the reply to \(name) of port \(port)", within: limit) {
+        let replies = try await stopping {
+            try? await peer.close()
+        } after: {
+            try await eventually("the reply to \(name) of port \(port)", within: limit) {
                 try Self.replies(in: peer.unread, count: commands.count, isClosed: peer.isClosed)
             }
-            try? await peer.close()
-            return replies.last ?? .none
-        } catch {
-            try? await peer.close()
-            throw error
         }
+        return replies.last ?? .none
     }
 
     private static func encode(_ words: [String]) -> String {

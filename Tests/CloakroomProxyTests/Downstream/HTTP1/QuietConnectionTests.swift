@@ -1,4 +1,3 @@
-import CloakroomCore
 import NIOCore
 import NIOEmbedded
 import Testing
@@ -28,17 +27,13 @@ struct QuietConnectionTests {
         }
 
         /// Reports the handler's deadline, as the event loop does.
-        func expire() {
-            handler.deadlineExpired(now: handler.deadline)
-        }
+        func expire() { handler.deadlineExpired(now: handler.deadline) }
     }
 
     private final class Weak {
         private(set) weak var exchange: Exchange?
 
-        init(_ exchange: Exchange?) {
-            self.exchange = exchange
-        }
+        init(_ exchange: Exchange?) { self.exchange = exchange }
     }
 
     @Test("A connection without a request has no exchange object")

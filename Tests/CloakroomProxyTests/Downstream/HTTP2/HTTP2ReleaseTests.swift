@@ -1,4 +1,3 @@
-import CloakroomCore
 import NIOCore
 import NIOEmbedded
 import Testing

@@ -27,14 +27,11 @@ struct AcceptHandlerTests {
                 }
             }
             .bind(host: "127.0.0.1", port: 0).get()
-        let result: Result<Void, any Error>
-        do {
-            result = .success(try await body(server))
-        } catch {
-            result = .failure(error)
+        try await stopping {
+            try? await server.close()
+        } after: {
+            try await body(server)
         }
-        try? await server.close()
-        try result.get()
     }
 
     private static func isAccepting(_ server: any Channel) async throws -> Bool {

@@ -1,4 +1,5 @@
 import Synchronization
+import TestSupport
 
 @testable import CloakroomCore
 @testable import CloakroomSessions
@@ -82,9 +83,7 @@ struct RunningRecords: SessionRecordStore {
     let replica: Replica
     private var records: ValkeyRecordStore { replica.records }
 
-    init(replica: Replica) {
-        self.replica = replica
-    }
+    init(replica: Replica) { self.replica = replica }
 
     var count: Int { records.count }
 

@@ -32,15 +32,11 @@ struct ExporterFixture: Sendable {
     /// Runs the exporter while `body` runs, and stops it afterwards.
     func run<R: Sendable>(_ body: @Sendable () async throws -> R) async throws -> R {
         let running = Task { await exporter.run(logger: log.logger) }
-        do {
-            let result = try await body()
+        return try await stopping {
             running.cancel()
             await running.value
-            return result
-        } catch {
-            running.cancel()
-            await running.value
-            throw error
+        } after: {
+            try await body()
         }
     }
 

@@ -3,6 +3,7 @@ import NIOCore
 import NIOPosix
 import NIOSSL
 import NIOTLS
+import TestSupport
 
 @testable import CloakroomProxy
 
@@ -25,15 +26,11 @@ struct TLSEcho: Sendable {
                 }
             }
             .bind(host: "127.0.0.1", port: 0).get()
-        let result: Result<Void, any Error>
-        do {
+        try await stopping {
+            try? await channel.close()
+        } after: {
             try await body(TLSEcho(port: channel.localAddress?.port ?? 0, tls: tls))
-            result = .success(())
-        } catch {
-            result = .failure(error)
         }
-        try await channel.close()
-        try result.get()
     }
 
     /// The greeting's line about a client's certificate.
@@ -45,9 +42,7 @@ struct TLSEcho: Sendable {
 
         private let tls: NIOSSLServerHandler
 
-        init(tls: NIOSSLServerHandler) {
-            self.tls = tls
-        }
+        init(tls: NIOSSLServerHandler) { self.tls = tls }
 
         func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
             if case .handshakeCompleted(let negotiated)? = event as? TLSUserEvent {

@@ -6,6 +6,7 @@ import NIOPosix
 import NIOSSL
 import NIOTLS
 import Synchronization
+import TestSupport
 
 /// An HTTP/2 server that reacts to each frame by a script, and can break any rule. It acknowledges SETTINGS and PING and
 /// returns windows, unless its options differ.
@@ -142,15 +143,12 @@ final class FrameServer: Sendable {
                 }
             }
             .bind(host: "127.0.0.1", port: 0).get()
-        let result: Result<R, any Error>
-        do {
-            result = .success(try await body(listener.localAddress?.port ?? 0, server))
-        } catch {
-            result = .failure(error)
+        return try await stopping {
+            try? await listener.close()
+            for channel in channels.withLock({ $0 }) { try? await channel.close() }
+        } after: {
+            try await body(listener.localAddress?.port ?? 0, server)
         }
-        try? await listener.close()
-        for channel in channels.withLock({ $0 }) { try? await channel.close() }
-        return try result.get()
     }
 }
 
