@@ -7,15 +7,14 @@ struct RefreshScenario {
         call: .seconds(10), lease: .seconds(15), waiting: .seconds(16), keeping: .seconds(60),
         pause: .milliseconds(50))
 
-    var machine: TokenRefreshStateMachine
-    var now = MonotonicTime(seconds: 1_000)
+    private var machine: TokenRefreshStateMachine
+    private var now = MonotonicTime(seconds: 1_000)
     /// The last action as text: each action has a short form.
-    private(set) var last = "lease"
+    private var last = "lease"
 
-    /// - Parameter fence: That of a lease which is acquired at once.
-    init(_ session: Session = Self.session("a"), limits: RefreshTimeouts = Self.limits, held fence: UInt64? = nil) {
-        machine = TokenRefreshStateMachine(session, limits: limits, now: now)
-        if let fence { held(fence) }
+    init(after events: [Event] = []) {
+        machine = TokenRefreshStateMachine(Self.session("a"), limits: Self.limits, now: now)
+        for event in events { on(event) }
     }
 
     static func tokens(_ name: String) -> TokenSet {
@@ -34,41 +33,48 @@ struct RefreshScenario {
 
     // MARK: - Events
 
-    @discardableResult
-    mutating func leased(_ attempt: LeaseResult) -> String { events { $0.leased(attempt, now: $1) } }
-    @discardableResult
-    mutating func held(_ fence: UInt64) -> String { leased(.acquired(RefreshLease(fence: fence))) }
-    @discardableResult
-    mutating func read(_ tokens: String, version: UInt64 = 1) -> String {
-        events { $0.sessionRead(.active(Self.session(tokens, version: version)), now: $1) }
+    /// What happens to a refresh.
+    enum Event: Sendable {
+        case leased(LeaseResult)
+        case held(UInt64)
+        case read(String, version: UInt64 = 1)
+        case readNone(UnauthorizedReason)
+        case readUnknown
+        case waited
+        case refreshed(String)
+        case notRefreshed(TokenClientError.Kind)
+        case saved(String, version: UInt64)
+        case notSaved(SaveResult)
+        case rejected(RejectResult)
+        case storeFailed
+        /// Time passes, and nothing else.
+        case pass(Duration)
     }
-    @discardableResult
-    mutating func readNone(_ reason: UnauthorizedReason) -> String {
-        events { $0.sessionRead(.missing(reason), now: $1) }
-    }
-    @discardableResult
-    mutating func readUnknown() -> String { events { $0.sessionRead(.notCached, now: $1) } }
-    @discardableResult
-    mutating func waited() -> String { events { $0.waited(now: $1) } }
-    @discardableResult
-    mutating func refreshed(_ tokens: String) -> String {
-        events { $0.refreshed(SessionUpdate(tokens: Self.tokens(tokens)), now: $1) }
-    }
-    @discardableResult
-    mutating func notRefreshed(_ kind: TokenClientError.Kind) -> String { events { $0.refreshFailed(kind, now: $1) } }
-    @discardableResult
-    mutating func saved(_ attempt: SaveResult) -> String { events { $0.saved(attempt, now: $1) } }
-    @discardableResult
-    mutating func rejected(_ attempt: RejectResult) -> String { events { $0.rejected(attempt, now: $1) } }
-    @discardableResult
-    mutating func storeFailed() -> String { events { $0.storeFailed(now: $1) } }
 
-    mutating func pass(_ duration: Duration) { now = now + duration }
-
-    private mutating func events(
-        _ event: (inout TokenRefreshStateMachine, MonotonicTime) -> TokenRefreshStateMachine.Action
-    ) -> String {
-        last = Self.text(event(&machine, now))
+    /// - Returns: The action that follows.
+    @discardableResult
+    mutating func on(_ event: Event) -> String {
+        let action: TokenRefreshStateMachine.Action
+        switch event {
+        case .leased(let result): action = machine.leased(result, now: now)
+        case .held(let fence): action = machine.leased(.acquired(RefreshLease(fence: fence)), now: now)
+        case .read(let tokens, let version):
+            action = machine.sessionRead(.active(Self.session(tokens, version: version)), now: now)
+        case .readNone(let reason): action = machine.sessionRead(.missing(reason), now: now)
+        case .readUnknown: action = machine.sessionRead(.notCached, now: now)
+        case .waited: action = machine.waited(now: now)
+        case .refreshed(let tokens): action = machine.refreshed(SessionUpdate(tokens: Self.tokens(tokens)), now: now)
+        case .notRefreshed(let kind): action = machine.refreshFailed(kind, now: now)
+        case .saved(let tokens, let version):
+            action = machine.saved(.saved(Self.session(tokens, version: version)), now: now)
+        case .notSaved(let result): action = machine.saved(result, now: now)
+        case .rejected(let result): action = machine.rejected(result, now: now)
+        case .storeFailed: action = machine.storeFailed(now: now)
+        case .pass(let duration):
+            now = now + duration
+            return last
+        }
+        last = Self.text(action)
         return last
     }
 
@@ -101,5 +107,31 @@ struct RefreshScenario {
 
     private static func name(_ tokens: TokenSet) -> String {
         String(decoding: tokens.refreshToken?.bytes ?? [], as: UTF8.self)
+    }
+}
+
+/// A row of a table: events of a refresh, and the action that follows each; `nil` is not checked.
+struct RefreshRow: Sendable, CustomTestStringConvertible {
+    let testDescription: String
+    private let before: [RefreshScenario.Event]
+    private let steps: [(event: RefreshScenario.Event, action: String?)]
+    private let location: SourceLocation
+
+    init(
+        _ description: String, after before: [RefreshScenario.Event] = [], _ steps: (RefreshScenario.Event, String?)...,
+        location: SourceLocation = #_sourceLocation
+    ) {
+        testDescription = description
+        self.before = before
+        self.steps = steps.map { (event: $0.0, action: $0.1) }
+        self.location = location
+    }
+
+    func run() {
+        var scenario = RefreshScenario(after: before)
+        for (event, expected) in steps {
+            let action = scenario.on(event)
+            if let expected { #expect(action == expected, "\(event)", sourceLocation: location) }
+        }
     }
 }
