@@ -55,27 +55,12 @@ public enum SimulationEvent: Int, Sendable, CaseIterable {
     case served, servedAfterReplay, waited, cooledOff, rejectedByUpstream, respondedUnavailable, respondedUnauthorized
 }
 
-/// The number of occurrences of each event, in one run or several.
+/// The number of occurrences of each event in a run.
 public struct Coverage: Sendable {
-    private var counts = [Int](repeating: 0, count: SimulationEvent.allCases.count)
+    /// The counts, by the raw values of the events.
+    public private(set) var counts = [Int](repeating: 0, count: SimulationEvent.allCases.count)
 
-    /// All counts are 0.
-    public init() {}
-
-    /// The number of occurrences of an event.
-    public subscript(_ happening: SimulationEvent) -> Int { counts[happening.rawValue] }
-
-    mutating func count(_ happening: SimulationEvent) {
-        counts[happening.rawValue] += 1
-    }
-
-    /// Adds the counts of another run.
-    public mutating func add(_ other: Coverage) {
-        for index in counts.indices { counts[index] += other.counts[index] }
-    }
-
-    /// The events that never occurred.
-    public var missing: [SimulationEvent] { SimulationEvent.allCases.filter { self[$0] == 0 } }
+    mutating func count(_ event: SimulationEvent) { counts[event.rawValue] += 1 }
 }
 
 /// The invariants of a run.

@@ -1,4 +1,5 @@
 import RefreshSimulation
+import TestSupport
 import Testing
 
 #if canImport(Glibc)
@@ -12,24 +13,17 @@ struct SimulationTests {
 
     @Test("10,000 seeds hold all invariants, and every kind of event occurs", .timeLimit(.minutes(2)))
     func seedsHold() async {
-        let halves = await withTaskGroup(of: (Coverage, [(UInt64, Violation)], Int).self) { group in
-            for half in 0..<2 as Range<UInt64> {
-                group.addTask { Self.run(stride(from: half, to: Self.seedCount, by: 2)) }
-            }
-            return await group.reduce(into: []) { $0.append($1) }
+        let results = await SeedResults.run(Self.seedCount) { seed in
+            let outcome = Simulation.run(seed: seed)
+            return (outcome.violation.map { "\($0)" }, outcome.eventCount, outcome.coverage.counts)
         }
-        var coverage = Coverage()
-        var eventCount = 0
-        for (part, violations, count) in halves {
-            coverage.add(part)
-            eventCount += count
-            for (seed, violation) in violations {
-                Issue.record("seed \(seed): \(violation). Replay: CLOAKROOM_SIMULATION_SEED=\(seed)")
-            }
+        for (seed, violation) in results.violations {
+            Issue.record("seed \(seed): \(violation). Replay: CLOAKROOM_SIMULATION_SEED=\(seed)")
         }
-        #expect(coverage.missing.isEmpty)
-        print("\(Self.seedCount) seeds, \(eventCount) events")
-        print(SimulationEvent.allCases.map { "\($0) \(coverage[$0])" }.joined(separator: ", "))
+        let counts = zip(SimulationEvent.allCases, results.counts)
+        #expect(counts.filter { $0.1 == 0 }.map(\.0) == [])
+        print("\(Self.seedCount) seeds, \(results.eventCount) events")
+        print(counts.map { "\($0) \($1)" }.joined(separator: ", "))
     }
 
     @Test("One seed can be replayed: CLOAKROOM_SIMULATION_SEED, with CLOAKROOM_SIMULATION_MUTANT to inject a bug")
@@ -47,20 +41,5 @@ struct SimulationTests {
 
     private static func variable(_ name: String) -> String? {
         getenv(name).map { String(cString: $0) }
-    }
-
-    /// Runs seeds, and stops after the third violation.
-    private static func run(_ seeds: StrideTo<UInt64>) -> (Coverage, [(UInt64, Violation)], Int) {
-        var coverage = Coverage()
-        var violations: [(UInt64, Violation)] = []
-        var eventCount = 0
-        for seed in seeds {
-            let outcome = Simulation.run(seed: seed)
-            coverage.add(outcome.coverage)
-            eventCount += outcome.eventCount
-            if let violation = outcome.violation { violations.append((seed, violation)) }
-            if violations.count == 3 { break }
-        }
-        return (coverage, violations, eventCount)
     }
 }

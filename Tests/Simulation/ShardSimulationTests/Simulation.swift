@@ -56,25 +56,12 @@ enum SimulationEvent: Int, Sendable, CaseIterable {
     case served, servedFromCache, unauthorized, respondedUnavailable
 }
 
-/// The number of occurrences of each event, in one run or several.
+/// The number of occurrences of each event in a run.
 struct Coverage: Sendable {
-    private var counts = [Int](repeating: 0, count: SimulationEvent.allCases.count)
-
-    /// All counts are 0.
-    init() {}
-
-    /// The number of occurrences of an event.
-    subscript(_ event: SimulationEvent) -> Int { counts[event.rawValue] }
+    /// The counts, by the raw values of the events.
+    private(set) var counts = [Int](repeating: 0, count: SimulationEvent.allCases.count)
 
     mutating func count(_ event: SimulationEvent) { counts[event.rawValue] += 1 }
-
-    /// Adds the counts of another run.
-    mutating func add(_ other: Coverage) {
-        for index in counts.indices { counts[index] += other.counts[index] }
-    }
-
-    /// The events that never occurred.
-    var missing: [SimulationEvent] { SimulationEvent.allCases.filter { self[$0] == 0 } }
 }
 
 /// The invariants of a run. ``World`` documents what each of them excludes.

@@ -1,0 +1,38 @@
+/// The results of many runs of a simulation.
+package struct SeedResults: Sendable {
+    /// One run, whose counts are those of each kind of event, by its raw value.
+    package typealias Run = (violation: String?, eventCount: Int, counts: [Int])
+
+    /// The violations of invariants; at most three of each half of the seeds.
+    package private(set) var violations: [(seed: UInt64, text: String)] = []
+    /// The number of events of all runs.
+    package private(set) var eventCount = 0
+    /// The sums of the counts.
+    package private(set) var counts: [Int] = []
+
+    /// Runs the seeds from 0 on, the even and the odd ones side by side. Each half stops after its third violation.
+    package static func run(_ seedCount: UInt64, _ run: @escaping @Sendable (UInt64) -> Run) async -> SeedResults {
+        await withTaskGroup(of: SeedResults.self) { group in
+            for half in 0..<2 as Range<UInt64> {
+                group.addTask {
+                    var results = SeedResults()
+                    for seed in stride(from: half, to: seedCount, by: 2) where results.violations.count < 3 {
+                        let (violation, eventCount, counts) = run(seed)
+                        results.add(eventCount, counts)
+                        if let violation { results.violations.append((seed, violation)) }
+                    }
+                    return results
+                }
+            }
+            return await group.reduce(into: SeedResults()) { all, half in
+                all.add(half.eventCount, half.counts)
+                all.violations += half.violations
+            }
+        }
+    }
+
+    private mutating func add(_ eventCount: Int, _ counts: [Int]) {
+        self.eventCount += eventCount
+        self.counts = self.counts.isEmpty ? counts : zip(self.counts, counts).map { $0 + $1 }
+    }
+}
