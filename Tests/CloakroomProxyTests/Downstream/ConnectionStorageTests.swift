@@ -1,4 +1,3 @@
-import CloakroomCore
 import CloakroomWire
 import NIOCore
 import NIOEmbedded
@@ -148,8 +147,7 @@ struct ConnectionStorageTests {
     func smallFlushes() throws {
         let files = try CertificateFixture()
         let pair = try files.server("server", names: ["localhost"])
-        let tls = try TLSListener(
-            ListenerTLSConfiguration(certificateFile: pair.certificateFile, keyFile: pair.keyFile), allowsHTTP2: false)
+        let tls = try TLSListener(pair.listener, allowsHTTP2: false)
         let config = try GatewaySetup().makeConfig()
         let stream = PeerStream("GET /nowhere HTTP/1.1\r\nHost: a\r\nX: \(String(repeating: "a", count: 960))\r\n\r\n")
         // The flushes before the first check, and session tickets.

@@ -121,8 +121,7 @@ struct TLSOutputTests {
 
     private static func listener(_ directory: CertificateFixture) throws -> TLSListener {
         let pair = try directory.server("server", names: ["localhost"])
-        return try TLSListener(
-            ListenerTLSConfiguration(certificateFile: pair.certificateFile, keyFile: pair.keyFile), allowsHTTP2: true)
+        return try TLSListener(pair.listener, allowsHTTP2: true)
     }
 
     /// Runs the channel pipeline of a gateway with a TLS listener, whose connections are reachable.
@@ -154,14 +153,15 @@ struct TLSOutputTests {
                 }
                 .bind(host: "127.0.0.1", port: 0).get()
             server.ports.withLock { $0 = listening.localAddress?.port ?? 0 }
-            let result: Result<Void, any Error>
-            do { result = .success(try await body(server)) } catch { result = .failure(error) }
-            try await listening.close()
-            try await eventLoop.submit {
-                context.value.closeAll()
-                context.value.stop()
-            }.get()
-            try result.get()
+            try await stopping {
+                try? await listening.close()
+                try? await eventLoop.submit {
+                    context.value.closeAll()
+                    context.value.stop()
+                }.get()
+            } after: {
+                try await body(server)
+            }
         }
     }
 

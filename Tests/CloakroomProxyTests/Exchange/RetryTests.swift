@@ -12,13 +12,16 @@ struct RetryTests {
     private static let resets: [ScriptedUpstream.Step] = [.request, .close]
 
     /// Runs a gateway whose first target follows a script; the second one responds to all requests.
+    /// - Parameter further: The scripts of further connections to the first target, if they follow others.
     private static func run(
-        _ first: [ScriptedUpstream.Step], second: [ScriptedUpstream.Step] = serves, isTimeStepped: Bool = false,
+        _ first: [ScriptedUpstream.Step], further: [[ScriptedUpstream.Step]] = [],
+        second: [ScriptedUpstream.Step] = serves, isTimeStepped: Bool = false,
         configuration adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },
         _ body: (RunningGateway, _ second: ScriptedUpstream) async throws -> Void
     ) async throws {
         try await ScriptedUpstream.run([second]) { port, other in
-            try await GatewaySetup(first).with(\.isTimeStepped, isTimeStepped).configuration {
+            let setup = GatewaySetup().with(\.scripts, [first] + further).with(\.isTimeStepped, isTimeStepped)
+            try await setup.configuration {
                 $0.upstreams[0].targets.append(target(port, tier: 1))
                 adjust(&$0)
             }
@@ -64,8 +67,7 @@ struct RetryTests {
             $0.upstreams[0].retry.methods = [.put]
         } _: { gateway, second in
             let put = "PUT /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n"
-            let response = try await gateway.client().exchange(put + "hello")
-            #expect(response.text == "ok")
+            #expect(try await gateway.client().exchange(put + "hello").text == "ok")
             #expect(gateway.upstream.requests.map(\.text) == ["hello"])
             #expect(second.requests.map(\.text) == ["hello"])
         }
@@ -93,8 +95,7 @@ struct RetryTests {
         try await Self.run(Self.resets) {
             if byRoute { $0.routes[0].retry = false } else { $0.upstreams[0].retry = RetryConfiguration(attempts: 1) }
         } _: { gateway, second in
-            let response = try await gateway.client().exchange(Ask.get())
-            #expect(response.status == 502)
+            #expect(try await gateway.client().exchange(Ask.get()).status == 502)
             #expect(gateway.upstream.requests.count == 1)
             #expect(second.requests.isEmpty)
         }
@@ -217,10 +218,9 @@ struct RetryTests {
     @Test("Targets are tried for a connection as the retry policy specifies", arguments: connectCases.indices)
     func connect(index: Int) async throws {
         let (policy, isPermitted, retries, status) = Self.connectCases[index]
-        var unreachable: [BlackholePort] = []
-        for _ in 0..<3 { unreachable.append(try await BlackholePort(.rejects)) }
-        defer { for port in unreachable { port.release() } }
-        let ports = unreachable.map(\.port)
+        var unreachable: [Int] = []
+        for _ in 0..<3 { unreachable.append(try await ScriptedServer.rejectingPort()) }
+        let ports = unreachable
         try await GatewaySetup(Self.serves).configuration {
             $0.upstreams[0].targets[0].tier = 3
             for (tier, port) in ports.enumerated() { $0.upstreams[0].targets.append(Self.target(port, tier: tier)) }
@@ -235,46 +235,28 @@ struct RetryTests {
         }
     }
 
-    @Test("A target that is killed loses no GET on a reused connection, also with two attempts")
-    func killed() async throws {
-        try await Self.run([.request, .send(Reply.ok), .request, .close]) {
+    @Test(
+        "A target that is killed loses no GET on a reused connection, also if it resets the new connection after it",
+        arguments: [false, true])
+    func killed(hasBacklog: Bool) async throws {
+        let first: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .request, .close]
+        try await Self.run(first, further: hasBacklog ? [Self.resets] : []) {
             $0.upstreams[0].retry = RetryConfiguration(attempts: 2)
         } _: { gateway, second in
             let client = try await gateway.client()
             #expect(try await client.exchange(Ask.get()).text == "ok")
-            try await gateway.upstream.stopListening()
+            if !hasBacklog { try await gateway.upstream.stopListening() }
             #expect(try await client.exchange(Ask.get()).text == "ok")
-            #expect(gateway.upstream.requests.count == 2)
+            #expect(gateway.upstream.requests.count == (hasBacklog ? 3 : 2))
             #expect(second.requests.count == 1)
             try await gateway.retries(1, "stale")
-            try await gateway.retries(1, "connect")
-        }
-    }
-
-    @Test("A target that is killed loses no GET if it resets the new connection after a reused one")
-    func killedWithBacklog() async throws {
-        try await ScriptedUpstream.run([Self.serves]) { port, second in
-            let reused: [ScriptedUpstream.Step] = [.request, .send(Reply.ok), .request, .close]
-            try await GatewaySetup(reused, Self.resets).configuration {
-                $0.upstreams[0].targets.append(Self.target(port, tier: 1))
-                $0.upstreams[0].retry = RetryConfiguration(attempts: 2)
-            }
-            .run { gateway, client in
-                #expect(try await client.exchange(Ask.get()).text == "ok")
-                #expect(try await client.exchange(Ask.get()).text == "ok")
-                #expect(gateway.upstream.requests.count == 3)
-                #expect(second.requests.count == 1)
-                try await gateway.retries(1, "stale")
-                try await gateway.retries(1, "reset")
-            }
+            try await gateway.retries(1, hasBacklog ? "reset" : "connect")
         }
     }
 
     @Test("A retry is not spent on a target whose back-off has ended, if another target is usable")
     func noProbe() async throws {
-        let unreachable = try await BlackholePort(.rejects)
-        defer { unreachable.release() }
-        let port = unreachable.port
+        let port = try await ScriptedServer.rejectingPort()
         let gate = Gate()
         try await Self.run([.request, .wait(gate), .close], isTimeStepped: true) {
             // The unreachable target comes first, then the one that resets, then the one that serves.

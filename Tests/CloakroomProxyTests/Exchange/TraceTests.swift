@@ -238,12 +238,10 @@ struct TraceTests {
 
     @Test("A request that is sent once is no resent one, however many targets were tried for its connection")
     func connectionAttempts() async throws {
-        let unreachable = try await BlackholePort(.rejects)
-        defer { unreachable.release() }
-        let port = unreachable.port
+        let port = try await ScriptedServer.rejectingPort()
         let setup = GatewaySetup([.request, .send(Reply.ok)]).configuration {
             $0.upstreams[0].targets[0].tier = 1
-            $0.upstreams[0].targets.append(UpstreamTargetConfiguration(HostAndPort(host: "127.0.0.1", port: port)))
+            $0.upstreams[0].targets.append(.http("127.0.0.1", port))
         }
         let spans = try await Self.spans(2, setup) { gateway in
             #expect(try await gateway.client().exchange(Ask.get()).text == "ok")

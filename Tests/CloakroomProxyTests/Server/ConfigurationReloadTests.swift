@@ -210,7 +210,7 @@ struct ConfigurationReloadTests {
         let old = try directory.server("old", names: ["old.test"])
         let new = try directory.server("new", names: ["new.test"])
         let setup = GatewaySetup.serving.configuration {
-            $0.listeners[0].tls = ListenerTLSConfiguration(certificateFile: old.certificateFile, keyFile: old.keyFile)
+            $0.listeners[0].tls = old.listener
             $0.listeners[0].http2 = false
         }
         try await setup.run { gateway in
@@ -225,8 +225,7 @@ struct ConfigurationReloadTests {
             }
             #expect(gateway.server.certificates().map(\.names) == [["old.test"]])
             try await gateway.replace {
-                $0.listeners[0].tls = ListenerTLSConfiguration(
-                    certificateFile: new.certificateFile, keyFile: new.keyFile)
+                $0.listeners[0].tls = new.listener
             }
             #expect(!before.isClosed)
             before.send(Ask.get("/public/a"))
@@ -242,8 +241,7 @@ struct ConfigurationReloadTests {
     @Test("If client certificate requirements change, connected clients have to reconnect")
     func otherDemands() async throws {
         let directory = try CertificateFixture()
-        let pair = try directory.server("server", names: ["a.test"])
-        let tls = ListenerTLSConfiguration(certificateFile: pair.certificateFile, keyFile: pair.keyFile)
+        let tls = try directory.server("server", names: ["a.test"]).listener
         let setup = GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).configuration {
             $0.listeners[0].tls = tls
             $0.listeners[0].http2 = false

@@ -78,9 +78,7 @@ final class ScriptedUpstream: Sendable {
 
     private let state: Mutex<State>
 
-    private init(_ scripts: [[Step]]) {
-        state = Mutex(State(scripts: scripts))
-    }
+    private init(_ scripts: [[Step]]) { state = Mutex(State(scripts: scripts)) }
 
     /// The connections so far, in order.
     var connections: [Connection] { state.withLock { $0.connections } }
@@ -101,9 +99,7 @@ final class ScriptedUpstream: Sendable {
     }
 
     /// Accepts no more connections: further ones are refused.
-    func stopListening() async throws {
-        try await state.withLock { $0.listener }?.close()
-    }
+    func stopListening() async throws { try await state.withLock { $0.listener }?.close() }
 
     fileprivate func begin(_ channel: any Channel) -> (Int, [Step]) {
         state.withLock { state in
@@ -139,15 +135,12 @@ final class ScriptedUpstream: Sendable {
             }
             .bind(to: place ?? SocketAddress(ipAddress: "127.0.0.1", port: 0)).get()
         upstream.state.withLock { $0.listener = server }
-        let result: Result<R, any Error>
-        do {
-            result = .success(try await body(server.localAddress?.port ?? 0, upstream))
-        } catch {
-            result = .failure(error)
+        return try await stopping {
+            try? await server.close()
+            for channel in upstream.state.withLock({ $0.channels }) { try? await channel.close() }
+        } after: {
+            try await body(server.localAddress?.port ?? 0, upstream)
         }
-        try? await server.close()
-        for channel in upstream.state.withLock({ $0.channels }) { try? await channel.close() }
-        return try result.get()
     }
 }
 

@@ -36,6 +36,11 @@ extension GatewaySetup {
 }
 
 extension CertificateFixture.Pair {
+    /// The TLS configuration of a listener with this certificate.
+    var listener: ListenerTLSConfiguration {
+        ListenerTLSConfiguration(certificateFile: certificateFile, keyFile: keyFile)
+    }
+
     /// A TLS context for a server with this certificate.
     /// - Parameter authority: PEM file of the CA for client certificates; `nil` requests none.
     func serverContext(clientsSignedBy authority: String? = nil) throws -> NIOSSLContext {

@@ -10,12 +10,10 @@ struct UpstreamFailureTests {
 
     @Test("An upstream address without a listener is 502 (RFC 9110 §15.6.3), also for the next request")
     func unreachable() async throws {
-        let unreachable = try await BlackholePort(.rejects)
-        defer { unreachable.release() }
-        try await GatewaySetup().with(\.upstreamPort, unreachable.port).run { gateway, client in
+        let port = try await ScriptedServer.rejectingPort()
+        try await GatewaySetup().with(\.upstreamPort, port).run { gateway, client in
             for _ in 0..<3 {
-                let response = try await client.exchange(Ask.get())
-                #expect(response.problem == "502 unreachable")
+                #expect(try await client.exchange(Ask.get()).problem == "502 unreachable")
             }
             try await gateway.metric("cloakroom_upstream_pending_requests{upstream=\"api\"} 0")
         }
@@ -23,9 +21,8 @@ struct UpstreamFailureTests {
 
     @Test("A body for an unreachable upstream is not awaited, unless it is buffered before")
     func unreachableWithBody() async throws {
-        let unreachable = try await BlackholePort(.rejects)
-        defer { unreachable.release() }
-        let setup = GatewaySetup().with(\.upstreamPort, unreachable.port)
+        let unreachable = try await ScriptedServer.rejectingPort()
+        let setup = GatewaySetup().with(\.upstreamPort, unreachable)
         try await setup.configuration { $0.limits.requestBuffer = 0 }.run { gateway, client in
             let response = try await client.exchange(
                 "POST /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n")
@@ -36,13 +33,10 @@ struct UpstreamFailureTests {
 
     @Test("Of several targets an unreachable one is skipped")
     func nextTarget() async throws {
-        let unreachable = try await BlackholePort(.rejects)
-        defer { unreachable.release() }
-        let port = unreachable.port
+        let port = try await ScriptedServer.rejectingPort()
         try await GatewaySetup([.request, .send(Reply.ok), .close])
             .configuration {
-                $0.upstreams[0].targets.insert(
-                    UpstreamTargetConfiguration(HostAndPort(host: "127.0.0.1", port: port)), at: 0)
+                $0.upstreams[0].targets.insert(.http("127.0.0.1", port), at: 0)
             }
             .run { gateway, client async throws in
                 for _ in 0..<3 { #expect(try await client.exchange(Ask.get()).text == "ok") }

@@ -116,8 +116,7 @@ struct IdleAtLimitTests {
         let pair = try directory.server("server", names: ["localhost"])
         let setup = Self.setup(2).configuration {
             if isTLS {
-                $0.listeners[0].tls = ListenerTLSConfiguration(
-                    certificateFile: pair.certificateFile, keyFile: pair.keyFile)
+                $0.listeners[0].tls = pair.listener
             } else {
                 $0.listeners[0].proxyProtocolSources = [CIDRBlock("127.0.0.1")].compactMap(\.self)
             }

@@ -134,8 +134,7 @@ struct ProxyProtocolTests {
         let directory = try CertificateFixture()
         let pair = try directory.server("server", names: ["gateway.test"])
         let setup = Self.setup { configuration in
-            configuration.listeners[0].tls = ListenerTLSConfiguration(
-                certificateFile: pair.certificateFile, keyFile: pair.keyFile)
+            configuration.listeners[0].tls = pair.listener
         }
         try await setup.run { gateway in
             let response = try await ProxiedTLS.exchange(Ask.get(), port: gateway.port, behind: Self.line)

@@ -35,8 +35,7 @@ struct CutResponseTests {
         let directory = try CertificateFixture()
         let pair = try directory.server("server", names: ["localhost"])
         return try await GatewaySetup(script).configuration { configuration in
-            configuration.listeners[0].tls = ListenerTLSConfiguration(
-                certificateFile: pair.certificateFile, keyFile: pair.keyFile)
+            configuration.listeners[0].tls = pair.listener
             adjust(&configuration)
         }.run { gateway in
             let python = try ExternalProgram("python3", package: "python3")

@@ -11,8 +11,7 @@ struct HandshakeMetricsTests {
 
     init() throws {
         directory = try CertificateFixture()
-        let pair = try directory.server("server", names: ["a.test"])
-        tls = ListenerTLSConfiguration(certificateFile: pair.certificateFile, keyFile: pair.keyFile)
+        tls = try directory.server("server", names: ["a.test"]).listener
     }
 
     private func handshakes(_ outcome: String, _ version: String = "", count: Int) -> String {

@@ -12,8 +12,7 @@ import Testing
 
     init() throws {
         directory = try CertificateFixture()
-        let pair = try directory.server("server", names: ["localhost"])
-        configuration = ListenerTLSConfiguration(certificateFile: pair.certificateFile, keyFile: pair.keyFile)
+        configuration = try directory.server("server", names: ["localhost"]).listener
     }
 
     @Test func versionsBelowTheLeastAreRejected() async throws {

@@ -13,8 +13,7 @@ import Testing
 
     init() throws {
         directory = try CertificateFixture()
-        let pair = try directory.server("server", names: ["old.test"])
-        configuration = ListenerTLSConfiguration(certificateFile: pair.certificateFile, keyFile: pair.keyFile)
+        configuration = try directory.server("server", names: ["old.test"]).listener
     }
 
     private func shown(_ server: TLSEcho) async throws -> String? {
@@ -80,8 +79,7 @@ import Testing
         let listener = try TLSListener(configuration, allowsHTTP2: false)
         try directory.server("server", names: ["renewed.test"])
         let other = try directory.server("other", names: ["other.test"])
-        let change = try listener.prepare(
-            ListenerTLSConfiguration(certificateFile: other.certificateFile, keyFile: other.keyFile))
+        let change = try listener.prepare(other.listener)
         try listener.reload(afterReading: { _ = change.commit() })
         #expect(listener.certificates.map(\.names) == [["other.test"]])
         #expect(!listener.isOutdated)

@@ -87,7 +87,7 @@ import Testing
         #expect(error?.description.contains("nameless.crt: no DNS subject alternative name") == true)
         // The default certificate is used for all names.
         _ = try TLSListener(
-            ListenerTLSConfiguration(certificateFile: nameless.certificateFile, keyFile: nameless.keyFile),
+            nameless.listener,
             allowsHTTP2: false)
     }
 

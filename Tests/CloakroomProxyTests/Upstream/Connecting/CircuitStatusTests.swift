@@ -100,10 +100,9 @@ struct CircuitStatusTests {
 
     @Test("The system's error for a refused connection is reported, for an address and for a name")
     func systemReason() async throws {
-        let rejecting = try await BlackholePort(.rejects)
-        defer { rejecting.release() }
+        let rejecting = try await ScriptedServer.rejectingPort()
         let configuration = UpstreamConfiguration(
-            name: "api", targets: [.http("127.0.0.1", rejecting.port), .http("localhost", rejecting.port)])
+            name: "api", targets: [.http("127.0.0.1", rejecting), .http("localhost", rejecting)])
         let connector = UpstreamConnector(eventLoop: MultiThreadedEventLoopGroup.singleton.any())
         for entry in try UpstreamTargets(configuration, logger: RecordedLog().logger).targets.targets {
             let error = try #require(
@@ -118,9 +117,7 @@ struct CircuitStatusTests {
 
     @Test("A running gateway reports the target that refuses connections and the one that serves")
     func running() async throws {
-        let rejecting = try await BlackholePort(.rejects)
-        defer { rejecting.release() }
-        let port = rejecting.port
+        let port = try await ScriptedServer.rejectingPort()
         try await ScriptedUpstream.run([[.request, .send(Reply.ok), .close]]) { serving, _ in
             try await GatewaySetup().targets(.http("127.0.0.1", port), .http("127.0.0.1", serving)).run { gateway in
                 #expect(gateway.server.upstreamStatus().map(\.name) == ["api"])
@@ -154,8 +151,7 @@ struct CircuitStatusTests {
             rejecting.release()
             let place = try SocketAddress(ipAddress: "127.0.0.1", port: port)
             try await ScriptedUpstream.run([[.request, .send(Reply.ok), .close]], at: place) { _, _ in
-                let response = try await client.exchange(Ask.get())
-                #expect(response.text == "ok")
+                #expect(try await client.exchange(Ask.get()).text == "ok")
                 let back = gateway.server.upstreamStatus()[0].targets[0]
                 #expect(back.circuit == .closed)
                 #expect(back.lastFailure == failed.lastFailure)

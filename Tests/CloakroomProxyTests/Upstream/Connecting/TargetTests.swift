@@ -34,13 +34,12 @@ struct TargetTests {
 
     @Test("Connections are spread over the targets; one that refuses them is skipped during its back-off")
     func backOff() async throws {
-        let rejecting = try await BlackholePort(.rejects)
-        defer { rejecting.release() }
+        let rejecting = try await ScriptedServer.rejectingPort()
         let log = RecordedLog()
         try await ScriptedUpstream.run([[.request, .send(Reply.ok), .close]]) { first, one in
             try await ScriptedUpstream.run([[.request, .send(Reply.ok), .close]]) { second, other in
                 try await GatewaySetup().with(\.logger, log.logger)
-                    .targets(.http("127.0.0.1", rejecting.port), .http("127.0.0.1", first), .http("127.0.0.1", second))
+                    .targets(.http("127.0.0.1", rejecting), .http("127.0.0.1", first), .http("127.0.0.1", second))
                     .run { gateway, client async throws in
                         for _ in 0..<60 { #expect(try await client.exchange(Ask.get()).text == "ok") }
                         #expect(one.connections.count + other.connections.count == 60)
@@ -69,9 +68,7 @@ struct TargetTests {
 
     @Test("A failed upstream call is counted in the metrics under the target that was tried last")
     func metrics() async throws {
-        let rejecting = try await BlackholePort(.rejects)
-        defer { rejecting.release() }
-        let port = rejecting.port
+        let port = try await ScriptedServer.rejectingPort()
         try await GatewaySetup().targets(.http("127.0.0.1", port)).run { gateway in
             #expect(try await gateway.client().exchange(Ask.get()).status == 502)
             try await gateway.calls(1, to: "127.0.0.1", port: port, error: "upstream_unreachable")

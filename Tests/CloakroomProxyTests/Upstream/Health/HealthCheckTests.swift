@@ -67,8 +67,7 @@ struct HealthCheckTests {
         let interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
         let script: [ScriptedUpstream.Step] = [.request, .send("\(interim)HTTP/1.1 \(status) \r\nX-A: b\r\n\r\n")]
         try await ScriptedUpstream.run([script]) { port, _ in
-            let outcome = try await check(.http("127.0.0.1", port))
-            #expect(outcome == .status(status))
+            #expect(try await check(.http("127.0.0.1", port)) == .status(status))
         }
     }
 
@@ -103,12 +102,11 @@ struct HealthCheckTests {
 
     @Test("A target that cannot be connected to is unreachable")
     func unreachable() async throws {
-        let rejecting = try await BlackholePort(.rejects)
-        defer { rejecting.release() }
+        let rejecting = try await ScriptedServer.rejectingPort()
         let deaf = try await BlackholePort(.isDeaf)
         defer { deaf.release() }
         let cases: [(Int, Int64, String)] = [
-            (rejecting.port, 20_000, "connection refused"), (deaf.port, 500, "the connection attempt timed out"),
+            (rejecting, 20_000, "connection refused"), (deaf.port, 500, "the connection attempt timed out"),
         ]
         for (port, limit, reason) in cases {
             let outcome = try await check(.http("127.0.0.1", port), Self.health(timeout: .milliseconds(limit)))
