@@ -35,46 +35,50 @@ struct PasswordInputTests {
         return tcgetattr(terminal, &attributes) == 0 && attributes.c_lflag & tcflag_t(ECHO) != 0
     }
 
+    /// Runs the command at a terminal up to its prompt, and returns when it has ended. Then the terminal shows input.
+    /// - Parameter shell: The words that start the command, if it is not started directly.
+    private func atPrompt(
+        by shell: [String] = [], _ act: (ChildProcess, _ controller: Int32) -> Void
+    ) async throws -> (ending: ChildProcess.Ending?, output: String) {
+        let directory = try configured()
+        let (controller, terminal) = try makeTerminal()
+        defer {
+            close(terminal)
+            close(controller)
+        }
+        #expect(hasEcho(terminal))
+        let words = shell + [try Executables.cloakroom().path] + Self.arguments
+        let process = try ChildProcess(
+            words[0], Array(words.dropFirst()), directory: directory.url.path, input: .descriptor(terminal),
+            output: .file(directory.path(of: "output")))
+        while process.isRunning, hasEcho(terminal) { try await Task.sleep(for: .milliseconds(10)) }
+        #expect(process.isRunning)
+        act(process, controller)
+        while process.isRunning { try await Task.sleep(for: .milliseconds(10)) }
+        #expect(hasEcho(terminal))
+        return (process.ending, directory.text(of: "output"))
+    }
+
+    private func type(at controller: Int32) {
+        let typed = Array("secret\n".utf8)
+        #expect(write(controller, typed, typed.count) == typed.count)
+    }
+
     @Test(
         "A signal at the prompt ends the command, and the terminal shows input again",
         arguments: [SIGHUP, SIGINT, SIGTERM])
     func interrupted(number: Int32) async throws {
-        let directory = try configured()
-        let (controller, terminal) = try makeTerminal()
-        defer {
-            close(terminal)
-            close(controller)
-        }
-        #expect(hasEcho(terminal))
-        let process = try ChildProcess(
-            try Executables.cloakroom().path, Self.arguments, directory: directory.url.path,
-            input: .descriptor(terminal))
-        while process.isRunning, hasEcho(terminal) { try await Task.sleep(for: .milliseconds(10)) }
-        #expect(process.isRunning)
-        process.signal(number)
-        while process.isRunning { try await Task.sleep(for: .milliseconds(10)) }
-        #expect(process.ending == ChildProcess.Ending(status: number, wasKilled: true))
-        #expect(hasEcho(terminal))
+        let run = try await atPrompt { process, _ in process.signal(number) }
+        #expect(run.ending == ChildProcess.Ending(status: number, wasKilled: true))
     }
 
     @Test("A signal that the command was started to ignore does not end it")
     func ignored() async throws {
-        let directory = try configured()
-        let (controller, terminal) = try makeTerminal()
-        defer {
-            close(terminal)
-            close(controller)
+        let run = try await atPrompt(by: ["/bin/sh", "-c", "trap '' HUP; exec \"$@\"", "sh"]) { process, controller in
+            process.signal(SIGHUP)
+            type(at: controller)
         }
-        let process = try ChildProcess(
-            "/bin/sh", ["-c", "trap '' HUP; exec \"$@\"", "sh", try Executables.cloakroom().path] + Self.arguments,
-            directory: directory.url.path, input: .descriptor(terminal), output: .file(directory.path(of: "output")))
-        while process.isRunning, hasEcho(terminal) { try await Task.sleep(for: .milliseconds(10)) }
-        process.signal(SIGHUP)
-        let typed = Array("secret\n".utf8)
-        #expect(write(controller, typed, typed.count) == typed.count)
-        while process.isRunning { try await Task.sleep(for: .milliseconds(10)) }
-        #expect(process.ending == ChildProcess.Ending(status: 1))
-        #expect(hasEcho(terminal))
+        #expect(run.ending == ChildProcess.Ending(status: 1))
     }
 
     @Test("Ctrl-Z at the prompt: the shell's terminal shows input, and the command asks again in the foreground")
@@ -109,23 +113,10 @@ struct PasswordInputTests {
 
     @Test("A password from a terminal is one line, and the terminal shows input again")
     func typed() async throws {
-        let directory = try configured()
-        let (controller, terminal) = try makeTerminal()
-        defer {
-            close(terminal)
-            close(controller)
-        }
-        let process = try ChildProcess(
-            try Executables.cloakroom().path, Self.arguments, directory: directory.url.path,
-            input: .descriptor(terminal), output: .file(directory.path(of: "output")))
-        while process.isRunning, hasEcho(terminal) { try await Task.sleep(for: .milliseconds(10)) }
-        let typed = Array("secret\n".utf8)
-        #expect(write(controller, typed, typed.count) == typed.count)
-        while process.isRunning { try await Task.sleep(for: .milliseconds(10)) }
+        let run = try await atPrompt { _, controller in type(at: controller) }
         // The upstream is not running.
-        #expect(process.ending == ChildProcess.Ending(status: 1))
-        #expect(directory.text(of: "output").contains("no connection"))
-        #expect(hasEcho(terminal))
+        #expect(run.ending == ChildProcess.Ending(status: 1))
+        #expect(run.output.contains("no connection"))
     }
 
     @Test(

@@ -7,58 +7,8 @@ import Testing
 /// The effect of a reload on a running `cloakroom serve`, and what it shows to operators.
 @Suite("Outcome of a reload", .serialized, .timeLimit(.minutes(2)))
 struct ReloadOutcomeTests {
-    /// A gateway that reloads its file on SIGHUP only.
-    private struct Served {
-        let program: ChildProgram
-        let client: WebClient
-        let operators: WebClient
-        let directory: TemporaryDirectory
-        /// The configuration it was started with.
-        let yaml: String
-
-        static func running(_ body: (Served) async throws -> Void) async throws {
-            try await MockAPI.withServer(.withTwoUsers) { mock in
-                let directory = try TemporaryDirectory()
-                let yaml = GatewayYAML(upstream: mock.baseURL).yaml
-                try directory.write(yaml, to: "cloakroom.yaml")
-                let arguments = [
-                    "serve", "--config", directory.path(of: "cloakroom.yaml"), "--set", "reload.interval=0s",
-                ]
-                try await ChildProgram.running(try Executables.cloakroom(), arguments) { program in
-                    func address(_ message: String) async throws -> String {
-                        try await program.waits(for: message) { program in
-                            program.logLines.first { $0.message == message }?.address
-                        }
-                    }
-                    let client = WebClient("http://\(try await address("listening"))")
-                    let operators = WebClient("http://\(try await address("admin listener started"))")
-                    try await body(
-                        Served(program: program, client: client, operators: operators, directory: directory, yaml: yaml)
-                    )
-                }
-            }
-        }
-
-        /// Reloads another file, and waits until the metrics contain the outcome.
-        func reload(_ yaml: String, until counter: String) async throws {
-            try directory.write(yaml, to: "cloakroom.yaml")
-            program.send(SIGHUP)
-            try await eventually(counter) { try await metrics().contains(counter) }
-        }
-
-        /// The log lines about the configuration, without their times.
-        func metrics() async throws -> [String] {
-            try await operators.get("/metrics").body.split(separator: "\n").map(String.init)
-                .filter { $0.hasPrefix("cloakroom_config_") && !$0.contains("_timestamp_") }
-        }
-
-        func config() async throws -> Status.Config {
-            try await operators.get("/status.json").json(as: Status.self).config
-        }
-    }
-
     /// The members of `/status.json` that these tests check.
-    private struct Status: Decodable {
+    fileprivate struct Status: Decodable {
         struct Config: Decodable {
             struct Reload: Decodable {
                 var succeeded: Bool
@@ -82,7 +32,7 @@ struct ReloadOutcomeTests {
 
     @Test("A rejected reload shows in the metrics and in /status.json until a reload succeeds")
     func rejected() async throws {
-        try await Served.running { served in
+        try await GatewayProcess.running(set: ["reload.interval=0s"]) { served, _ in
             #expect(try await Set(served.metrics()) == counters(failures: 0, successes: 0, last: 1))
             let first = try await served.config()
             #expect(first.last_reload == nil)
@@ -111,13 +61,14 @@ struct ReloadOutcomeTests {
 
     @Test("A changed log level applies from the reload on")
     func logLevel() async throws {
-        try await Served.running { served in
-            #expect(try await served.client.signIn().status == 200)
+        try await GatewayProcess.running(set: ["reload.interval=0s"]) { served, _ in
+            let client = served.client
+            #expect(try await client.signIn().status == 200)
             let quiet = served.yaml + "logging: { level: error }\n"
             try await served.reload(quiet, until: #"cloakroom_config_reloads_total{outcome="success"} 1"#)
-            #expect(try await served.client.signIn(password: "wrong").status == 401)
+            #expect(try await client.signIn(password: "wrong").status == 401)
             try await served.reload(served.yaml, until: #"cloakroom_config_reloads_total{outcome="success"} 2"#)
-            #expect(try await served.client.signIn().status == 200)
+            #expect(try await client.signIn().status == 200)
             served.program.send(SIGTERM)
             #expect(try await served.program.ending() == ChildProgram.Ending(status: 0))
             // The access log is written at every log level.
@@ -128,5 +79,24 @@ struct ReloadOutcomeTests {
             ]
             #expect(told.filter(expected.contains).sorted() == expected.sorted())
         }
+    }
+}
+
+extension GatewayProcess {
+    /// Reloads another file, and waits until the metrics contain the outcome.
+    fileprivate func reload(_ yaml: String, until counter: String) async throws {
+        try write(yaml)
+        program.send(SIGHUP)
+        try await eventually(counter) { try await metrics().contains(counter) }
+    }
+
+    /// The metrics of the configuration, without times.
+    fileprivate func metrics() async throws -> [String] {
+        try await WebClient(admin).get("/metrics").body.split(separator: "\n").map(String.init)
+            .filter { $0.hasPrefix("cloakroom_config_") && !$0.contains("_timestamp_") }
+    }
+
+    fileprivate func config() async throws -> ReloadOutcomeTests.Status.Config {
+        try await WebClient(admin).get("/status.json").json(as: ReloadOutcomeTests.Status.self).config
     }
 }

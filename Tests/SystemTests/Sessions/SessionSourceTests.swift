@@ -1,4 +1,3 @@
-import Glibc
 import MockAPI
 import TestSupport
 import Testing
@@ -41,43 +40,6 @@ struct SessionSourceTests {
             """
     }
 
-    private struct Serving {
-        let program: ChildProgram
-        let client: WebClient
-        let write: (String) throws -> Void
-
-        /// Applies another configuration.
-        func reload(_ file: File) async throws {
-            let before = reloads
-            try write(file.yaml)
-            program.send(SIGHUP)
-            try await eventually("the configuration is reloaded") { reloads > before }
-        }
-
-        private var reloads: Int { program.logLines.count { $0.message == "configuration reloaded" } }
-    }
-
-    private func serving(
-        _ file: File, set: [String] = [], body: (Serving) async throws -> Void
-    ) async throws {
-        let directory = try TemporaryDirectory()
-        try directory.write(file.yaml, to: "cloakroom.yaml")
-        let arguments = ["serve", "--config", directory.path(of: "cloakroom.yaml")] + set.flatMap { ["--set", $0] }
-        try await ChildProgram.running(try Executables.cloakroom(), arguments) { program in
-            func address(_ message: String) async throws -> String {
-                try await program.waits(for: message) { program in
-                    program.logLines.first { $0.message == message }?.address
-                }
-            }
-            let client = WebClient("http://\(try await address("listening"))")
-            try await SessionStoreFixture.isUsed(set, admin: "http://\(try await address("admin listener started"))")
-            try await body(
-                Serving(program: program, client: client) {
-                    try directory.write($0, to: "cloakroom.yaml")
-                })
-        }
-    }
-
     private func withMocks(
         _ body: (_ a: RunningMockAPI, _ b: RunningMockAPI, File) async throws -> Void
     ) async throws {
@@ -100,7 +62,7 @@ struct SessionSourceTests {
     func reload(kind: SessionStoreFixture.Kind) async throws {
         try await SessionStoreFixture.with(kind) { place in
             try await withMocks { a, b, file in
-                try await serving(file, set: place.settings()) { gateway async throws in
+                try await GatewayProcess.running(yaml: file.yaml, set: place.settings()) { gateway async throws in
                     let clients = (0..<6).map { _ in gateway.client.other() }
                     for client in clients {
                         #expect(try await client.signIn().status == 200)
@@ -108,7 +70,7 @@ struct SessionSourceTests {
                     }
                     var other = file
                     other.accounts = "b"
-                    try await gateway.reload(other)
+                    try await gateway.reload(other.yaml)
 
                     let video = try await clients[0].get("/videos/1")
                     #expect(video.status == 401)
@@ -143,13 +105,14 @@ struct SessionSourceTests {
         try await SessionStoreFixture.with(kind) { place in
             try await withMocks { _, b, file in
                 var ticket: String?
-                try await serving(file, set: place.settings()) { gateway async throws in
-                    #expect(try await gateway.client.signIn().status == 200)
-                    ticket = gateway.client.cookie
+                try await GatewayProcess.running(yaml: file.yaml, set: place.settings()) { gateway async throws in
+                    let client = gateway.client
+                    #expect(try await client.signIn().status == 200)
+                    ticket = client.cookie
                 }
                 var other = file
                 other.accounts = "b"
-                try await serving(other, set: place.settings()) { gateway async throws in
+                try await GatewayProcess.running(yaml: other.yaml, set: place.settings()) { gateway async throws in
                     let client = gateway.client.other(cookie: ticket)
                     #expect(try await client.get("/videos/1").problem?.reason == "revoked")
                     #expect(authorizations(b).isEmpty)
@@ -161,15 +124,16 @@ struct SessionSourceTests {
     @Test("A renamed upstream keeps its sessions with the same sessionSource, and ends them with another one")
     func renamed() async throws {
         try await withMocks { _, _, file in
-            try await serving(file) { gateway async throws in
-                #expect(try await gateway.client.signIn().status == 200)
+            try await GatewayProcess.running(yaml: file.yaml) { gateway async throws in
+                let client = gateway.client
+                #expect(try await client.signIn().status == 200)
                 var renamed = file
                 (renamed.name, renamed.accounts, renamed.source) = ("c", "c", "a")
-                try await gateway.reload(renamed)
-                #expect(try await gateway.client.get("/videos/1").status == 200)
+                try await gateway.reload(renamed.yaml)
+                #expect(try await client.get("/videos/1").status == 200)
                 renamed.source = "another"
-                try await gateway.reload(renamed)
-                #expect(try await gateway.client.get("/videos/1").problem?.reason == "revoked")
+                try await gateway.reload(renamed.yaml)
+                #expect(try await client.get("/videos/1").problem?.reason == "revoked")
             }
         }
     }

@@ -6,6 +6,41 @@ import Testing
 /// Properties of every session store, tested through the running program.
 @Suite("Sessions in every store", .serialized, .timeLimit(.minutes(4)))
 struct StoreTests {
+    /// Runs a test with a session of Jo that a gateway has created in a store before it was killed.
+    private func withSession(
+        in kind: SessionStoreFixture.Kind, secrets: [String] = [],
+        _ test: (_ place: SessionStoreFixture, _ file: GatewayYAML, _ ticket: String?) async throws -> Void
+    ) async throws {
+        try await SessionStoreFixture.with(kind) { place in
+            try await MockAPI.withServer(.withTwoUsers) { mock in
+                let file = GatewayYAML(upstream: mock.baseURL)
+                let ticket = try await GatewayProcess.running(file, set: place.settings(secrets: secrets)) {
+                    gateway async throws in
+                    let client = gateway.client
+                    #expect(try await client.signIn().status == 200)
+                    gateway.program.send(SIGKILL)
+                    #expect(try await gateway.program.ending().wasKilled)
+                    return client.cookie
+                }
+                try await test(place, file, ticket)
+            }
+        }
+    }
+
+    /// Runs a test with two gateways that share a store.
+    private func withReplicas(_ test: (GatewayProcess, GatewayProcess) async throws -> Void) async throws {
+        try await SessionStoreFixture.with(.valkey) { place in
+            try await MockAPI.withServer(.withTwoUsers) { mock in
+                let file = GatewayYAML(upstream: mock.baseURL)
+                try await GatewayProcess.running(file, set: place.settings()) { first in
+                    try await GatewayProcess.running(file, set: place.settings()) { second in
+                        try await test(first, second)
+                    }
+                }
+            }
+        }
+    }
+
     @Test("After sign-in, use and sign-out the ticket is invalid", arguments: SessionStoreFixture.Kind.allCases)
     func wholeLife(kind: SessionStoreFixture.Kind) async throws {
         try await SessionStoreFixture.with(kind) { place in
@@ -27,21 +62,11 @@ struct StoreTests {
 
     @Test("A session survives kill -9 of the gateway", arguments: [SessionStoreFixture.Kind.sqlite, .valkey])
     func killed(kind: SessionStoreFixture.Kind) async throws {
-        try await SessionStoreFixture.with(kind) { place in
-            try await MockAPI.withServer(.withTwoUsers) { mock in
-                let file = GatewayYAML(upstream: mock.baseURL)
-                let ticket = try await GatewayProcess.running(file, set: place.settings()) { gateway async throws in
-                    let client = gateway.client
-                    #expect(try await client.signIn().status == 200)
-                    gateway.program.send(SIGKILL)
-                    #expect(try await gateway.program.ending().wasKilled)
-                    return client.cookie
-                }
-                try await GatewayProcess.running(file, set: place.settings()) { gateway async throws in
-                    let client = gateway.client.other(cookie: ticket)
-                    #expect(try await client.get("/videos/1").status == 200)
-                    #expect(try await client.get("/auth").json(as: WhoAmI.self).user.name == "Jo")
-                }
+        try await withSession(in: kind) { place, file, ticket in
+            try await GatewayProcess.running(file, set: place.settings()) { gateway async throws in
+                let client = gateway.client.other(cookie: ticket)
+                #expect(try await client.get("/videos/1").status == 200)
+                #expect(try await client.get("/auth").json(as: WhoAmI.self).user.name == "Jo")
             }
         }
     }
@@ -50,30 +75,19 @@ struct StoreTests {
     func rotation(kind: SessionStoreFixture.Kind) async throws {
         let old = "an old secret of the gateway's and long enough"
         let new = "a new secret of the gateway's and long enough"
-        try await SessionStoreFixture.with(kind) { place in
-            try await MockAPI.withServer(.withTwoUsers) { mock in
-                let file = GatewayYAML(upstream: mock.baseURL)
-                let ticket = try await GatewayProcess.running(file, set: place.settings(secrets: [old])) {
-                    gateway async throws in
-                    let client = gateway.client
-                    #expect(try await client.signIn().status == 200)
-                    return client.cookie
+        try await withSession(in: kind, secrets: [old]) { place, file, ticket in
+            try await GatewayProcess.running(file, set: place.settings(secrets: [new, old])) { gateway async throws in
+                let client = gateway.client.other(cookie: ticket)
+                #expect(try await client.get("/videos/1").status == 200)
+                // Sealed again by its use; records written under the old secret are found with the new one too.
+                try await eventually("it is listed under the new secret") {
+                    try await client.get("/auth/sessions").body.contains("\"current\":true")
                 }
-                try await GatewayProcess.running(file, set: place.settings(secrets: [new, old])) {
-                    gateway async throws in
-                    let client = gateway.client.other(cookie: ticket)
-                    #expect(try await client.get("/videos/1").status == 200)
-                    // Sealed again by its use; records written under the old secret are found with the new one too.
-                    try await eventually("it is listed under the new secret") {
-                        try await client.get("/auth/sessions").body.contains("\"current\":true")
-                    }
-                    gateway.program.send(SIGTERM)
-                    #expect(try await gateway.program.ending().status == 0)
-                }
-                try await GatewayProcess.running(file, set: place.settings(secrets: [new])) { gateway async throws in
-                    let client = gateway.client.other(cookie: ticket)
-                    #expect(try await client.get("/videos/1").status == 200)
-                }
+                gateway.program.send(SIGTERM)
+                #expect(try await gateway.program.ending().status == 0)
+            }
+            try await GatewayProcess.running(file, set: place.settings(secrets: [new])) { gateway async throws in
+                #expect(try await gateway.client.other(cookie: ticket).get("/videos/1").status == 200)
             }
         }
     }
@@ -82,27 +96,18 @@ struct StoreTests {
         "A record that cannot be opened ends its session with one audit line, and has no other effect",
         arguments: [SessionStoreFixture.Kind.sqlite, .valkey])
     func unreadable(kind: SessionStoreFixture.Kind) async throws {
-        try await SessionStoreFixture.with(kind) { place in
-            try await MockAPI.withServer(.withTwoUsers) { mock in
-                let file = GatewayYAML(upstream: mock.baseURL)
-                let ticket = try await GatewayProcess.running(file, set: place.settings()) { gateway async throws in
-                    let client = gateway.client
-                    #expect(try await client.signIn().status == 200)
-                    return client.cookie
+        let foreign = "another secret that nobody else knows of"
+        try await withSession(in: kind) { place, file, ticket in
+            try await GatewayProcess.running(file, set: place.settings(secrets: [foreign])) { gateway async throws in
+                let client = gateway.client.other(cookie: ticket)
+                let response = try await client.get("/videos/1")
+                #expect(response.status == 401)
+                #expect(response.problem?.reason == "no_session")
+                try await eventually("the audit line") {
+                    gateway.program.output.contains(#""event":"session_unreadable""#)
                 }
-                let foreign = "another secret that nobody else knows of"
-                try await GatewayProcess.running(file, set: place.settings(secrets: [foreign])) {
-                    gateway async throws in
-                    let client = gateway.client.other(cookie: ticket)
-                    let response = try await client.get("/videos/1")
-                    #expect(response.status == 401)
-                    #expect(response.problem?.reason == "no_session")
-                    try await eventually("the audit line") {
-                        gateway.program.output.contains(#""event":"session_unreadable""#)
-                    }
-                    #expect(try await client.signIn().status == 200)
-                    #expect(try await client.get("/videos/1").status == 200)
-                }
+                #expect(try await client.signIn().status == 200)
+                #expect(try await client.get("/videos/1").status == 200)
             }
         }
     }
@@ -146,41 +151,34 @@ struct StoreTests {
             }
             var sessions: [Entry]
         }
-        try await SessionStoreFixture.with(.valkey) { place in
-            try await MockAPI.withServer(.withTwoUsers) { mock in
-                let file = GatewayYAML(upstream: mock.baseURL)
-                try await GatewayProcess.running(file, set: place.settings()) { first in
-                    try await GatewayProcess.running(file, set: place.settings()) { second in
-                        let phone = first.client
-                        let laptop = second.client
-                        let tablet = second.client
-                        let mia = second.client
-                        for client in [phone, laptop, tablet] { #expect(try await client.signIn().status == 200) }
-                        #expect(try await mia.signIn(email: "mia@example.com", password: "geheim").status == 200)
-                        let list = try await phone.get("/auth/sessions")
-                        #expect(list.status == 200)
-                        let listed = try list.json(as: Listed.self).sessions
-                        #expect(listed.count == 3)
-                        #expect(listed.filter(\.current).count == 1)
-                        #expect(Set(listed.map(\.address)) == ["127.0.0.1"])
-                        let own = try await laptop.get("/auth/sessions")
-                        let laptopID = try #require(own.json(as: Listed.self).sessions.first { $0.current }?.id)
+        try await withReplicas { first, second in
+            let phone = first.client
+            let laptop = second.client
+            let tablet = second.client
+            let mia = second.client
+            for client in [phone, laptop, tablet] { #expect(try await client.signIn().status == 200) }
+            #expect(try await mia.signIn(email: "mia@example.com", password: "geheim").status == 200)
+            let list = try await phone.get("/auth/sessions")
+            #expect(list.status == 200)
+            let listed = try list.json(as: Listed.self).sessions
+            #expect(listed.count == 3)
+            #expect(listed.filter(\.current).count == 1)
+            #expect(Set(listed.map(\.address)) == ["127.0.0.1"])
+            let own = try await laptop.get("/auth/sessions")
+            let laptopID = try #require(own.json(as: Listed.self).sessions.first { $0.current }?.id)
 
-                        #expect(try await mia.send("DELETE", "/auth/sessions/\(laptopID)").status == 404)
-                        #expect(try await phone.send("DELETE", "/auth/sessions/\(laptopID)").status == 204)
-                        try await eventually("the laptop is signed out") {
-                            try await laptop.get("/videos/1").status == 401
-                        }
-                        #expect(try await tablet.get("/videos/1").status == 200)
-                        #expect((200...204).contains(try await phone.send("DELETE", "/auth/sessions").status))
-                        try await eventually("the tablet is signed out") {
-                            try await tablet.get("/videos/1").status == 401
-                        }
-                        #expect(try await phone.get("/videos/1").status == 200)
-                        #expect(try await mia.get("/videos/1").status == 200)
-                    }
-                }
+            #expect(try await mia.send("DELETE", "/auth/sessions/\(laptopID)").status == 404)
+            #expect(try await phone.send("DELETE", "/auth/sessions/\(laptopID)").status == 204)
+            try await eventually("the laptop is signed out") {
+                try await laptop.get("/videos/1").status == 401
             }
+            #expect(try await tablet.get("/videos/1").status == 200)
+            #expect((200...204).contains(try await phone.send("DELETE", "/auth/sessions").status))
+            try await eventually("the tablet is signed out") {
+                try await tablet.get("/videos/1").status == 401
+            }
+            #expect(try await phone.get("/videos/1").status == 200)
+            #expect(try await mia.get("/videos/1").status == 200)
         }
     }
 
@@ -217,23 +215,12 @@ struct StoreTests {
 
     @Test("Failed sign-ins at one replica count at the other")
     func sharedThrottle() async throws {
-        try await SessionStoreFixture.with(.valkey) { place in
-            try await MockAPI.withServer(.withTwoUsers) { mock in
-                let file = GatewayYAML(upstream: mock.baseURL)
-                try await GatewayProcess.running(file, set: place.settings()) { first in
-                    try await GatewayProcess.running(file, set: place.settings()) { second in
-                        for number in 0..<5 {
-                            let gateway = number % 2 == 0 ? first : second
-                            let response = try await gateway.client.signIn(password: "no")
-                            #expect(response.status == 401)
-                        }
-                        for gateway in [first, second] {
-                            let response = try await gateway.client.signIn()
-                            #expect(response.status == 429)
-                        }
-                    }
-                }
+        try await withReplicas { first, second in
+            for number in 0..<5 {
+                let gateway = number % 2 == 0 ? first : second
+                #expect(try await gateway.client.signIn(password: "no").status == 401)
             }
+            for gateway in [first, second] { #expect(try await gateway.client.signIn().status == 429) }
         }
     }
 

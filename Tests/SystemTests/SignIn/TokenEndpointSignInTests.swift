@@ -1,5 +1,4 @@
 import Foundation
-import Glibc
 import Synchronization
 import TestSupport
 import Testing
@@ -81,14 +80,6 @@ struct TokenEndpointSignInTests {
             body: "username=\(escape(name))&password=\(escape(Self.password))")
     }
 
-    /// Reloads after a change of the client secret.
-    private func reload(_ gateway: GatewayProcess) async throws {
-        func reloads(_ program: ChildProgram) -> Int { program.lines.count { $0.contains("configuration reloaded") } }
-        let before = reloads(gateway.program)
-        gateway.program.send(SIGHUP)
-        _ = try await gateway.program.waits(for: "a reload") { reloads($0) > before ? true : nil }
-    }
-
     @Test("A user signs in by name with JSON, a form and Basic, is served, and is signed out at the API too")
     func dialects() async throws {
         try await running { gateway, mock, _ in
@@ -154,7 +145,7 @@ struct TokenEndpointSignInTests {
             #expect(try await signIn(client).status == 200)
             let cookie = client.cookie
             try replaceSecret("canary-of-another-client")
-            try await reload(gateway)
+            try await gateway.reload()
             mock.api.rejectIssuedAccessTokens()
             for _ in 0..<3 {
                 let response = try await client.get("/videos/1")
@@ -174,7 +165,7 @@ struct TokenEndpointSignInTests {
             #expect(!lines.isEmpty && lines.allSatisfy { $0.contains("invalid_client") })
 
             try replaceSecret(Self.clientSecret)
-            try await reload(gateway)
+            try await gateway.reload()
             try await eventually("the session is served again") { try await client.get("/videos/1").status == 200 }
             #expect(client.cookie == cookie)
             #expect(mock.observations.snapshot().refreshes == 1)
@@ -257,8 +248,7 @@ struct TokenEndpointSignInTests {
     func throttle() async throws {
         try await running { gateway, mock, _ in
             for name in ["kim:1", "KIM:1 ", "k\u{200b}im:1", "\u{3000}kim:1", "kim:\u{ff11}"] {
-                let response = try await signIn(gateway.client, name: name, password: "wrong")
-                #expect(response.status == 401, "\(name)")
+                #expect(try await signIn(gateway.client, name: name, password: "wrong").status == 401, "\(name)")
             }
             let throttled = try await signIn(gateway.client, name: "Kim:1\u{ad}")
             #expect(throttled.status == 429)

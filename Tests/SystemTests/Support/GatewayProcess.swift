@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import TestSupport
 
 @testable import MockAPI
@@ -11,8 +12,24 @@ struct GatewayProcess {
     let admin: String
     /// `https://localhost:…`; `nil` without a certificate.
     let tls: String?
+    /// The configuration that it was started with.
+    let yaml: String
+    private let directory: TemporaryDirectory
 
     var client: WebClient { WebClient(clear) }
+
+    /// Replaces the file of the configuration.
+    func write(_ yaml: String) throws { try directory.write(yaml, to: "cloakroom.yaml") }
+
+    /// Reloads the configuration, and waits until it is applied.
+    /// - Parameter yaml: Replaces the file before.
+    func reload(_ yaml: String? = nil) async throws {
+        if let yaml { try write(yaml) }
+        func count() -> Int { program.logLines.count { $0.message == "configuration reloaded" } }
+        let before = count()
+        program.send(SIGHUP)
+        try await eventually("the configuration is reloaded") { count() > before }
+    }
 
     /// Serves a configuration while `body` runs.
     /// - Parameter set: Overrides of the configuration, as `key=value`.
@@ -31,7 +48,7 @@ struct GatewayProcess {
         try directory.write(yaml, to: "cloakroom.yaml")
         let arguments = ["serve", "--config", directory.path(of: "cloakroom.yaml")] + set.flatMap { ["--set", $0] }
         return try await ChildProgram.running(try Executables.cloakroom(), arguments) { program in
-            let gateway = try await GatewayProcess(program, isTLS: isTLS)
+            let gateway = try await GatewayProcess(program, yaml, in: directory, isTLS: isTLS)
             try await SessionStoreFixture.isUsed(set, admin: gateway.admin)
             return try await body(gateway)
         }
@@ -48,8 +65,10 @@ struct GatewayProcess {
         }
     }
 
-    private init(_ program: ChildProgram, isTLS: Bool) async throws {
-        self.program = program
+    private init(
+        _ program: ChildProgram, _ yaml: String, in directory: TemporaryDirectory, isTLS: Bool
+    ) async throws {
+        (self.program, self.yaml, self.directory) = (program, yaml, directory)
         func address(_ what: String, where isMeant: @escaping (LogLine) -> Bool) async throws -> String {
             try await program.waits(for: what) { program in
                 program.logLines.first(where: isMeant)?.address
