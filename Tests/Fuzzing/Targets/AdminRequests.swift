@@ -13,7 +13,6 @@ extension FuzzTarget {
             "@",
             "\"", "\\u0040", "\\\"", " ", "[", "]", "null", "\u{0}", "\u{feff}",
         ],
-        usualSeconds: 0.5,
         // Longer bodies are rejected before they are parsed.
         times: [
             LinearTime(JSONTexts.families, shortest: 64) { _ = try? RevocationRequest(json: $0) }

@@ -10,7 +10,6 @@ extension FuzzTarget {
             "%09", "/", "//", "\\", "/files/", "..", "?", "#", ";", "@", "https:",
             "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
         ],
-        usualSeconds: 0.5,
         times: []
     ) { bytes throws(Violation) in
         if let query = try? CallbackQuery(bytes) {

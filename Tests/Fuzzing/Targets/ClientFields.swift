@@ -11,7 +11,6 @@ extension FuzzTarget {
             "10.0.0.1", "203.0.113.7", "::1", "[2001:db8::1]:443", "203.0.113.7:80", ",", ", ", "\n", "unknown",
             "_hidden", "127.1", "010.0.0.1", "::ffff:10.0.0.1", "fe80::1%eth0", "\"", "é", " ", "\t",
         ],
-        usualSeconds: 0.5,
         times: [
             LinearTime([
                 .repeated("commas", ","), .repeated("blanks", " "), .repeated("trusted addresses", "10.0.0.1,"),
@@ -49,7 +48,6 @@ extension FuzzTarget {
             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00", "ff", "01", "-", "-00", "-03", "A", "0",
             "\n", "a=b", ",", " ", "\t", "é",
         ],
-        usualSeconds: 0.5,
         times: [
             LinearTime([
                 .repeated("digits", "0"), .repeated("dashes", "-"),
@@ -88,7 +86,6 @@ extension FuzzTarget {
             "@",
             "/", "?", "#", ".", "..", "é", " ", "\u{0}",
         ],
-        usualSeconds: 0.5,
         times: [
             LinearTime([
                 .repeated("a long host", "a", prefix: "https://"), .repeated("digits", "1", prefix: "https://a:"),

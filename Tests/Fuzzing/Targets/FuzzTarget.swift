@@ -4,18 +4,15 @@ public struct FuzzTarget: Sendable, CustomStringConvertible {
     public let name: String
     /// Tokens of the format, inserted by mutations.
     public let words: [[UInt8]]
-    /// The default time for the target, in seconds.
-    public let usualSeconds: Double
     /// The time limits of the parser; parsers of complete messages have none here.
     public let times: [LinearTime]
     private let invariants: @Sendable ([UInt8]) throws(Violation) -> Void
 
     init(
-        _ name: String, words: [String] = [], usualSeconds: Double = 2, times: [LinearTime] = [],
+        _ name: String, words: [String] = [], times: [LinearTime] = [],
         _ invariants: @escaping @Sendable ([UInt8]) throws(Violation) -> Void
     ) {
         self.name = name
-        self.usualSeconds = usualSeconds
         self.times = times
         self.words = words.map { Array($0.utf8) }
         self.invariants = invariants
@@ -23,9 +20,7 @@ public struct FuzzTarget: Sendable, CustomStringConvertible {
 
     /// Parses an input and checks the invariants.
     /// - Throws: ``Violation`` if an invariant is violated.
-    public func check(_ bytes: [UInt8]) throws(Violation) {
-        try invariants(bytes)
-    }
+    public func check(_ bytes: [UInt8]) throws(Violation) { try invariants(bytes) }
 
     /// The name.
     public var description: String { name }
@@ -40,9 +35,7 @@ public struct FuzzTarget: Sendable, CustomStringConvertible {
     ]
 
     /// The target with a name.
-    public static func named(_ name: String) -> FuzzTarget? {
-        all.first { $0.name == name }
-    }
+    public static func named(_ name: String) -> FuzzTarget? { all.first { $0.name == name } }
 }
 
 /// A violated invariant.
@@ -50,9 +43,7 @@ public struct Violation: Error, CustomStringConvertible {
     /// The invariant and the evidence.
     public let description: String
 
-    init(_ description: String) {
-        self.description = description
-    }
+    init(_ description: String) { self.description = description }
 }
 
 /// Checks one invariant.

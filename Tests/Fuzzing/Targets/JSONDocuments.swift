@@ -12,7 +12,6 @@ extension FuzzTarget {
             "null", "true", "false", "0", "-0", "-", "1e5", "1.", ".5", "01", "1E400", "1e-400", "12345678901234567890",
             "\"a\":", "{}", "[]", " ", "\t", "\n", "\r", "\u{feff}", "\u{0}", "é", "\u{1f600}", "// a\n", "NaN", "'a'",
         ],
-        usualSeconds: 0.5,
         times: [LinearTime(JSONTexts.families) { _ = JSONValue(document: $0) }]
     ) { bytes throws(Violation) in
         let value = JSONValue(document: bytes)

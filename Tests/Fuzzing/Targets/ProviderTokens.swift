@@ -11,7 +11,6 @@ extension FuzzTarget {
             ".", "..", "=", "-", "_", "e30", "eyJhbGciOiJFUzI1NiJ9", "eyJhbGciOiJub25lIn0", "eyJhbGciOiJIUzI1NiJ9",
             "eyJhbGciOiJSUzI1NiIsImNyaXQiOlsiZXhwIl19", "AAAA", "A", "\n", " ",
         ],
-        usualSeconds: 0.5,
         times: [
             LinearTime(
                 [
@@ -64,7 +63,6 @@ extension FuzzTarget {
             #""use":"enc""#, #""d":"AQ""#, #""e":"AQAB""#, #""x":"AQ""#, #""y":"Ag""#, #""kid":"a""#, "{}", ",", "null",
             "AAAA", "[",
         ],
-        usualSeconds: 0.5,
         times: [
             LinearTime(
                 JSONTexts.families + [
@@ -106,7 +104,6 @@ extension FuzzTarget {
             #""iat":1800000000"#, #""nbf":1e400"#, #""nonce":"n""#, #""auth_time":0"#, #""jti":"t""#, #""acr":"a""#,
             #""events":{"http://schemas.openid.net/event/backchannel-logout":{}}"#, "null", "-1", "1e30", "0.5", "[]",
         ],
-        usualSeconds: 0.5,
         times: [
             LinearTime(
                 JSONTexts.families + [

@@ -35,7 +35,6 @@ extension FuzzTarget {
             "/", "//", "/a", "/v2", "http://", "HTTPS://", "api.test", ":443", ":", "<", ">", ",", ";", "\"", "\\", "'",
             "=", "url=", "5;", "Path=", "Domain=", "__Host-", "?", "#", "@", "\t", " ", "javascript:", "..",
         ],
-        usualSeconds: 0.5,
         times: [
             LinearTime([
                 .repeated("targets", "</>,"), .repeated("open targets", "<"), .repeated("closed targets", "<>"),

@@ -9,7 +9,6 @@ extension FuzzTarget {
             "\0\0\0\0", "\0\0\0\u{1}", "\0\0\0\u{8}", "\0\0\0\u{8}\0\0\0\0\0\0\0\u{3}", "\0\0\0\u{2}\u{1}a",
             "\0\0\0\u{8}Bearer a", "\u{1}", "\u{7f}\u{7f}\u{7f}\u{7f}", "é",
         ],
-        usualSeconds: 0.5,
         times: [
             LinearTime(
                 [

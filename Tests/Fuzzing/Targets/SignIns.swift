@@ -13,7 +13,6 @@ extension FuzzTarget {
             "\u{0}",
             "\u{200b}", "\u{301}", "..", "-", " ",
         ],
-        usualSeconds: 0.5,
         times: [
             LinearTime(SignInTexts.families) { bytes in
                 _ = FormURLEncodedBody.read(bytes)

@@ -11,7 +11,6 @@ extension FuzzTarget {
             "0",
             "1e30", "1e400", "\\r\\n", "\\u0000", "é", "a.eyJleHAiOjE4MDAwMDAwMDB9.c", ".", "}", ",", "{", "[",
         ],
-        usualSeconds: 0.5,
         times: [
             LinearTime(
                 JSONTexts.families + [
@@ -49,7 +48,6 @@ extension FuzzTarget {
             "refresh.0123456789",
             "\\u0072efresh.0123456789", "acce", "\\", "\\u0061", " ", "\n", "[", "]", "1.0", "1e2", "é",
         ],
-        usualSeconds: 0.5,
         times: [
             LinearTime(
                 JSONTexts.families + [
