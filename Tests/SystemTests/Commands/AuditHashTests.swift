@@ -11,7 +11,7 @@ struct AuditHashTests {
 
     private func hash(
         _ arguments: [String], input: String = "", secrets: String? = secret
-    ) async throws -> (ending: ChildProgram.Ending, output: String, errors: String) {
+    ) async throws -> ChildProgram.Outcome {
         let directory = try TemporaryDirectory()
         try directory.write(GatewayYAML(upstream: "http://127.0.0.1:9").yaml, to: "cloakroom.yaml")
         try directory.write(input, to: "input")

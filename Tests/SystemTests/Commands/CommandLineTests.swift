@@ -6,16 +6,7 @@ import Testing
 /// The command line itself: where the configuration comes from, JSON, colors, exit codes, version and completions.
 @Suite("Command line", .serialized, .timeLimit(.minutes(3)))
 struct CommandLineTests {
-    typealias Result = (ending: ChildProgram.Ending, output: String, errors: String)
-
     static let good = GatewayYAML(upstream: "http://127.0.0.1:9000").yaml
-
-    private func cloakroom(
-        _ arguments: [String], directory: URL? = nil, environment: [String: String] = [:], input: String? = nil
-    ) async throws -> Result {
-        try await ChildProgram.run(
-            try Executables.cloakroom(), arguments, directory: directory, environment: environment, input: input)
-    }
 
     @Test("Too few descriptors are an error with the limit and the required number")
     func fewDescriptors() async throws {
@@ -161,7 +152,7 @@ struct CommandLineTests {
     }
 
     /// Runs a command with a terminal as standard output and standard error.
-    private func onTerminal(_ arguments: [String], environment: [String: String]) async throws -> Result {
+    private func onTerminal(_ arguments: [String], environment: [String: String]) async throws -> ChildProgram.Outcome {
         let script = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
         return try await ChildProgram.run(
             try Executables.onPath("python3", package: "python3"),

@@ -28,20 +28,13 @@ struct CommandTests {
 
         """
 
-    private func cloakroom(
-        _ arguments: String..., environment: [String: String] = [:], directory: URL? = nil
-    ) async throws -> (ending: ChildProgram.Ending, output: String, errors: String) {
-        try await ChildProgram.run(
-            try Executables.cloakroom(), arguments, directory: directory, environment: environment)
-    }
-
     @Test(
         "check-config reports five mistakes in five lines and exits with 1; serve rejects the file with the same lines")
     func fiveValueErrors() async throws {
         let directory = try TemporaryDirectory()
         try directory.write(Self.mistaken, to: "five.yaml")
         let file = directory.path(of: "five.yaml")
-        let check = try await cloakroom("check-config", "--config", file)
+        let check = try await cloakroom(["check-config", "--config", file])
         #expect(check.ending == ChildProgram.Ending(status: 1))
         let lines = check.output.split(separator: "\n")
         #expect(lines.count == 5, "\(check.output)")
@@ -49,7 +42,7 @@ struct CommandTests {
         let keys = ["listeners.0.address", "upstreams.api.targets", "signIn.path", "idleTimeout", "routes.0.upstream"]
         for (line, key) in zip(lines, keys) { #expect(line.contains(key)) }
 
-        let serve = try await cloakroom("serve", "--config", file)
+        let serve = try await cloakroom(["serve", "--config", file])
         #expect(serve.ending == ChildProgram.Ending(status: 1))
         #expect(serve.errors == check.output)
         #expect(serve.output == "")
@@ -58,7 +51,7 @@ struct CommandTests {
     @Test("The configuration that is shipped with the project is valid")
     func referenceConfiguration() async throws {
         let check = try await cloakroom(
-            "check-config", "--config", "config/cloakroom.yaml", directory: Executables.packageDirectory)
+            ["check-config", "--config", "config/cloakroom.yaml"], directory: Executables.packageDirectory)
         #expect(check.ending == ChildProgram.Ending(status: 0), "\(check.output)")
         #expect(check.output.hasPrefix("config/cloakroom.yaml: ok"))
     }
@@ -67,7 +60,7 @@ struct CommandTests {
     func missingFile() async throws {
         let directory = try TemporaryDirectory()
         for command in ["check-config", "serve", "print-config"] {
-            let result = try await cloakroom(command, "--config", directory.path(of: "nothing.yaml"))
+            let result = try await cloakroom([command, "--config", directory.path(of: "nothing.yaml")])
             #expect(result.ending.status == 1)
             #expect((result.output + result.errors).contains("nothing.yaml"))
         }
@@ -81,7 +74,7 @@ struct CommandTests {
         try directory.write("canary-api-token\n", to: "token.txt")
         try directory.write(configuration.yaml, to: "gateway.yaml")
         let result = try await cloakroom(
-            "print-config", "--config", directory.path(of: "gateway.yaml"), "--set", "session.idleTimeout=7m",
+            ["print-config", "--config", directory.path(of: "gateway.yaml"), "--set", "session.idleTimeout=7m"],
             environment: ["CLOAKROOM_SESSION_IDLE_TIMEOUT": "8m", "CLOAKROOM_SESSION_ABSOLUTE_TIMEOUT": "9h"])
         #expect(result.ending.status == 0)
         func line(_ key: String) -> String {
@@ -104,13 +97,13 @@ struct CommandTests {
         let directory = try TemporaryDirectory()
         try directory.write(GatewayYAML(upstream: "http://127.0.0.1:9000").yaml, to: "gateway.yaml")
         let file = directory.path(of: "gateway.yaml")
-        let video = try await cloakroom("explain", "--config", file, "GET", "/videos/1?p=/episodes")
+        let video = try await cloakroom(["explain", "--config", file, "GET", "/videos/1?p=/episodes"])
         #expect(video.ending.status == 0)
         for word in ["video", "X-API-TOKEN", "Authorization", "127.0.0.1:9000"] {
             #expect(video.output.contains(word), "\(video.output)")
         }
         #expect(!video.output.contains("demo-api-token"))
-        let unlisted = try await cloakroom("explain", "--config", file, "GET", "/nothing")
+        let unlisted = try await cloakroom(["explain", "--config", file, "GET", "/nothing"])
         #expect(unlisted.output.contains("404"), "\(unlisted.output)")
     }
 
@@ -126,22 +119,22 @@ struct CommandTests {
             yaml.replacingCharacters(in: lock, with: "requiresAuthorization: false")
                 .replacingOccurrences(of: "name: echo", with: "name: parrot"), to: "new.yaml")
         let (old, new) = (directory.path(of: "old.yaml"), directory.path(of: "new.yaml"))
-        let list = try await cloakroom("routes", "--config", old)
+        let list = try await cloakroom(["routes", "--config", old])
         #expect(list.ending.status == 0)
         for path in ["/episodes", "/videos/{id}", "/user"] { #expect(list.output.contains(path)) }
-        let opened = try await cloakroom("routes", "--config", new, "--diff", old)
+        let opened = try await cloakroom(["routes", "--config", new, "--diff", old])
         #expect(opened.ending == ChildProgram.Ending(status: 3), "\(opened.output)")
         #expect(opened.output.contains("/user"))
-        let closed = try await cloakroom("routes", "--config", old, "--diff", new)
+        let closed = try await cloakroom(["routes", "--config", old, "--diff", new])
         #expect(closed.ending.status == 0, "\(closed.output)")
     }
 
     @Test("An invalid command line is rejected with a hint")
     func usage() async throws {
-        let unknown = try await cloakroom("serv")
+        let unknown = try await cloakroom(["serv"])
         #expect(unknown.ending.status == 64)
         #expect(unknown.errors.contains("Usage"))
-        let incomplete = try await cloakroom("explain", "GET")
+        let incomplete = try await cloakroom(["explain", "GET"])
         #expect(incomplete.ending.status == 64)
         #expect(incomplete.errors.contains("<target>"))
     }

@@ -17,9 +17,8 @@ import Testing
 struct HealthTests {
     private func health(
         _ arguments: [String], environment: [String: String] = [:], directory: URL? = nil
-    ) async throws -> (ending: ChildProgram.Ending, output: String, errors: String) {
-        try await ChildProgram.run(
-            try Executables.cloakroom(), ["health"] + arguments, directory: directory, environment: environment)
+    ) async throws -> ChildProgram.Outcome {
+        try await cloakroom(["health"] + arguments, directory: directory, environment: environment)
     }
 
     @Test("health reports a ready gateway as ready, and a stopped one as not ready")
@@ -167,14 +166,13 @@ struct HealthTests {
         let directory = try TemporaryDirectory()
         try directory.write(GatewayYAML(upstream: "http://127.0.0.1:9").yaml, to: "cloakroom.yaml")
         let file = directory.path(of: "cloakroom.yaml")
-        let program = try Executables.cloakroom()
-        let wrong = try await ChildProgram.run(program, ["serve", "--config", file, "--log-level", "loud"])
+        let wrong = try await cloakroom(["serve", "--config", file, "--log-level", "loud"])
         #expect(wrong.ending == ChildProgram.Ending(status: 1))
         #expect(
             wrong.errors.hasPrefix("--set: logging.level: must be one of the allowed values, not \"loud\""),
             "\(wrong.errors)")
         let arguments = ["serve", "--config", file, "--set", "logging.level=critical", "--log-level", "notice"]
-        try await ChildProgram.running(program, arguments) { program in
+        try await ChildProgram.running(try Executables.cloakroom(), arguments) { program in
             // On a machine with a low descriptor limit a warning is logged before this line.
             let address = try await program.waits(for: "a line of that level") { program in
                 program.logLines.first { $0.message?.hasPrefix("listening") == true }?.address

@@ -7,7 +7,7 @@ import Testing
 struct InitTests {
     private func cloakroom(
         _ arguments: String..., environment: [String: String] = [:], in directory: TemporaryDirectory
-    ) async throws -> (ending: ChildProgram.Ending, output: String, errors: String) {
+    ) async throws -> ChildProgram.Outcome {
         try await ChildProgram.run(
             try Executables.cloakroom(), arguments, directory: directory.url, environment: environment)
     }

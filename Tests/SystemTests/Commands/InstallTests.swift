@@ -26,7 +26,7 @@ struct InstallTests {
 
     private func install(
         _ release: TemporaryDirectory, _ arguments: [String] = [], environment: [String: String]
-    ) async throws -> (ending: ChildProgram.Ending, output: String, errors: String) {
+    ) async throws -> ChildProgram.Outcome {
         try await ChildProgram.run(
             release.url.appending(path: "install.sh"), arguments, environment: environment)
     }

@@ -5,12 +5,8 @@ import Testing
 /// `check-config --offline` in a build pipeline, where the secrets and certificates of the deployment are missing.
 @Suite("Offline checks", .serialized, .timeLimit(.minutes(2)))
 struct OfflineCheckTests {
-    private func check(_ file: String, _ flags: String...) async throws -> (
-        ending: ChildProgram.Ending, output: String, errors: String
-    ) {
-        try await ChildProgram.run(
-            try Executables.cloakroom(), ["check-config", "--config", file] + flags,
-            directory: Executables.packageDirectory)
+    private func check(_ file: String, _ flags: String...) async throws -> ChildProgram.Outcome {
+        try await cloakroom(["check-config", "--config", file] + flags, directory: Executables.packageDirectory)
     }
 
     /// The configuration file of the shipped ConfigMap.

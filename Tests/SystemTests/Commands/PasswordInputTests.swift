@@ -127,8 +127,7 @@ struct PasswordInputTests {
         let password = String(repeating: "p", count: bytes) + "\n"
         try directory.write(password, to: "password")
         for more in [[], ["--password-file", "-"], ["--password-file", "password"]] {
-            let run = try await ChildProgram.run(
-                try Executables.cloakroom(), Self.arguments + more, directory: directory.url, input: password)
+            let run = try await cloakroom(Self.arguments + more, directory: directory.url, input: password)
             #expect(run.ending.status == (bytes > 4_096 ? 64 : 1), "\(more)")
             #expect(run.errors.contains("the password is longer than 4096 bytes (write it ") == (bytes > 4_096))
             #expect(!(run.output + run.errors).contains("pppp"))

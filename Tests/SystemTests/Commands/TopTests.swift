@@ -11,8 +11,8 @@ import Testing
 struct TopTests {
     private func top(
         _ arguments: [String], environment: [String: String] = [:]
-    ) async throws -> (ending: ChildProgram.Ending, output: String, errors: String) {
-        try await ChildProgram.run(try Executables.cloakroom(), ["top"] + arguments, environment: environment)
+    ) async throws -> ChildProgram.Outcome {
+        try await cloakroom(["top"] + arguments, environment: environment)
     }
 
     private static func screen(

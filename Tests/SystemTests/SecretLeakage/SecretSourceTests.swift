@@ -10,8 +10,7 @@ import Testing
 @Suite("Secrets of the configuration", .serialized, .timeLimit(.minutes(4)))
 struct SecretSourceTests {
     private static func keys() async throws -> [SecretKey] {
-        let reference = try await ChildProgram.run(
-            try Executables.cloakroom(), ["config-reference"], directory: Executables.packageDirectory)
+        let reference = try await cloakroom(["config-reference"], directory: Executables.packageDirectory)
         return SecretKey.all(in: reference.output)
     }
 
@@ -51,7 +50,6 @@ struct SecretSourceTests {
     }
 
     private func commands(_ canary: CanaryConfiguration) async throws {
-        let program = try Executables.cloakroom()
         try canary.directory.write("secret\n", to: "password")
         let user = ["--user", "jo@example.com", "--password-file", canary.directory.path(of: "password")]
         for (command, more) in [
@@ -62,8 +60,7 @@ struct SecretSourceTests {
             // Invalid command lines.
             ("print-config", ["--set", canary.marker("admin.token")]), ("serve", ["--log-level", "loud"]),
         ] as [(String, [String])] {
-            let result = try await ChildProgram.run(
-                program, [command] + canary.arguments + more, environment: canary.environment)
+            let result = try await cloakroom([command] + canary.arguments + more, environment: canary.environment)
             let said = result.output + result.errors
             #expect(!said.isEmpty)
             expectNoMarker(said, "the output of \(command) \(more.first ?? "")")
@@ -118,8 +115,7 @@ struct SecretSourceTests {
             }
             // A busy machine may take longer than the 2 s that the command waits.
             try await eventually("health succeeds") {
-                let health = try await ChildProgram.run(
-                    try Executables.cloakroom(),
+                let health = try await cloakroom(
                     ["health", "--address", String(admin.base.dropFirst("http://".count))],
                     environment: canary.environment)
                 expectNoMarker(health.output + health.errors, "the output of health")

@@ -43,7 +43,7 @@ struct FilesTests {
         try FileManager.default.createDirectory(atPath: folder.path(of: "assets"), withIntermediateDirectories: true)
         for name in ["a-B8fJx2Qa.js", "b-C8fJx2Qa.js", "c-D8fJx2Qa.css"] { try folder.write("x", to: "assets/\(name)") }
         let config = try TemporaryDirectory()
-        func check(_ files: String) async throws -> (ending: ChildProgram.Ending, output: String, errors: String) {
+        func check(_ files: String) async throws -> ChildProgram.Outcome {
             try config.write(
                 """
                 listeners: [{ address: "127.0.0.1:0" }]
@@ -53,8 +53,7 @@ struct FilesTests {
                   - { name: app, path: /*, requiresAuthorization: false, files: { \(files) } }
 
                 """, to: "cloakroom.yaml")
-            return try await ChildProgram.run(
-                try Executables.cloakroom(), ["check-config", "--config", config.path(of: "cloakroom.yaml")])
+            return try await cloakroom(["check-config", "--config", config.path(of: "cloakroom.yaml")])
         }
         let found = try await check("root: \(folder.path), fallback: app.html")
         #expect(found.ending == ChildProgram.Ending(status: 0), "\(found.output)\(found.errors)")

@@ -69,8 +69,7 @@ struct ServeTests {
         var configuration = GatewayYAML(upstream: "http://127.0.0.1:9000")
         configuration.certificate = (directory.path(of: "tls.crt"), directory.path(of: "tls.key"))
         try directory.write(configuration.yaml, to: "gateway.yaml")
-        let result = try await ChildProgram.run(
-            try Executables.cloakroom(), ["serve", "--config", directory.path(of: "gateway.yaml")])
+        let result = try await cloakroom(["serve", "--config", directory.path(of: "gateway.yaml")])
         #expect(result.ending == ChildProgram.Ending(status: 1))
         #expect(result.errors.contains("tls."), "\(result.errors)")
     }

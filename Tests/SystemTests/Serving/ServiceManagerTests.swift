@@ -9,10 +9,8 @@ import Testing
 /// `cloakroom serve` and `cloakroom reload` as the systemd unit runs them.
 @Suite("Service manager", .serialized, .timeLimit(.minutes(2)))
 struct ServiceManagerTests {
-    private func reload(_ folder: String) async throws -> (ending: ChildProgram.Ending, output: String, errors: String)
-    {
-        try await ChildProgram.run(
-            try Executables.cloakroom(), ["reload"], environment: ["RUNTIME_DIRECTORY": folder])
+    private func reload(_ folder: String) async throws -> ChildProgram.Outcome {
+        try await cloakroom(["reload"], environment: ["RUNTIME_DIRECTORY": folder])
     }
 
     @Test("Readiness, reloads with their results, and the stop are reported to the service manager")
@@ -96,12 +94,10 @@ struct ServiceManagerTests {
 
     @Test("reload without a control socket, and with a path that is too long, prints what to write")
     func usage() async throws {
-        let program = try Executables.cloakroom()
-        let none = try await ChildProgram.run(program, ["reload"])
+        let none = try await cloakroom(["reload"])
         #expect(none.ending.status != 0)
         #expect(none.errors.contains("--control-socket PATH"), "\(none.errors)")
-        let long = try await ChildProgram.run(
-            program, ["reload", "--control-socket", "/" + String(repeating: "a", count: 107)])
+        let long = try await cloakroom(["reload", "--control-socket", "/" + String(repeating: "a", count: 107)])
         #expect(long.ending.status != 0)
         #expect(long.errors.contains("must have 1 to 107 bytes"), "\(long.errors)")
     }

@@ -97,8 +97,7 @@ struct StartFailureTests {
         let errors = try await failure(of: configuration)
         #expect(errors.contains("gateway.yaml:7:16: listeners.1.tls.keyFile: "), "\(errors)")
         #expect(errors.contains(first.certificateFile) && errors.contains(second.keyFile))
-        let check = try await ChildProgram.run(
-            try Executables.cloakroom(), ["check-config", "--config", directory.path(of: "gateway.yaml")])
+        let check = try await cloakroom(["check-config", "--config", directory.path(of: "gateway.yaml")])
         #expect(check.ending.status == 1)
         #expect(check.output.contains(errors), "\(check.output)")
     }
@@ -110,15 +109,14 @@ struct StartFailureTests {
         var configuration = GatewayYAML(upstream: "http://127.0.0.1:9000")
         configuration.apiTokenFile = directory.path(of: "token")
         try directory.write(configuration.yaml, to: "gateway.yaml")
-        let program = try Executables.cloakroom()
         let arguments = ["--config", directory.path(of: "gateway.yaml")]
-        let check = try await ChildProgram.run(program, ["check-config"] + arguments)
+        let check = try await cloakroom(["check-config"] + arguments)
         #expect(check.ending.status == 0)
         #expect(check.output.contains("upstreams.api.apiToken.valueFile"), "\(check.output)")
         #expect(check.output.contains("1 warning)"), "\(check.output)")
-        #expect(try await ChildProgram.run(program, ["check-config", "--strict"] + arguments).ending.status == 1)
+        #expect(try await cloakroom(["check-config", "--strict"] + arguments).ending.status == 1)
         let line = check.output.split(separator: "\n").first.map(String.init) ?? ""
-        try await ChildProgram.running(program, ["serve"] + arguments) { program in
+        try await ChildProgram.running(try Executables.cloakroom(), ["serve"] + arguments) { program in
             func count() -> Int {
                 program.output.replacing("\\/", with: "/").components(separatedBy: line.replacing("\"", with: "\\\""))
                     .count - 1

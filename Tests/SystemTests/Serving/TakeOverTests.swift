@@ -25,15 +25,14 @@ struct TakeOverTests {
     @Test("Rule 47: a second gateway on the same port starts only with --take-over")
     func second() async throws {
         try await GatewayProcess.running { first, _ in
-            let program = try Executables.cloakroom()
             let arguments = try arguments(like: first)
-            let rejected = try await ChildProgram.run(program, arguments)
+            let rejected = try await cloakroom(arguments)
             #expect(rejected.ending == ChildProgram.Ending(status: 1))
             #expect(rejected.errors.contains("--take-over"), "\(rejected.errors)")
             // All requests still reach the first gateway, whose upstream responds.
             for _ in 0..<20 { #expect(try await WebClient(first.clear).get("/episodes").status == 200) }
 
-            try await ChildProgram.running(program, arguments + ["--take-over"]) { second in
+            try await ChildProgram.running(try Executables.cloakroom(), arguments + ["--take-over"]) { second in
                 _ = try await second.waits(for: "the second listens") { program in
                     program.logLines.contains { $0.message == "listening" } ? true : nil
                 }
@@ -50,7 +49,7 @@ struct TakeOverTests {
     func admin() async throws {
         try await GatewayProcess.running { first, _ in
             let arguments = try arguments(like: first, adminAddress: "127.0.0.1:\(first.admin.port)")
-            let rejected = try await ChildProgram.run(try Executables.cloakroom(), arguments + ["--take-over"])
+            let rejected = try await cloakroom(arguments + ["--take-over"])
             #expect(rejected.ending == ChildProgram.Ending(status: 1))
             #expect(rejected.errors.split(separator: "\n").count == 1, "\(rejected.errors)")
             #expect(

@@ -6,6 +6,7 @@ import TestSupport
 /// started it ends, for any reason.
 final class ChildProgram: Sendable {
     typealias Ending = ChildProcess.Ending
+    typealias Outcome = (ending: Ending, output: String, errors: String)
 
     private let process: ChildProcess
     private let arguments: [String]
@@ -44,7 +45,7 @@ final class ChildProgram: Sendable {
     static func run(
         _ executable: URL, _ arguments: [String], directory: URL? = nil, environment: [String: String] = [:],
         input: String? = nil
-    ) async throws -> (ending: Ending, output: String, errors: String) {
+    ) async throws -> Outcome {
         try await running(
             executable, arguments, directory: directory, environment: environment, input: input
         ) { program in
@@ -106,4 +107,12 @@ final class ChildProgram: Sendable {
 
         var description: String { "the process exited before: \(what)\n\(said)" }
     }
+}
+
+/// Runs the gateway's executable until it exits.
+func cloakroom(
+    _ arguments: [String], directory: URL? = nil, environment: [String: String] = [:], input: String? = nil
+) async throws -> ChildProgram.Outcome {
+    try await ChildProgram.run(
+        try Executables.cloakroom(), arguments, directory: directory, environment: environment, input: input)
 }

@@ -21,7 +21,7 @@ struct Curl: Sendable {
     /// `curl …`, with any exit status.
     func run(
         _ arguments: [String]
-    ) async throws -> (ending: ChildProgram.Ending, output: String, errors: String) {
+    ) async throws -> ChildProgram.Outcome {
         try await ChildProgram.run(
             try Executables.onPath("curl", package: "curl"), ["--max-time", "60"] + arguments, directory: directory.url)
     }
