@@ -1,8 +1,12 @@
+import Foundation
+
 /// The results of many runs of a simulation.
 package struct SeedResults: Sendable {
     /// One run, whose counts are those of each kind of event, by its raw value.
     package typealias Run = (violation: String?, eventCount: Int, counts: [Int])
 
+    /// The number of seeds.
+    package private(set) var seedCount: UInt64 = 0
     /// The violations of invariants; at most three of each half of the seeds.
     package private(set) var violations: [(seed: UInt64, text: String)] = []
     /// The number of events of all runs.
@@ -11,8 +15,11 @@ package struct SeedResults: Sendable {
     package private(set) var counts: [Int] = []
 
     /// Runs the seeds from 0 on, the even and the odd ones side by side. Each half stops after its third violation.
-    package static func run(_ seedCount: UInt64, _ run: @escaping @Sendable (UInt64) -> Run) async -> SeedResults {
-        await withTaskGroup(of: SeedResults.self) { group in
+    /// - Parameter usualCount: The number of seeds unless `CLOAKROOM_SIMULATION_SEEDS` has another, at most 1,000,000.
+    package static func run(_ usualCount: UInt64, _ run: @escaping @Sendable (UInt64) -> Run) async -> SeedResults {
+        let given = ProcessInfo.processInfo.environment["CLOAKROOM_SIMULATION_SEEDS"].flatMap { UInt64($0) }
+        let seedCount = min(given ?? usualCount, 1_000_000)
+        return await withTaskGroup(of: SeedResults.self) { group in
             for half in 0..<2 as Range<UInt64> {
                 group.addTask {
                     var results = SeedResults()
@@ -24,7 +31,7 @@ package struct SeedResults: Sendable {
                     return results
                 }
             }
-            return await group.reduce(into: SeedResults()) { all, half in
+            return await group.reduce(into: SeedResults(seedCount: seedCount)) { all, half in
                 all.add(half.eventCount, half.counts)
                 all.violations += half.violations
             }

@@ -4,13 +4,9 @@ import Testing
 
 @Suite("Simulation of a sharded store", .timeLimit(.minutes(10)))
 struct SimulationTests {
-    /// The number of seeds: 1,000, or `CLOAKROOM_SIMULATION_SEEDS`, at most 1,000,000.
-    private static let seedCount = min(
-        1_000_000, variable("CLOAKROOM_SIMULATION_SEEDS").flatMap { UInt64($0) } ?? 1_000)
-
     @Test("All seeds hold all invariants, and every kind of event occurs")
     func seedsHold() async {
-        let results = await SeedResults.run(Self.seedCount) { seed in
+        let results = await SeedResults.run(1_000) { seed in
             let outcome = Simulation.run(seed: seed)
             return (outcome.violation.map { "\($0)" }, outcome.eventCount, outcome.coverage.counts)
         }
@@ -19,7 +15,7 @@ struct SimulationTests {
         }
         let counts = zip(SimulationEvent.allCases, results.counts)
         #expect(counts.filter { $0.1 == 0 }.map(\.0) == [])
-        print("\(Self.seedCount) seeds of a sharded store, \(results.eventCount) events")
+        print("\(results.seedCount) seeds of a sharded store, \(results.eventCount) events")
         print(counts.map { "\($0) \($1)" }.joined(separator: ", "))
     }
 
