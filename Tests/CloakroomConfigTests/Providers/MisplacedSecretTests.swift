@@ -76,6 +76,14 @@ struct MisplacedSecretTests {
         #expect(CommandReport.printConfig(sources).text.contains(Self.canary))
     }
 
+    private func expectHidden(_ invalid: [ConfigSources]) {
+        for sources in invalid {
+            let report = CommandReport.checkConfig(sources)
+            #expect(report.exitCode == 1)
+            #expect(!report.text.contains(Self.canary), "\(report.text)")
+        }
+    }
+
     @Test(
         "An address that contains a key is not printed",
         arguments: [
@@ -87,16 +95,12 @@ struct MisplacedSecretTests {
         let text = text.replacing("CANARY", with: Self.canary)
         let inFile = try ConfigFixture(ConfigFixture.good + "tracing: { otlp: { endpoint: \"\(text)\" } }\n")
         let directory = try ConfigFixture()
-        for sources in [
+        expectHidden([
             inFile.sources(), directory.sources(overrides: [("tracing.otlp.endpoint", text)]),
             directory.sources(environment: ["CLOAKROOM_TRACING_OTLP_ENDPOINT": text]),
             directory.sources(environment: ["OTEL_EXPORTER_OTLP_ENDPOINT": text]),
             directory.sources(environment: ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": text]),
-        ] {
-            let report = CommandReport.checkConfig(sources)
-            #expect(report.exitCode == 1)
-            #expect(!report.text.contains(Self.canary), "\(report.text)")
-        }
+        ])
     }
 
     @Test(
@@ -109,14 +113,10 @@ struct MisplacedSecretTests {
         let text = text.replacing("CANARY", with: Self.canary)
         let inFile = try ConfigFixture(ConfigFixture.good.replacing("http://127.0.0.1:9000", with: text))
         let directory = try ConfigFixture()
-        for sources in [
+        expectHidden([
             inFile.sources(), directory.sources(overrides: [("upstreams.api.targets", text)]),
             directory.sources(environment: ["CLOAKROOM_UPSTREAMS_API_TARGETS": text]),
-        ] {
-            let report = CommandReport.checkConfig(sources)
-            #expect(report.exitCode == 1)
-            #expect(!report.text.contains(Self.canary), "\(report.text)")
-        }
+        ])
     }
 
     @Test(

@@ -37,8 +37,15 @@ extension GatewaySetup {
 
 extension CertificateFixture.Pair {
     /// The TLS configuration of a listener with this certificate.
-    var listener: ListenerTLSConfiguration {
-        ListenerTLSConfiguration(certificateFile: certificateFile, keyFile: keyFile)
+    var listener: ListenerTLSConfiguration { listener(and: []) }
+
+    /// The TLS configuration of a listener with this certificate and others.
+    func listener(and others: [CertificateFixture.Pair]) -> ListenerTLSConfiguration {
+        ListenerTLSConfiguration(
+            certificateFile: certificateFile, keyFile: keyFile,
+            additionalCertificates: others.map {
+                CertificateConfiguration(certificateFile: $0.certificateFile, keyFile: $0.keyFile)
+            })
     }
 
     /// A TLS context for a server with this certificate.

@@ -45,6 +45,17 @@ struct RealClusterTests {
         }
     }
 
+    private func replaceAll(_ one: Replica, isToldTo other: Replica) async throws {
+        for number in 1...Self.count {
+            let next = SessionRecord.sample(number, account: number, version: 2)
+            #expect(try await one.records.replace(next, fence: nil, now: Self.start) == .done)
+        }
+        try await eventually("the other gateway knows each change") {
+            (1...Self.count).allSatisfy { other.changes.count(.changed(SessionID($0))) >= 1 }
+        }
+        try await allAreRead(other, version: 2)
+    }
+
     @Test("A change in any slot is pushed to the other gateway")
     func invalidation() async throws {
         try await with { cluster, one, other in
@@ -53,14 +64,9 @@ struct RealClusterTests {
             var owners: Set<Int> = []
             for number in 1...Self.count {
                 owners.insert(try await cluster.owner(ofKey: one.records.keys.session(SessionID(number))).port)
-                let next = SessionRecord.sample(number, account: number, version: 2)
-                #expect(try await one.records.replace(next, fence: nil, now: Self.start) == .done)
             }
             #expect(owners.count == 3)
-            try await eventually("the other gateway knows each change") {
-                (1...Self.count).allSatisfy { other.changes.count(.changed(SessionID($0))) >= 1 }
-            }
-            try await allAreRead(other, version: 2)
+            try await replaceAll(one, isToldTo: other)
         }
     }
 
@@ -197,14 +203,7 @@ struct RealClusterTests {
             try await cluster.moveSlotsAtomically(6_000..<8_000, from: primaries[1], to: primaries[2])
             try await allAreRead(one)
             try await allAreRead(other)
-            for number in 1...Self.count {
-                let next = SessionRecord.sample(number, account: number, version: 2)
-                #expect(try await one.records.replace(next, fence: nil, now: Self.start) == .done)
-            }
-            try await allAreRead(other, version: 2)
-            try await eventually("the other gateway knows each change") {
-                (1...Self.count).allSatisfy { other.changes.count(.changed(SessionID($0))) >= 1 }
-            }
+            try await replaceAll(one, isToldTo: other)
         }
     }
 

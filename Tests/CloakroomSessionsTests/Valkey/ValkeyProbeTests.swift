@@ -116,10 +116,7 @@ struct ValkeyProbeTests {
     ) async throws {
         let user = "user gate on >canary-password \(permissions)"
         try await withRedis(RedisServer.Options(configuration: [user])) { server in
-            let watching = RedisServer.Options(
-                program: RedisServer.Options.sentinel,
-                configuration: ["sentinel monitor main 127.0.0.1 \(server.port) 1"])
-            try await withRedis(watching) { sentinel in
+            try await withRedis(.watching(server)) { sentinel in
                 try await test(
                     server,
                     ValkeyConfiguration(

@@ -8,21 +8,22 @@ import Testing
 
 @Suite("Sentinels", .serialized, .timeLimit(.minutes(3)))
 struct ValkeySentinelTests {
-    @Test("The primary is found by its name, and found again after a failover, with its sessions")
-    func failover() async throws {
-        try await withRedis { primary in
-            let following = RedisServer.Options(configuration: ["replicaof 127.0.0.1 \(primary.port)"])
-            let watching = RedisServer.Options(
-                program: "redis-sentinel",
-                configuration: [
-                    "sentinel monitor main 127.0.0.1 \(primary.port) 1", "sentinel down-after-milliseconds main 500",
-                    "sentinel failover-timeout main 2000",
-                ])
+    /// A primary, its replica, and a sentinel that replaces the one by the other.
+    private func withReplica(
+        _ configuration: String..., test: (RedisServer, RedisServer, RedisServer) async throws -> Void
+    ) async throws {
+        try await withRedis(RedisServer.Options(configuration: configuration)) { primary in
+            let following = RedisServer.Options(configuration: ["replicaof 127.0.0.1 \(primary.port)"] + configuration)
+            let watching = RedisServer.Options.watching(
+                primary, "sentinel down-after-milliseconds main 500", "sentinel failover-timeout main 2000")
             try await withRedis(following) { replica in
-                try await withRedis(watching) { try await failover(from: primary, to: replica, sentinel: $0) }
+                try await withRedis(watching) { try await test(primary, replica, $0) }
             }
         }
     }
+
+    @Test("The primary is found by its name, and found again after a failover, with its sessions")
+    func failover() async throws { try await withReplica { try await failover(from: $0, to: $1, sentinel: $2) } }
 
     private func failover(from primary: RedisServer, to replica: RedisServer, sentinel: RedisServer) async throws {
         let absent = try FreePort.next()
@@ -49,18 +50,8 @@ struct ValkeySentinelTests {
 
     @Test("Rule 76: a primary that only the sentinels cannot reach is left when they have replaced it")
     func separated() async throws {
-        let user = "user gate on >canary-password ~* &* +@all"
-        try await withRedis(RedisServer.Options(configuration: [user])) { primary in
-            let following = RedisServer.Options(configuration: ["replicaof 127.0.0.1 \(primary.port)", user])
-            let watching = RedisServer.Options(
-                program: RedisServer.Options.sentinel,
-                configuration: [
-                    "sentinel monitor main 127.0.0.1 \(primary.port) 1", "sentinel down-after-milliseconds main 500",
-                    "sentinel failover-timeout main 2000",
-                ])
-            try await withRedis(following) { replica in
-                try await withRedis(watching) { try await separate(primary, replica, sentinel: $0) }
-            }
+        try await withReplica("user gate on >canary-password ~* &* +@all") {
+            try await separate($0, $1, sentinel: $2)
         }
     }
 
@@ -102,9 +93,7 @@ struct ValkeySentinelTests {
     func replacedPrimary() async throws {
         try await withRedis { old in
             try await withRedis { new in
-                let watching = RedisServer.Options(
-                    program: "redis-sentinel", configuration: ["sentinel monitor main 127.0.0.1 \(old.port) 1"])
-                try await withRedis(watching) { try await replace(old, by: new, sentinel: $0) }
+                try await withRedis(.watching(old)) { try await replace(old, by: new, sentinel: $0) }
             }
         }
     }

@@ -51,6 +51,13 @@ struct WebClientTests {
         ].map { "routes.\(index).\($0)" }
     }
 
+    private func running(_ body: (SampleAppGateway) async throws -> Void) async throws {
+        let folder = try TemporaryDirectory()
+        defer { withExtendedLifetime(folder) {} }
+        let set = try Self.application(in: folder, at: 7, options: "page: true", call: "/videos/1")
+        try await SampleAppGateway.running(set: set) { gateway, _ in try await body(gateway) }
+    }
+
     @Test("With a provider, pages sign in by navigation, send the CSRF field, and a later 401 signs in again")
     func provider() async throws {
         let folder = try TemporaryDirectory()
@@ -85,10 +92,7 @@ struct WebClientTests {
 
     @Test("With passwords, a 401 navigates once or asks once, and a sign-out everywhere ends all sessions")
     func password() async throws {
-        let folder = try TemporaryDirectory()
-        defer { withExtendedLifetime(folder) {} }
-        let set = try Self.application(in: folder, at: 7, options: "page: true", call: "/videos/1")
-        try await SampleAppGateway.running(set: set) { gateway, _ in
+        try await running { gateway in
             try await CheckedTransport.with(gateway) { other, _ in
                 _ = try await other.signIn(email: "jo@example.com", password: "secret")
                 let app = "\(gateway.address)/app/"
@@ -122,10 +126,7 @@ struct WebClientTests {
 
     @Test("Without a session, other sessions cannot be ended, which is an error")
     func otherSessions() async throws {
-        let folder = try TemporaryDirectory()
-        defer { withExtendedLifetime(folder) {} }
-        let set = try Self.application(in: folder, at: 7, options: "page: true", call: "/videos/1")
-        try await SampleAppGateway.running(set: set) { gateway, _ in
+        try await running { gateway in
             try await CheckedTransport.with(gateway) { other, _ in
                 _ = try await other.signIn(email: "jo@example.com", password: "secret")
                 let run = try await browser.run([
@@ -142,10 +143,7 @@ struct WebClientTests {
 
     @Test("A page navigates once within 10 s, to the gateway only, and learns of errors of its own handler")
     func stubbed() async throws {
-        let folder = try TemporaryDirectory()
-        defer { withExtendedLifetime(folder) {} }
-        let set = try Self.application(in: folder, at: 7, options: "page: true", call: "/videos/1")
-        try await SampleAppGateway.running(set: set) { gateway, _ in
+        try await running { gateway in
             let run = try await browser.run([
                 .open("\(gateway.address)/app/"), .waitForText("Signed out"), .evaluate(Self.stub),
                 .evaluate(Self.rejectedAgain), .evaluate(Self.logins), .evaluate(Self.failingHandler),

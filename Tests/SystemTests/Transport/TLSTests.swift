@@ -9,7 +9,8 @@ import Testing
 @Suite("TLS", .serialized, .timeLimit(.minutes(3)))
 struct TLSTests {
     private func serving(
-        minimumVersion: String = "1.2", _ body: (_ address: String, GatewayProcess) async throws -> Void
+        minimumVersion: String = "1.2",
+        _ body: (_ address: String, GatewayProcess, _ certificateFile: String) async throws -> Void
     ) async throws {
         let certificate = try DemoCertificate()
         defer { certificate.remove() }
@@ -18,7 +19,7 @@ struct TLSTests {
             configuration.certificate = (certificate.certificateFile, certificate.keyFile)
             configuration.minimumTLSVersion = minimumVersion
             try await GatewayProcess.running(configuration) { gateway in
-                try await body(try #require(gateway.tls), gateway)
+                try await body(try #require(gateway.tls), gateway, certificate.certificateFile)
             }
         }
     }
@@ -32,7 +33,7 @@ struct TLSTests {
 
     @Test("TLS 1.2 and 1.3 are supported, with HTTP/2 by ALPN, and 1.1 is rejected")
     func versions() async throws {
-        try await serving { address, _ in
+        try await serving { address, _, _ in
             let curl = try Curl()
             for (arguments, version) in [(version12, "TLSv1.2"), (version13, "TLSv1.3")] {
                 let result = try await curl.run(arguments + ["\(address)/episodes"])
@@ -51,7 +52,7 @@ struct TLSTests {
 
     @Test("With a minimum of TLS 1.3, TLS 1.2 is rejected")
     func minimumVersion() async throws {
-        try await serving(minimumVersion: "1.3") { address, _ in
+        try await serving(minimumVersion: "1.3") { address, _, _ in
             let curl = try Curl()
             let rejected = try await curl.run(version12 + ["\(address)/episodes"])
             #expect(rejected.ending.status == 35, "\(rejected.errors)")
@@ -62,25 +63,18 @@ struct TLSTests {
 
     @Test("The configured certificate is served, and a client that verifies it connects")
     func certificate() async throws {
-        let certificate = try DemoCertificate()
-        defer { certificate.remove() }
-        try await MockAPI.withServer { mock in
-            var configuration = GatewayYAML(upstream: mock.baseURL)
-            configuration.certificate = (certificate.certificateFile, certificate.keyFile)
-            try await GatewayProcess.running(configuration) { gateway in
-                let tls = try #require(gateway.tls)
-                let curl = try Curl()
-                let trusted = try await curl.run(["-s", "--cacert", certificate.certificateFile, "\(tls)/episodes"])
-                #expect(trusted.ending.status == 0, "\(trusted.errors)")
-                let stranger = try await curl.run(["-s", "\(tls)/episodes"])
-                #expect(stranger.ending.status == 60)
-            }
+        try await serving { address, _, certificateFile in
+            let curl = try Curl()
+            let trusted = try await curl.run(["-s", "--cacert", certificateFile, "\(address)/episodes"])
+            #expect(trusted.ending.status == 0, "\(trusted.errors)")
+            let stranger = try await curl.run(["-s", "\(address)/episodes"])
+            #expect(stranger.ending.status == 60)
         }
     }
 
     @Test("Plain HTTP on the TLS port, TLS on the cleartext port and garbage on both end only their own connections")
     func garbage() async throws {
-        try await serving { address, gateway in
+        try await serving { address, gateway, _ in
             let curl = try Curl()
             let plain = try await curl.run(["-s", "http://localhost:\(address.port)/episodes"])
             #expect(plain.ending.status != 0)

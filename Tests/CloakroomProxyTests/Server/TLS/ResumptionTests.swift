@@ -14,11 +14,7 @@ import Testing
         directory = try CertificateFixture()
         let standard = try directory.server("default", names: ["default.test"])
         let other = try directory.server("other", names: ["other.test"])
-        configuration = ListenerTLSConfiguration(
-            certificateFile: standard.certificateFile, keyFile: standard.keyFile,
-            additionalCertificates: [
-                CertificateConfiguration(certificateFile: other.certificateFile, keyFile: other.keyFile)
-            ])
+        configuration = standard.listener(and: [other])
     }
 
     private var sessionFile: String { directory.path + "/session.pem" }

@@ -18,11 +18,7 @@ import Testing
             directory.server("wild", names: ["*.a.test"], commonName: "wild"),
             directory.server("www", names: ["www.a.test"]),
         ]
-        configuration = ListenerTLSConfiguration(
-            certificateFile: standard.certificateFile, keyFile: standard.keyFile,
-            additionalCertificates: more.map {
-                CertificateConfiguration(certificateFile: $0.certificateFile, keyFile: $0.keyFile)
-            })
+        configuration = standard.listener(and: more)
     }
 
     @Test(

@@ -23,6 +23,11 @@ final class RedisServer: Sendable {
         /// How a client has to connect to check that the server is available.
         var tls: TLSConfiguration?
         var password: String?
+
+        /// A sentinel of a primary, which is named "main".
+        static func watching(_ primary: RedisServer, _ further: String...) -> Options {
+            Options(program: sentinel, configuration: ["sentinel monitor main 127.0.0.1 \(primary.port) 1"] + further)
+        }
     }
 
     let port: Int

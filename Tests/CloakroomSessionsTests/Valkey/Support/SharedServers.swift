@@ -41,10 +41,7 @@ actor SharedServers {
 
     private func startSentinel() async throws -> ValkeyConfiguration {
         let primary = try await RedisServer()
-        let sentinel = try await RedisServer(
-            RedisServer.Options(
-                program: RedisServer.Options.sentinel,
-                configuration: ["sentinel monitor main 127.0.0.1 \(primary.port) 1"]))
+        let sentinel = try await RedisServer(.watching(primary))
         try keep(
             [primary, sentinel], [primary.processIdentifier, sentinel.processIdentifier],
             folders: [primary.folder, sentinel.folder])
