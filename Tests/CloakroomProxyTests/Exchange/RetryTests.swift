@@ -67,7 +67,8 @@ struct RetryTests {
             $0.upstreams[0].retry.methods = [.put]
         } _: { gateway, second in
             let put = "PUT /public/a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n"
-            #expect(try await gateway.client().exchange(put + "hello").text == "ok")
+            let response = try await gateway.client().exchange(put + "hello")
+            #expect(response.text == "ok")
             #expect(gateway.upstream.requests.map(\.text) == ["hello"])
             #expect(second.requests.map(\.text) == ["hello"])
         }
@@ -95,7 +96,8 @@ struct RetryTests {
         try await Self.run(Self.resets) {
             if byRoute { $0.routes[0].retry = false } else { $0.upstreams[0].retry = RetryConfiguration(attempts: 1) }
         } _: { gateway, second in
-            #expect(try await gateway.client().exchange(Ask.get()).status == 502)
+            let response = try await gateway.client().exchange(Ask.get())
+            #expect(response.status == 502)
             #expect(gateway.upstream.requests.count == 1)
             #expect(second.requests.isEmpty)
         }

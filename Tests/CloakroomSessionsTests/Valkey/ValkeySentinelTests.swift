@@ -9,7 +9,7 @@ import Testing
 @Suite("Sentinels", .serialized, .timeLimit(.minutes(3)))
 struct ValkeySentinelTests {
     /// A primary, its replica, and a sentinel that replaces the one by the other.
-    private func withReplica(
+    private func withSentinel(
         _ configuration: String..., test: (RedisServer, RedisServer, RedisServer) async throws -> Void
     ) async throws {
         try await withRedis(RedisServer.Options(configuration: configuration)) { primary in
@@ -23,7 +23,7 @@ struct ValkeySentinelTests {
     }
 
     @Test("The primary is found by its name, and found again after a failover, with its sessions")
-    func failover() async throws { try await withReplica { try await failover(from: $0, to: $1, sentinel: $2) } }
+    func failover() async throws { try await withSentinel { try await failover(from: $0, to: $1, sentinel: $2) } }
 
     private func failover(from primary: RedisServer, to replica: RedisServer, sentinel: RedisServer) async throws {
         let absent = try FreePort.next()
@@ -50,7 +50,7 @@ struct ValkeySentinelTests {
 
     @Test("Rule 76: a primary that only the sentinels cannot reach is left when they have replaced it")
     func separated() async throws {
-        try await withReplica("user gate on >canary-password ~* &* +@all") {
+        try await withSentinel("user gate on >canary-password ~* &* +@all") {
             try await separate($0, $1, sentinel: $2)
         }
     }

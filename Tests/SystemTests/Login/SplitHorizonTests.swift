@@ -1,4 +1,3 @@
-import NIOSSL
 import TestSupport
 import Testing
 
@@ -26,16 +25,10 @@ struct SplitHorizonTests {
     func splitHorizonSignsIn(namesBase: Bool) async throws {
         let certificate = try DemoCertificate()
         defer { certificate.remove() }
-        let tls = try NIOSSLContext(
-            configuration: .makeServerConfiguration(
-                certificateChain: try NIOSSLCertificate.fromPEMFile(certificate.certificateFile).map {
-                    .certificate($0)
-                },
-                privateKey: .privateKey(try NIOSSLPrivateKey(file: certificate.keyFile, format: .pem))))
         var settings = MockProviderSettings()
         settings.issuer = Self.issuer
         try await MockProvider.withServer(settings) { provider in
-            try await Relay.running(to: provider.port, tls: tls) { port in
+            try await Relay.running(to: provider.port, certificate: certificate) { port in
                 let base = "https://localhost:\(port)"
                 if namesBase { provider.script { $0.discovery = Self.metadata(at: base) } }
                 var settings = ProviderGateway.Settings(issuer: Self.issuer)

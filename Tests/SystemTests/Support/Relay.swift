@@ -3,15 +3,24 @@ import NIOPosix
 import NIOSSL
 import TestSupport
 
+@testable import cloakroom_demo
+
 /// Forwards all bytes from a listener to a loopback port: gives the mock API other addresses, and TLS.
 enum Relay {
     /// Listens while `body` runs.
     /// - Parameters:
     /// - place: The address to listen on; a free loopback port by default.
-    /// - tls: The TLS context of the listener; `nil` for cleartext.
+    /// - certificate: For a TLS listener; `nil` for cleartext.
     static func running<R: Sendable>(
-        to target: Int, at place: SocketAddress? = nil, tls: NIOSSLContext? = nil, body: (_ port: Int) async throws -> R
+        to target: Int, at place: SocketAddress? = nil, certificate: DemoCertificate? = nil,
+        body: (_ port: Int) async throws -> R
     ) async throws -> R {
+        let tls = try certificate.map {
+            try NIOSSLContext(
+                configuration: .makeServerConfiguration(
+                    certificateChain: try NIOSSLCertificate.fromPEMFile($0.certificateFile).map { .certificate($0) },
+                    privateKey: .privateKey(try NIOSSLPrivateKey(file: $0.keyFile, format: .pem))))
+        }
         let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {

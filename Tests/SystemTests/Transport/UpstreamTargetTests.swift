@@ -1,6 +1,5 @@
 import MockAPI
 import NIOCore
-import NIOSSL
 import TestSupport
 import Testing
 
@@ -14,14 +13,8 @@ struct UpstreamTargetTests {
     ) async throws {
         let certificate = try DemoCertificate()
         defer { certificate.remove() }
-        let tls = try NIOSSLContext(
-            configuration: .makeServerConfiguration(
-                certificateChain: try NIOSSLCertificate.fromPEMFile(certificate.certificateFile).map {
-                    .certificate($0)
-                },
-                privateKey: .privateKey(try NIOSSLPrivateKey(file: certificate.keyFile, format: .pem))))
         try await MockAPI.withServer(.withTwoUsers) { mock in
-            try await Relay.running(to: mock.port, tls: tls) { port in
+            try await Relay.running(to: mock.port, certificate: certificate) { port in
                 let set = set.map { $0.replacing("CA", with: certificate.certificateFile) }
                 try await GatewayProcess.running(GatewayYAML(upstream: "https://\(host):\(port)"), set: set) {
                     gateway in
