@@ -15,10 +15,10 @@ package struct SeedResults: Sendable {
     package private(set) var counts: [Int] = []
 
     /// Runs the seeds from 0 on, the even and the odd ones side by side. Each half stops after its third violation.
-    /// - Parameter usualCount: The number of seeds unless `CLOAKROOM_SIMULATION_SEEDS` has another, at most 1,000,000.
+    /// - Parameter usualCount: The number of seeds unless `CLOAKROOM_SIMULATION_SEEDS` has another, from 1 to 1,000,000.
     package static func run(_ usualCount: UInt64, _ run: @escaping @Sendable (UInt64) -> Run) async -> SeedResults {
         let given = ProcessInfo.processInfo.environment["CLOAKROOM_SIMULATION_SEEDS"].flatMap { UInt64($0) }
-        let seedCount = min(given ?? usualCount, 1_000_000)
+        let seedCount = min(max(given ?? usualCount, 1), 1_000_000)
         return await withTaskGroup(of: SeedResults.self) { group in
             for half in 0..<2 as Range<UInt64> {
                 group.addTask {

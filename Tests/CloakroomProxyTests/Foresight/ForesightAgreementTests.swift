@@ -42,7 +42,8 @@ struct ForesightAgreementTests {
 
     /// The number of requests; `.ci/nightly` asks about a million.
     private static let count =
-        ProcessInfo.processInfo.environment["CLOAKROOM_FORESIGHT_REQUESTS"].flatMap { Int($0) } ?? 10_000
+        ProcessInfo.processInfo.environment["CLOAKROOM_FORESIGHT_REQUESTS"].flatMap { Int($0) }.map { max($0, 1) }
+        ?? 10_000
 
     /// A statement, and whether a served request breaks it.
     struct Claim: Sendable, CustomTestStringConvertible {

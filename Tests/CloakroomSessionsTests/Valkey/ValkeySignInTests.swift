@@ -51,7 +51,7 @@ struct ValkeySignInTests {
         return (count("evalsha"), ["eval", "hmget", "zrem"].map(count).reduce(0, +))
     }
 
-    @Test("are six scripts in four round trips, and no other command")
+    @Test("are six scripts, and no other command")
     func sequence() async throws {
         try await withStore { store, server in
             let before = try await calls(server)
