@@ -338,6 +338,8 @@ struct ExchangeTelemetry {
         let details = self.details
         rejection = nil
         let isRejected = details.code != nil || record.decision == .unauthenticated
+        // Applications ask whether there is a session.
+        if request.accountEndpoint == .currentSession, record.unauthorizedReason == .noSession { return }
         guard isRejected || record.errorType != nil && record.errorType != .clientClosed else { return }
         let (hasCookie, hasField) = (request.summary.hasSessionCookie, request.summary.hasAuthorization)
         let credentials: StaticString =

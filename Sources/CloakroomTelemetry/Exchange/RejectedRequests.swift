@@ -29,9 +29,11 @@ public final class RejectedRequests: Sendable {
     /// Adds a request, in place of the oldest one if there are too many.
     func add(_ id: ID128, time: Int64, _ document: [UInt8]) {
         guard document.count <= Self.entryLimit else { return }
+        var entry = (id: id, time: time, document: document)
+        // The displaced one is released after the lock.
         state.withLock { state in
-            guard state.entries.count == Self.limit else { return state.entries.append((id, time, document)) }
-            state.entries[state.oldest] = (id, time, document)
+            guard state.entries.count == Self.limit else { return state.entries.append(entry) }
+            swap(&state.entries[state.oldest], &entry)
             state.oldest = (state.oldest + 1) % Self.limit
         }
     }
