@@ -34,6 +34,7 @@ import Testing
             "members:", "static:", "client:",
             "identities:", "require:", "when:", "redirect:", "redirectToHTTPS:", "stripPrefix:", "addPrefix:",
             "tokensFor:", "stream:", "logo:", "style:", "files:", "domain:", "prove:",
+            "forwardAuth:",
         ]
         // Keys below an excluded section are excluded too.
         var section: Int?

@@ -91,7 +91,7 @@ struct Proof {
         var all = Set(conditions.flatMap(\.hosts))
         for configuration in configurations {
             all.formUnion(configuration.routes.flatMap(\.hosts))
-            all.formUnion(configuration.listeners.flatMap(\.hosts))
+            all.formUnion(configuration.listeners.flatMap { $0.hosts + ($0.forwardAuth?.hosts ?? []) })
             for site in configuration.sites { all.formUnion(site.hosts + [site.publicHost].compactMap(\.self)) }
             if let host = configuration.accounts.publicHost { all.insert(host) }
         }

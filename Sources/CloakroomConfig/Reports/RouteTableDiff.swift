@@ -101,7 +101,8 @@ struct RouteTableDiff {
     var changes: [Change] {
         let listeners = [oldConfiguration, newConfiguration].flatMap(\.listeners)
         let local = listeners.contains(where: \.isForDevelopment) ? ["localhost"] : []
-        let names = Set(old.groups.hosts + new.groups.hosts + listeners.flatMap(\.hosts) + local)
+        let served = listeners.flatMap { $0.hosts + ($0.forwardAuth?.hosts ?? []) }
+        let names = Set(old.groups.hosts + new.groups.hosts + served + local)
         let hosts = Dictionary(grouping: names.sorted() + ["*"]) { host in
             [oldConfiguration.service(of: host, in: old), newConfiguration.service(of: host, in: new)]
         }

@@ -10,6 +10,7 @@ package final class ForwardedFields: Sendable {
     /// As configured.
     private let names: [String]
     private let spellings: FieldNameSet
+    private static let overrides = FieldNameSet(SpoofableFields.overrides)
 
     package init(_ configuration: GatewayConfiguration) {
         let fixed: [String] = ["Authorization", "Cookie", "X-Client-Cert-Subject"]
@@ -23,12 +24,14 @@ package final class ForwardedFields: Sendable {
         spellings = FieldNameSet(self.names)
     }
 
-    /// Whether a field of a client has one of the names, in any spelling. `Authorization` and `Cookie` have only one, are
-    /// read here, and are always replaced.
+    /// Whether a field of a client has one of the names, in any spelling, or names another method or path than those that are
+    /// decided about. `Authorization` and `Cookie` have only one spelling, are read here, and are always replaced.
     package func rejects(_ head: borrowing RequestHead) -> Bool {
         let bytes = head.bytes.readableBytesUInt8Span
         for field in head.fields where field.name != .authorization && field.name != .cookie {
-            if spellings.contains(bytes, field.nameRange) { return true }
+            if spellings.contains(bytes, field.nameRange) || Self.overrides.contains(bytes, field.nameRange) {
+                return true
+            }
         }
         return false
     }

@@ -83,8 +83,14 @@ package final class HostRules: Sendable {
         guard decided.value(of: host) != nil, let group = groups.group(of: host) else {
             return .misdirected(.unknownHost)
         }
-        let serving = names.value(of: host).map { owners[$0] } ?? []
-        let needsCertificate = serving.contains { listeners[$0].requiresClientCertificates }
+        let needsCertificate: Bool
+        if let known = names.value(of: host) {
+            needsCertificate = owners[known].contains { listeners[$0].requiresClientCertificates }
+        } else {
+            // Listeners without hosts serve it.
+            let serving = listeners.filter { $0.forwardAuth == nil && $0.redirectToHTTPS == nil && $0.hosts.isEmpty }
+            needsCertificate = !serving.isEmpty && serving.allSatisfy(\.requiresClientCertificates)
+        }
         return needsCertificate ? .misdirected(.otherListener) : .group(group)
     }
 }
@@ -97,7 +103,10 @@ extension ListenerConfiguration {
     }
 
     /// Whether every client presents a certificate. Not inlined, for the same reason as ``Route/upstream``.
-    @inline(never) package var requiresClientCertificates: Bool { tls?.clientCertificates?.mode == .required }
+    @inline(never) package var requiresClientCertificates: Bool {
+        // That of a proxy which only asks is not one of its clients.
+        tls?.clientCertificates?.mode == .required && forwardAuth == nil
+    }
 }
 
 /// Why a request got 421: the label `reason`.

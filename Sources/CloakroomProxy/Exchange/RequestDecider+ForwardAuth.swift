@@ -12,7 +12,7 @@ extension RequestDecider {
 
     /// Checks the fields of a request whose original was read.
     /// - Returns: The response, if the client sends a field that only the gateway may set, in any spelling: proxies replace
-    ///   the exact name only.
+    ///   the exact name only. Also if a field names another method or path.
     @inline(never)
     func checkOriginal(_ request: inout InboundRequest) -> RequestDecision? {
         if request.method == .get, OriginalRequest.opensWebSocket(request.head) { request.upgrade = .webSocketUpgrade }

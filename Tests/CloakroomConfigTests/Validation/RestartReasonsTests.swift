@@ -99,6 +99,8 @@ import Testing
             "upstreams.api.claimHeaders.api.join",
             "upstreams.api.tokensFor", "routes.0.stripPrefix", "routes.0.cookiePaths", "routes.0.stream.message",
             "routes.0.stream.origins", "responseFields.hsts.includeSubDomains", "responseFields.hsts.preload",
+            // Conflict with those of a listener for clients, and with targets: see `ExternalUpstreamTests`.
+            "upstreams.api.external",
             // Requires another name: see `CookieDomainTests`.
             "session.cookie.domain",
         ]
@@ -111,7 +113,8 @@ import Testing
             // `AppsSectionTests`. The gateway ignores `prove`.
             guard !excepted.contains(key), !["identities", "sites", "prove"].contains(path[0]),
                 !key.hasPrefix("routes.0.require."), !key.hasPrefix("routes.0.redirect."),
-                !key.hasPrefix("routes.0.files."), !key.hasPrefix("accounts.apps.")
+                !key.hasPrefix("routes.0.files."), !key.hasPrefix("accounts.apps."),
+                !key.hasPrefix("listeners.0.forwardAuth.")
             else {
                 continue
             }

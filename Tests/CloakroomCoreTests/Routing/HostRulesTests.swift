@@ -221,5 +221,10 @@ struct HostRulesTests {
         #expect(match(nil) == "421 no_host")
         #expect(Self.match(configuration, "a.test", "/a", on: 0) == "/a")
         #expect(Self.match(configuration, "x.b.test", "/a", on: 0) == "421 unknown_host")
+        // A listener without hosts serves all others, with certificates.
+        configuration.listeners[1].hosts = []
+        #expect(match("a.test") == "/a")
+        #expect(match("x.b.test") == "421 other_listener")
+        #expect(match("mtls.test") == "421 other_listener")
     }
 }

@@ -99,6 +99,6 @@ struct ForwardAuthAgreementTests {
             if case .permitted = asked { permitted += 1 }
             #expect(asked == expected, "\(request.method) \(request.path) \(request.fields)")
         }
-        #expect(permitted > Self.count / 20, "most random requests are not permitted: \(permitted)")
+        #expect(permitted > Self.count / 50, "most random requests are not permitted: \(permitted)")
     }
 }

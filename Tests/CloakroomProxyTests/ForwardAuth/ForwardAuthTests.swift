@@ -90,7 +90,7 @@ struct ForwardAuthTests {
             $0.changePrivate { $0.onMissingSession = .login }
             $0.accounts.prefix = "/auth"
         }
-        let location = "Location: https://gateway.test/auth/login?returnTo=…"
+        let location = "Location: https://gateway.test/auth/page?returnTo=…"
         try await Scenario(
             "\(proxy)", on: login,
             .ask(
@@ -210,6 +210,8 @@ struct ForwardAuthTests {
             "X-Identity: root", "X_Identity: root", "x.identity: root", "X-IDENTITY:", "X-Api-Token: x",
             "X_API_TOKEN: x",
             "X-Route: x", "X-Client-Cert-Subject: CN=root", "X_Client_Cert_Subject: CN=root",
+            // Another method or path than those that are decided about.
+            "X-HTTP-Method-Override: DELETE", "X-Original-URL: /private/a", "X_Rewrite_URL: /private/a",
         ]
         try await Scenario(
             "\(proxy)", on: Self.setup(proxy),
@@ -235,6 +237,9 @@ struct ForwardAuthTests {
             .ask(Question.of(proxy, "POST", "/public/a"), 200),
             // The route allows no WebSocket, and the proxy would open one.
             .ask(Question.of(proxy, "GET", "/private/a", socket + [origin]), 403),
+            .ask(
+                Question.of(
+                    proxy, "GET", "/private/a", Ask.cookie, origin, "Connection: Upgrade", "Upgrade: websocket"), 403),
             .replace { $0.changePrivate { $0.allowsWebSocket = true } },
             .ask(Question.of(proxy, "GET", "/private/a", socket + [origin]), 200),
             .ask(Question.of(proxy, "GET", "/private/a", socket), 403, "cross_site"),

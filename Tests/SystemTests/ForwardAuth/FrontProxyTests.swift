@@ -72,7 +72,7 @@ struct FrontProxyTests {
                 requiresAuthorization: true
                 onMissingSession: login
                 inject: [apiToken, bearer]
-                requestFields: { set: { X-User-Id: "{user.id}" } }
+                requestFields: { set: { X-Account-Id: "{user.id}" } }
               - { name: echo, methods: [POST], path: /__mock/echo, requiresAuthorization: true, inject: [apiToken, bearer], \(common) }
 
             """
@@ -130,6 +130,8 @@ struct FrontProxyTests {
             Request(method: "PUT", isSignedIn: true, statuses: [403], isReceived: false),
             Request(target: "/authority", isSignedIn: true, statuses: [403], isReceived: false),
             Request(host: "evil.test", isReceived: false),
+            // The host of the target precedes, for the proxy and so for the decision.
+            Request(target: "http://evil.test/episodes", isReceived: false),
         ]
     }()
 
@@ -141,14 +143,15 @@ struct FrontProxyTests {
             "Forwarded: host=evil.test",
         ]
         let spoofed = [
-            "X-User-Id: evil", "x-user-id: evil", "X_User_Id: evil", "X.User.Id: evil", "X_API_TOKEN: evil",
+            "X-Account-Id: evil", "x-account-id: evil", "X_Account_Id: evil", "X.Account.Id: evil", "X_API_TOKEN: evil",
             "X-Client-Cert-Subject: CN=evil",
         ]
         return [
             Request(target: "/user", fields: foreign, statuses: [401], isReceived: false),
             Request(target: "/user", fields: foreign + foreign, statuses: [401, 403], isReceived: false),
             Request(
-                target: "/user", fields: ["Connection: X-User-Id, Authorization, X-API-TOKEN, Cookie"], isSignedIn: true
+                target: "/user", fields: ["Connection: X-Account-Id, Authorization, X-API-TOKEN, Cookie"],
+                isSignedIn: true
             ),
         ] + spoofed.map { Request(fields: [$0]) }
             + spoofed.map { Request(target: "/user", fields: [$0], isSignedIn: true) }
@@ -186,7 +189,7 @@ struct FrontProxyTests {
             case "authorization": #expect(header.value.isEmpty || header.value != "Bearer evil", "\(what)")
             case "x-api-token": #expect(["", site.apiToken].contains(header.value), "\(what)")
             case "cookie": #expect(["", "theme=dark"].contains(header.value), "\(what)")
-            case "x-user-id", "x-client-cert-subject": #expect(!header.value.contains("evil"), "\(what)")
+            case "x-account-id", "x-client-cert-subject": #expect(!header.value.contains("evil"), "\(what)")
             default: break
             }
         }
