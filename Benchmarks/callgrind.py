@@ -61,6 +61,9 @@ SCENARIOS = {
     "cluster": Scenario(
         "HTTP/1.1, cached session in a Valkey cluster", "http", "http/1.1", gateway="product_with_cluster"
     ),
+    "forward-auth": Scenario(
+        "HTTP/1.1, decision for another proxy", "http", "http/1.1", gateway="product_that_decides", send="decide"
+    ),
     "sign-in": Scenario(
         "HTTP/1.1, sign-in of a user", "http", "http/1.1", gateway="product_with_users", send="sign_in", share=0.05,
         tolerance=0.08,
@@ -134,13 +137,21 @@ class CountedGateway:
                 if client.status != 200:
                     raise Failure(f"a request with a refresh has status {client.status}: {body[:200]!r}")
 
-    def load(self, scenario, requests):
+    def decide(self, scenario, requests):
+        """Asks as another proxy does."""
+        fields = {"Method": "GET", "Uri": scenario.path, "Host": "app.test", "Proto": "http", "For": "192.0.2.1"}
+        lines = [f"X-Forwarded-{name}: {value}" for name, value in fields.items()]
+        self.load(scenario, requests, f"http://127.0.0.1:{self.gateway.decision_port}/", lines)
+
+    def load(self, scenario, requests, url=None, lines=()):
         """Sends requests; on one connection without concurrency, all runs execute the same steps in the same order."""
         command = ["h2load", f"--npn-list={scenario.protocol}", "--threads=1", f"--requests={requests}"]
         command += [f"--clients={scenario.connections}", f"--max-concurrent-streams={scenario.streams}"]
         command += ["--h1"] if scenario.protocol == "http/1.1" else []
         command += ["--header", f"Cookie: {self.gateway.cookie}"] if scenario.status == 200 else []
-        url = self.gateway.url(scenario.scheme, scenario.path)
+        for line in lines:
+            command += ["--header", line]
+        url = url or self.gateway.url(scenario.scheme, scenario.path)
         output = subprocess.run([*command, url], capture_output=True, text=True, timeout=600).stdout
         classes = re.search(r"status codes: (\d+) 2xx, (\d+) 3xx, (\d+) 4xx", output)
         if not classes or int(classes[scenario.status // 100 - 1]) != requests:

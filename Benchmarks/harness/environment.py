@@ -144,6 +144,7 @@ class BenchmarkEnvironment(Environment):
             "UPSTREAM_PORT": self.upstream_port,
             "PROVIDER_PORT": self.provider_port,
             "MORE_ROUTES": "",
+            "MORE_LISTENERS": "",
             "SESSION_STORE": "",
             "SESSION_ID": self.session_id,
             "ACCESS_TOKEN": self.access_token,
@@ -173,6 +174,15 @@ class BenchmarkEnvironment(Environment):
         self.start_module("scenarios.sign_in_origin", str(port), *map(str, lengths), str(TOKEN_SECONDS), port=port)
         accounts = "accounts: { signInsPerAddress: 0 }"
         return self.product(binary, sign_in=None).variant("users", UPSTREAM_PORT=port, SESSION_STORE=accounts)
+
+    def product_that_decides(self, binary):
+        """The gateway with a listener that decides for another proxy, whose port is `decision_port`."""
+        (port,) = free_ports(1)
+        decides = "{ proxy: traefik, sources: [127.0.0.1], hosts: [app.test] }"
+        listener = f"  - address: 127.0.0.1:{port}\n    forwardAuth: {decides}"
+        gateway = self.product(binary).variant("decides", MORE_LISTENERS=listener)
+        gateway.decision_port = port
+        return gateway
 
     def product_with_cluster(self, binary):
         """The gateway with a session in a Valkey cluster. One node, because a gateway asks each of them every second."""
