@@ -161,7 +161,7 @@ final class Exchange: Equatable {
             errorType: errorType, now: context.time.now(), eventTime: context.now)
         telemetry.report(
             to: snapshot.telemetry, of: &request,
-            listener: snapshot.config.configuration.listeners.dropFirst(peer.listener).first.map { "\($0.address)" })
+            listener: snapshot.config.address(ofListener: peer.listener))
         snapshot.release()
         reference.adopt(context.snapshot)
         request.end()

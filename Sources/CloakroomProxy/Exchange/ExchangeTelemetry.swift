@@ -311,11 +311,11 @@ struct ExchangeTelemetry {
     ///   - request: Not changed; see ``UpstreamRequestEncoder/write(_:from:requestID:traceContext:into:)``.
     ///   - listener: The address of the listener, for a request that was rejected or failed.
     mutating func report(
-        to loop: LoopTelemetry, of request: inout InboundRequest, listener: @autoclosure () -> String?
+        to loop: LoopTelemetry, of request: inout InboundRequest, listener: @autoclosure () -> String
     ) {
         record.limitIndex = request.limitIndex
         record.credential = request.credential
-        if rejection != nil || record.errorType != nil { keepIfRejected(in: loop, &request, listener() ?? "") }
+        if rejection != nil || record.errorType != nil { keepIfRejected(in: loop, &request, listener()) }
         let bytes = request.head.bytes.readableBytesUInt8Span
         let path = request.receivedTarget
         // Fields are searched only for a line that is written.

@@ -15,6 +15,8 @@ public final class ConfigSnapshot: Sendable {
     public let configuration: GatewayConfiguration
     let routeTable: RouteTable
     let routes: [RouteRuntime]
+    /// The addresses of the listeners. As text, because each rejected request has one.
+    private let listenerAddresses: [String]
     /// The folders of routes that serve files.
     let folders: [FileFolder]
     let upstreams: [UpstreamRuntime]
@@ -89,6 +91,7 @@ public final class ConfigSnapshot: Sendable {
         upstreamTargets: [UpstreamTargets]? = nil
     ) throws {
         self.configuration = configuration
+        listenerAddresses = configuration.listeners.map(\.address.description)
         self.sessions = sessions
         self.refresher = refresher
         self.exchanger = exchanger
@@ -151,6 +154,11 @@ public final class ConfigSnapshot: Sendable {
 }
 
 extension ConfigSnapshot {
+    /// The address of a listener; empty if there is none with this index.
+    func address(ofListener index: Int) -> String {
+        listenerAddresses.indices.contains(index) ? listenerAddresses[index] : ""
+    }
+
     /// The configuration is in effect: its settings apply to the targets that it shares with the previous one.
     func activateTargets(now: UInt64) {
         for upstream in upstreams { upstream.targets.activate(now: now) }

@@ -125,10 +125,15 @@ public final class LoopTelemetry {
         JSON.field("credentials", credentials, to: &rejection)
         if let code = details.code { JSON.field("code", text: code.rawValue.utf8.span, to: &rejection) }
         if let claim = details.claim { JSON.field("claim", text: claim.utf8.span, to: &rejection) }
-        let attempts = details.attempts.map { attempt in
-            let target = upstreams.indices.contains(attempt.target) ? upstreams[attempt.target].authority : "no target"
-            return "\(target): \(attempt.outcome.split(separator: "_").joined(separator: " "))"
-        }.joined(separator: ", ")
+        // Most have none, for which a list would be joined from nothing.
+        let attempts =
+            details.attempts.isEmpty
+            ? ""
+            : details.attempts.map { attempt in
+                let target =
+                    upstreams.indices.contains(attempt.target) ? upstreams[attempt.target].authority : "no target"
+                return "\(target): \(attempt.outcome.split(separator: "_").joined(separator: " "))"
+            }.joined(separator: ", ")
         JSON.field("attempts", text: attempts.utf8.span, to: &rejection)
         rejection.append("}")
         rejectedRequests.add(record.requestID, time: record.startWallNanoseconds, rejection.take())
