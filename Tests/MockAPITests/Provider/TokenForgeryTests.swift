@@ -186,7 +186,8 @@ import Testing
             let keys = try await visitor.keys()
             #expect(keys.map { $0["kty"] } == ["oct", "EC", "RSA"])
             #expect(keys.allSatisfy { $0["alg"] == nil && $0["kid"] == nil })
-            #expect(Base64Text.decode((keys[1]["x"] ?? "")[...])?.count == 31)
+            // One key in 256 has a second zero.
+            #expect((Base64Text.decode((keys[1]["x"] ?? "")[...])?.count ?? 32) <= 31)
             #expect(try await visitor.isSigned(try await visitor.signIn().id_token ?? ""))
         }
     }
