@@ -46,7 +46,8 @@ final class FrameServer: Sendable {
         var path: String { head.first(name: ":path") ?? "" }
     }
 
-    /// What a script can do on a connection.
+    /// What a script can do on a connection. It happens after the script has returned: a write that fails closes the
+    /// channel at once, which calls the script, and a script may hold a lock.
     struct Link: Sendable {
         let channel: any Channel
         /// The number of the connection, from 0.
@@ -54,8 +55,10 @@ final class FrameServer: Sendable {
 
         func send(_ frames: HTTP2WireFrame...) { send(frames) }
         func send(_ frames: [HTTP2WireFrame]) { send(bytes: frames.flatMap(\.bytes)) }
-        func send(bytes: [UInt8]) { channel.writeAndFlush(ByteBuffer(bytes: bytes), promise: nil) }
-        func close() { channel.close(promise: nil) }
+        func send(bytes: [UInt8]) {
+            channel.eventLoop.execute { channel.writeAndFlush(ByteBuffer(bytes: bytes), promise: nil) }
+        }
+        func close() { channel.eventLoop.execute { channel.close(promise: nil) } }
 
         /// Sends a complete response.
         func respond(
