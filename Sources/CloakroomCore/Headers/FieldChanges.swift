@@ -24,24 +24,13 @@ public final class FieldChanges: Sendable {
         let parts: Range<Int>
     }
 
-    /// The lines for messages that lack the same fields.
-    private final class Variant: Sendable {
-        let key: UInt64
-        let lines: [UInt8]
-        let next = ReferenceSetOnce<Variant>()
-
-        init(_ key: UInt64, _ lines: [UInt8]) { (self.key, self.lines) = (key, lines) }
-    }
-
     /// The maximum length of a value in the configuration, and of all that its placeholders stand for, in bytes.
     package static let maxLength = 1_024
     /// The maximum number of names in a section. Two sections, a preset, HSTS and `X-Frame-Options` have 55 bits.
     package static let maxNames = 24
 
     private let names: FieldNameSet
-    /// The lengths of the names, and the low five bits of their first bytes. Most fields have others. The masks of
-    /// ``names`` are an inline array, which is copied for each element that is read from a class.
-    private let (lengths, starts): (UInt64, UInt32)
+    private let filter: FieldNameSet.Filter
     /// By the position of a name in ``names``: the name in lower case, and the bits of the defaults that a received field
     /// replaces.
     private let exact: [[UInt8]]
@@ -56,9 +45,7 @@ public final class FieldChanges: Sendable {
     private let literals: [UInt8]
     /// Whether no line has a placeholder.
     private let isConstant: Bool
-    private let variants = ReferenceSetOnce<Variant>()
-    /// The maximum number of variants that are kept.
-    private static let maxVariants = 8
+    private let variants = FieldLineVariants()
     /// The bits of a variant's key that no name has.
     private static let (clearBit, notModifiedBit): (UInt64, UInt64) = (1 << 63, 1 << 62)
 
@@ -69,10 +56,11 @@ public final class FieldChanges: Sendable {
     package init?(_ changes: [FieldChange], of route: Route? = nil) {
         guard !changes.isEmpty else { return nil }
         let framing = "X-Frame-Options"
-        let names = FieldNameSet(changes.map(\.name) + [framing])
+        let allNames = changes.map(\.name) + [framing]
+        let names = FieldNameSet(allNames)
         var replaced = [UInt64](repeating: 0, count: changes.count + 1)
         var exact = [[UInt8]](repeating: [], count: changes.count + 1)
-        for name in changes.map(\.name) + [framing] {
+        for name in allNames {
             exact[names.index(of: name) ?? 0] = name.utf8.map { ASCII.lower($0) }
         }
         var strips: UInt64 = 0
@@ -99,9 +87,7 @@ public final class FieldChanges: Sendable {
         (self.names, self.exact, self.replaced) = (names, exact, replaced)
         (self.strips, self.lines, self.parts, self.literals) = (strips, lines, parts, literals)
         removes = changes.contains { $0.kind == .remove }
-        let folded = changes.map { FieldNameSet.folded($0.name) } + [FieldNameSet.folded(framing)]
-        lengths = folded.reduce(0) { $0 | 1 << UInt64(min($1.utf8.count, 63)) }
-        starts = folded.flatMap { FieldNameSet.starts(of: Array($0.utf8)) }.reduce(0) { $0 | 1 << UInt32($1) }
+        filter = FieldNameSet.Filter(allNames)
         isConstant = parts.allSatisfy { $0.value == nil }
     }
 
@@ -136,8 +122,7 @@ public final class FieldChanges: Sendable {
         var present: UInt64 = 0
         for index in fields.indices {
             let field = fields[index]
-            guard lengths &>> UInt64(min(field.nameCount, 63)) & 1 != 0,
-                starts &>> UInt32(bytes[Int(field.nameStart)] & 0x1f) & 1 != 0, !field.isStripped,
+            guard filter.mayContain(field, of: bytes), !field.isStripped,
                 let position = names.index(bytes, field.nameRange)
             else { continue }
             if strips >> UInt64(position) & 1 != 0 {
@@ -160,26 +145,13 @@ public final class FieldChanges: Sendable {
     ///   - value: A line without a value, or with too long ones, is omitted.
     package func lines(without present: UInt64, status: Int = 0, isSecure: Bool = false, _ value: Writing) -> [UInt8] {
         let key = present | (isSecure ? 0 : Self.clearBit) | (status == 304 ? Self.notModifiedBit : 0)
-        guard isConstant else { return made(key, value) }
-        var variant = variants.load() ?? variants.storeIfNil(Variant(key, made(key, value)))
-        for _ in 1..<Self.maxVariants where variant.key != key {
-            variant = variant.next.load() ?? variant.next.storeIfNil(Variant(key, made(key, value)))
-        }
-        return variant.key == key ? variant.lines : made(key, value)
+        return isConstant ? variants.lines(key) { made(key, value) } : made(key, value)
     }
 
     /// The lines that a local response gets: those of names that it does not have.
     package func lines(besides own: [UInt8], isSecure: Bool, _ value: Writing) -> [UInt8] {
-        let bytes = own.span
-        var (present, start): (UInt64, Int) = (0, 0)
-        while start < bytes.count {
-            let end = FieldScan.first(0x0a, in: bytes, from: start, to: bytes.count)
-            let colon = FieldScan.first(UInt8(ascii: ":"), in: bytes, from: start, to: end)
-            if let position = names.index(bytes, ByteRange(start: start, count: colon - start)) {
-                present |= 1 << UInt64(position) | replaced[position]
-            }
-            start = end + 1
-        }
+        var present: UInt64 = 0
+        names.forEachIndex(in: own.span) { present |= 1 << UInt64($0) | replaced[$0] }
         return lines(without: present, isSecure: isSecure, value)
     }
 
@@ -207,5 +179,31 @@ public final class FieldChanges: Sendable {
             }
             if left < 0 { writer.count = start }
         }
+    }
+}
+
+/// Field lines that are constant for each combination of other fields: those of the first combinations are made once.
+struct FieldLineVariants: ~Copyable, Sendable {
+    private final class Variant: Sendable {
+        let key: UInt64
+        let lines: [UInt8]
+        let next = ReferenceSetOnce<Variant>()
+
+        init(_ key: UInt64, _ lines: [UInt8]) { (self.key, self.lines) = (key, lines) }
+    }
+
+    private let first = ReferenceSetOnce<Variant>()
+    /// The maximum number of variants that are kept.
+    static let most = 8
+
+    /// - Parameters:
+    ///   - key: The combination.
+    ///   - make: Makes its lines.
+    borrowing func lines(_ key: UInt64, _ make: () -> [UInt8]) -> [UInt8] {
+        var variant = first.load() ?? first.storeIfNil(Variant(key, make()))
+        for _ in 1..<Self.most where variant.key != key {
+            variant = variant.next.load() ?? variant.next.storeIfNil(Variant(key, make()))
+        }
+        return variant.key == key ? variant.lines : make()
     }
 }

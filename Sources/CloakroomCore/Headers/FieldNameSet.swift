@@ -53,6 +53,19 @@ package struct FieldNameSet: Sendable {
     @inline(__always)
     func index(_ bytes: Span<UInt8>, _ name: ByteRange) -> Int? { Self.index(in: names, bytes, name) }
 
+    /// Calls a function with the position of the name of each line, if the set contains it, apart from prefixes.
+    /// - Parameter lines: Complete field lines.
+    @inline(__always)
+    func forEachIndex(in lines: Span<UInt8>, _ found: (Int) -> Void) {
+        var start = 0
+        while start < lines.count {
+            let end = FieldScan.first(0x0a, in: lines, from: start, to: lines.count)
+            let colon = FieldScan.first(UInt8(ascii: ":"), in: lines, from: start, to: end)
+            if let index = index(lines, ByteRange(start: start, count: colon - start)) { found(index) }
+            start = end + 1
+        }
+    }
+
     /// Returns the position of the folded name, given as a string.
     func index(of name: String) -> Int? {
         let bytes = Array(name.utf8)
@@ -89,6 +102,25 @@ package struct FieldNameSet: Sendable {
         case UInt8(ascii: "A")...UInt8(ascii: "Z"): byte | 0x20
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"): byte
         default: UInt8(ascii: "-")
+        }
+    }
+
+    /// Excludes most fields by the length and the first byte of their name, for a set that a class has: the masks of the
+    /// set are an inline array, which is copied for each element that is read from a class.
+    struct Filter: Sendable {
+        private let lengths: UInt64
+        private let starts: UInt32
+
+        init(_ names: [String]) {
+            let folded = names.map { $0.utf8.map(FieldNameSet.fold) }
+            lengths = folded.reduce(0) { $0 | 1 << UInt64(min($1.count, 63)) }
+            starts = folded.flatMap(FieldNameSet.starts).reduce(0) { $0 | 1 << UInt32($1) }
+        }
+
+        @inline(__always)
+        func mayContain(_ field: FieldSlice, of bytes: Span<UInt8>) -> Bool {
+            lengths &>> UInt64(min(field.nameCount, 63)) & 1 != 0
+                && starts &>> UInt32(bytes[Int(field.nameStart)] & 0x1f) & 1 != 0
         }
     }
 }

@@ -7,10 +7,15 @@ import NIOCore
 /// A proxy replaces those fields of the client that the gateway's response has. So each response has all of them, and
 /// other spellings, which the upstream may take for the same field, are not accepted from clients at all.
 package final class ForwardedFields: Sendable {
-    /// As configured.
-    private let names: [String]
+    /// As configured, with the position in ``spellings``.
+    private let names: [(text: String, position: Int)]
+    /// Of the names, and of ``SpoofableFields/overrides``.
     private let spellings: FieldNameSet
-    private static let overrides = FieldNameSet(SpoofableFields.overrides)
+    private let filter: FieldNameSet.Filter
+    private let variants = FieldLineVariants()
+    /// Whether each position has a bit in the key of a variant, in addition to ``envoyBit``.
+    private let hasVariants: Bool
+    private static let envoyBit: UInt64 = 1 << 63
 
     package init(_ configuration: GatewayConfiguration) {
         let fixed: [String] = ["Authorization", "Cookie", "X-Client-Cert-Subject"]
@@ -20,34 +25,46 @@ package final class ForwardedFields: Sendable {
         where names[name.lowercased()] == nil {
             names[name.lowercased()] = name
         }
-        self.names = names.values.sorted()
-        spellings = FieldNameSet(self.names)
+        let all = names.values + SpoofableFields.overrides
+        let spellings = FieldNameSet(all)
+        self.spellings = spellings
+        filter = FieldNameSet.Filter(all)
+        hasVariants = all.count < 64
+        self.names = names.values.sorted().map { ($0, spellings.index(of: $0) ?? 0) }
     }
 
     /// Whether a field of a client has one of the names, in any spelling, or names another method or path than those that are
     /// decided about. `Authorization` and `Cookie` have only one spelling, are read here, and are always replaced.
     package func rejects(_ head: borrowing RequestHead) -> Bool {
         let bytes = head.bytes.readableBytesUInt8Span
-        for field in head.fields where field.name != .authorization && field.name != .cookie {
-            if spellings.contains(bytes, field.nameRange) || Self.overrides.contains(bytes, field.nameRange) {
-                return true
-            }
+        return head.fields.contains {
+            filter.mayContain($0, of: bytes) && $0.name != .authorization && $0.name != .cookie
+                && spellings.index(bytes, $0.nameRange) != nil
         }
-        return false
     }
 
-    /// The names that complete field lines do not have.
-    package func missing(in lines: [UInt8]) -> [String] {
-        let bytes = lines.span
-        var (present, start): (Set<Int>, Int) = ([], 0)
-        while start < bytes.count {
-            let end = FieldScan.first(0x0a, in: bytes, from: start, to: bytes.count)
-            let colon = FieldScan.first(UInt8(ascii: ":"), in: bytes, from: start, to: end)
-            if let position = spellings.index(bytes, ByteRange(start: start, count: colon - start)) {
-                present.insert(position)
-            }
-            start = end + 1
+    /// The field lines that a response which permits has in addition: the names that it lacks, without values, and
+    /// `Cache-Control`.
+    /// - Parameters:
+    ///   - lines: The complete field lines of the response.
+    ///   - forEnvoy: Whether a further line lists the names, which Envoy then removes from the request.
+    package func missing(in lines: Span<UInt8>, forEnvoy: Bool) -> [UInt8] {
+        guard hasVariants else {
+            var present: Set<Int> = []
+            spellings.forEachIndex(in: lines) { present.insert($0) }
+            return made(forEnvoy) { present.contains($0) }
         }
-        return names.filter { name in spellings.index(of: name).map { !present.contains($0) } ?? true }
+        var present: UInt64 = 0
+        spellings.forEachIndex(in: lines) { present |= 1 << UInt64($0) }
+        return variants.lines(present | (forEnvoy ? Self.envoyBit : 0)) {
+            made(forEnvoy) { present >> UInt64($0) & 1 != 0 }
+        }
+    }
+
+    private func made(_ forEnvoy: Bool, _ isPresent: (Int) -> Bool) -> [UInt8] {
+        let empty = names.filter { !isPresent($0.position) }.map(\.text)
+        let removed = forEnvoy && !empty.isEmpty
+        let list = removed ? "x-envoy-auth-headers-to-remove: \(empty.joined(separator: ","))\r\n" : ""
+        return Array((empty.map { "\($0): \r\n" }.joined() + list + "Cache-Control: no-store\r\n").utf8)
     }
 }

@@ -27,13 +27,10 @@ extension Exchange {
         var buffer = ByteBuffer()
         encoder.writeInjected(
             &request, of: route, from: peer, requestID: telemetry.record.requestID, into: &buffer)
-        var lines = Array(buffer.readableBytesView)
-        let empty = config.forwardedFields.missing(in: lines)
-        for name in empty { lines += Array("\(name): \r\n".utf8) }
-        if peer.decidesFor == .envoy, !empty.isEmpty {
-            lines += Array("x-envoy-auth-headers-to-remove: \(empty.joined(separator: ","))\r\n".utf8)
-        }
-        lines += Array("Cache-Control: no-store\r\n".utf8)
+        buffer.writeBytes(
+            config.forwardedFields.missing(
+                in: buffer.readableBytesUInt8Span, forEnvoy: peer.decidesFor == .envoy))
+        let lines = Array(buffer.readableBytesView)
         send(LocalResponse(status: 200, title: Problem.title(of: 200), fieldLines: lines, body: [], date: context.date))
     }
 

@@ -17,6 +17,8 @@ extension RequestDecider {
     func checkOriginal(_ request: inout InboundRequest) -> RequestDecision? {
         if request.method == .get, OriginalRequest.opensWebSocket(request.head) { request.upgrade = .webSocketUpgrade }
         guard config.forwardedFields.rejects(request.head) else { return nil }
-        return .problem(ProblemDocument(Problem(.badRequest, status: 403)), .forbidden, allow: nil)
+        return .problem(Self.spoofed, .forbidden, allow: nil)
     }
+
+    private static let spoofed = ProblemDocument(Problem(.badRequest, status: 403))
 }

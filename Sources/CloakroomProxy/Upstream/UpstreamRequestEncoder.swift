@@ -26,13 +26,17 @@ struct UpstreamRequestEncoder {
         _ request: inout InboundRequest, of route: RouteRuntime, from peer: Peer, requestID: ID128,
         traceContext: TraceContext?, into buffer: inout ByteBuffer
     ) {
-        let size =
-            request.head.bytes.readableBytes + peer.commonFieldLines.count + upstream.apiTokenLine.count
-            + (credentials.authorization?.bytes.count ?? 0) + (credentials.claimLines?.count ?? 0)
-            + (route.requestFields?.length ?? 0) + (upstream.bearerStart?.count ?? 0) + Self.reserve
+        let size = length(of: request, route) + peer.commonFieldLines.count
         buffer.writeHead(reserving: size, from: &request) { writer, request in
             write(request, of: route, from: peer, requestID: requestID, traceContext: traceContext, into: &writer)
         }
+    }
+
+    /// The expected length of the request's own fields and those that the gateway sets, in bytes.
+    private func length(of request: borrowing InboundRequest, _ route: RouteRuntime) -> Int {
+        request.head.bytes.readableBytes + upstream.apiTokenLine.count
+            + (credentials.authorization?.bytes.count ?? 0) + (credentials.claimLines?.count ?? 0)
+            + (route.requestFields?.length ?? 0) + (upstream.bearerStart?.count ?? 0) + Self.reserve
     }
 
     private func write(
@@ -60,7 +64,7 @@ struct UpstreamRequestEncoder {
         _ request: inout InboundRequest, of route: RouteRuntime, from peer: Peer, requestID: ID128,
         into buffer: inout ByteBuffer
     ) {
-        buffer.writeHead(reserving: Self.reserve, from: &request) { writer, request in
+        buffer.writeHead(reserving: length(of: request, route), from: &request) { writer, request in
             if let fields = route.requestFields {
                 fields.write(to: &writer) { write($0, of: request, from: peer, requestID: requestID, into: &$1) }
             }
