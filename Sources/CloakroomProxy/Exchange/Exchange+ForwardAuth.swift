@@ -15,8 +15,7 @@ extension Exchange {
         let route = config.routes[permit.route]
         // Files and redirects are responses of the gateway. Of an upgrade that the route does not allow, the gateway would
         // forward the request alone; the proxy forwards all of it.
-        let opensSocket = request.upgrade != .none || request.summary.requestsWebSocket
-        guard let index = route.route.upstream, !opensSocket || route.route.allowsWebSocket else {
+        guard let index = route.route.upstream, request.upgrade == .none || route.route.allowsWebSocket else {
             return respond(route.problem(.notFound), now: now)
         }
         telemetry.authorized(permit, for: route.route)

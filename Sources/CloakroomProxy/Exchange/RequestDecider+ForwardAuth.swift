@@ -10,15 +10,18 @@ extension RequestDecider {
         !target.isPathRewritten && target.authority == nil && !target.isAsterisk && !target.path.isEmpty
     }
 
-    /// Checks the fields of a request whose original was read.
+    /// Checks the fields of a request whose original was read, and whether it opens a WebSocket: proxies may forward the
+    /// upgrade, whatever of it they ask with.
     /// - Returns: The response, if the client sends a field that only the gateway may set, in any spelling: proxies replace
-    ///   the exact name only. Also if a field names another method or path.
+    ///   the exact name only. Also if a field names another method or path, or if the request asks for a WebSocket with
+    ///   another method than `GET` (RFC 6455 §4.1).
     @inline(never)
     func checkOriginal(_ request: inout InboundRequest) -> RequestDecision? {
-        if request.method == .get, OriginalRequest.opensWebSocket(request.head) { request.upgrade = .webSocketUpgrade }
-        guard config.forwardedFields.rejects(request.head) else { return nil }
-        return .problem(Self.spoofed, .forbidden, allow: nil)
+        let (asksForSocket, isGet) = (request.summary.requestsWebSocket, request.method == .get)
+        if isGet, asksForSocket || OriginalRequest.opensWebSocket(request.head) { request.upgrade = .webSocketUpgrade }
+        guard asksForSocket && !isGet || config.forwardedFields.rejects(request.head) else { return nil }
+        return .problem(Self.rejected, .forbidden, allow: nil)
     }
 
-    private static let spoofed = ProblemDocument(Problem(.badRequest, status: 403))
+    private static let rejected = ProblemDocument(Problem(.badRequest, status: 403))
 }
