@@ -1,8 +1,8 @@
 import CloakroomCore
 import CloakroomTelemetry
 
-/// The deadline of a request: the time from its head to the last byte of its response, over all attempts; see
-/// ``Route/deadline``.
+/// The deadlines of an exchange, and that of its request: the time from its head to the last byte of its response, over all
+/// attempts; see ``Route/deadline``.
 extension Exchange {
     /// The request has to be complete within this time.
     /// - Parameter time: Nanoseconds from its head, more than 0. An earlier deadline stays.
@@ -56,6 +56,36 @@ extension Exchange {
             abortResponse(.upstreamTimeout)
         case .idle, .bufferingBody, .respondingLocally:
             endTimeLimit()
+        }
+    }
+
+    /// The last deadline set has passed.
+    func deadlineExpired(now: UInt64) {
+        if transfer != nil, machine.state == .suspended { return fileUnavailable(retryAfter: 2) }
+        if let callDeadline, callDeadline <= now { return callExpired(now: now) }
+        downstream?.setDeadline(.max)
+        if let action = tunnel?.deadlineExpired(now: now), execute(action, now: now) { return }
+        if clientMayContinue(now: now) { return }
+        switch machine.deadlineExpired() {
+        case .requestTimeout:
+            guard !isUploadPaused else {
+                cancelUpstream()
+                return upstreamFailed(UpstreamFailure(.responseTimeout), isStale: false)
+            }
+            if machine.state != .bufferingBody { slowClient(.upload, .rate) }
+            cancelUpstream()
+            telemetry.failed(.requestTimeout)
+            respond(ProblemDocument(Problem(.requestTimeout)), now: now)
+        case .responseTimeout:
+            responseTimedOut(now: now)
+        case .cut:
+            if drainCredit?.isBehind == true {
+                slowClient(.download, .rate)
+                return abortResponse(.clientTooSlow)
+            }
+            abortResponse(.upstreamTimeout)
+        case .nothing:
+            break
         }
     }
 }

@@ -34,6 +34,25 @@ extension Exchange {
                 contentLines: page?.fieldLines ?? ErrorPages.documentLines, page: page?.bytes))
     }
 
+    /// Rejects a message that is not a valid request: responds and closes the connection.
+    func reject(_ error: WireError, now: UInt64) {
+        context.reject(error, from: peer.address)
+        reject(Problem(error), as: .invalidRequest, now: now)
+    }
+
+    /// Rejects a request whose head did not arrive in time: responds and closes the connection.
+    func requestHeadTimedOut(now: UInt64) {
+        reject(Problem(.requestTimeout), as: .requestTimeout, now: now)
+    }
+
+    private func reject(_ problem: Problem, as error: ExchangeErrorType, now: UInt64) {
+        request.resetHead()
+        request.begin(.untilClose, upgrade: .none)
+        startTelemetry(now: now)
+        telemetry.failed(error)
+        respond(ProblemDocument(problem), now: now)
+    }
+
     /// Responds to a request that its session, or its absence, does not permit.
     func deny(_ denial: Denial, now: UInt64) {
         telemetry.decided(denial.decision)

@@ -141,7 +141,7 @@ final class Exchange: Equatable {
         execute(decision, now: now)
     }
 
-    private func startTelemetry(now: UInt64) {
+    func startTelemetry(now: UInt64) {
         number += 1
         reference.retain(context.snapshot)
         telemetry.start(
@@ -246,25 +246,6 @@ final class Exchange: Equatable {
 
     private static let serverMethodsLine = Array("Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n".utf8)
 
-    /// Rejects a message that is not a valid request: responds and closes the connection.
-    func reject(_ error: WireError, now: UInt64) {
-        context.reject(error, from: peer.address)
-        reject(Problem(error), as: .invalidRequest, now: now)
-    }
-
-    /// Rejects a request whose head did not arrive in time: responds and closes the connection.
-    func requestHeadTimedOut(now: UInt64) {
-        reject(Problem(.requestTimeout), as: .requestTimeout, now: now)
-    }
-
-    private func reject(_ problem: Problem, as error: ExchangeErrorType, now: UInt64) {
-        request.resetHead()
-        request.begin(.untilClose, upgrade: .none)
-        startTelemetry(now: now)
-        telemetry.failed(error)
-        respond(ProblemDocument(problem), now: now)
-    }
-
     /// Part of the request body was received. Called only while ``acceptsBody`` is `true`.
     func requestBody(_ bytes: ByteBuffer) {
         telemetry.receivedBody(bytes.readableBytes)
@@ -343,38 +324,6 @@ final class Exchange: Equatable {
             respond(ProblemDocument(Problem(error)), now: context.now)
         case .gathering, .awaitingResponse, .bufferingBody, .suspended, .respondingLocally, .idle:
             respond(ProblemDocument(Problem(error)), now: context.now)
-        }
-    }
-
-    // MARK: - Deadlines and ends
-
-    /// The last deadline set has passed.
-    func deadlineExpired(now: UInt64) {
-        if transfer != nil, machine.state == .suspended { return fileUnavailable(retryAfter: 2) }
-        if let callDeadline, callDeadline <= now { return callExpired(now: now) }
-        downstream?.setDeadline(.max)
-        if let action = tunnel?.deadlineExpired(now: now), execute(action, now: now) { return }
-        if clientMayContinue(now: now) { return }
-        switch machine.deadlineExpired() {
-        case .requestTimeout:
-            guard !isUploadPaused else {
-                cancelUpstream()
-                return upstreamFailed(UpstreamFailure(.responseTimeout), isStale: false)
-            }
-            if machine.state != .bufferingBody { slowClient(.upload, .rate) }
-            cancelUpstream()
-            telemetry.failed(.requestTimeout)
-            respond(ProblemDocument(Problem(.requestTimeout)), now: now)
-        case .responseTimeout:
-            responseTimedOut(now: now)
-        case .cut:
-            if drainCredit?.isBehind == true {
-                slowClient(.download, .rate)
-                return abortResponse(.clientTooSlow)
-            }
-            abortResponse(.upstreamTimeout)
-        case .nothing:
-            break
         }
     }
 

@@ -3,8 +3,26 @@ import CloakroomHTTP2
 import CloakroomTelemetry
 import CloakroomWire
 
-/// Decisions that depend on the host of a request only.
+/// The host of a request, and decisions that depend on it only.
 extension RequestDecider {
+    /// Determines the authority of the request. HTTP/1.1 requires exactly one `Host`, even with an absolute-form target
+    /// (RFC 9112 §3.2).
+    static func resolveAuthority(_ request: inout InboundRequest, _ span: Span<UInt8>) -> Bool {
+        var host: ByteRange?
+        for field in request.head.fields where field.name == .host {
+            guard host == nil else { return false }
+            let range = field.valueRange
+            guard Authority.isValid(span.extracting(range.start..<range.end)) else { return false }
+            host = range
+        }
+        guard host != nil || request.version != .http1_1 else { return false }
+        if let authority = request.target.authority {
+            host = ByteRange(start: request.head.target.start + authority.start, count: authority.count)
+        }
+        request.hostRange = host
+        return true
+    }
+
     /// Finds the routes of the request's host, before anything else is decided: the origin of a request is compared with
     /// that host.
     /// - Returns: The response, if the host is not served here, or redirected. Clients that use a connection for several hosts repeat
