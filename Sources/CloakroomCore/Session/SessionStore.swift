@@ -81,7 +81,8 @@ public protocol SessionStore: AnyObject, ThrottleStore, MarkStore {
 
     /// Returns all active sessions, the latest first.
     func sessions(of account: AccountName, now: SessionTime) async throws(SessionStoreError) -> [SessionSummary]
-    /// Ends the oldest sessions of a user who has more than a number of them, at most 16 at once.
+    /// Ends the oldest sessions of a user who has more than a number of them, at most 16 at once. Chooses again if some of
+    /// them were ended by another call at the same time.
     ///
     /// They are the sessions of ``UserProfile/account``, and those that were signed in to with ``UserProfile/name`` and
     /// have no other account. Nothing is decrypted. If there are more than 32, a store on a server checks some of them

@@ -101,27 +101,45 @@ extension SealedSessionStore {
         let rule = SurplusRule(limit: limit, accounts: hashes, usedAfter: now - timeouts.idle, new: new)
         var ended: [EndedSession] = []
         do throws(SessionStoreError) {
-            // Nearly always there is none, so all are read at the same time.
-            for (hash, first) in zip(hashes, await surpluses(of: hashes, by: rule, now: now)) {
-                let isCurrent = ended.isEmpty
-                switch try await isCurrent ? first.get() : surplus(of: hash, by: rule, now: now) {
-                case .none: continue
-                case .records(let ids): ended += await end(ids, reason: reason, now: now)
-                case .unknown:
-                    var all: [SessionID: SurplusRule.Candidate] = [:]
-                    for name in names {
-                        for record in try await liveRecords(of: name, now: now) {
-                            all[record.key.id] = SurplusRule.Candidate(record)
-                        }
-                    }
-                    let surplus = rule.oldest(all.count - limit, of: all.values)
-                    return ended + (await end(surplus, reason: reason, now: now))
-                }
+            // Another sign-in may have chosen, and ended, the same ones for itself.
+            for _ in 0..<SurplusRule.maxRounds {
+                let isComplete = try await endSurplus(
+                    of: names, hashes, by: rule, into: &ended, reason: reason, now: now)
+                if isComplete { break }
             }
         } catch {
             throw error.afterEnding(ended)
         }
         return ended
+    }
+
+    /// - Returns: Whether all that were chosen have been ended here, or cannot be ended now.
+    private func endSurplus(
+        of names: [AccountName], _ hashes: [UInt64], by rule: SurplusRule, into ended: inout [EndedSession],
+        reason: SessionEndReason, now: SessionTime
+    ) async throws(SessionStoreError) -> Bool {
+        var (isComplete, isCurrent) = (true, true)
+        // Nearly always there is none, so all are read at the same time.
+        for (hash, first) in zip(hashes, await surpluses(of: hashes, by: rule, now: now)) {
+            var ids: [SessionID] = []
+            let found = try await isCurrent ? first.get() : surplus(of: hash, by: rule, now: now)
+            switch found {
+            case .none: continue
+            case .records(let oldest): ids = oldest
+            case .unknown:
+                var all: [SessionID: SurplusRule.Candidate] = [:]
+                for name in names {
+                    for record in try await liveRecords(of: name, now: now) {
+                        all[record.key.id] = SurplusRule.Candidate(record)
+                    }
+                }
+                ids = rule.oldest(all.count - rule.limit, of: all.values)
+            }
+            isCurrent = false
+            if await !end(ids, into: &ended, reason: reason, now: now) { isComplete = false }
+            if found == .unknown { break }
+        }
+        return isComplete
     }
 
     private func surpluses(
@@ -151,13 +169,21 @@ extension SealedSessionStore {
     }
 
     /// Ends sessions one by one: those that cannot be ended now are left for the next sign-in.
-    private func end(_ ids: [SessionID], reason: SessionEndReason, now: SessionTime) async -> [EndedSession] {
-        var ended: [EndedSession] = []
+    /// - Returns: `false` if some had ended already.
+    private func end(
+        _ ids: [SessionID], into ended: inout [EndedSession], reason: SessionEndReason, now: SessionTime
+    ) async -> Bool {
+        var isComplete = true
         for id in ids {
-            guard let removed = try? await remove(id, reason: reason, now: now) else { continue }
-            ended.append(EndedSession(id: removed.key.id, opened: nil))
+            do throws(SessionStoreError) {
+                if try await remove(id, reason: reason, now: now) != nil {
+                    ended.append(EndedSession(id: id, opened: nil))
+                } else {
+                    isComplete = false
+                }
+            } catch { continue }
         }
-        return ended
+        return isComplete
     }
 
     private func end(

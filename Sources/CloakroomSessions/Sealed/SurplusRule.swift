@@ -7,6 +7,8 @@ import CloakroomCore
 struct SurplusRule: Sendable, Equatable {
     /// The maximum number of records that are chosen at once.
     static let maximum = 16
+    /// The maximum number of times that a sign-in chooses: again if another one ended some of the chosen ones.
+    static let maxRounds = 4
 
     /// The number of sessions that an account may have.
     var limit: Int

@@ -315,49 +315,4 @@ struct SessionCutoffTests: SealedStoreSuite {
             #expect(server.cutoffReadCount == set + number)
         }
     }
-
-    @Test("does not list the sessions of an account at a sign-in, unless they are mixed with those of another account")
-    func listsNothing() async throws {
-        let user = Sample.new(1).user
-        func evict(_ new: SessionID) async throws -> Int {
-            try await store.takeOldest(of: user, over: 2, but: new, reason: .replaced, now: start).count
-        }
-        for number in 1...3 {
-            let (_, session) = try await store.create(Sample.new(1), now: start + .seconds(Int64(number)))
-            #expect(try await evict(session.id) == (number < 3 ? 0 : 1))
-        }
-        #expect(server.listCount == 0)
-        var other = Sample.new(1)
-        other.user = UserProfile(
-            json: [], account: AccountName(userID: "17", source: Sample.source), name: user.account)
-        _ = try await store.create(other, now: start)
-        let (_, session) = try await store.create(Sample.new(1), now: start + .seconds(9))
-        #expect(try await evict(session.id) == 1)
-        #expect(server.listCount == 1)
-        #expect(store.records.count == 3)
-    }
-
-    @Test("reports the sessions that a sign-in has ended, also if not all indexes can be read")
-    func surplusOfOneIndex() async throws {
-        var new = Sample.new(1)
-        new.user = UserProfile(
-            json: new.user.json, account: new.user.account, name: AccountName(userID: "17", source: Sample.source))
-        let (_, oldest) = try await store.create(new, now: start)
-        let (_, latest) = try await store.create(new, now: start + .seconds(1))
-        let hashes = Sample.secrets.accountHashes
-        /// The sessions that have ended before the failure.
-        func evict(failing account: AccountName, over limit: Int) async -> [SessionID]? {
-            store.records.set { $0.failingAccounts = Set(hashes.candidateHashes(account)) }
-            do throws(SessionStoreError) {
-                _ = try await store.takeOldest(
-                    of: new.user, over: limit, but: latest.id, reason: .replaced, now: start + .seconds(1))
-                return nil
-            } catch {
-                return error.ended.map(\.id)
-            }
-        }
-        #expect(await evict(failing: new.user.account, over: 1) == [])
-        #expect(await evict(failing: new.user.name, over: 2) == [])
-        #expect(await evict(failing: new.user.name, over: 1) == [oldest.id])
-    }
 }

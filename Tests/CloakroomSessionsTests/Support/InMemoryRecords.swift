@@ -20,6 +20,10 @@ final class InMemoryRecords: SessionRecordStore {
         var duringCutoffRead: (@Sendable () async -> Void)?
         /// Awaited by each listing, after the records were fetched and before they are returned.
         var duringList: (@Sendable () async -> Void)?
+        /// Awaited by each choice of the oldest sessions, before it is returned.
+        var duringSurplus: (@Sendable () async -> Void)?
+        /// Of more than 32 sessions, only 32 are checked for that choice.
+        var checksSample = false
         /// Awaited by each insertion, after the record was entered into its indexes and before it is stored.
         var duringInsert: (@Sendable () async -> Void)?
         /// Reads and writes of cutoffs throw.
@@ -236,9 +240,12 @@ final class InMemoryRecords: SessionRecordStore {
         if switches.withLock({ $0.failingAccounts.contains(account) }) { throw SessionStoreError(.unavailable) }
         let found = try ask {
             $0.listed.filter { $0.indexHashes.contains(account) }.map(SurplusRule.Candidate.init)
+                .sorted { ($0.createdAt, $0.id.value) < ($1.createdAt, $1.id.value) }
         }
+        let checked = found.prefix(switches.withLock { $0.checksSample } ? 32 : found.count)
+        await switches.withLock { $0.duringSurplus }?()
         return rule.surplus(
-            in: SurplusRule.Sample(total: found.count, ids: found.map(\.id), records: found), now: now)
+            in: SurplusRule.Sample(total: found.count, ids: checked.map(\.id), records: Array(checked)), now: now)
     }
 
     func cutoffs(_ indexes: [RecordIndex], now: SessionTime) async throws(SessionStoreError) -> [SessionCutoff?] {
