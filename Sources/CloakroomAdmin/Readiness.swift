@@ -16,29 +16,32 @@ public struct ReadinessCheck: Sendable, Equatable, Encodable {
     }
 }
 
-/// Performs a readiness check. It should return within ``ReadinessReport/timeLimit`` and stop when its task is
-/// cancelled.
+/// Performs a readiness check.
 public struct ReadinessProbe: Sendable {
     /// The name of the result.
     public let name: String
-    let check: @Sendable () async -> ReadinessCheck
+    let failure: String?
+    let isReady: @Sendable () async -> Bool
 
     /// - Parameters:
-    ///   - name: The name in the report if the check times out.
-    ///   - check: Performs the check.
-    public init(name: String, check: @escaping @Sendable () async -> ReadinessCheck) {
+    ///   - name: The name of the result.
+    ///   - failure: Why the check fails; see ``ReadinessCheck/detail``.
+    ///   - isReady: Performs the check. It should return within ``ReadinessReport/timeLimit`` and stop when its task is
+    ///     cancelled.
+    public init(name: String, failure: String? = nil, isReady: @escaping @Sendable () async -> Bool) {
         self.name = name
-        self.check = check
+        self.failure = failure
+        self.isReady = isReady
     }
 }
 
 /// The results of all checks, in the configured order.
-struct ReadinessReport: Sendable, Equatable, Encodable {
+package struct ReadinessReport: Sendable, Equatable, Encodable {
     /// The time limit of a check; a slower check fails, because probes of an orchestrator time out too.
-    static let timeLimit: Duration = .milliseconds(900)
+    package static let timeLimit: Duration = .milliseconds(900)
 
     let checks: [ReadinessCheck]
-    let isReady: Bool
+    package let isReady: Bool
 
     private enum CodingKeys: String, CodingKey { case checks, isReady = "ready" }
 
@@ -48,7 +51,7 @@ struct ReadinessReport: Sendable, Equatable, Encodable {
     }
 
     /// Runs all probes concurrently.
-    static func make(_ probes: [ReadinessProbe], timeLimit: Duration = timeLimit) async -> ReadinessReport {
+    package static func make(_ probes: [ReadinessProbe], timeLimit: Duration = timeLimit) async -> ReadinessReport {
         await withTaskGroup(of: (Int, ReadinessCheck).self) { group in
             for (index, probe) in probes.enumerated() {
                 group.addTask { (index, await result(of: probe, timeLimit)) }
@@ -62,7 +65,10 @@ struct ReadinessReport: Sendable, Equatable, Encodable {
     private static func result(of probe: ReadinessProbe, _ timeLimit: Duration) async -> ReadinessCheck {
         let late = ReadinessCheck(name: probe.name, isReady: false, detail: "timed out")
         return await withTaskGroup(of: ReadinessCheck.self) { group in
-            group.addTask { await probe.check() }
+            group.addTask {
+                let isReady = await probe.isReady()
+                return ReadinessCheck(name: probe.name, isReady: isReady, detail: isReady ? nil : probe.failure)
+            }
             group.addTask {
                 try? await Task.sleep(for: timeLimit)
                 return late

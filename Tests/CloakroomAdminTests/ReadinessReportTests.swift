@@ -14,7 +14,7 @@ struct ReadinessReportTests {
         let never = ReadinessProbe(name: "store") {
             // Ends when it is cancelled, which happens at the time limit.
             try? await Task.sleep(for: .seconds(3_600))
-            return ReadinessCheck(name: "store", isReady: true)
+            return true
         }
         let report = await ReadinessReport.make([never], timeLimit: .milliseconds(1))
         #expect(report.checks == [ReadinessCheck(name: "store", isReady: false, detail: "timed out")])
@@ -26,7 +26,7 @@ struct ReadinessReportTests {
         let probes = (0..<10).map { index in
             ReadinessProbe(name: "\(index)") {
                 for _ in 0..<(10 - index) { await Task.yield() }
-                return ReadinessCheck(name: "\(index)", isReady: index != 4)
+                return index != 4
             }
         }
         let report = await ReadinessReport.make(probes, timeLimit: .seconds(60))

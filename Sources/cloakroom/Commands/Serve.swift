@@ -104,7 +104,7 @@ struct Serve: AsyncParsableCommand {
             let controlSocket = controlPath.map {
                 ControlSocketService(
                     path: $0, replacesOther: takeOver, reload: { await requests.perform() },
-                    isReady: { gateway.isReady }, why: { telemetry.rejectedRequests.document(of: $0) },
+                    isReady: { await gateway.isReady() }, why: { telemetry.rejectedRequests.document(of: $0) },
                     onListening: { notifier.started(.control) })
             }
             let supervision = SupervisionService(

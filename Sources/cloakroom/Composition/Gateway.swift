@@ -21,6 +21,7 @@ final class Gateway: Sendable, Unprintable {
     private let server: GatewayServer
     private let accounts: IdentityService
     private let services: [any Service]
+    private let probes: [ReadinessProbe]
 
     /// Components that live as long as the process and are shared by all configurations.
     private struct SharedComponents {
@@ -109,6 +110,10 @@ final class Gateway: Sendable, Unprintable {
             await onListening(listeners)
         }
         self.server = server
+        let probes = [
+            ReadinessProbe(name: "listening") { server.isReady }, sessions.probe(configuration.session),
+        ]
+        self.probes = probes
         let circuits = CircuitMetricsUpdater(telemetry.metrics)
         telemetry.registry.onScrape {
             circuits.show(server.upstreamStatus())
@@ -124,12 +129,7 @@ final class Gateway: Sendable, Unprintable {
             services.append(
                 AdminServer(
                     host: admin.address.host, port: admin.address.port, registry: telemetry.registry,
-                    probes: [
-                        ReadinessProbe(name: "listening") {
-                            ReadinessCheck(name: "listening", isReady: server.isReady)
-                        },
-                        sessions.probe(configuration.session),
-                    ],
+                    probes: probes,
                     revocation: admin.token.map {
                         RevokeSessionsHandler(
                             token: $0,
@@ -183,8 +183,8 @@ final class Gateway: Sendable, Unprintable {
     /// Returns when every event loop has run a task; never returns while one is blocked.
     func passThroughLoops() async { await server.passThroughLoops() }
 
-    /// Whether requests are accepted and sessions can be used: what `/ready` of the admin listener reports.
-    var isReady: Bool { server.isReady && parts.sessions.store.isAvailable }
+    /// What `/ready` of the admin listener reports.
+    func isReady() async -> Bool { await ReadinessReport.make(probes).isReady }
 
     /// Records the outcome of a configuration reload in the metrics and the audit log.
     func noteReload(_ outcome: ReloadOutcome) {

@@ -63,14 +63,8 @@ struct SessionStoreSetup {
 
     /// The readiness check of the store for `/ready`.
     func probe(_ configuration: SessionConfiguration) -> ReadinessProbe {
-        let store = store
-        let kind = configuration.store.rawValue
-        return ReadinessProbe(name: "session store") {
-            let isAvailable = store.isAvailable
-            return ReadinessCheck(
-                name: "session store", isReady: isAvailable,
-                detail: isAvailable ? nil : "the \(kind) store cannot be used; see the log for the cause")
-        }
+        let failure = "the \(configuration.store.rawValue) store cannot be used; see the log for the cause"
+        return ReadinessProbe(name: "session store", failure: failure) { [store] in store.isAvailable }
     }
 
     private static func tls(_ configuration: SessionConfiguration) throws -> TLSConfiguration? {

@@ -71,7 +71,7 @@ struct ControlSocketService: Service, Unprintable {
     let replacesOther: Bool
     /// Reloads the configuration; `nil` if the gateway is stopping.
     let reload: @Sendable () async -> ReloadOutcome?
-    var isReady: @Sendable () -> Bool = { false }
+    var isReady: @Sendable () async -> Bool = { false }
     var why: @Sendable (ID128) -> [UInt8] = { _ in [] }
     let onListening: @Sendable () -> Void
 
@@ -134,13 +134,14 @@ final class ControlConnectionHandler: ChannelInboundHandler {
     private static let requestTimeout = TimeAmount.seconds(2)
 
     private let reload: @Sendable () async -> ReloadOutcome?
-    private let isReady: @Sendable () -> Bool
+    private let isReady: @Sendable () async -> Bool
     private let why: @Sendable (ID128) -> [UInt8]
     private var request = ControlRequest()
     private var timeout: Scheduled<Void>?
 
     init(
-        reload: @escaping @Sendable () async -> ReloadOutcome?, isReady: @escaping @Sendable () -> Bool = { false },
+        reload: @escaping @Sendable () async -> ReloadOutcome?,
+        isReady: @escaping @Sendable () async -> Bool = { false },
         why: @escaping @Sendable (ID128) -> [UInt8] = { _ in [] }
     ) {
         self.reload = reload
@@ -175,7 +176,8 @@ final class ControlConnectionHandler: ChannelInboundHandler {
             if let rejected {
                 try? await channel.writeAndFlush(ByteBuffer(bytes: why(rejected)))
             } else if isHealth {
-                try? await channel.writeAndFlush(ByteBuffer(bytes: try encoder.encode(["ready": isReady()])))
+                let body = await ["ready": isReady()]
+                try? await channel.writeAndFlush(ByteBuffer(bytes: try encoder.encode(body)))
             } else {
                 let response = ControlSocket.Response(await reload())
                 try? await channel.writeAndFlush(ByteBuffer(bytes: try encoder.encode(response)))

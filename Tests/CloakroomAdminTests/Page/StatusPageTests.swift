@@ -84,9 +84,7 @@ struct StatusPageTests {
     @Test("/status.json is 200 even if the gateway is not ready")
     func json() async throws {
         made.served(3)
-        let failing = ReadinessProbe(name: "session store") {
-            ReadinessCheck(name: "session store", isReady: false, detail: "it is unreachable")
-        }
+        let failing = ReadinessProbe(name: "session store", failure: "it is unreachable") { false }
         try await serving([failing]) { address in
             let (response, body) = try await RunningAdminServer.send(.GET, address + "/status.json")
             #expect(response.status == .ok)

@@ -25,11 +25,9 @@ enum AdminWithFailures {
     private static let hostileRoute = "<script>alert(4)</script>\"\u{301} onload='x' & \u{202E}\u{0}{{x}}"
 
     private static let probes = [
-        ReadinessProbe(name: "listening") { ReadinessCheck(name: "listening", isReady: true) },
-        ReadinessProbe(name: "session store") {
-            ReadinessCheck(
-                name: "session store", isReady: false,
-                detail: "the valkey store cannot be used; see the log for the cause")
+        ReadinessProbe(name: "listening") { true },
+        ReadinessProbe(name: "session store", failure: "the valkey store cannot be used; see the log for the cause") {
+            false
         },
     ]
 
