@@ -217,3 +217,33 @@ private struct MemberReader {
         return texts
     }
 }
+
+extension ProviderMetadata.ParseError {
+    /// What an operator reads about it.
+    package var finding: ProviderMetadata.Finding {
+        switch self {
+        case .malformed:
+            .init(
+                message: "the metadata is no JSON object of at most 64 KiB",
+                remedy: "check that the issuer's /.well-known/openid-configuration is a document of the provider")
+        case .issuer:
+            .init(
+                message: "the metadata names another issuer",
+                remedy: "copy issuer from the metadata, with or without a slash at its end as it is there")
+        case .missing(let member):
+            .init(message: "the metadata lacks \(member)", remedy: "check that the server is an OpenID Provider")
+        case .url(let member):
+            .init(
+                message: "\(member) of the metadata is no https URL",
+                remedy: "configure the provider's public address as an https URL")
+        case .origin(let member):
+            .init(
+                message: "\(member) of the metadata is at neither the issuer nor endpoints.base",
+                remedy: "configure the provider's public address, or leave endpoints.base out")
+        case .type(let member):
+            .init(
+                message: "\(member) of the metadata has another type",
+                remedy: "check that the server is an OpenID Provider")
+        }
+    }
+}

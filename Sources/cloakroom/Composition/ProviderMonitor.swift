@@ -65,8 +65,7 @@ final class ProviderMonitor: Sendable, Unprintable {
             succeeded(.metadata)
             mismatches(findings)
         case .metadataRejected(let error):
-            let (reason, remedy) = Self.words(error)
-            failed(.metadata, .invalid, reason, remedy)
+            failed(.metadata, .invalid, error.finding.message, error.finding.remedy)
         case .metadataUnavailable:
             failed(
                 .metadata, .failed, "the metadata cannot be fetched",
@@ -135,31 +134,6 @@ final class ProviderMonitor: Sendable, Unprintable {
         }
         for (finding, text) in zip(findings, texts) where !known.contains(text) {
             audit.providerMismatch(identity: name, reason: finding.message, hint: finding.remedy)
-        }
-    }
-
-    private static func words(_ error: ProviderMetadata.ParseError) -> (reason: String, remedy: String) {
-        switch error {
-        case .malformed:
-            (
-                "the metadata is no JSON object of at most 64 KiB",
-                "check that the issuer's /.well-known/openid-configuration is a document of the provider"
-            )
-        case .issuer:
-            (
-                "the metadata names another issuer",
-                "copy issuer from the metadata, with or without a slash at its end as it is there"
-            )
-        case .missing(let member): ("the metadata lacks \(member)", "check that the server is an OpenID Provider")
-        case .url(let member):
-            ("\(member) of the metadata is no https URL", "configure the provider's public address as an https URL")
-        case .origin(let member):
-            (
-                "\(member) of the metadata is at neither the issuer nor endpoints.base",
-                "configure the provider's public address, or leave endpoints.base out"
-            )
-        case .type(let member):
-            ("\(member) of the metadata has another type", "check that the server is an OpenID Provider")
         }
     }
 }

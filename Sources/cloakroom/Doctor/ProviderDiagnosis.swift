@@ -119,7 +119,11 @@ struct ProviderDiagnosis {
                 metadata.fail(
                     "the metadata cannot be fetched with status 200",
                     .init(key + ".issuer", "\(identity.issuer) is configured; check its path"))
-            case .metadataRejected(let error): explain(error, in: &metadata)
+            case .metadataRejected(let error):
+                let isElsewhere = if case .origin = error { true } else { false }
+                let advice = (isElsewhere ? "" : "\(identity.issuer) is configured; ") + error.finding.remedy
+                metadata.fail(
+                    error.finding.message, .init(key + (isElsewhere ? ".endpoints.base" : ".issuer"), advice))
             case .keys(.replaced(let usable, let skipped)):
                 hasKeys = usable > 0
                 keys.facts = ["\(usable) usable, \(skipped) skipped"]
@@ -137,22 +141,6 @@ struct ProviderDiagnosis {
                     "check them, and \(isFetched ? "jwks_uri in the metadata" : "endpoints.keys")"))
         }
         return [metadata, keys]
-    }
-
-    private func explain(_ error: ProviderMetadata.ParseError, in step: inout DoctorStep) {
-        let issuer = DoctorStep.Change(key + ".issuer", "\(identity.issuer) is configured")
-        switch error {
-        case .malformed: step.fail("the metadata are not a JSON object of at most 65536 bytes", issuer)
-        case .issuer:
-            step.fail("the metadata are of another issuer: write it byte for byte as the metadata do", issuer)
-        case .missing(let name): step.fail("the metadata have no \(name)", issuer)
-        case .url(let name): step.fail("\(name) in the metadata is not a valid https URL", issuer)
-        case .origin(let name):
-            step.fail(
-                "\(name) in the metadata is at neither the issuer nor endpoints.base",
-                .init(key + ".endpoints.base", "configure the provider's public address, or leave it out"))
-        case .type(let name): step.fail("\(name) in the metadata has another type than specified", issuer)
-        }
     }
 }
 

@@ -57,6 +57,18 @@ struct ProviderMetadataTests {
         #expect(error([(name, "1")]) == .type(name))
     }
 
+    @Test("Each reason to reject a document names its member and what to do")
+    func findings() {
+        let errors: [ProviderMetadata.ParseError] = [
+            .malformed, .issuer, .missing("jwks_uri"), .url("jwks_uri"), .origin("jwks_uri"), .type("jwks_uri"),
+        ]
+        #expect(Set(errors.map(\.finding.message)).count == errors.count)
+        for error in errors {
+            #expect(error.finding.message.contains("jwks_uri") == "\(error)".contains("jwks_uri"))
+            #expect(!error.finding.remedy.isEmpty)
+        }
+    }
+
     @Test(
         "Identity rule 6: endpoints are https, or http on this machine",
         arguments: [
