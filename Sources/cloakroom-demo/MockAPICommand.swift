@@ -22,9 +22,7 @@ struct MockAPICommand: AsyncParsableCommand {
     @Option(help: "A file that contains the token, with an optional trailing line break; overrides --api-token.")
     var apiTokenFile: String?
 
-    @Option(
-        name: .long,
-        help: ArgumentHelp("Test user; repeatable.", valueName: "email:password"))
+    @Option(help: ArgumentHelp("Test user; repeatable.", valueName: "email:password"))
     var user: [String] = []
 
     @Option(help: "Access token lifetime in seconds.")

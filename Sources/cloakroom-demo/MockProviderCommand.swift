@@ -17,9 +17,7 @@ struct MockProviderCommand: AsyncParsableCommand {
     @Option(help: "The port to listen on, 0 for a free one.")
     var port = 9_100
 
-    @Option(
-        name: .long,
-        help: ArgumentHelp("A redirect URI of the client; repeatable. Default: any.", valueName: "URL"))
+    @Option(help: ArgumentHelp("A redirect URI of the client; repeatable. Default: any.", valueName: "URL"))
     var redirectURI: [String] = []
 
     @Option(help: "Access token lifetime in seconds.")

@@ -6,17 +6,15 @@ import NIOHTTP1
 /// The options for the admin listener, of `top` and `why`.
 struct AdminListenerOptions: ParsableArguments {
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The admin listener. Default: CLOAKROOM_ADMIN_ADDRESS, or http://\(AdminConfiguration.defaults.address).",
             valueName: "URL"))
     var admin: String?
 
-    @Option(name: .long, help: ArgumentHelp("A file with the admin token.", valueName: "file"))
+    @Option(help: ArgumentHelp("A file with the admin token.", valueName: "file"))
     var tokenFile: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp("A PEM file with the authorities of the admin listener's certificate.", valueName: "file"))
     var caFile: String?
 

@@ -19,12 +19,11 @@ struct AuditHash: ParsableCommand {
     @OptionGroup var options: ConfigOptions
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The user, instead of standard input. Other users of this machine can read arguments.", valueName: "name"))
     var user: String?
 
-    @Option(name: .long, help: ArgumentHelp("The issuer of an OpenID Provider.", valueName: "url"))
+    @Option(help: ArgumentHelp("The issuer of an OpenID Provider.", valueName: "url"))
     var issuer: String?
 
     func run() throws {

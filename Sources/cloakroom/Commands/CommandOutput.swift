@@ -5,7 +5,7 @@ import Foundation
 
 /// The option of commands that can print JSON.
 struct OutputOptions: ParsableArguments {
-    @Flag(name: .long, help: "Print JSON with stable keys, for scripts.")
+    @Flag(help: "Print JSON with stable keys, for scripts.")
     var json = false
 }
 

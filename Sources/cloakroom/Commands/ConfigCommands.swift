@@ -118,7 +118,6 @@ struct Routes: ParsableCommand {
     @OptionGroup var output: OutputOptions
 
     @Option(
-        name: .long,
         help: ArgumentHelp("An older configuration file; show the changes from it to FILE.", valueName: "file"),
         completion: .file(extensions: ["yaml", "yml"]))
     var diff: String?
@@ -142,7 +141,7 @@ struct ConfigReferenceCommand: ParsableCommand {
         commandName: "config-reference", abstract: "Print the reference of all configuration keys in Markdown.",
         shouldDisplay: false)
 
-    @Option(name: .long, help: "The file whose comments describe the keys.")
+    @Option(help: "The file whose comments describe the keys.")
     var comments = "config/cloakroom.yaml"
 
     func run() throws {

@@ -11,7 +11,6 @@ struct ConfigOptions: ParsableArguments {
     var config: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "A value that overrides the environment and the file, as key=value; repeatable.",
             valueName: "key=value"))

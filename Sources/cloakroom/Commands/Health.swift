@@ -13,7 +13,6 @@ struct Health: AsyncParsableCommand {
             """)
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The admin listener's address. Default: CLOAKROOM_ADMIN_ADDRESS, or admin.address of the first of"
                 + " \(ConfigPlace.defaultFilesText), or \(AdminConfiguration.defaults.address).",
@@ -21,7 +20,6 @@ struct Health: AsyncParsableCommand {
     var address: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The certificate authority of an admin listener with TLS (PEM). The address must be in its certificate.",
             valueName: "file"))

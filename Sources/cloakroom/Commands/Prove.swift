@@ -14,7 +14,6 @@ struct Prove: ParsableCommand {
     @OptionGroup var output: OutputOptions
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "An older configuration file; that a change from it to FILE opens nothing is then a further statement.",
             valueName: "file"),

@@ -13,8 +13,7 @@ struct ReloadCommand: AsyncParsableCommand {
 
     @OptionGroup var options: ControlSocketOptions
 
-    @Option(
-        name: .long, help: ArgumentHelp("Maximum wait for the result, in seconds: 1 to 3600.", valueName: "seconds"))
+    @Option(help: ArgumentHelp("Maximum wait for the result, in seconds: 1 to 3600.", valueName: "seconds"))
     var timeout = 60
 
     func validate() throws {
@@ -50,7 +49,6 @@ struct ReloadCommand: AsyncParsableCommand {
 /// The option for the control socket, of `serve`, `reload`, `health` and `why`.
 struct ControlSocketOptions: ParsableArguments {
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Unix socket of the gateway for `cloakroom reload`, `health` and `why`, of at most"
                 + " \(ControlSocket.maximumPathBytes) bytes. Default of all but health: \(ControlSocket.fileName) in"

@@ -24,14 +24,12 @@ struct Serve: AsyncParsableCommand {
     @OptionGroup var control: ControlSocketOptions
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "Minimum log level: trace, debug, info, notice, warning, error or critical. The same as"
                 + " --set logging.level=LEVEL.", valueName: "level"))
     var logLevel: String?
 
     @Flag(
-        name: .long,
         help: ArgumentHelp(
             "Share the listener addresses with a running gateway, in order to replace it. Without this flag, an address in"
                 + " use is an error."))

@@ -13,7 +13,7 @@ struct Top: AsyncParsableCommand {
 
     @OptionGroup var listener: AdminListenerOptions
 
-    @Flag(name: .long, help: "Print once and exit. Exits with 1 if the gateway does not respond.")
+    @Flag(help: "Print once and exit. Exits with 1 if the gateway does not respond.")
     var once = false
 
     /// The maximum size of the status: more than that of 1,000 routes.

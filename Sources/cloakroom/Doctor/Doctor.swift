@@ -19,20 +19,19 @@ struct Doctor: AsyncParsableCommand {
 
     @OptionGroup var options: ConfigOptions
 
-    @Option(name: .long, help: ArgumentHelp("The user to sign in, at an upstream with signIn.", valueName: "name"))
+    @Option(help: ArgumentHelp("The user to sign in, at an upstream with signIn.", valueName: "name"))
     var user: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "A file with the password in its first line, - for standard input. Default: a prompt without echo, or"
                 + " standard input if it is no terminal.", valueName: "file"))
     var passwordFile: String?
 
-    @Option(name: .long, help: ArgumentHelp("Check only this identity or upstream.", valueName: "name"))
+    @Option(help: ArgumentHelp("Check only this identity or upstream.", valueName: "name"))
     var identity: String?
 
-    @Flag(name: .long, help: "Print the result as JSON.")
+    @Flag(help: "Print the result as JSON.")
     var json = false
 
     func run() async throws {

@@ -19,113 +19,92 @@ struct Init: AsyncParsableCommand {
     var upstream: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The folder of a single-page app, such as dist. The paths of the API then begin with /api.",
             valueName: "folder"))
     var files: String?
 
-    @Option(
-        name: .long, help: ArgumentHelp("The issuer of an OpenID Provider that signs users in.", valueName: "issuer"))
+    @Option(help: ArgumentHelp("The issuer of an OpenID Provider that signs users in.", valueName: "issuer"))
     var provider: String?
 
-    @Option(name: .long, help: ArgumentHelp("The client id at the provider. Default: cloakroom.", valueName: "id"))
+    @Option(help: ArgumentHelp("The client id at the provider. Default: cloakroom.", valueName: "id"))
     var clientID: String?
 
-    @Option(
-        name: .long,
-        help: ArgumentHelp("The file with the client secret. Default: client-secret.", valueName: "file"))
+    @Option(help: ArgumentHelp("The file with the client secret. Default: client-secret.", valueName: "file"))
     var clientSecretFile: String?
 
-    @Option(
-        name: .long,
-        help: ArgumentHelp("The call that signs users in, such as 'POST /login'.", valueName: "method path"))
+    @Option(help: ArgumentHelp("The call that signs users in, such as 'POST /login'.", valueName: "method path"))
     var signIn: String?
 
-    @Option(
-        name: .long,
-        help: "The format of the credentials: basic, json, form or oauth. Default: basic.")
+    @Option(help: "The format of the credentials: basic, json, form or oauth. Default: basic.")
     var credentials: String?
 
-    @Option(
-        name: .long,
-        help: ArgumentHelp("The key of the name in a json or form sign-in. Default: email.", valueName: "key"))
+    @Option(help: ArgumentHelp("The key of the name in a json or form sign-in. Default: email.", valueName: "key"))
     var nameMember: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp("The key of the password in a json or form sign-in. Default: password.", valueName: "key"))
     var passwordMember: String?
 
-    @Flag(name: .long, help: "Users sign in with names that are no e-mail addresses.")
+    @Flag(help: "Users sign in with names that are no e-mail addresses.")
     var textNames = false
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The key of the access token in the response, such as data.token. Default: accessToken, with oauth"
                 + " access_token.", valueName: "key"))
     var accessToken: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The key of the refresh token in the response. Default: refreshToken, with oauth refresh_token.",
             valueName: "key"))
     var refreshToken: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The key of the lifetime in seconds in the response. Default: none, with oauth expires_in.",
             valueName: "key"))
     var expiresIn: String?
 
-    @Option(name: .long, help: ArgumentHelp("The call that refreshes tokens.", valueName: "method path"))
+    @Option(help: ArgumentHelp("The call that refreshes tokens.", valueName: "method path"))
     var refresh: String?
 
-    @Option(name: .long, help: ArgumentHelp("The call that revokes tokens.", valueName: "method path"))
+    @Option(help: ArgumentHelp("The call that revokes tokens.", valueName: "method path"))
     var revoke: String?
 
-    @Option(
-        name: .long, help: ArgumentHelp("The call that returns the user, such as 'GET /me'.", valueName: "method path"))
+    @Option(help: ArgumentHelp("The call that returns the user, such as 'GET /me'.", valueName: "method path"))
     var user: String?
 
-    @Option(name: .long, help: ArgumentHelp("The path of that call, with GET.", valueName: "path"))
+    @Option(help: ArgumentHelp("The path of that call, with GET.", valueName: "path"))
     var userPath: String?
 
-    @Option(name: .long, help: ArgumentHelp("The key of the user's id in its response. Default: id.", valueName: "key"))
+    @Option(help: ArgumentHelp("The key of the user's id in its response. Default: id.", valueName: "key"))
     var userID: String?
 
-    @Option(name: .long, help: ArgumentHelp("A file with the token of the API, X-API-TOKEN.", valueName: "file"))
+    @Option(help: ArgumentHelp("A file with the token of the API, X-API-TOKEN.", valueName: "file"))
     var apiTokenFile: String?
 
-    @Flag(name: .long, help: "The token of the API is in \(StarterConfiguration.apiTokenVariable).")
+    @Flag(help: "The token of the API is in \(StarterConfiguration.apiTokenVariable).")
     var apiTokenEnvironment = false
 
-    @Option(name: .long, help: ArgumentHelp("The field of the token. Default: X-API-TOKEN.", valueName: "name"))
+    @Option(help: ArgumentHelp("The field of the token. Default: X-API-TOKEN.", valueName: "name"))
     var apiTokenHeader: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "The origin of the gateway as browsers see it. With https a proxy is expected to terminate TLS.",
             valueName: "URL"))
     var publicURL: String?
 
-    @Option(
-        name: .long,
-        help: ArgumentHelp("The address that clients connect to. Default: 127.0.0.1:8080.", valueName: "host:port"))
+    @Option(help: ArgumentHelp("The address that clients connect to. Default: 127.0.0.1:8080.", valueName: "host:port"))
     var listener: String?
 
     @Option(
-        name: .long,
-        help: ArgumentHelp(
-            "A user of the API to try the calls with, before the file is written.", valueName: "name"))
+        help: ArgumentHelp("A user of the API to try the calls with, before the file is written.", valueName: "name"))
     var tryUser: String?
 
     @Option(
-        name: .long,
         help: ArgumentHelp(
             "A file with the user's password in its first line, - for standard input. Default: as doctor.",
             valueName: "file"))
@@ -134,7 +113,7 @@ struct Init: AsyncParsableCommand {
     @Option(name: [.short, .long], help: "The file to write; - writes to standard output.")
     var output = "cloakroom.yaml"
 
-    @Flag(name: .long, help: "Replace the file if it exists.")
+    @Flag(help: "Replace the file if it exists.")
     var force = false
 
     func validate() throws {
