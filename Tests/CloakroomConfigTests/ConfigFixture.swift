@@ -7,13 +7,25 @@ import Testing
 final class ConfigFixture {
     static let fileName = "cloakroom.yaml"
 
-    /// A valid configuration. Tests depend on its line numbers.
-    static let good = """
+    /// Five lines: a listener and an upstream.
+    static let head = """
         listeners:
           - address: 127.0.0.1:0
         upstreams:
           api:
             targets: ["http://127.0.0.1:9000"]
+        """
+    /// Four lines: an identity, whose further keys may follow.
+    static let company = """
+        identities:
+          company:
+            issuer: https://id.example.com
+            client: { id: cloakroom, secret: 0123456789-abc }
+        """
+
+    /// A valid configuration. Tests depend on its line numbers.
+    static let good = """
+        \(head)
             apiToken: { value: demo }
             signIn: { path: /auth }
           other:
@@ -108,7 +120,7 @@ final class ConfigFixture {
     /// Expects an error of a configuration with a replacement.
     /// - Parameter place: Line and column, or the beginning of them; empty for any.
     static func expectError(
-        _ message: String, at place: String, in text: String, replacing piece: String, by other: String
+        _ message: String, at place: String = "", in text: String, replacing piece: String, by other: String
     ) throws {
         let errors = try valueErrors(in: text, replacing: piece, by: other)
         #expect(

@@ -27,10 +27,7 @@ struct ProofMutationTests {
                 upstreams:
                   \(first): { targets: ["http://127.0.0.1:9000"], apiToken: { value: demo } }
                   \(second): { targets: ["http://127.0.0.1:9001"], apiToken: { value: demo } }
-                identities:
-                  company:
-                    issuer: https://id.example.com
-                    client: { id: cloakroom, secret: 0123456789-abc }
+                \(ConfigFixture.company)
                     tokensFor: [\(first), \(second)]
                     keep: { claims: [groups] }
                 \(identity)

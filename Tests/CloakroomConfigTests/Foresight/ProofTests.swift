@@ -15,10 +15,7 @@ struct ProofTests {
         upstreams:
           api: { targets: ["http://127.0.0.1:9000"], apiToken: { value: demo } }
           billing: { targets: ["http://127.0.0.1:9001"], apiToken: { value: demo } }
-        identities:
-          company:
-            issuer: https://id.example.com
-            client: { id: cloakroom, secret: 0123456789-abc }
+        \(ConfigFixture.company)
             tokensFor: [api, billing]
             scopes: [openid]
             keep: { claims: [groups] }

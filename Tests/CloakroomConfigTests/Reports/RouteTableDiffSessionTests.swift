@@ -5,18 +5,11 @@ import Testing
 struct RouteTableDiffSessionTests {
     /// Two identities, an upstream that gets their tokens and one that does not.
     private static let yaml = """
-        listeners:
-          - address: 127.0.0.1:0
-        upstreams:
-          api:
-            targets: ["http://127.0.0.1:9000"]
+        \(ConfigFixture.head)
             apiToken: { value: demo }
           billing:
             targets: ["http://127.0.0.1:9001"]
-        identities:
-          company:
-            issuer: https://id.example.com
-            client: { id: cloakroom, secret: 0123456789-abc }
+        \(ConfigFixture.company)
             tokensFor: [api]
             keep: { claims: [groups] }
           partner:

@@ -6,11 +6,7 @@ import Testing
 struct ClaimHeadersSectionTests {
     /// A configuration with claim headers. Tests depend on its line numbers.
     private static let good = """
-        listeners:
-          - address: 127.0.0.1:0
-        upstreams:
-          api:
-            targets: ["http://127.0.0.1:9000"]
+        \(ConfigFixture.head)
             apiToken: { value: demo }
             claimHeaders:
               X-User: sub
@@ -18,10 +14,7 @@ struct ClaimHeadersSectionTests {
           other:
             targets: ["http://127.0.0.1:9001"]
             apiToken: { header: X-Key, value: demo }
-        identities:
-          company:
-            issuer: https://id.example.com
-            client: { id: cloakroom, secret: 0123456789-abc }
+        \(ConfigFixture.company)
             tokensFor: [api]
             keep: { claims: [groups, email] }
         accounts:

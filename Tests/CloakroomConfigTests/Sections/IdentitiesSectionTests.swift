@@ -7,15 +7,8 @@ import Testing
 struct IdentitiesSectionTests {
     /// A configuration with one identity. Tests depend on its line numbers.
     static let good = """
-        listeners:
-          - address: 127.0.0.1:0
-        upstreams:
-          api:
-            targets: ["http://127.0.0.1:9000"]
-        identities:
-          company:
-            issuer: https://id.example.com
-            client: { id: cloakroom, secret: 0123456789-abc }
+        \(ConfigFixture.head)
+        \(ConfigFixture.company)
             tokensFor: [api]
             scopes: [openid]
             keep: { claims: [groups] }

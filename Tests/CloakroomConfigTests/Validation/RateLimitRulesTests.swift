@@ -151,10 +151,7 @@ struct RateLimitRulesTests {
     func claims() throws {
         let yaml =
             Self.good.replacing("by: account", with: "by: claim:plan") + """
-                identities:
-                  company:
-                    issuer: https://id.example.com
-                    client: { id: cloakroom, secret: 0123456789-abc }
+                \(ConfigFixture.company)
                     tokensFor: [api]
                     keep: { claims: [groups] }
                 accounts:

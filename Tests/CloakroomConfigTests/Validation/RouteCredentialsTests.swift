@@ -9,15 +9,8 @@ struct RouteCredentialsTests {
     /// - Parameter route: Members of the route `api`.
     private static func yaml(_ route: String) -> String {
         """
-        listeners:
-          - address: 127.0.0.1:0
-        upstreams:
-          api:
-            targets: ["http://127.0.0.1:9000"]
-        identities:
-          company:
-            issuer: https://id.example.com
-            client: { id: cloakroom, secret: 0123456789-abc }
+        \(ConfigFixture.head)
+        \(ConfigFixture.company)
             accessTokens: { audience: [orders] }
         accounts:
           publicURL: http://localhost:8080

@@ -16,10 +16,7 @@ struct RouteSessionRulesTests {
             targets: ["http://127.0.0.1:9001"]
           billing:
             targets: ["http://127.0.0.1:9002"]
-        identities:
-          company:
-            issuer: https://id.example.com
-            client: { id: cloakroom, secret: 0123456789-abc }
+        \(ConfigFixture.company)
             tokensFor: [shop]
             keep: { claims: [groups] }
           partner:
