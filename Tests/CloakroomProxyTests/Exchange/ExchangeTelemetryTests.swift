@@ -44,15 +44,6 @@ struct ExchangeTelemetryTests {
             now: now)
     }
 
-    private static func text(_ span: FinishedInMemorySpan, _ name: String) -> String? {
-        switch span.attributes.get(name) {
-        case .string(let text): text
-        case .int32(let number): "\(number)"
-        case .int64(let number): "\(number)"
-        default: nil
-        }
-    }
-
     @Test("A forwarded request: durations, byte counts and two finished spans")
     func forwarded() throws {
         var telemetry = try started()
@@ -159,7 +150,7 @@ struct ExchangeTelemetryTests {
         telemetry.responseStarted(status: 200)
         telemetry.finish(errorType: nil, now: 2_000, eventTime: 1_900)
         let clients = tracer.finishedSpans.filter { $0.kind == .client }
-        let attributes = { name in clients.map { Self.text($0, name) } }
+        let attributes = { name in clients.map { $0.text(name) } }
         #expect(attributes("network.protocol.version") == ["1.1", "2"])
         #expect(attributes("network.peer.address") == [nil, "10.0.0.7"])
         #expect(attributes("server.address") == ["127.0.0.1", "api.test"])
@@ -175,8 +166,8 @@ struct ExchangeTelemetryTests {
         telemetry.finish(errorType: nil, now: 2_000, eventTime: 1_900)
         #expect(tracer.finishedSpans.count == 2)
         for span in tracer.finishedSpans {
-            #expect(Self.text(span, "http.request.method") == "_OTHER")
-            #expect(Self.text(span, "http.request.method_original") == "BREW")
+            #expect(span.text("http.request.method") == "_OTHER")
+            #expect(span.text("http.request.method_original") == "BREW")
         }
         #expect(tracer.finishedSpans.map(\.operationName).sorted() == ["HTTP", "HTTP /public/*"])
     }

@@ -80,15 +80,6 @@ struct TraceTests {
         return tracer.finishedSpans
     }
 
-    private static func text(_ span: FinishedInMemorySpan, _ name: String) -> String? {
-        switch span.attributes.get(name) {
-        case .string(let text): text
-        case .int32(let number): "\(number)"
-        case .int64(let number): "\(number)"
-        default: nil
-        }
-    }
-
     @Test("A forwarded request is a server span with a client span")
     func serverAndClient() async throws {
         let spans = try await Self.spans(2, GatewaySetup([.request, .send(Reply.ok)])) { gateway in
@@ -107,12 +98,12 @@ struct TraceTests {
             ("http.response.status_code", "200"), ("network.protocol.version", "1.1"), ("client.address", "127.0.0.1"),
             ("cloakroom.route", "public"),
         ] {
-            #expect(Self.text(server, name) == value, "\(name)")
+            #expect(server.text(name) == value, "\(name)")
         }
-        #expect(Self.text(client, "server.address") == "127.0.0.1")
-        let port = try #require(Self.text(client, "server.port"))
-        #expect(Self.text(client, "url.full") == "http://127.0.0.1:\(port)/public/a")
-        #expect(Self.text(client, "http.response.status_code") == "200")
+        #expect(client.text("server.address") == "127.0.0.1")
+        let port = try #require(client.text("server.port"))
+        #expect(client.text("url.full") == "http://127.0.0.1:\(port)/public/a")
+        #expect(client.text("http.response.status_code") == "200")
         #expect(server.status == nil)
         #expect(client.status == nil)
         for span in spans { #expect(!"\(span.attributes)".contains("secret")) }
@@ -126,10 +117,10 @@ struct TraceTests {
             _ = try await gateway.client().exchange("BREW /nowhere HTTP/1.1\r\nHost: a.test\r\n\r\n")
         }
         #expect(spans.map(\.operationName) == ["GET", "HTTP"])
-        #expect(spans.map { Self.text($0, "http.request.method") } == ["GET", "_OTHER"])
-        #expect(spans.map { Self.text($0, "http.request.method_original") } == [nil, "BREW"])
-        #expect(spans.map { Self.text($0, "http.route") } == [nil, nil])
-        #expect(spans.map { Self.text($0, "cloakroom.route") } == ["(unmatched)", "(unmatched)"])
+        #expect(spans.map { $0.text("http.request.method") } == ["GET", "_OTHER"])
+        #expect(spans.map { $0.text("http.request.method_original") } == [nil, "BREW"])
+        #expect(spans.map { $0.text("http.route") } == [nil, nil])
+        #expect(spans.map { $0.text("cloakroom.route") } == ["(unmatched)", "(unmatched)"])
     }
 
     @Test("The spans of own endpoints have the template of the endpoint, without the name in the path")
@@ -145,10 +136,10 @@ struct TraceTests {
                 "POST /auth", "GET /auth", "GET /auth/sessions", "DELETE /auth/sessions/{id}",
             ])
         #expect(
-            spans.map { Self.text($0, "http.route") } == [
+            spans.map { $0.text("http.route") } == [
                 "/auth", "/auth", "/auth/sessions", "/auth/sessions/{id}",
             ])
-        #expect(spans.allSatisfy { Self.text($0, "cloakroom.route") == "(accounts)" })
+        #expect(spans.allSatisfy { $0.text("cloakroom.route") == "(accounts)" })
     }
 
     @Test("A 5xx is an error in both spans, a 4xx of the upstream only in the client span")
@@ -161,7 +152,7 @@ struct TraceTests {
             #expect(spans.first { $0.kind == .server }?.status?.code == (serverFails ? .error : nil))
             let client = try #require(spans.first { $0.kind == .client })
             #expect(client.status?.code == .error)
-            #expect(Self.text(client, "error.type") == "\(status)")
+            #expect(client.text("error.type") == "\(status)")
         }
     }
 
@@ -207,7 +198,7 @@ struct TraceTests {
         }
         #expect(spans[0].kind == .server)
         #expect(spans[0].status == nil)
-        #expect(Self.text(spans[0], "http.response.status_code") == "401")
+        #expect(spans[0].text("http.response.status_code") == "401")
     }
 
     @Test("An upstream failure is an error with its type in both spans")
@@ -217,7 +208,7 @@ struct TraceTests {
         }
         for span in spans {
             #expect(span.status?.code == .error)
-            #expect(Self.text(span, "error.type") == "upstream_reset")
+            #expect(span.text("error.type") == "upstream_reset")
         }
     }
 
@@ -232,7 +223,7 @@ struct TraceTests {
         }
         let clients = spans.filter { $0.kind == .client }
         #expect(clients.count == 3)
-        #expect(clients.compactMap { Self.text($0, "http.request.resend_count") } == ["1"])
+        #expect(clients.compactMap { $0.text("http.request.resend_count") } == ["1"])
         #expect(clients.filter { $0.status?.code == .error }.count == 1)
     }
 
@@ -249,8 +240,8 @@ struct TraceTests {
                 "cloakroom_upstream_retries_total{outcome=\"sent\",reason=\"connect\",upstream=\"api\"} 1")
         }
         let client = try #require(spans.first { $0.kind == .client })
-        #expect(Self.text(client, "http.request.resend_count") == nil)
-        #expect(Self.text(client, "network.protocol.version") == "1.1")
+        #expect(client.text("http.request.resend_count") == nil)
+        #expect(client.text("network.protocol.version") == "1.1")
     }
 
     @Test("Spans of the gateway's own tracer match the traceparent")
@@ -266,6 +257,18 @@ struct TraceTests {
             #expect(client.parentSpanID == server.context.spanID)
             #expect(server.parentSpanID == 0xb7ad_6b71_6920_3331)
             #expect("\(server.context.traceID)" == Self.traceID)
+        }
+    }
+}
+
+extension FinishedInMemorySpan {
+    /// The value of an attribute, as text.
+    func text(_ name: String) -> String? {
+        switch attributes.get(name) {
+        case .string(let text): text
+        case .int32(let number): "\(number)"
+        case .int64(let number): "\(number)"
+        default: nil
         }
     }
 }
