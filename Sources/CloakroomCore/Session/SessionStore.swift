@@ -4,44 +4,17 @@ public enum SessionLookup: Sendable {
     case active(Session)
     /// There is no valid session, for the given reason.
     case missing(UnauthorizedReason)
-    /// The session is not cached locally; use ``SessionStore/load(_:now:)``.
+    /// The session is not cached locally; use ``SessionAccess/load(_:now:)``.
     case notCached
 }
 
-/// Stores sessions. Every store passes the same contract tests.
-///
-/// A store that cannot be reached throws; it never reports a session as missing.
-public protocol SessionStore: AnyObject, ThrottleStore, MarkStore {
-    /// Stores a new session.
-    /// - Parameter limit: The number of sessions that its user may have.
-    /// - Returns: The ticket for the client, the session, and whether its user may have more sessions than that: only then
-    ///   ``takeOldest(of:over:but:reason:now:)`` has any to end.
-    func create(
-        _ new: NewSession, limit: Int, now: SessionTime
-    ) async throws(SessionStoreError) -> (ticket: SessionTicket, session: Session, mayExceed: Bool)
-    /// Loads a session from the cache or the store. A load is not a use of the session and does not extend the idle
-    /// timeout.
-    func load(_ ticket: SessionTicket, now: SessionTime) async throws(SessionStoreError) -> SessionLookup
-    /// Ends a session. Its ticket is invalid from then on; lookups report the reason for a limited time.
-    /// - Returns: The session that ended; `nil` if there was none or it had expired.
-    func end(_ ticket: SessionTicket, reason: SessionEndReason, now: SessionTime) async throws(SessionStoreError)
-        -> Session?
-    /// The number of sessions known to this process, including expired ones that are not deleted yet.
-    var count: Int { get }
-    /// Whether the store can be reached at the moment.
-    var isAvailable: Bool { get }
-    /// Runs the background work of the store: deleting expired sessions, staying connected, writing touches. Returns
-    /// when its task is cancelled, after writing pending touches if possible.
-    func run() async
-
-    // MARK: - Cached sessions. Lookups never suspend, so event loops may call them.
-
-    /// Looks up a session. A store that holds all its sessions locally never returns ``SessionLookup/notCached``.
+/// What the requests of sessions need of a store: they neither create sessions nor know those of others.
+public protocol SessionAccess: AnyObject, Sendable {
+    /// Looks up a session. Never suspends, so that event loops may call it. A store that holds all its sessions locally
+    /// never returns ``SessionLookup/notCached``.
     /// - Parameters:
+    ///   - key: The ticket's key from an earlier lookup; `nil` at first, then set for the next lookup.
     ///   - slides: Whether the lookup counts as a use of the session.
-    func lookup(_ ticket: SessionTicket, now: SessionTime, slides: Bool) -> SessionLookup
-    /// Looks up a session, for callers with repeated lookups of the same ticket.
-    /// - Parameter key: The ticket's key from an earlier lookup; `nil` at first, then set for the next lookup.
     func lookup(_ ticket: SessionTicket, key: inout SessionKey?, now: SessionTime, slides: Bool) -> SessionLookup
     /// Whether a lookup that counts as a use of an active session records it: not if that was done a short time ago.
     func isUseDue(of session: Session, now: SessionTime) -> Bool
@@ -49,6 +22,41 @@ public protocol SessionStore: AnyObject, ThrottleStore, MarkStore {
     /// stays the same, a session that was active ends by its timeouts only, or with an outage of the store. Never
     /// suspends.
     var changeCount: UInt64 { get }
+    /// Loads a session from the cache or the store. A load is not a use of the session and does not extend the idle
+    /// timeout.
+    func load(_ ticket: SessionTicket, now: SessionTime) async throws(SessionStoreError) -> SessionLookup
+    /// Ends a session. Its ticket is invalid from then on; lookups report the reason for a limited time.
+    /// - Returns: The session that ended; `nil` if there was none or it had expired.
+    func end(_ ticket: SessionTicket, reason: SessionEndReason, now: SessionTime) async throws(SessionStoreError)
+        -> Session?
+}
+
+extension SessionAccess {
+    /// Looks up a session once.
+    public func lookup(_ ticket: SessionTicket, now: SessionTime, slides: Bool) -> SessionLookup {
+        var key: SessionKey?
+        return lookup(ticket, key: &key, now: now, slides: slides)
+    }
+}
+
+/// Stores sessions. Every store passes the same contract tests.
+///
+/// A store that cannot be reached throws; it never reports a session as missing.
+public protocol SessionStore: SessionAccess, ThrottleStore, MarkStore {
+    /// Stores a new session.
+    /// - Parameter limit: The number of sessions that its user may have.
+    /// - Returns: The ticket for the client, the session, and whether its user may have more sessions than that: only then
+    ///   ``takeOldest(of:over:but:reason:now:)`` has any to end.
+    func create(
+        _ new: NewSession, limit: Int, now: SessionTime
+    ) async throws(SessionStoreError) -> (ticket: SessionTicket, session: Session, mayExceed: Bool)
+    /// The number of sessions known to this process, including expired ones that are not deleted yet.
+    var count: Int { get }
+    /// Whether the store can be reached at the moment.
+    var isAvailable: Bool { get }
+    /// Runs the background work of the store: deleting expired sessions, staying connected, writing touches. Returns
+    /// when its task is cancelled, after writing pending touches if possible.
+    func run() async
 
     // MARK: - Refreshes. At most one lease on a session is valid at a time, across all replicas.
 

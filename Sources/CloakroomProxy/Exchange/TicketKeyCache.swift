@@ -9,7 +9,7 @@ struct TicketKeyCache {
 
     /// Looks up the session of a ticket.
     /// - Parameter slides: Whether the lookup counts as a use of the session.
-    mutating func lookup(_ ticket: SessionTicket, in sessions: any SessionStore, now: SessionTime, slides: Bool)
+    mutating func lookup(_ ticket: SessionTicket, in sessions: any SessionAccess, now: SessionTime, slides: Bool)
         -> SessionLookup
     {
         if ticket != self.ticket {

@@ -56,7 +56,7 @@ final class LoopContext {
     private var clock: LoopClock
     private var tick: RepeatedTask?
     private var connectionMetrics = LoopConnectionMetrics()
-    /// ``SessionStore/changeCount`` when long-lived responses were last checked.
+    /// ``SessionAccess/changeCount`` when long-lived responses were last checked.
     private var sessionChanges: UInt64 = 0
     private var onDrained: [() -> Void] = []
     /// Retired snapshots that are used by exchanges in progress.

@@ -40,7 +40,7 @@ public final class ConfigSnapshot: Sendable {
     let cors: CORSPolicy
     /// `nil` if nothing is limited.
     let rates: RateLimits?
-    let sessions: any SessionStore
+    let sessions: any SessionAccess
     let refresher: any TokenRefreshing
     let exchanger: any TokenExchanging
     /// `nil` if no access tokens of clients are accepted.
@@ -81,7 +81,7 @@ public final class ConfigSnapshot: Sendable {
     /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream is invalid, ``FileScanError`` if a folder
     ///   cannot be scanned.
     public init(
-        configuration: GatewayConfiguration, sessions: any SessionStore, refresher: any TokenRefreshing,
+        configuration: GatewayConfiguration, sessions: any SessionAccess, refresher: any TokenRefreshing,
         exchanger: any TokenExchanging = NoTokenExchange(), tokens: (any AccessTokenVerifying)? = nil,
         accountEndpoints: any AccountEndpointHandler,
         telemetry: GatewayTelemetry, tracer: (any Tracer)?,

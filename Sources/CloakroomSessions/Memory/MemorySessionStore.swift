@@ -63,12 +63,6 @@ public final class MemorySessionStore: SessionStore {
     public var isAvailable: Bool { true }
 
     /// Looks a session up, under one short lock. An expired session is removed immediately.
-    public func lookup(_ ticket: SessionTicket, now: SessionTime, slides: Bool) -> SessionLookup {
-        var key: SessionKey?
-        return lookup(ticket, key: &key, now: now, slides: slides)
-    }
-
-    /// Looks a session up, and hashes the ticket unless its key is known.
     public func lookup(
         _ ticket: SessionTicket, key known: inout SessionKey?, now: SessionTime, slides: Bool
     ) -> SessionLookup {

@@ -52,11 +52,6 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     /// Whether any partition of the store is available, by its last report, and no kind of operation fails.
     var isAvailable: Bool { table.isAvailable && !records.isFailing }
 
-    func lookup(_ ticket: SessionTicket, now: SessionTime, slides: Bool) -> SessionLookup {
-        var key: SessionKey?
-        return lookup(ticket, key: &key, now: now, slides: slides)
-    }
-
     /// Looks a session up in the cache only. An expired one is read from the store: it may have been used elsewhere, and
     /// its end is stored before it is reported. Otherwise a clock that was ahead and is set back would revive it.
     func lookup(_ ticket: SessionTicket, key known: inout SessionKey?, now: SessionTime, slides: Bool) -> SessionLookup

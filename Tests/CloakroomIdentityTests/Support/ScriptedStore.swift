@@ -81,10 +81,6 @@ final class ScriptedStore: SessionStore {
     func lookup(
         _ ticket: SessionTicket, key: inout SessionKey?, now: SessionTime, slides: Bool
     ) -> SessionLookup {
-        lookup(ticket, now: now, slides: slides)
-    }
-
-    func lookup(_ ticket: SessionTicket, now: SessionTime, slides: Bool) -> SessionLookup {
         state.withLock { state in
             guard !state.isRemote else { return .notCached }
             let lookup = Self.lookup(ticket, state, now)

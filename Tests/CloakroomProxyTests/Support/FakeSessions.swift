@@ -3,7 +3,7 @@ import Synchronization
 import TestSupport
 
 /// Sessions in a dictionary, with load results that a test chooses.
-final class FakeSessions: SessionStore {
+final class FakeSessions: SessionAccess {
     /// The result of ``load(_:now:)``.
     enum Load: Sendable {
         case response(SessionLookup)
@@ -34,7 +34,6 @@ final class FakeSessions: SessionStore {
     var loads: Int { state.withLock { $0.loads } }
     /// The number of lookups that count as a use of a session.
     var uses: Int { state.withLock { $0.uses } }
-    var count: Int { state.withLock { $0.sessions.count } }
 
     /// Adds a session.
     /// - Returns: Its `Cookie` line.
@@ -93,10 +92,6 @@ final class FakeSessions: SessionStore {
     func lookup(
         _ ticket: SessionTicket, key: inout SessionKey?, now: SessionTime, slides: Bool
     ) -> SessionLookup {
-        lookup(ticket, now: now, slides: slides)
-    }
-
-    func lookup(_ ticket: SessionTicket, now: SessionTime, slides: Bool) -> SessionLookup {
         state.withLock { state in
             if slides { state.uses += 1 }
             if let session = state.sessions[ticket] { return .active(session) }
@@ -129,93 +124,4 @@ final class FakeSessions: SessionStore {
     }
 
     var changeCount: UInt64 { state.withLock(\.changes) }
-    var isAvailable: Bool { true }
-    func run() async {}
-}
-
-/// Operations that the proxy never calls.
-extension FakeSessions {
-    func create(
-        _ new: NewSession, limit: Int, now: SessionTime
-    ) async throws(SessionStoreError) -> (ticket: SessionTicket, session: Session, mayExceed: Bool) {
-        throw SessionStoreError(.full)
-    }
-
-    func lease(_ key: SessionKey, for duration: Duration, now: SessionTime) async throws(SessionStoreError)
-        -> LeaseResult
-    {
-        .notFound
-    }
-
-    func save(
-        _ refresh: SessionUpdate, ticket: SessionTicket, over session: Session, under lease: RefreshLease,
-        now: SessionTime
-    ) async throws(SessionStoreError) -> SaveResult {
-        .notFound
-    }
-
-    func reject(_ session: Session, under lease: RefreshLease, now: SessionTime) async throws(SessionStoreError)
-        -> RejectResult
-    {
-        .notFound
-    }
-
-    func release(_ lease: RefreshLease, of key: SessionKey) async {}
-
-    func reload(_ ticket: SessionTicket, now: SessionTime) async throws(SessionStoreError) -> SessionLookup {
-        try await load(ticket, now: now)
-    }
-
-    func sessions(of account: AccountName, now: SessionTime) async throws(SessionStoreError) -> [SessionSummary] { [] }
-
-    func takeOldest(
-        of user: UserProfile, over limit: Int, but new: SessionID, reason: SessionEndReason, now: SessionTime
-    ) async throws(SessionStoreError) -> [EndedSession] {
-        []
-    }
-
-    func take(_ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: SessionTime)
-        async throws(SessionStoreError) -> EndedSession?
-    {
-        nil
-    }
-
-    func takeAll(of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: SessionTime)
-        async throws(SessionStoreError) -> [EndedSession]
-    {
-        []
-    }
-
-    func takeAll(
-        of account: AccountName, createdBefore: SessionTime, isNameless: Bool, reason: SessionEndReason,
-        now: SessionTime
-    ) async throws(SessionStoreError) -> [EndedSession] {
-        []
-    }
-
-    func takeAll(of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: SessionTime)
-        async throws(SessionStoreError) -> [EndedSession]
-    {
-        []
-    }
-
-    func setMark(
-        _ key: MarkKey, to time: WallTime, lifetime: Duration, now: SessionTime
-    ) async throws(SessionStoreError) -> Bool {
-        true
-    }
-
-    func latestMark(_ keys: [MarkKey], now: SessionTime) async throws(SessionStoreError) -> WallTime? { nil }
-
-    func throttleStates(_ keys: [ThrottleKey], now: SessionTime) async throws(SessionStoreError) -> [ThrottleState?] {
-        keys.map { _ in nil }
-    }
-
-    func countAttempt(
-        _ counters: [ThrottleCounter], now: SessionTime
-    ) async throws(SessionStoreError) -> ThrottleResult {
-        ThrottleResult(counters, counters.map { _ in nil }, now: now)
-    }
-
-    func removeAttempt(_ counts: [ThrottleCount], now: SessionTime) async throws(SessionStoreError) {}
 }
