@@ -62,11 +62,16 @@ package enum OriginalRequest {
         }
     }
 
-    private static let webSocket = FieldNameSet(["Sec-WebSocket-Key", "Sec-WebSocket-Version"])
+    private static let webSocketNames = ["Sec-WebSocket-Key", "Sec-WebSocket-Version"]
+    private static let webSocket = FieldNameSet(webSocketNames)
+    private static let webSocketFilter = FieldNameSet.Filter(webSocketNames)
 
     /// Whether the client opens a WebSocket: proxies do not send `Upgrade`, which is for one hop.
     package static func opensWebSocket(_ head: borrowing RequestHead) -> Bool {
         let bytes = head.bytes.readableBytesUInt8Span
-        return head.fields.contains { $0.name == .other && webSocket.contains(bytes, $0.nameRange) }
+        let filter = webSocketFilter
+        return head.fields.contains {
+            $0.name == .other && filter.mayContain($0, of: bytes) && webSocket.index(bytes, $0.nameRange) != nil
+        }
     }
 }
