@@ -301,6 +301,11 @@ struct RequestExplanation {
         }
         if route.usesSession {
             fields += upstream.claimHeaders.map { "\($0.name): claim \($0.claim.description.escaped)" }
+            if let assertion = upstream.assertion {
+                let lifetime = ValueFormat<Duration>.rendered(assertion.lifetime)
+                fields.append(
+                    "\(assertion.header): signed assertion for \(assertion.audience.escaped), valid for \(lifetime)")
+            }
         }
         if let prefix = route.rewrite?.removedPrefix, !prefix.isEmpty {
             fields.append("X-Forwarded-Prefix: " + String(decoding: prefix, as: UTF8.self))
@@ -327,6 +332,7 @@ extension AccountEndpoint {
         case .backChannel: "end the sessions that a provider reports as ended"
         case .app: "begin a login of a native app"
         case .appCode: "complete a login of a native app"
+        case .keys: "show the keys that verify assertions"
         }
     }
 }

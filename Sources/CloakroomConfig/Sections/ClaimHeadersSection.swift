@@ -40,6 +40,15 @@ enum ClaimHeadersSection {
 
     /// - Parameter seen: The names so far, by their folded form.
     private static func check(_ name: String, _ seen: inout [String: String]) throws(ConfigValueError) {
+        try check(name)
+        if let other = seen.updateValue(name, forKey: FieldNameSet.folded(name)) {
+            throw ConfigValueError(
+                "conflicts with \(other), which upstreams may treat as the same field", "keep one of the two")
+        }
+    }
+
+    /// Rejects what is no name, or has another meaning.
+    static func check(_ name: String) throws(ConfigValueError) {
         try require(
             (try? ValueFormat<String>.token.parse(name)) != nil && name.utf8.count <= 255,
             "must be the name of a field, not \(name.quoted)", "write letters, digits and hyphens, such as X-User")
@@ -47,10 +56,6 @@ enum ClaimHeadersSection {
         try require(
             !reserved.contains(folded) && !reservedPrefixes.contains(where: folded.hasPrefix),
             "\(name) is not supported: the field has another meaning", "write another name such as X-User")
-        if let other = seen.updateValue(name, forKey: folded) {
-            throw ConfigValueError(
-                "conflicts with \(other), which upstreams may treat as the same field", "keep one of the two")
-        }
     }
 
     /// Fields that frame a message, end at this hop, select content, or are set or read by the gateway.

@@ -51,7 +51,7 @@ struct FieldChangesSection {
         guard (try? ValueFormat<String>.token.parse(name)) != nil else {
             return ConfigValueError("must be the name of a field, not \(name.quoted)", "write such as X-Tenant")
         }
-        let taken = upstreams.tokenHeaders + upstreams.configurations.flatMap { $0.claimHeaders.map(\.name) }
+        let taken = upstreams.tokenHeaders + upstreams.claimHeaderNames
         if taken.contains(where: { FieldNameSet.folded($0) == folded }) {
             return ConfigValueError("\(name) conflicts with an API token or a claim header", "write another name")
         }

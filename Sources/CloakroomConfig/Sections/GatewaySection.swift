@@ -66,6 +66,8 @@ extension GatewayConfiguration: ConfigSection {
             crossSite: configuration.crossSite)
         accounts.apps.check(accounts.sites.main, identities, routes)
         ClaimHeaderRules.check(upstreams, identities)
+        AssertionRules.check(
+            upstreams, identities, secrets: configuration.session.secrets, session: root.sectionWithDefaults("session"))
         RouteProtocolRules.check(routes, upstreams: upstreams, listeners: listeners)
         RateLimitRules(limits: rateLimits, identities: identities, store: configuration.session.store).check(
             routes, every: configuration.limits.rate)

@@ -12,6 +12,8 @@ struct UpstreamsSection {
     var names: [String] { configurations.map(\.name) }
     /// The names of the fields that carry tokens, without `Authorization`.
     var tokenHeaders: [String] { configurations.flatMap(\.tokenHeaders) }
+    /// The names of the fields with claims of the user.
+    var claimHeaderNames: [String] { configurations.flatMap(\.claimHeaderNames) }
 
     init(from root: ConfigScope) {
         let named = root.named("upstreams")
@@ -92,6 +94,7 @@ extension UpstreamConfiguration: ConfigSection {
         },
         Key(section: "pool", \.pool),
         Key { $1.claimHeaders = ClaimHeadersSection.headers($0) },
+        Key { $1.assertion = AssertionConfiguration(from: $0.section("assertion")) },
     ]
 
     /// The targets, and the keys that they are checked against.

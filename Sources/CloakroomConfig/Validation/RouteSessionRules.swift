@@ -64,10 +64,11 @@ struct RouteSessionRules {
     /// Warns if an upstream that gets claims in fields receives requests of sessions without claims.
     private func checkClaimHeaders(_ upstream: Int) {
         guard route.requiresAuthorization == true, IdentityValidation.requirement(of: route) == nil,
-            !upstreams.configurations[upstream].claimHeaders.isEmpty
+            !upstreams.configurations[upstream].claimHeaderNames.isEmpty
         else { return }
+        let key = upstreams.configurations[upstream].claimHeaders.isEmpty ? "assertion" : "claimHeaders"
         route.scope.warn(
-            "accepts sessions that were signed in to with a password, which have no claims for claimHeaders",
+            "accepts sessions that were signed in to with a password, which have no claims for \(key)",
             "write require.claims to exclude them", at: "requiresAuthorization")
     }
 

@@ -95,8 +95,7 @@ enum RouteValidation {
     /// Fields that the gateway sets must not be passed from clients.
     private static func checkPassed(_ route: RouteSection, upstreams: UpstreamsSection) {
         let tokens = Set(upstreams.tokenHeaders.map(FieldNameSet.folded))
-        let claims = Set(
-            upstreams.configurations.flatMap { $0.claimHeaders.map { FieldNameSet.folded($0.name) } })
+        let claims = Set(upstreams.claimHeaderNames.map(FieldNameSet.folded))
         for name in route.options.passFields {
             let folded = FieldNameSet.folded(name)
             guard tokens.contains(folded) || claims.contains(folded) else { continue }

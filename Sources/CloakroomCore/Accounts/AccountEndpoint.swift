@@ -31,6 +31,8 @@ public enum AccountEndpoint: Sendable, Hashable, CaseIterable {
     case app
     /// `POST` to `app/code`: a native app completes it.
     case appCode
+    /// `GET` of `keys` under the accounts prefix: the keys that verify assertions.
+    case keys
 
     /// The maximum size of a request body in bytes.
     public var bodyLimit: Int {
@@ -136,7 +138,7 @@ public struct AccountRequest: Sendable {
     }
 }
 
-/// The response of one of the gateway's own endpoints. `Cache-Control: no-store` is added to every response.
+/// The response of one of the gateway's own endpoints.
 public struct AccountResponse: Sendable, Equatable {
     /// The content of the body.
     public enum Content: Sendable, Equatable {
@@ -154,6 +156,8 @@ public struct AccountResponse: Sendable, Equatable {
     public var status: Int
     /// Fields other than `Content-Type`, `Content-Length` and `Cache-Control`.
     public var fields: [Field]
+    /// The value of `Cache-Control`, unless the content is a problem.
+    public var cacheControl = "no-store"
     /// The body.
     public var content: Content
 

@@ -44,6 +44,8 @@ public struct UpstreamConfiguration: Sendable, Equatable {
     public var pool = PoolConfiguration()
     /// The fields with claims of the user that requests of a session get, at most 32.
     public var claimHeaders: [ClaimHeader] = []
+    /// The signed statement about the user that requests of a session get; `nil` for none.
+    public var assertion: AssertionConfiguration?
 }
 
 extension UpstreamConfiguration {

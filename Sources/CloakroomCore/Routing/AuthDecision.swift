@@ -279,16 +279,22 @@ public struct UpstreamPermit: Sendable, Equatable {
         public let includesAPIToken: Bool
         /// The value of `Authorization` to set; `nil` for none.
         public let authorization: Secret?
-        /// Complete field lines with the claims of the session's user; `nil` for none.
+        /// Complete field lines with the claims of the session's user, and the assertion; `nil` for none.
         public let claimLines: [UInt8]?
     }
 
     /// What the upstream receives of the permit. Determined once for a request.
-    /// - Parameter claimHeaders: Those of the upstream; `nil` for none.
-    public func credentials(_ claimHeaders: ClaimHeaders?) -> Credentials {
-        Credentials(
-            includesAPIToken: includesAPIToken, authorization: authorization,
-            claimLines: claimHeaders.flatMap { session?.claims?.fields(for: $0).lines })
+    /// - Parameters:
+    ///   - claimHeaders: Those of the upstream; `nil` for none.
+    ///   - moment: The site of the request, and the time. Only called for an assertion.
+    public func credentials(
+        _ claimHeaders: ClaimHeaders?, at moment: () -> (site: Int, now: WallTime)
+    ) -> Credentials {
+        var lines: [UInt8]?
+        if let claimHeaders, let session {
+            lines = session.claims?.lines(for: claimHeaders, of: session.key, at: moment)
+        }
+        return Credentials(includesAPIToken: includesAPIToken, authorization: authorization, claimLines: lines)
     }
 
     /// Whether route, session and token are the same.

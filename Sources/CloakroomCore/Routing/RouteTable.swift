@@ -340,7 +340,7 @@ extension AccountEndpoint {
     var methods: [String] {
         switch self {
         case .signIn, .pageSignIn, .backChannel, .app, .appCode: ["POST"]
-        case .currentSession, .listSessions, .page: ["GET", "HEAD"]
+        case .currentSession, .listSessions, .page, .keys: ["GET", "HEAD"]
         // A login is begun and completed once, and a sign-out continues once; HEAD would spend it.
         case .login, .callback, .logout: ["GET"]
         case .signOut, .endOtherSessions, .endSession: ["DELETE"]
@@ -360,6 +360,7 @@ extension AccountEndpoint {
         case .backChannel: [[.literal("backchannel")], [.literal("backchannel"), .parameter("identity")]]
         case .app: [[.literal("app")]]
         case .appCode: [[.literal("app"), .literal("code")]]
+        case .keys: [[.literal("keys")]]
         }
     }
 
@@ -386,7 +387,7 @@ extension AccountEndpoint {
     package func isPresent(_ accounts: AccountsConfiguration) -> Bool {
         switch self {
         case .signIn, .pageSignIn: accounts.upstream != nil
-        case .login, .callback, .logout, .backChannel: accounts.hasProviders
+        case .login, .callback, .logout, .backChannel, .keys: accounts.hasProviders
         case .app, .appCode: accounts.hasProviders && !accounts.apps.isEmpty
         case .currentSession, .signOut, .listSessions, .endOtherSessions, .endSession, .page: accounts.isEnabled
         }

@@ -14,11 +14,13 @@ public final class SessionClaims: Sendable, Unprintable {
     /// When the user authenticated at the provider; `nil` for unknown.
     package let authenticatedAt: WallTime?
     private let fields = ReferenceSetOnce<HeaderFields>()
+    /// The assertions in use, in the order in which their upstreams were used first. At most ``capacity``.
+    private let assertions = Mutex<[KeptAssertion]>([])
     /// What was judged by rules of routes: their serial number and, in the low byte, the verdict; 0 for none.
     private let verdicts = InlineArray<4, Atomic<UInt64>> { _ in Atomic(0) }
 
     /// The maximum number of header sets that are kept. Only a reload adds one, and a token refresh begins anew; beyond
-    /// it fields are rendered for each request.
+    /// it fields are rendered for each request. Of assertions, the newest are kept.
     private static let capacity = 8
 
     /// Parses the claims of a provenance.
@@ -53,14 +55,51 @@ public final class SessionClaims: Sendable, Unprintable {
     /// The fields of a header set. A set is rendered once, and found with two loads by the requests that follow: no
     /// lock, no allocation.
     package func fields(for headers: ClaimHeaders) -> HeaderFields {
-        var node = fields.load() ?? fields.storeIfNil(headers.fields(of: values))
+        var node = fields.load() ?? fields.storeIfNil(headers.fields(of: self))
         var count = 1
         while node.headers !== headers {
-            guard count < Self.capacity else { return headers.fields(of: values) }
-            node = node.next.load() ?? node.next.storeIfNil(headers.fields(of: values))
+            guard count < Self.capacity else { return headers.fields(of: self) }
+            node = node.next.load() ?? node.next.storeIfNil(headers.fields(of: self))
             count += 1
         }
         return node
+    }
+
+    private struct KeptAssertion {
+        let headers: ClaimHeaders
+        /// With the lines of the claims.
+        let lines: [UInt8]
+        let issuedAt: WallTime
+    }
+
+    /// Complete field lines for a request, with an assertion if the upstream gets one. It is signed when its upstream gets
+    /// the first request, and again after half of its lifetime.
+    /// - Parameters:
+    ///   - session: The session of these claims.
+    ///   - moment: The site of the session, and the time.
+    package func lines(
+        for headers: ClaimHeaders, of session: SessionKey, at moment: () -> (site: Int, now: WallTime)
+    ) -> [UInt8] {
+        let fields = fields(for: headers)
+        guard let statement = fields.statement, let assertion = headers.assertion, let issuer = headers.issuer else {
+            return fields.lines
+        }
+        let (site, now) = moment()
+        return assertions.withLock { kept in
+            let index = kept.firstIndex { $0.headers === headers }
+            if let index, kept[index].issuedAt <= now, now - kept[index].issuedAt < assertion.lifetime / 2 {
+                return kept[index].lines
+            }
+            let line = issuer.line(assertion, statement, of: session, site: site, now: now)
+            let new = KeptAssertion(headers: headers, lines: fields.lines + line, issuedAt: now)
+            if let index {
+                kept[index] = new
+            } else {
+                if kept.count >= Self.capacity { kept.removeFirst() }
+                kept.append(new)
+            }
+            return new.lines
+        }
     }
 
     /// The header fields of one session for the header set of one configuration.
@@ -69,14 +108,17 @@ public final class SessionClaims: Sendable, Unprintable {
         package let headers: ClaimHeaders
         /// Complete field lines with line ends; empty if there are none.
         package let lines: [UInt8]
+        /// What an assertion states of the claims; `nil` if there is no assertion.
+        let statement: String?
         /// The name of a claim that cannot be written; then there are no lines.
         package let unrepresentable: String?
         /// The fields of another set, for the same session.
         fileprivate let next = ReferenceSetOnce<HeaderFields>()
 
-        init(_ headers: ClaimHeaders, lines: [UInt8], unrepresentable: String? = nil) {
+        init(_ headers: ClaimHeaders, lines: [UInt8], statement: String? = nil, unrepresentable: String? = nil) {
             self.headers = headers
             self.lines = lines
+            self.statement = statement
             self.unrepresentable = unrepresentable
         }
     }

@@ -33,6 +33,8 @@ public struct AccountController: AccountEndpointHandler {
     let logins: ProviderLogins?
     /// `nil` if there is no page.
     let page: SignInPage?
+    /// The keys that verify assertions; `nil` if none are signed.
+    let keys: [UInt8]?
     /// The site whose endpoints these are.
     let site: SiteTag
 
@@ -43,6 +45,7 @@ public struct AccountController: AccountEndpointHandler {
     ///   - revocations: Revokes the tokens of sessions that are ended by id; `nil` creates one.
     ///   - logins: The providers that users may sign in with; `nil` for none.
     ///   - page: The sign-in page; `nil` for none.
+    ///   - keys: The key set of assertions; `nil` for none.
     ///   - site: The site at which its new sessions are valid.
     ///   - revoking: The clients that revoke tokens at a sign-out: those of all sites. `nil` for ``clients``.
     ///   - undecided: The attempts that wait for each other: those of all sites.
@@ -52,6 +55,7 @@ public struct AccountController: AccountEndpointHandler {
         store: any SessionStore, clients: TokenClients, observer: any AccountObserver, session: SessionConfiguration,
         accounts: AccountsConfiguration, accounts hashes: AccountHasher,
         revocations: TokenRevocations? = nil, logins: ProviderLogins? = nil, page: SignInPage? = nil,
+        keys: [UInt8]? = nil,
         site: SiteTag = .main, revoking: TokenClients? = nil, undecided: UndecidedAttempts = UndecidedAttempts(),
         tracer: (any Tracer)? = nil
     ) {
@@ -72,6 +76,7 @@ public struct AccountController: AccountEndpointHandler {
         self.revocations = revocations ?? TokenRevocations(clients: clients, observer: observer)
         self.logins = logins
         self.page = page
+        self.keys = keys
         self.site = site
     }
 
@@ -91,9 +96,17 @@ public struct AccountController: AccountEndpointHandler {
             await logins.map { BackChannelController(account: self, logins: $0) }?.respond(request) ?? absent
         case .app: await logins.map { AppController(account: self, logins: $0) }?.respond(request) ?? absent
         case .appCode: await logins.map { CallbackController(account: self, logins: $0) }?.exchange(request) ?? absent
+        case .keys: keys.map { publish($0) } ?? absent
         case .page: await signInPage(request)
         case .pageSignIn: await signInWithPage(request)
         }
+    }
+
+    /// Responds with the keys that verify assertions. They are the same for all, so caches may keep them.
+    private func publish(_ keys: [UInt8]) -> AccountResponse {
+        var response = AccountResponse(status: 200, content: .json(keys))
+        response.cacheControl = "public, max-age=300"
+        return response
     }
 
     /// The response of an endpoint that the configuration does not have.

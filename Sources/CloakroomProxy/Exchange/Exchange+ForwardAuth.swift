@@ -20,9 +20,10 @@ extension Exchange {
         }
         telemetry.authorized(permit, for: route.route)
         let upstream = config.upstreams[index]
+        let credentials = permit.credentials(upstream.claimHeaders) { assertionMoment }
         let encoder = UpstreamRequestEncoder(
-            upstream: upstream, targetIndex: 0, credentials: permit.credentials(upstream.claimHeaders), permit: permit,
-            config: config, context: context)
+            upstream: upstream, targetIndex: 0, credentials: credentials, permit: permit, config: config,
+            context: context)
         var buffer = ByteBuffer()
         encoder.writeInjected(
             &request, of: route, from: peer, requestID: telemetry.record.requestID, into: &buffer)

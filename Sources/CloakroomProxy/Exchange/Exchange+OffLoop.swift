@@ -221,7 +221,7 @@ extension Exchange {
         case .problem(let problem):
             respond(ProblemDocument(problem), moreFieldLines: lines, now: now)
         case .json(let body):
-            lines += Array("Content-Type: application/json\r\nCache-Control: no-store\r\n".utf8)
+            lines += Array("Content-Type: application/json\r\nCache-Control: \(response.cacheControl)\r\n".utf8)
             respond(status: response.status, fieldLines: lines, body: body, now: now)
         case .html(let body, _):
             lines += Array("Content-Type: text/html; charset=utf-8\r\nCache-Control: no-store\r\n".utf8)

@@ -119,7 +119,7 @@ extension Exchange: UpstreamDelegate {
         telemetry.startAttempt(
             entry, target: lease.target, path: request.loggablePath, isHTTP2: lease.isHTTP2,
             resends: attempts.sends - 1, config: config, now: context.now)
-        let credentials = permit.credentials(entry.claimHeaders)
+        let credentials = permit.credentials(entry.claimHeaders) { assertionMoment }
         let upstreamRequest = UpstreamRequest(
             isHeadRequest: request.method == .head, upgrade: request.upgrade, responsePolicy: config.responsePolicy,
             injectedSecrets: InjectedSecrets(apiToken: entry.apiToken, authorization: credentials.authorization),
@@ -341,6 +341,11 @@ extension Exchange: UpstreamDelegate {
 
 /// Limits of the upstream request, and ending it.
 extension Exchange {
+    /// The site of the request, and the time, for the assertion.
+    var assertionMoment: (site: Int, now: WallTime) {
+        (snapshot.config.routeTable.groups.site(of: request.routeGroup), context.wallTime(at: context.now))
+    }
+
     /// Sends the body bytes passed on so far.
     func flushUpstream() {
         switch machine.state {

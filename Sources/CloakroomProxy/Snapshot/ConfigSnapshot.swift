@@ -69,6 +69,7 @@ public final class ConfigSnapshot: Sendable {
     ///   - refresher: Refreshes the tokens of sessions.
     ///   - exchanger: Exchanges the tokens of sessions for those of an upstream. By default none can be exchanged.
     ///   - tokens: Verifies the access tokens of clients.
+    ///   - assertions: Signs assertions for upstreams.
     ///   - accountEndpoints: Handles requests for account endpoints.
     ///   - tracer: Creates spans of sampled requests; `nil` disables spans.
     ///   - logger: Logs why an upstream cannot be reached, at most once per 10 s and target.
@@ -83,6 +84,7 @@ public final class ConfigSnapshot: Sendable {
     public init(
         configuration: GatewayConfiguration, sessions: any SessionAccess, refresher: any TokenRefreshing,
         exchanger: any TokenExchanging = NoTokenExchange(), tokens: (any AccessTokenVerifying)? = nil,
+        assertions: (any AssertionSigning)? = nil,
         accountEndpoints: any AccountEndpointHandler,
         telemetry: GatewayTelemetry, tracer: (any Tracer)?,
         logger: Logger = Logger(label: "cloakroom") { _ in SwiftLogNoOpLogHandler() },
@@ -121,7 +123,12 @@ public final class ConfigSnapshot: Sendable {
         ownFields = FieldChanges(configuration.responseFields.ownChanges)
         responsePolicy = ResponseHeaderPolicy(injectable: injectable, cookie: cookie, handlesCORS: cors.isEnabled)
         // Shared by the decisions about an upstream's routes and the requests to it: sessions are rendered for an object.
-        let claimHeaders = configuration.upstreams.map { ClaimHeaders($0) }
+        let claimHeaders = configuration.upstreams.map { upstream in
+            guard upstream.assertion != nil, let assertions else { return ClaimHeaders(upstream) }
+            let signed = telemetry.metrics.assertionsSigned(upstream: upstream.name)
+            let issuer = AssertionIssuer(assertions, configuration) { signed.increment() }
+            return ClaimHeaders(upstream, issuer: issuer)
+        }
         let rates = RateLimits(configuration, storage: rateStorage, metrics: telemetry.metrics.clientLimits)
         self.rates = rates
         let opened = try FileFolder.open(configuration.routes, folders, logger)

@@ -84,6 +84,19 @@ public struct SealingKeyring: Sendable, Redacted {
     /// The newest key for the content of a cookie.
     func newestCookieKey(name: String) -> SymmetricKey { Self.cookieKey(newest.secret, name) }
 
+    /// The keys that sign assertions, one for each secret, the newest first. Almost all numbers of 32 bytes are valid keys
+    /// of the curve; in place of another one, the next is used.
+    var assertionKeys: [P256.Signing.PrivateKey] {
+        all.compactMap { keys in
+            (UInt8.min...UInt8.max).lazy.compactMap { counter in
+                let bytes = HKDF<SHA256>.deriveKey(
+                    inputKeyMaterial: SymmetricKey(data: keys.secret.bytes),
+                    info: Array(Purpose.assertion.rawValue.utf8) + [counter], outputByteCount: 32)
+                return try? P256.Signing.PrivateKey(rawRepresentation: bytes)
+            }.first
+        }
+    }
+
     /// The purpose of a key. The number is the version of the layout: a new layout has new keys.
     private enum Purpose: String {
         case secretID = "cloakroom 1 secret id"
@@ -92,6 +105,7 @@ public struct SealingKeyring: Sendable, Redacted {
         case record = "cloakroom 1 record"
         case cookie = "cloakroom 1 cookie"
         case rate = "cloakroom 1 rate"
+        case assertion = "cloakroom 1 assertion"
     }
 
     private static func key(of secret: Secret, for purpose: Purpose, count: Int) -> SymmetricKey {

@@ -152,6 +152,13 @@ extension GatewayMetrics {
         UpstreamMetrics(registry: registry, upstream: name, hasHTTP2: hasHTTP2)
     }
 
+    /// `cloakroom_assertions_signed_total` of an upstream.
+    public func assertionsSigned(upstream: String) -> CounterHandle {
+        registry.counter(
+            "cloakroom_assertions_signed_total", help: "Assertions about users that were signed for an upstream.",
+            labels: [("upstream", upstream)])
+    }
+
     /// `cloakroom_sessions_active`. Not requested for a store that cannot count its sessions.
     public func sessionsActive() -> GaugeHandle {
         registry.gauge("cloakroom_sessions_active", help: "Active sessions in the session store.")

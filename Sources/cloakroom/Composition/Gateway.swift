@@ -47,7 +47,8 @@ final class Gateway: Sendable, Unprintable {
             try await FileFolder.onScanThread {
                 try ConfigSnapshot(
                     configuration: configuration, sessions: sessions.store, refresher: accounts.refresher,
-                    exchanger: accounts.exchanger, tokens: accounts.tokens, accountEndpoints: accounts.accountEndpoints,
+                    exchanger: accounts.exchanger, tokens: accounts.tokens, assertions: sessions.assertions,
+                    accountEndpoints: accounts.accountEndpoints,
                     telemetry: telemetry, tracer: tracer, logger: logger, sessionClock: clock,
                     rateStorage: sessions.rateLimits, folders: folders, upstreamTargets: targets)
             }

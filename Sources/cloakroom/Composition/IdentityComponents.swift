@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomIdentity
 import CloakroomProxy
+import CloakroomSessions
 import CloakroomTLS
 import CloakroomTelemetry
 import NIOCore
@@ -77,6 +78,8 @@ struct IdentityComponents: Sendable, Unprintable {
             leaseClock: { MonotonicTime(milliseconds: leaseClock.now.milliseconds) }, tracer: tracer)
         let revocations = TokenRevocations(clients: clients, observer: observer)
         let (routes, undecided) = (RouteTable(configuration), UndecidedAttempts())
+        let isSigning = configuration.upstreams.contains { $0.assertion != nil }
+        let keys = isSigning ? sessions.assertions?.keySet : nil
         /// - Parameter site: The configuration as it applies to the site.
         func endpoints(_ site: GatewayConfiguration, name: String = "", tag: SiteTag = .main) -> AccountController {
             let names = site.providers.map(\.name)
@@ -88,7 +91,7 @@ struct IdentityComponents: Sendable, Unprintable {
                 store: sessions.store, clients: ownClients, observer: observer, session: site.session,
                 accounts: site.accounts, accounts: sessions.accounts, revocations: revocations,
                 logins: ProviderLogins(own, site, routes: routes, sealing: sessions.cookies, site: name),
-                page: SignInPage(site, routes: routes), site: tag, revoking: clients, undecided: undecided,
+                page: SignInPage(site, routes: routes), keys: keys, site: tag, revoking: clients, undecided: undecided,
                 tracer: tracer)
         }
         if configuration.sites.isEmpty {

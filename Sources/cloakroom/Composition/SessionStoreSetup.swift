@@ -18,6 +18,8 @@ struct SessionStoreSetup {
     let rateLimits: RateLimitStorage
     /// Seals the cookies of logins. One for the process: without configured secrets its key is random.
     let cookies: CookieSealer
+    /// `nil` without configured secrets: other replicas would have another key.
+    let assertions: AssertionSigner?
 
     /// Creates the store; ``SessionStoreService`` runs it.
     /// - Throws: If a file for TLS with the server is invalid, or a secret is missing.
@@ -53,6 +55,7 @@ struct SessionStoreSetup {
         rateLimits = made.rateLimits
         var random = SystemRandomNumberGenerator()
         cookies = CookieSealer(configuration.secrets, using: &random)
+        assertions = AssertionSigner(configuration.secrets)
         // Counting the sessions of a shared server would be too expensive.
         let active = configuration.store == .valkey ? nil : metrics.sessionsActive()
         telemetry.registry.onScrape {
