@@ -173,7 +173,27 @@ extension IdentityConfiguration.AccessTokens: ConfigSection {
         Key { $1.types = $0.list("types", as: .choice(of: [.accessToken, .jwt]), default: $1.types) },
         Key("maximumAge", \.maximumAge, .duration(.seconds(60) ... .seconds(86_400))),
         Key(list: "clients", \.clients, .clientID),
+        Key { $1.readIntrospection($0) },
     ]
+
+    private mutating func readIntrospection(_ scope: ConfigScope) {
+        let isUsed = scope.value("verify", as: .choice(), default: Verification.jwt) == .introspection
+        let section = scope.section("introspection")
+        var given = IdentityConfiguration.Introspection()
+        given.read(from: section)
+        introspection = isUsed ? given : nil
+        guard !scope.isInvalid("verify") else { return }
+        if section.isPresent, !isUsed {
+            scope.warn("has no effect with verify: jwt", "write verify: introspection", at: "introspection")
+        }
+        if scope.isSet("types"), isUsed {
+            scope.warn("has no effect with verify: introspection", "leave it out", at: "types")
+        }
+    }
+
+    private enum Verification: String, CaseIterable {
+        case jwt, introspection
+    }
 
     /// - Returns: `nil` if the section is absent.
     fileprivate init?(from scope: ConfigScope, clientID: String?) {
@@ -193,6 +213,15 @@ extension IdentityConfiguration.AccessTokens: ConfigSection {
         }
         guard scope.isPresent else { return nil }
     }
+}
+
+extension IdentityConfiguration.Introspection: ConfigSection {
+    /// `accessTokens.introspection` of an identity.
+    static let keys: [Key<Self>] = [
+        Key("cache", \.cache, .duration(.zero ... .seconds(300))),
+        Key("rejected", \.rejected, .duration(.zero ... .seconds(60))),
+        Key("timeout", \.timeout, .duration(.milliseconds(100) ... .seconds(10))),
+    ]
 }
 
 extension IdentityConfiguration.Logout: ConfigSection {

@@ -38,7 +38,7 @@ extension ProviderEndpoints: ConfigSection {
         guard let fixed else { return }
         let called: [(String, EndpointURL?)] = [
             ("token", fixed.token), ("keys", fixed.keys), ("userInfo", fixed.userInfo),
-            ("revocation", fixed.revocation), ("pushed", fixed.pushed),
+            ("revocation", fixed.revocation), ("introspection", fixed.introspection), ("pushed", fixed.pushed),
         ]
         for case (let name, let url?) in called {
             let named = publicURL(url, issuer: identity.issuer)
@@ -47,6 +47,10 @@ extension ProviderEndpoints: ConfigSection {
         }
         if fixed.userInfo == nil, identity.userSource == .userInfo, !scope.isInvalid("userInfo") {
             scope.reportMissing("userInfo", "user is userInfo", "write its URL, or user: idToken")
+        }
+        if fixed.introspection == nil, identity.accessTokens?.introspection != nil, !scope.isInvalid("introspection") {
+            scope.reportMissing(
+                "introspection", "accessTokens.verify is introspection", "write its URL, or accessTokens.verify: jwt")
         }
         if fixed.pushed == nil, identity.pushed == .always, !scope.isInvalid("pushed") {
             scope.reportMissing("pushed", "pushed is always", "write its URL, or pushed: auto")
@@ -74,11 +78,12 @@ extension ProviderEndpoints.Fixed {
         let token = url("token", isRequired: true)
         let keys = url("keys", isRequired: true)
         let (userInfo, revocation, pushed) = (url("userInfo"), url("revocation"), url("pushed"))
-        let endSession = url("endSession")
+        let (introspection, endSession) = (url("introspection"), url("endSession"))
         guard !isFetched, let authorization, let token, let keys else { return nil }
         self.init(authorization: authorization, token: token, keys: keys)
         self.userInfo = userInfo
         self.revocation = revocation
+        self.introspection = introspection
         self.pushed = pushed
         self.endSession = endSession
     }

@@ -18,6 +18,7 @@ enum IdentityValidation {
         }
         checkTransport(accounts, session)
         for route in routes { check(route, identities, accounts) }
+        checkIntrospection(identities, accounts.sites)
         checkReturnTargets(identities, accounts, routes)
     }
 
@@ -82,6 +83,21 @@ enum IdentityValidation {
             route.scope.report(
                 "login is for navigations, which are GET", "add GET to methods, or write reject", at: "onMissingSession"
             )
+        }
+    }
+
+    /// A provider that is asked about a token learns it, and an opaque token does not state which one issued it.
+    private static func checkIntrospection(_ identities: IdentitiesSection, _ sites: SitesSection) {
+        for site in [sites.main] + sites.items.map(\.configuration) {
+            let asked = site.identities.compactMap { source -> IdentitiesSection.Item? in
+                guard case .provider(let index) = source else { return nil }
+                let item = identities.items[index]
+                return item.configuration?.accessTokens?.introspection == nil ? nil : item
+            }
+            guard asked.count > 1 else { continue }
+            return asked[1].scope.section("accessTokens").report(
+                "conflicts with identity \(asked[0].name.quoted): only one provider of a site can be asked about tokens",
+                "write verify: jwt", at: "verify")
         }
     }
 

@@ -22,3 +22,10 @@ public enum AccessTokenOutcome: String, Sendable, CaseIterable {
     /// It is valid without the required scope (403), could not be verified (503), or was one of too many (429).
     case scope, unavailable, limited
 }
+
+/// What a provider states about an access token of a client (RFC 7662 §2.2): the label `outcome`.
+public enum IntrospectionOutcome: String, Sendable, CaseIterable {
+    case active, inactive
+    /// It did not respond, or not with a valid response.
+    case unavailable
+}

@@ -43,6 +43,8 @@ public struct TokenClientError: Error, Sendable, Equatable {
         case user
         /// The revocation of tokens.
         case revoke
+        /// The introspection of an access token of a client (RFC 7662).
+        case introspect
     }
 
     /// The kind of failure.
@@ -179,7 +181,7 @@ public enum IdentityMisconfiguration: String, Sendable, Hashable, CaseIterable {
         switch call {
         case .signIn, .revoke: upstreamHint
         case .refresh: refreshHint
-        case .user, .discovery, .keys, .push, .code, .exchange: providerHint(in: call)
+        case .user, .discovery, .keys, .push, .code, .exchange, .introspect: providerHint(in: call)
         }
     }
 
@@ -227,6 +229,7 @@ public enum IdentityMisconfiguration: String, Sendable, Hashable, CaseIterable {
         case .invalidScope: "check scopes of the identity"
         case .invalidRequest where call == .exchange: "check audience, resource and scope of exchange"
         case .notFound where call == .push: "the provider has no endpoint for pushed requests: write pushed: auto"
+        case .notFound where call == .introspect: "the provider has no introspection endpoint: write verify: jwt"
         case .notFound where call == .user:
             """
             upstream: the path of user is probably wrong; \

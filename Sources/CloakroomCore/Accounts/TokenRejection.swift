@@ -60,6 +60,7 @@ public enum TokenRejection: String, Error, Sendable, Hashable, CaseIterable {
     case expiresTooLate = "expires_too_late"
     case invalidScope = "invalid_scope"
     case senderConstrained = "sender_constrained"
+    case inactive
 
     /// Whether newer keys of the provider might verify the token: then the key set is fetched, within the limits of
     /// `KeySetSchedule`, and the token is checked once more.
@@ -67,6 +68,16 @@ public enum TokenRejection: String, Error, Sendable, Hashable, CaseIterable {
         switch self {
         case .unknownKey, .ambiguousKey, .invalidSignatureWithoutKeyID: true
         default: false
+        }
+    }
+
+    /// Whether no key of the provider claims the token, so that another provider may have issued it.
+    public var leavesOtherIssuers: Bool {
+        switch self {
+        case .notCompact, .invalidEncoding, .invalidHeader, .algorithmNotAllowed, .criticalHeader, .unencodedPayload,
+            .compressed, .encrypted:
+            true
+        default: suggestsOtherKeys
         }
     }
 
@@ -106,6 +117,7 @@ public enum TokenRejection: String, Error, Sendable, Hashable, CaseIterable {
         case .ownToken: "a token that was issued to the gateway is used elsewhere: find the leak, and revoke the token"
         case .otherClient, .expiresTooLate, .invalidScope, .senderConstrained:
             "compare the token with `accessTokens` of the identity"
+        case .inactive: "the token has expired, was revoked, or is of another provider"
         }
     }
 }

@@ -55,6 +55,20 @@ public struct IdentityConfiguration: Sendable, Equatable {
         public var maximumAge: Duration = .seconds(3_600)
         /// The permitted clients; empty for all but the gateway.
         public var clients: [String] = []
+        /// How the provider is asked about each token; `nil` if its keys verify them.
+        public var introspection: Introspection?
+
+        package init() {}
+    }
+
+    /// How a provider is asked about tokens (RFC 7662).
+    public struct Introspection: Sendable, Equatable {
+        /// How long an active token is valid without another question, 0 s to 5 min.
+        public var cache = Duration.seconds(30)
+        /// How long a rejected token is invalid without another question, 0 s to 1 min.
+        public var rejected = Duration.seconds(5)
+        /// The time limit of a call, 100 ms to 10 s.
+        public var timeout = Duration.seconds(2)
 
         package init() {}
     }

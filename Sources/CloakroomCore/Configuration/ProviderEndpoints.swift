@@ -22,6 +22,8 @@ public struct ProviderEndpoints: Sendable, Equatable {
         public var userInfo: EndpointURL?
         /// The revocation endpoint; `nil` for none.
         public var revocation: EndpointURL?
+        /// The introspection endpoint; `nil` for none.
+        public var introspection: EndpointURL?
         /// The endpoint of pushed authorization requests; `nil` for none.
         public var pushed: EndpointURL?
         /// Where a sign-out continues; `nil` for none.

@@ -113,7 +113,7 @@ extension RejectedCall.Rules {
             if endsOn.contains(IdentityEndpointConfiguration.any400) { statuses.formUnion(RejectedCall.oauthStatuses) }
         // Only data of another user reject a session, see ``TokenClient``.
         case .user: codes = []
-        case .revoke, .discovery, .keys, .push, .code, .exchange: break
+        case .revoke, .discovery, .keys, .push, .code, .exchange, .introspect: break
         }
     }
 }

@@ -1,6 +1,7 @@
 import CloakroomCore
 
-/// Checks the claims of access tokens whose signature is verified (RFC 9068 §4), and makes sessions of them.
+/// Checks the claims of access tokens whose signature is verified (RFC 9068 §4), or about which their provider was asked
+/// (RFC 7662 §2.2), and makes sessions of them.
 struct AccessTokenRules {
     let provider: ProviderIdentity
     /// The registrations of the gateway, also those at other providers.
@@ -16,18 +17,39 @@ struct AccessTokenRules {
         let claims = TokenClaims(token.claims)
         guard permitted.types.contains(token.type), token.type != .jwt || isForAccess(claims) else { throw .wrongType }
         try claims.checkIssuer(provider)
+        guard let end = try claims.checkExpiry(provider, now: now) else { throw .invalidExpiry }
+        _ = try claims.checkIssuedAt(from: nil, to: now + provider.clockSkew)
+        return try session(token.claims, until: end, text, key: key, now: now)
+    }
+
+    /// The session of a token as its provider states it. Times and the issuer may be absent: the provider has checked them.
+    /// - Throws: ``TokenRejection``.
+    func session(
+        introspected members: [JSONMemberName: JSONValue], _ text: Secret, key: SessionKey, now: WallTime
+    ) throws(TokenRejection) -> Session {
+        let claims = TokenClaims(members)
+        guard claims["active"] == .bool(true) else { throw .inactive }
+        guard isAccessToken(claims) else { throw .wrongType }
+        if claims["iss"] != nil { try claims.checkIssuer(provider) }
+        let end = try claims.checkExpiry(provider, now: now) ?? now + permitted.maximumAge
+        if claims["iat"] != nil { _ = try claims.checkIssuedAt(from: nil, to: now + provider.clockSkew) }
+        return try session(members, until: end, text, key: key, now: now)
+    }
+
+    private func session(
+        _ members: [JSONMemberName: JSONValue], until end: WallTime, _ text: Secret, key: SessionKey, now: WallTime
+    ) throws(TokenRejection) -> Session {
+        let claims = TokenClaims(members)
+        let skew = provider.clockSkew
         try checkClient(claims)
         guard try claims.audience().contains(where: permitted.audience.hasSame) else { throw .wrongAudience }
-        let skew = provider.clockSkew
-        guard let end = try claims.checkExpiry(provider, now: now) else { throw .invalidExpiry }
         guard end - now <= permitted.maximumAge + skew else { throw .expiresTooLate }
-        _ = try claims.checkIssuedAt(from: nil, to: now + skew)
         try claims.checkNotBefore(provider, now: now)
         // The key that the token is bound to is not verified (RFC 7800 §3.1).
         guard !claims.contains("cnf") else { throw .senderConstrained }
         guard let subject = try claims.subject() else { throw .invalidSubject }
         let tokens = TokenSet(authorization: Secret(bytes: TokenResponse.bearerPrefix + text.bytes), obtainedAt: now)
-        var (kept, keep) = (token.claims, configuration.keep)
+        var (kept, keep) = (members, configuration.keep)
         // Names separated by spaces (RFC 9068 §2.2.3), or a list of names.
         let scope = try claims.names(of: "scope", or: .invalidScope).flatMap { $0.split(separator: " ") }
         kept["scope"] = scope.isEmpty ? nil : .array(scope.map { .string(String($0)) })
@@ -43,6 +65,19 @@ struct AccessTokenRules {
             key: key, user: UserProfile(json: UserDocument.empty, account: provenance.account), tokens: tokens,
             source: configuration.source, provenance: provenance, createdAt: now.sessionTime,
             expiresAt: (end + skew).sessionTime, lastUsedAt: now.sessionTime)
+    }
+
+    /// Whether what a provider states about the kind of a token does not exclude an access token for `Bearer`: refresh
+    /// tokens are active too.
+    private func isAccessToken(_ claims: TokenClaims) -> Bool {
+        let kinds: [(JSONMemberName, [String])] = [
+            ("token_type", ["bearer", "access_token"]), ("typ", ["bearer", "at+jwt"]),
+            ("token_use", ["access", "access_token"]),
+        ]
+        return kinds.allSatisfy { name, values in
+            guard let value = claims[name] else { return true }
+            return value.string.map { values.contains($0.lowercased()) } ?? false
+        }
     }
 
     /// Whether a token of the type JWT is no ID token, logout token or, of Keycloak, refresh token (RFC 8725 §3.12).

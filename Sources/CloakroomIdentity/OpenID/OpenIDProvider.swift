@@ -25,6 +25,7 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     private let signer: ClientAssertionSigner?
     private let hasInvalidLifetime = Atomic(false)
     private let pushes = PushQueue()
+    private let introspections = PushQueue()
 
     package var source: SessionSource { configuration.source }
     package var supportsRefresh: Bool { true }
@@ -150,18 +151,64 @@ package final class OpenIDProvider: TokenClient, Unprintable {
         }
     }
 
-    /// Verifies an access token of a client. The limits are like those of logout tokens, which any client can send too.
-    /// - Parameter clients: The registrations of the gateway, at all providers.
-    /// - Throws: ``TokenClientError``: `failed` if the token is rejected, `unreachable` if it cannot be verified now.
+    /// How the provider is asked about access tokens; `nil` if its keys verify them.
+    var introspection: IdentityConfiguration.Introspection? { configuration.accessTokens?.introspection }
+
+    /// Verifies an access token of a client. The limits are like those of logout tokens, or of pushed requests, which any
+    /// client can cause too.
+    /// - Parameters:
+    ///   - clients: The registrations of the gateway, at all providers.
+    ///   - address: The address of the client.
+    /// - Throws: ``TokenClientError``: `failed` with a ``TokenRejection`` if the token is rejected; all others if it cannot be
+    ///   verified now.
     func verifyAccessToken(
-        _ token: Secret, key: SessionKey, issuedTo clients: [ProviderIdentity]
+        _ token: Secret, key: SessionKey, issuedTo clients: [ProviderIdentity], from address: String
     ) async throws(TokenClientError) -> Session {
-        let verified = try await keys.verify(token.bytes, from: .client)
+        let rules = AccessTokenRules(provider: identity, clients: clients, configuration: configuration)
+        let stated = try await introspection == nil ? nil : introspect(token, from: address)
+        let verified = try await stated == nil ? keys.verify(token.bytes, from: .client) : nil
         do throws(TokenRejection) {
-            let rules = AccessTokenRules(provider: identity, clients: clients, configuration: configuration)
-            return try rules.session(verified, token, key: key, now: clock())
+            if let verified { return try rules.session(verified, token, key: key, now: clock()) }
+            return try rules.session(introspected: stated ?? [:], token, key: key, now: clock())
         } catch {
             throw TokenClientError(.failed(.token(error)), in: .keys)
+        }
+    }
+
+    /// What the provider states about an access token of a client (RFC 7662 §2). Whatever the token looks like, only its
+    /// provider reads it.
+    private func introspect(
+        _ token: Secret, from address: String
+    ) async throws(TokenClientError) -> [JSONMemberName: JSONValue] {
+        do throws(TokenClientError) {
+            guard let endpoint = try await metadata(for: .introspect, isAnonymous: true).introspectionEndpoint else {
+                throw TokenClientError(.misconfigured(.notFound), in: .introspect)
+            }
+            let form = FormEncoding.encode([
+                (name: "token", value: String(decoding: token.bytes, as: UTF8.self)),
+                (name: "token_type_hint", value: "access_token"),
+            ])
+            let client = ClientAddressKey(address)
+            guard await introspections.enter(client) else { throw TokenClientError(.unreachable, in: .introspect) }
+            let result: Result<IdentityTransport.Response, TokenClientError>
+            do throws(TokenClientError) {
+                result = .success(
+                    try await post(
+                        Array(form.utf8), to: endpoint, call: .introspect, traceparent: nil,
+                        time: introspection?.timeout))
+            } catch {
+                result = .failure(error)
+            }
+            await introspections.leave(client)
+            let response = try result.get()
+            guard response.status == 200, case .object(let members)? = JSONValue(document: response.body) else {
+                throw failure(.invalidResponse, in: .introspect)
+            }
+            report(.introspection(members["active"] == .bool(true) ? .active : .inactive))
+            return members
+        } catch {
+            report(.introspection(.unavailable))
+            throw error
         }
     }
 

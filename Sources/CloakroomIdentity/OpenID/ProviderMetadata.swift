@@ -28,6 +28,7 @@ package struct ProviderMetadata: Sendable, Equatable {
     package let keys: EndpointURL
     package let userInfoEndpoint: EndpointURL?
     package let revocationEndpoint: EndpointURL?
+    package let introspectionEndpoint: EndpointURL?
     package let endSessionEndpoint: EndpointURL?
     package let pushedRequestEndpoint: EndpointURL?
     /// Whether the provider accepts pushed requests only (RFC 9126 §5).
@@ -57,6 +58,7 @@ package struct ProviderMetadata: Sendable, Equatable {
         keys = try reader.requiredURL("jwks_uri")
         userInfoEndpoint = try reader.url("userinfo_endpoint")
         revocationEndpoint = try reader.url("revocation_endpoint")
+        introspectionEndpoint = try reader.url("introspection_endpoint")
         endSessionEndpoint = try reader.url("end_session_endpoint", isCalled: false)
         pushedRequestEndpoint = try reader.url("pushed_authorization_request_endpoint")
         requiresPushedRequests = try reader.flag("require_pushed_authorization_requests")
@@ -80,6 +82,7 @@ package struct ProviderMetadata: Sendable, Equatable {
         keys = publicURL(fixed.keys)
         userInfoEndpoint = fixed.userInfo.map(publicURL)
         revocationEndpoint = fixed.revocation.map(publicURL)
+        introspectionEndpoint = fixed.introspection.map(publicURL)
         endSessionEndpoint = fixed.endSession.map(publicURL)
         pushedRequestEndpoint = fixed.pushed.map(publicURL)
         (requiresPushedRequests, announcesIssuer) = (false, false)
@@ -149,6 +152,11 @@ extension ProviderMetadata {
         if identity.userSource == .userInfo, userInfoEndpoint == nil {
             findings.append(
                 Finding(message: "the provider has no userinfo endpoint", remedy: "write user: idToken"))
+        }
+        if identity.accessTokens?.introspection != nil, introspectionEndpoint == nil {
+            findings.append(
+                Finding(
+                    message: "the provider has no introspection endpoint", remedy: "write accessTokens.verify: jwt"))
         }
         return findings
     }

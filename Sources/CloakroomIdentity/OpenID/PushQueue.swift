@@ -1,10 +1,10 @@
 import CloakroomCore
 
-/// The pushed requests of logins at one provider (RFC 9126).
+/// The pushed requests of logins at one provider (RFC 9126), or its introspections of the tokens of clients (RFC 7662).
 ///
-/// Any client can begin a login, and the connections also serve the sign-outs, exchanges and key fetches of signed-in
-/// users, so the number of pushed requests in flight is limited. Each client has a share of it, so that one client does
-/// not keep others from signing in. Further logins wait for a short time, in the order in which they began.
+/// Any client can begin a login or present a token, and the connections also serve the sign-outs, exchanges and key fetches of signed-in
+/// users, so the number of these calls in flight is limited. Each client has a share of it, so that one client does not
+/// keep others from signing in. Further calls wait for a short time, in the order in which they began.
 actor PushQueue {
     /// The maximum number of requests in flight, of all clients and of one client.
     static let maxInFlight = 32

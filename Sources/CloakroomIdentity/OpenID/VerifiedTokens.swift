@@ -36,6 +36,7 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
         var flights: [SessionKey: Task<RefreshOutcome, Never>] = [:]
     }
 
+    /// Providers that are asked about tokens are the last: at most one at each site.
     private let sites: [[OpenIDProvider]]
     private let clients: [ProviderIdentity]
     private let clock: @Sendable () -> WallTime
@@ -48,7 +49,10 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
     package init(
         _ sites: [[OpenIDProvider]], previous: VerifiedTokens? = nil, clock: @escaping @Sendable () -> WallTime
     ) {
-        self.sites = sites.map { $0.filter { $0.configuration.accessTokens != nil } }
+        self.sites = sites.map { providers in
+            let verifying = providers.filter { $0.configuration.accessTokens != nil }
+            return verifying.filter { $0.introspection == nil } + verifying.filter { $0.introspection != nil }
+        }
         clients = sites.joined().map(\.identity)
         rejections = previous?.rejections ?? RateLimitTable(keys: Self.maxEntries)
         self.clock = clock
@@ -57,8 +61,9 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
     package func cached(_ field: Secret, site: Int, now: WallTime) -> RefreshOutcome? {
         let key = Self.key(field, site: site)
         guard let entry = access({ $0[key] }) else { return nil }
-        // An expired token is not checked again.
-        let isExpired = entry.session.map { now >= $0.expiresAt.wallTime } ?? false
+        // An expired token is not checked again. Its provider may have stated no end.
+        let isExpired =
+            entry.provider.introspection == nil && entry.session.map { now >= $0.expiresAt.wallTime } ?? false
         guard isExpired || now < entry.validUntil && entry.revision == entry.provider.keys.revision else { return nil }
         let session = isExpired ? nil : entry.session
         entry.provider.report(.accessToken(session == nil ? .rejected : .cached))
@@ -87,11 +92,15 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
         if let known = cached(field, site: site, now: clock()) { return known }
         let token = Secret(bytes: Array(field.bytes.dropFirst(TokenResponse.bearerPrefix.count)))
         var failure: (provider: OpenIDProvider, rejection: TokenRejection?)?
+        var isClaimed = false
         for provider in candidates(for: token, site: site) {
+            // A token that another provider may have issued is not shown to this one.
+            if provider.introspection != nil, isClaimed { break }
             let revision = provider.keys.revision
             do throws(TokenClientError) {
-                let session = try await provider.verifyAccessToken(token, key: key, issuedTo: clients)
-                let end = min(session.expiresAt.wallTime, clock() + Self.lifetime)
+                let session = try await provider.verifyAccessToken(
+                    token, key: key, issuedTo: clients, from: origin.peer)
+                let end = min(session.expiresAt.wallTime, clock() + (provider.introspection?.cache ?? Self.lifetime))
                 let entry = Entry(session: session, provider: provider, revision: revision, validUntil: end)
                 // Claims are kept as text and as values, and rendered for upstreams.
                 let size = 1_024 + token.bytes.count + 8 * (session.provenance?.claims.count ?? 0)
@@ -101,9 +110,13 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
             } catch {
                 guard case .failed(.token(let rejection)) = error.kind else {
                     failure = (provider, nil)
+                    isClaimed = true
                     continue
                 }
-                if failure == nil || rejection == .ownToken { failure = (provider, rejection) }
+                if failure == nil || rejection == .ownToken || provider.introspection != nil {
+                    failure = (provider, rejection)
+                }
+                if !rejection.leavesOtherIssuers { isClaimed = true }
             }
         }
         guard let (provider, rejection) = failure else { return .failed(Problem(.invalidToken)) }
@@ -111,7 +124,7 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
             provider.report(.accessToken(.unavailable))
             return .failed(Problem(.identityUnavailable, retryAfter: 1))
         }
-        let end = clock() + Self.rejectionLifetime
+        let end = clock() + (provider.introspection?.rejected ?? Self.rejectionLifetime)
         let entry = Entry(provider: provider, revision: provider.keys.revision, validUntil: end)
         access { $0.insert(entry, size: 256, at: key) }
         // Clients repeat expired tokens by mistake, and no attacker has many of them.

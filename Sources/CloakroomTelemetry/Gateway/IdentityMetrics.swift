@@ -7,6 +7,7 @@ public struct IdentityMetrics: Sendable {
     private let logins: [AccountEvent.LoginOutcome: CounterHandle]
     private let logouts: [ProviderLogoutOutcome: CounterHandle]
     private let tokens: [AccessTokenOutcome: CounterHandle]
+    private let introspections: [IntrospectionOutcome: CounterHandle]
     private let fetches: [ProviderDocument: [ProviderFetchOutcome: CounterHandle]]
     private let gauges: MetricScope
     private let up: GaugeHandle
@@ -24,6 +25,9 @@ public struct IdentityMetrics: Sendable {
             "cloakroom_provider_logouts_total", help: "Logouts that a provider reported, by outcome.", by: "outcome")
         tokens = counters.counters(
             "cloakroom_bearer_checks_total", help: "Access tokens of clients, by outcome.", by: "outcome")
+        introspections = counters.counters(
+            "cloakroom_introspections_total",
+            help: "Questions to a provider about access tokens of clients, by outcome.", by: "outcome")
         fetches = counters.counters(
             "cloakroom_provider_fetches_total", help: "Fetches of the metadata and keys of a provider, by outcome.",
             by: "document", "outcome")
@@ -46,6 +50,9 @@ public struct IdentityMetrics: Sendable {
 
     /// Counts an access token of a client.
     public func recordAccessToken(_ outcome: AccessTokenOutcome) { tokens[outcome]?.increment() }
+
+    /// Counts a question about an access token of a client.
+    public func recordIntrospection(_ outcome: IntrospectionOutcome) { introspections[outcome]?.increment() }
 
     /// Counts a fetch of metadata or keys.
     public func recordFetch(_ document: ProviderDocument, _ outcome: ProviderFetchOutcome) {

@@ -4,7 +4,7 @@ import ServiceLifecycle
 
 /// A kind of request to a ``MockProvider``.
 public enum ProviderEndpoint: String, Sendable, Codable, CodingKeyRepresentable, CaseIterable {
-    case discovery, keys, authorization, pushed, userInfo, revocation, endSession
+    case discovery, keys, authorization, pushed, userInfo, revocation, introspection, endSession
     /// A token request for a code, for a refresh token, and for a token exchange; `token` is one with another grant or an
     /// invalid form.
     case code, refresh, exchange, token

@@ -16,6 +16,7 @@ struct ProviderMetadataRoutes {
             ("issuer", RawJSON.string(issuer)), ("authorization_endpoint", url("/authorize")),
             ("token_endpoint", url("/token")), ("jwks_uri", url("/jwks")),
             ("userinfo_endpoint", url("/userinfo")), ("revocation_endpoint", url("/revoke")),
+            ("introspection_endpoint", url("/introspect")),
             ("end_session_endpoint", url("/end_session")),
             ("pushed_authorization_request_endpoint", url("/par")),
             ("authorization_response_iss_parameter_supported", "true"),

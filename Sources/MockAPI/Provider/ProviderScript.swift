@@ -28,6 +28,8 @@ public struct ProviderScript: Sendable, Codable, Equatable {
     public var logoutToken = TokenForgery()
     /// Changes of successful responses of the token endpoint.
     public var tokenResponse = MemberEdit()
+    /// The responses of the introspection endpoint as JSON texts, by token. All other tokens are inactive.
+    public var introspections: [String: String] = [:]
 
     /// The faults by endpoint. The first one whose count is not used up applies.
     public var faults: [ProviderEndpoint: [EndpointFault]] = [:]
@@ -47,6 +49,7 @@ extension ProviderScript {
         try members.read(.idToken, into: &idToken)
         try members.read(.logoutToken, into: &logoutToken)
         try members.read(.tokenResponse, into: &tokenResponse)
+        try members.read(.introspections, into: &introspections)
         try members.read(.faults, into: &faults)
     }
 }

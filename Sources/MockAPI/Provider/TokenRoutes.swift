@@ -1,8 +1,8 @@
 import FoundationEssentials
 import NIOHTTP1
 
-/// The endpoints that the client requests with its authentication: token, pushed authorization requests, revocation; and
-/// userinfo, with an access token.
+/// The endpoints that the client requests with its authentication: token, pushed authorization requests, revocation,
+/// introspection; and userinfo, with an access token.
 struct TokenRoutes {
     static let exchangeGrant = "urn:ietf:params:oauth:grant-type:token-exchange"
     private static let accessTokenType = "urn:ietf:params:oauth:token-type:access_token"
@@ -15,6 +15,7 @@ struct TokenRoutes {
             "POST /token": { try await authenticated($0, nil, token) },
             "POST /par": { try await authenticated($0, .pushed, push) },
             "POST /revoke": { try await authenticated($0, .revocation, revoke) },
+            "POST /introspect": { try await authenticated($0, .introspection, introspect) },
             "GET /userinfo": { request in try await state.respond(.userInfo) { userInfo(request) } },
             "POST /userinfo": { request in try await state.respond(.userInfo) { userInfo(request) } },
         ]
@@ -92,6 +93,12 @@ struct TokenRoutes {
         guard let token = form["token"] else { return MockResponse(providerError: "invalid_request") }
         state.revoke(token)
         return MockResponse(.ok)
+    }
+
+    /// RFC 7662 §2.2.
+    private func introspect(_ form: TokenForm) -> MockResponse {
+        guard let token = form["token"] else { return MockResponse(providerError: "invalid_request") }
+        return MockResponse(providerJSON: state.script.introspections[token] ?? #"{"active":false}"#)
     }
 
     private func userInfo(_ request: MockRequest) -> MockResponse {

@@ -100,6 +100,7 @@ final class ProviderMonitor: Sendable, Unprintable {
         case .accessToken(let outcome, let reason, let origin):
             metrics.recordAccessToken(outcome)
             if let reason { audit.accessTokenRejected(reason, identity: name, origin: origin, now: now()) }
+        case .introspection(let outcome): metrics.recordIntrospection(outcome)
         case .invalidLifetime: audit.tokenLifetimeInvalid(upstream: name)
         }
     }

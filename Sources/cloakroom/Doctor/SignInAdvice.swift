@@ -214,7 +214,8 @@ private struct Section {
         case .refresh: (name, configuration) = ("refresh", upstream.refresh)
         case .user: (name, configuration) = ("user", upstream.user)
         case .revoke: (name, configuration) = ("revoke", upstream.revoke)
-        case .signIn, .discovery, .keys, .push, .code, .exchange: (name, configuration) = ("signIn", upstream.signIn)
+        case .signIn, .discovery, .keys, .push, .code, .exchange, .introspect:
+            (name, configuration) = ("signIn", upstream.signIn)
         }
         key = "upstreams.\(upstream.name).\(name)"
     }
