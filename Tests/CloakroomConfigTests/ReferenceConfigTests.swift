@@ -34,7 +34,7 @@ import Testing
             "members:", "static:", "client:",
             "identities:", "require:", "when:", "redirect:", "redirectToHTTPS:", "stripPrefix:", "addPrefix:",
             "tokensFor:", "stream:", "logo:", "style:", "files:", "domain:", "prove:",
-            "forwardAuth:",
+            "forwardAuth:", "assertion:",
         ]
         // Keys below an excluded section are excluded too.
         var section: Int?

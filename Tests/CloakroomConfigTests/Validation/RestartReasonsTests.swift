@@ -110,11 +110,11 @@ import Testing
         for (path, expectation) in keys where !expectation.hasPrefix("path of a file that holds") {
             let key = path.joined(separator: ".")
             // Keys of providers and sites, and those that require one: see `IdentitiesSectionTests`, `SitesSectionTests`,
-            // `AppsSectionTests`. The gateway ignores `prove`.
+            // `AppsSectionTests`, `AssertionSectionTests`. The gateway ignores `prove`.
             guard !excepted.contains(key), !["identities", "sites", "prove"].contains(path[0]),
                 !key.hasPrefix("routes.0.require."), !key.hasPrefix("routes.0.redirect."),
                 !key.hasPrefix("routes.0.files."), !key.hasPrefix("accounts.apps."),
-                !key.hasPrefix("listeners.0.forwardAuth.")
+                !key.hasPrefix("listeners.0.forwardAuth."), !key.hasPrefix("upstreams.api.assertion.")
             else {
                 continue
             }

@@ -86,7 +86,7 @@ struct SiteEndpointsTests {
         ])
         let expected: [([AccountEndpoint], [String])] = [
             ([.signIn, .pageSignIn], ["main", "404", "404"]),
-            ([.login, .callback, .logout, .backChannel], ["404", "admin", "404"]),
+            ([.login, .callback, .logout, .backChannel, .keys], ["404", "admin", "404"]),
             ([.app, .appCode], ["404", "404", "404"]),
             ([.currentSession, .signOut, .page], ["main", "admin", "404"]),
         ]

@@ -23,6 +23,15 @@ struct WhoAmITests {
         #expect(subject.store.active(ticket, now: later)?.lastUsedAt == AccountControllerFixture.now)
     }
 
+    @Test("The keys of assertions are for caches too, and need no session")
+    func keys() async {
+        let subject = AccountControllerFixture(keys: Array(#"{"keys":[]}"#.utf8))
+        let request = AccountRequest(endpoint: .keys, now: AccountControllerFixture.now)
+        let response = await subject.endpoints.respond(request)
+        #expect(response.status == 200 && response.json == #"{"keys":[]}"# && response.fields.isEmpty)
+        #expect(response.cacheControl == "public, max-age=300")
+    }
+
     @Test("is 401 with the reason, and keeps the cookie")
     func unauthorized() async throws {
         let ticket = try await subject.ticket()

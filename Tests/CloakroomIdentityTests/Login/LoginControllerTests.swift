@@ -352,7 +352,7 @@ struct LoginControllerTests {
     @Test("Without providers there is no such endpoint")
     func absent() async throws {
         let subject = AccountControllerFixture()
-        for endpoint in [AccountEndpoint.login, .callback, .logout, .backChannel, .app, .appCode] {
+        for endpoint in [AccountEndpoint.login, .callback, .logout, .backChannel, .app, .appCode, .keys] {
             let request = AccountRequest(
                 endpoint: endpoint, fetchMetadata: LoginEndpoints.navigation, now: LoginEndpoints.now.sessionTime)
             #expect(await subject.endpoints.respond(request).problem?.status == 404)

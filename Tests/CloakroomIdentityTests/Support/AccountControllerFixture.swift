@@ -22,7 +22,7 @@ struct AccountControllerFixture {
         messages: [ProblemCode: String] = [:], cookie: CookieConfiguration = CookieConfiguration(),
         isThrottled: Bool = true,
         signInsPerAddress: Int = 100, maxSessionsPerAccount: Int = 100, page: SignInPage? = nil,
-        upstream: (any TokenClient)? = nil, tracer: (any Tracer)? = nil
+        upstream: (any TokenClient)? = nil, keys: [UInt8]? = nil, tracer: (any Tracer)? = nil
     ) {
         store = ScriptedStore(journal)
         client = ScriptedClient(journal, signIn: .success(Self.signedIn("1")))
@@ -31,7 +31,8 @@ struct AccountControllerFixture {
             session: SessionConfiguration(maxSessionsPerAccount: maxSessionsPerAccount, cookie: cookie),
             accounts: AccountsConfiguration(
                 messages: messages, isThrottled: isThrottled, signInsPerAddress: signInsPerAddress),
-            accounts: AccountHasher(Upstreams.accountKey), page: page, tracer: tracer)
+            accounts: AccountHasher(Upstreams.accountKey), page: page, keys: keys,
+            tracer: tracer)
     }
 
     static func signedIn(_ number: String, account: AccountName = account) -> SignInResult {

@@ -113,6 +113,7 @@ struct GatewaySetup: Sendable {
     var refresher: any TokenRefreshing = FakeRefresher()
     var exchanger: any TokenExchanging = NoTokenExchange()
     var tokens: (any AccessTokenVerifying)?
+    var assertions: (any AssertionSigning)?
     var endpoints: any AccountEndpointHandler = FakeEndpoints()
     var settings: TelemetrySettings
     var tracer: (any Tracer)?
@@ -236,7 +237,7 @@ struct GatewaySetup: Sendable {
     ) throws -> ConfigSnapshot {
         try ConfigSnapshot(
             configuration: configuration, sessions: sessions, refresher: refresher, exchanger: exchanger,
-            tokens: tokens, accountEndpoints: endpoints,
+            tokens: tokens, assertions: assertions, accountEndpoints: endpoints,
             telemetry: telemetry, tracer: tracer, logger: logger, resolver: resolver, rateStorage: rateStorage)
     }
 

@@ -1,0 +1,215 @@
+import TestSupport
+import Testing
+
+@testable import CloakroomCore
+@testable import CloakroomIdentity
+
+@Suite("Introspection of access tokens", .serialized, .timeLimit(.minutes(3)))
+struct IntrospectionTests {
+    private static let endpoint = "POST /introspect"
+
+    private static func verifyItself(_ configuration: inout IdentityConfiguration) {
+        configuration.accessTokens = .init()
+        configuration.accessTokens?.audience = ["orders"]
+    }
+
+    private static func ask(_ configuration: inout IdentityConfiguration) {
+        verifyItself(&configuration)
+        configuration.accessTokens?.introspection = .init()
+        configuration.accessTokens?.introspection?.timeout = .seconds(1)
+    }
+
+    /// A response of the provider about a valid token. Each member is JSON; `nil` removes one.
+    private static func response(_ changes: [String: String?] = [:]) -> String {
+        let valid: [String: String?] = [
+            "active": "true", "aud": #""orders""#, "sub": #""jo""#, "client_id": #""batch""#,
+            "scope": #""read write""#, "name": #""Jo""#,
+        ]
+        let members = valid.merging(changes) { $1 }.compactMapValues(\.self)
+        return ScriptedServer.json("{\(members.map { "\"\($0)\":\($1)" }.joined(separator: ","))}")
+    }
+
+    private static func run(_ body: (ProviderFixture, VerifiedTokens) async throws -> Void) async throws {
+        try await ProviderFixture.run(
+            change: ask, metadata: [("introspection_endpoint", #""ISSUER/introspect""#)],
+            prepare: { server, _ in server.respond(to: endpoint, with: response()) }
+        ) { fixture in
+            try await body(fixture, VerifiedTokens([[fixture.provider]], clock: { fixture.now }))
+        }
+    }
+
+    private static func verify(
+        _ tokens: VerifiedTokens, _ token: String = "opaque", from peer: String = "192.0.2.1"
+    ) async -> RefreshOutcome {
+        await tokens.verify(Secret("Bearer \(token)"), site: 0, from: AuditContext(peer: peer, requestID: "r"))
+    }
+
+    /// The code of the problem; "active" or "none" without one.
+    private static func code(_ outcome: RefreshOutcome?) -> String {
+        switch outcome {
+        case .active?: "active"
+        case .failed(let problem)?: problem.code.rawValue
+        default: "none"
+        }
+    }
+
+    private static func session(_ outcome: RefreshOutcome) -> Session? {
+        if case .active(let session) = outcome { session } else { nil }
+    }
+
+    private static func cached(_ tokens: VerifiedTokens, _ token: String = "opaque", at now: WallTime) -> String {
+        code(tokens.cached(Secret("Bearer \(token)"), site: 0, now: now))
+    }
+
+    private static func reasons(_ fixture: ProviderFixture) -> [TokenRejection] {
+        fixture.events.compactMap { if case .accessToken(_, let reason?, _) = $0 { reason } else { nil } }
+    }
+
+    @Test("Rule 133: a token of any look is a session with what the provider states to the client")
+    func active() async throws {
+        try await Self.run { fixture, tokens in
+            for token in ["opaque", "a.b.c", String(decoding: try fixture.key.token("{}"), as: UTF8.self)] {
+                let session = try #require(Self.session(await Self.verify(tokens, token)))
+                let claims = try #require(session.claims)
+                #expect(claims.values[claim: "sub"] == .string("jo") && claims.values[claim: "name"] == .string("Jo"))
+                #expect(claims.values[claim: "scope"] == .array([.string("read"), .string("write")]))
+                #expect(session.authorization == Secret("Bearer \(token)"))
+                let request = try #require(fixture.requests(Self.endpoint).last)
+                #expect(request.form == ["token": token, "token_type_hint": "access_token"])
+                #expect(request.field("Authorization")?.hasPrefix("Basic ") == true)
+            }
+            #expect(fixture.events.count { $0 == .introspection(.active) } == 3)
+        }
+    }
+
+    typealias Row = (members: [String: String?], expected: TokenRejection?)
+
+    private static let table: [Row] = [
+        (["active": "false"], .inactive), (["active": #""true""#], .inactive), (["active": "1"], .inactive),
+        (["active": nil], .inactive), (["active": "null"], .inactive),
+        (["aud": nil], .wrongAudience), (["aud": "[]"], .wrongAudience), (["aud": #""order""#], .wrongAudience),
+        (["aud": #""cloakroom""#], .wrongAudience), (["aud": #"["x","orders"]"#], nil),
+        (["iss": #""https://id.example.org""#], .wrongIssuer), (["iss": "1"], .wrongIssuer), (["iss": "null"], nil),
+        (["sub": nil], .invalidSubject), (["exp": "1799999970"], .expired), (["exp": "1799999971"], nil),
+        (["exp": #""x""#], .invalidExpiry), (["exp": "2115600000"], .expiresTooLate),
+        (["iat": "1800000031"], .issuedInFuture), (["nbf": "1800000031"], .notYetValid),
+        (["client_id": nil], .otherClient), (["client_id": nil, "azp": #""batch""#], nil),
+        (["client_id": #""cloakroom""#], .ownToken), (["cnf": #"{"jkt":"x"}"#], .senderConstrained),
+        (["token_type": #""bearer""#], nil), (["token_type": #""DPoP""#], .wrongType),
+        (["token_type": #""refresh_token""#], .wrongType), (["typ": #""Refresh""#], .wrongType),
+        (["typ": #""Bearer""#], nil), (["typ": #""ID""#], .wrongType), (["token_use": "1"], .wrongType),
+        (["token_use": #""refresh_token""#], .wrongType), (["scope": "1"], .invalidScope),
+    ]
+
+    @Test("Rule 133: every statement of the provider has its rejection")
+    func rejections() async throws {
+        try await Self.run { fixture, _ in
+            for row in Self.table {
+                fixture.server.respond(to: Self.endpoint, with: Self.response(row.members))
+                let seen = Self.reasons(fixture).count
+                let tokens = VerifiedTokens([[fixture.provider]], clock: { fixture.now })
+                let code = Self.code(await Self.verify(tokens))
+                #expect(code == (row.expected == nil ? "active" : "invalid_token"), "\(row)")
+                #expect(Array(Self.reasons(fixture).dropFirst(seen)) == [row.expected].compactMap(\.self), "\(row)")
+            }
+        }
+    }
+
+    @Test("Rule 134: one question for all equal requests, and another after the time of the cache")
+    func once() async throws {
+        try await Self.run { fixture, tokens in
+            await withTaskGroup(of: String.self) { group in
+                for _ in 0..<10_000 { group.addTask { Self.code(await Self.verify(tokens)) } }
+                for await code in group { #expect(code == "active") }
+            }
+            #expect(fixture.requests(Self.endpoint).count == 1)
+            #expect(Self.cached(tokens, at: fixture.now + .milliseconds(29_999)) == "active")
+            // Also after the end that was assumed for a token without one.
+            for seconds in [30, 86_400] {
+                #expect(Self.cached(tokens, at: fixture.now + .seconds(seconds)) == "none")
+            }
+            fixture.server.respond(to: Self.endpoint, with: Self.response(["exp": "1799999990"]))
+            let session = try #require(Self.session(await Self.verify(tokens, "short")))
+            #expect(session.expiresAt == SessionTime(seconds: 1_800_000_020))
+            #expect(Self.cached(tokens, "short", at: fixture.now + .milliseconds(19_999)) == "active")
+            #expect(Self.cached(tokens, "short", at: fixture.now + .seconds(20)) == "none")
+            // The first one was revoked.
+            fixture.advance(by: .seconds(30))
+            fixture.server.respond(to: Self.endpoint, with: Self.response(["active": "false"]))
+            #expect(Self.code(await Self.verify(tokens)) == "invalid_token")
+            #expect(Self.cached(tokens, at: fixture.now + .milliseconds(4_999)) == "invalid_token")
+            #expect(Self.cached(tokens, at: fixture.now + .seconds(5)) == "none")
+            #expect(fixture.requests(Self.endpoint).count == 3)
+        }
+    }
+
+    @Test("Rule 134: of an address, 20 rejected tokens are asked about, and then it gets 429 before a question")
+    func budget() async throws {
+        try await Self.run { fixture, tokens in
+            fixture.server.respond(to: Self.endpoint, with: Self.response(["active": "false"]))
+            var codes: [String] = []
+            for index in 0..<100 { codes.append(Self.code(await Self.verify(tokens, "forged-\(index)"))) }
+            #expect(codes.prefix(20).allSatisfy { $0 == "invalid_token" } && codes.contains("rate_limited"))
+            #expect(fixture.requests(Self.endpoint).count == codes.count { $0 == "invalid_token" })
+            #expect(Self.code(await Self.verify(tokens, "another", from: "192.0.2.2")) == "invalid_token")
+        }
+    }
+
+    @Test(
+        "Rule 135: a provider that does not respond, or not validly, is 503, and no token is rejected for it",
+        arguments: [
+            ScriptedServer.json("{}", status: "500 Error"), ProviderFixture.error("invalid_client", status: "401 No"),
+            "HTTP/1.1 302 Found\r\nLocation: /introspect\r\nContent-Length: 0\r\n\r\n",
+            ScriptedServer.json("[]"), ScriptedServer.json("{"), ScriptedServer.json(#"{"active":true,"active":true}"#),
+            ScriptedServer.json(#"{"active":true,"a":"\#(String(repeating: "a", count: 65_536))"}"#), "",
+        ])
+    func unavailable(response: String) async throws {
+        try await Self.run { fixture, tokens in
+            fixture.server.handle(Self.endpoint, [response.isEmpty ? .silence : .bytesThenClose(response)])
+            let start = ContinuousClock.now
+            #expect(Self.code(await Self.verify(tokens)) == "identity_unavailable")
+            // The time limit is one second, and that of other calls ten.
+            #expect(ContinuousClock.now - start < .seconds(8))
+            #expect(Self.cached(tokens, at: fixture.now) == "none" && Self.reasons(fixture).isEmpty)
+            #expect(fixture.events.contains(.introspection(.unavailable)))
+        }
+    }
+
+    @Test("Rule 136: a provider is asked only about tokens for which no other identity has a key")
+    func severalIdentities() async throws {
+        try await Self.run { asked, _ in
+            func questions() -> Int { asked.requests(Self.endpoint).count }
+            let key = try ScriptedKey(.es256, id: "other")
+            try await ProviderFixture.run(change: Self.verifyItself, key: key) { other in
+                func token(_ key: ScriptedKey, audience: String = "orders") throws -> String {
+                    let claims = other.claims([("aud", "\"\(audience)\""), ("client_id", #""batch""#), ("nonce", nil)])
+                    let header = #"{"typ":"at+jwt","alg":"ES256","kid":"\#(key.id ?? "")"}"#
+                    let payload = String(decoding: claims.payload, as: UTF8.self)
+                    return String(decoding: try key.token(payload, header: header), as: UTF8.self)
+                }
+                let tokens = VerifiedTokens([[asked.provider, other.provider]], clock: { other.now })
+                #expect(Self.session(await Self.verify(tokens, try token(key)))?.source == other.provider.source)
+                // Rejected, with the key of the other identity or its name.
+                for text in [try token(key, audience: "x"), try token(try ScriptedKey(.es256, id: "other"))] {
+                    #expect(Self.code(await Self.verify(tokens, text)) == "invalid_token")
+                }
+                #expect(questions() == 0)
+                let unknown = try ScriptedKey(.es256, id: "unknown")
+                for text in ["opaque", try token(unknown), try token(asked.key)] {
+                    let session = Self.session(await Self.verify(tokens, text))
+                    #expect(session?.source == asked.provider.source, "\(text)")
+                }
+                #expect(questions() == 3)
+            }
+            // The keys of the other identity are not available: it may have issued the token.
+            try await ProviderFixture.run(
+                change: Self.verifyItself, isReady: false,
+                prepare: { server, _ in server.respond(to: "GET /jwks", with: ProviderFixture.error("x")) }
+            ) { other in
+                let tokens = VerifiedTokens([[asked.provider, other.provider]], clock: { other.now })
+                let text = String(decoding: try ScriptedKey(.es256, id: "x").token("{}"), as: UTF8.self)
+                #expect(Self.code(await Self.verify(tokens, text)) == "identity_unavailable" && questions() == 3)
+            }
+        }
+    }
+}
