@@ -45,9 +45,13 @@ public final class FieldChanges: Sendable {
     private let literals: [UInt8]
     /// Whether no line has a placeholder.
     private let isConstant: Bool
+    /// If no line has a placeholder: all lines, over TLS and in clear text. Most responses get them.
+    private let (allSecure, allClear): ([UInt8], [UInt8])
+    /// The lines for other responses.
     private let variants = FieldLineVariants()
     /// The bits of a variant's key that no name has.
-    private static let (clearBit, notModifiedBit): (UInt64, UInt64) = (1 << 63, 1 << 62)
+    private static let clearBit: UInt64 = 1 << 63
+    private static let notModifiedBit: UInt64 = 1 << 62
 
     /// - Parameters:
     ///   - changes: At most one for each name.
@@ -88,7 +92,13 @@ public final class FieldChanges: Sendable {
         (self.strips, self.lines, self.parts, self.literals) = (strips, lines, parts, literals)
         removes = changes.contains { $0.kind == .remove }
         filter = FieldNameSet.Filter(allNames)
-        isConstant = parts.allSatisfy { $0.value == nil }
+        let isConstant = parts.allSatisfy { $0.value == nil }
+        self.isConstant = isConstant
+        let constant = { (key: UInt64) -> [UInt8] in
+            guard isConstant else { return [] }
+            return lines.filter { key & $0.omitted == 0 }.flatMap { $0.parts.flatMap { literals[parts[$0].literal] } }
+        }
+        (allSecure, allClear) = (constant(0), constant(Self.clearBit))
     }
 
     /// Splits a text into literals and the names of placeholders that follow them. Other braces are literal, as in JSON.
@@ -144,6 +154,7 @@ public final class FieldChanges: Sendable {
     ///   - isSecure: Whether the client uses https.
     ///   - value: A line without a value, or with too long ones, is omitted.
     package func lines(without present: UInt64, status: Int = 0, isSecure: Bool = false, _ value: Writing) -> [UInt8] {
+        if isConstant, present == 0, status != 304 { return isSecure ? allSecure : allClear }
         let key = present | (isSecure ? 0 : Self.clearBit) | (status == 304 ? Self.notModifiedBit : 0)
         return isConstant ? variants.lines(key) { made(key, value) } : made(key, value)
     }

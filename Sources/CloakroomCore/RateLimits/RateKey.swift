@@ -19,6 +19,9 @@ public struct RateKey: Sendable, Equatable {
         case address6, block6, peer, route, session, account, claim, limit
     }
 
+    /// A key without a block whose hash is known.
+    package init(value: UInt64) { self.value = value }
+
     private init(_ kind: Kind, _ word: UInt64, _ hash: KeyedHash) { value = hash.hash(kind.rawValue, word) }
 
     private init(_ kind: Kind, _ bytes: some Sequence<UInt8>, _ hash: KeyedHash) {

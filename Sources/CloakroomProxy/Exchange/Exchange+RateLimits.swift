@@ -15,7 +15,7 @@ extension Exchange {
         let limits = route?.rate?.early ?? rates.everyRequest
         guard !limits.isEmpty else { return nil }
         let address = addressKey(of: &request, rates)
-        return charge(limits, rates, &request, now: now) { $0.isOfRoute ? route?.rate?.key : address }
+        return charge(limits, rates, &request, now: now) { limit, _ in limit.isOfRoute ? route?.rate?.key : address }
     }
 
     /// Charges a request to the limits of its route that are decided with the session, once it is known, and then
@@ -32,51 +32,56 @@ extension Exchange {
         case .denied, .problem(_, .unauthenticated, _): session = nil
         default: return nil
         }
-        guard let rates = snapshot.config.rates, let route = snapshot.config.routes[request.routeIndex].rate else {
-            return nil
-        }
-        let address = addressKey(of: &request, rates)
-        // The session of a token has no place in the cache of keys. Read here: `charge` has exclusive access to the request.
-        let hasTicket = request.ticket != nil
-        let rejection = charge(route.late, rates, &request, now: now) { runtime in
-            guard !runtime.isConditional || runtime.limit.counts(session) else { return nil }
-            guard let session else { return runtime.isOfRoute ? nil : address }
-            if runtime.isOfRoute { return route.key }
-            if runtime.isOfAccount, hasTicket {
-                return ticketKeys.accountKey(of: session, at: runtime, rates)
+        let config = snapshot.config
+        guard let rates = config.rates, let route = config.routes[request.routeIndex].rate else { return nil }
+        let rejection = charge(route.late, rates, &request, now: now) { limit, request in
+            guard !limit.isConditional || limit.limit.counts(session) else { return nil }
+            if limit.isOfRoute { return session == nil ? nil : route.key }
+            // The session of a token has no place in the cache of keys.
+            if let session,
+                let key = request.ticket != nil
+                    ? ticketKeys.rateKey(of: session, at: limit, rates)
+                    : RateKey(session, at: limit.limit, hash: rates.storage.hash)
+            {
+                return key
             }
-            return RateKey(session, at: runtime.limit, hash: rates.storage.hash) ?? address
+            return addressKey(of: &request, rates)
         }
         if let rejection {
             // The limits by address protect the session store, which an invented cookie has used. The bucket of a route
             // is returned in any case, because all clients share it.
-            refund(route.early, request.chargedLimits, rates, now: now) {
-                $0.isOfRoute ? route.key : session == nil ? nil : address
+            let charged = request.chargedLimits
+            refund(route.early, charged, rates, &request, now: now) { limit, request in
+                limit.isOfRoute ? route.key : session == nil ? nil : addressKey(of: &request, rates)
             }
             return rejection
         }
         let time = context.sessionTime(at: now)
-        if let session, !snapshot.config.sessions.isUseDue(of: session, now: time) { return nil }
+        if let session, !config.sessions.isUseDue(of: session, now: time) { return nil }
         if let ticket = request.ticket { _ = lookUp(ticket, now: now, slides: true) }
         return nil
     }
 
     /// Charges a request to limits, and stores what the log and the response contain of them.
-    /// - Parameter key: What a limit counts the request by; `nil` if it does not.
+    /// - Parameter key: What a limit counts the request by; `nil` if it does not. It gets the request, to which this
+    ///   function has exclusive access.
     /// - Returns: The response, if one of them rejects it.
     private func charge(
         _ limits: [RateLimitRuntime], _ rates: RateLimits, _ request: inout InboundRequest, now: UInt64,
-        key: (RateLimitRuntime) -> RateKey?
+        key: (RateLimitRuntime, inout InboundRequest) -> RateKey?
     ) -> RequestDecision? {
         var charged: UInt16 = 0
+        let last = limits.count - 1
         for position in limits.indices {
             let runtime = limits[position]
-            guard let subject = key(runtime) else { continue }
+            guard let subject = key(runtime, &request) else { continue }
             let charge = runtime.charge(subject, rates.table, now: now)
             if charge.isEviction { context.rateTableFull(rates) }
             guard charge.wait > 0 else {
-                charged |= 1 << position
-                if rates.fields == .always { request.rateLines += runtime.fieldLines(charge) }
+                charged |= 1 &<< UInt16(truncatingIfNeeded: position)
+                if case .always = rates.fields { request.rateLines += runtime.fieldLines(charge) }
+                // No other one can reject the request any more. Most have only one.
+                if position == last { runtime.allowed.increment() }
                 continue
             }
             request.limitIndex = runtime.index
@@ -85,29 +90,39 @@ extension Exchange {
                 continue
             }
             runtime.rejected.increment()
-            refund(limits, charged, rates, now: now, key: key)
+            refund(limits, charged, rates, &request, now: now, key: key)
             request.rateLines = []
-            let lines = rates.fields != .none ? runtime.fieldLines(charge) : []
-            let routes = snapshot.config.routes
-            let message =
-                routes.indices.contains(request.routeIndex)
-                ? routes[request.routeIndex].route.messages[.rateLimited] : nil
-            var document = runtime.document(message)
-            document.problem.retryAfter = Int(clamping: RatePace.seconds(charge.wait))
-            return .denied(Denial(response: .problem(document), decision: .rateLimited, fieldLines: lines))
+            return rejection(by: runtime, charge, rates, route: request.routeIndex)
         }
-        for position in limits.indices where charged & 1 << position != 0 { limits[position].allowed.increment() }
+        for position in limits.indices.dropLast() where charged & 1 << position != 0 {
+            limits[position].allowed.increment()
+        }
         request.chargedLimits = charged
         return nil
     }
 
+    /// The response to a request that a limit rejects.
+    @inline(never)
+    private func rejection(
+        by limit: RateLimitRuntime, _ charge: RateLimitTable.Charge, _ rates: RateLimits, route index: Int
+    ) -> RequestDecision {
+        let lines = rates.fields != .none ? limit.fieldLines(charge) : []
+        let routes = snapshot.config.routes
+        let message = routes.indices.contains(index) ? routes[index].route.messages[.rateLimited] : nil
+        var document = limit.document(message)
+        document.problem.retryAfter = Int(clamping: RatePace.seconds(charge.wait))
+        return .denied(Denial(response: .problem(document), decision: .rateLimited, fieldLines: lines))
+    }
+
     /// Takes back what was charged.
+    @inline(never)
     private func refund(
-        _ limits: [RateLimitRuntime], _ charged: UInt16, _ rates: RateLimits, now: UInt64,
-        key: (RateLimitRuntime) -> RateKey?
+        _ limits: [RateLimitRuntime], _ charged: UInt16, _ rates: RateLimits, _ request: inout InboundRequest,
+        now: UInt64, key: (RateLimitRuntime, inout InboundRequest) -> RateKey?
     ) {
         for position in limits.indices where charged & 1 << position != 0 {
-            if let subject = key(limits[position]) { limits[position].refund(subject, rates.table, now: now) }
+            let limit = limits[position]
+            if let subject = key(limit, &request) { limit.refund(subject, rates.table, now: now) }
         }
     }
 

@@ -127,7 +127,8 @@ final class Exchange: Equatable {
         var decision = decider.decide(
             &request, session: { lookUp($0, now: now, slides: slides) },
             limit: { request, route in
-                let rejection = limitRate(&request, on: route, now: now)
+                let isLate = route?.rate?.early.isEmpty == true
+                let rejection = isLate ? nil : limitRate(&request, on: route, now: now)
                 slides = rejection != nil || route?.limitsSessions != true
                 return rejection
             }, now: context.wallTime(at: now))

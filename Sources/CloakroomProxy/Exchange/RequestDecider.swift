@@ -72,7 +72,7 @@ struct RequestDecider {
     /// - Parameters:
     ///   - session: Looks up the session of a ticket; called at most once.
     ///   - limit: Charges the request to the rate limits that are decided before the session is looked up, those of a
-    ///     route or of every request; called at most once, before `session`.
+    ///     route or of every request; called at most once, before `session`, and not for a route without limits.
     ///   - now: Time at which the request was received.
     func decide(
         _ request: inout InboundRequest, session: (SessionTicket) -> SessionLookup,
@@ -141,7 +141,7 @@ struct RequestDecider {
             }
             request.routeIndex = index
             let entry = config.routes[index]
-            if config.rates != nil, let rejection = limit(&request, entry) { return rejection }
+            if entry.rate != nil, let rejection = limit(&request, entry) { return rejection }
             if entry.route.allowsWebSocket, !entry.route.stream.origins.isEmpty,
                 request.upgrade != .none || request.isWebSocketHandshake,
                 !CrossSitePolicy.permits(entry.streamOrigins, request.summary.origin, span)

@@ -247,10 +247,10 @@ final class RouteRuntime: Sendable {
     let passedFields: [[UInt8]]
     let requestFields: FieldChanges?
     let responseFields: FieldChanges?
-    /// `nil` if the route has none of its own.
+    /// `nil` if no limit counts its requests.
     let rate: RouteRateLimits?
     /// Whether requests are counted once their session is known. They are uses of it only then.
-    var limitsSessions: Bool { rate?.late.isEmpty == false }
+    let limitsSessions: Bool
 
     init(
         _ route: Route, configuration: GatewayConfiguration, rules: SessionRules, rate: RouteRateLimits?,
@@ -260,6 +260,7 @@ final class RouteRuntime: Sendable {
         self.files = files
         filesPrefix = route.pattern.base?.description.utf8.count ?? 0
         self.rate = rate
+        limitsSessions = rate?.late.isEmpty == false
         upstream = route.upstream.flatMap { configuration.upstreams[$0].isExternal ? nil : $0 } ?? -1
         rewrite = route.rewrite
         requestFields = FieldChanges(route.requestFields, of: route)

@@ -1,5 +1,7 @@
 import CloakroomCore
 import CloakroomTelemetry
+import CloakroomWire
+import NIOCore
 
 /// The rate limits of a configuration, prepared for requests.
 final class RateLimits: Sendable {
@@ -25,10 +27,10 @@ final class RateLimits: Sendable {
         everyRequest = configuration.limits.rate.compactMap { name in limits.first { $0.limit.name == name } }
     }
 
-    /// The limits of a route: those of every request first.
+    /// The limits of a route: those of every request first. `nil` if there are none.
     func limits(of route: Route) -> RouteRateLimits? {
         let listed = route.rate.compactMap { name in limits.first { $0.limit.name == name } }
-        guard !listed.isEmpty else { return nil }
+        guard !listed.isEmpty || !everyRequest.isEmpty else { return nil }
         // Otherwise clients without a session could use up what all users of the route share.
         let isLate = { (limit: RateLimitRuntime) in
             limit.limit.dependsOnSession || limit.limit.subject == .route && route.requiresAuthorization
@@ -39,21 +41,25 @@ final class RateLimits: Sendable {
     }
 }
 
-/// The rate limits that count the requests of a route.
-struct RouteRateLimits: Sendable {
+/// The rate limits that count the requests of a route. A class, because a copy would count a reference for each field.
+final class RouteRateLimits: Sendable {
     /// The route as what a limit counts by.
     let key: RateKey
     /// The limits that are decided before the session is looked up.
     let early: [RateLimitRuntime]
     /// The limits that are decided with the session.
     let late: [RateLimitRuntime]
+
+    init(key: RateKey, early: [RateLimitRuntime], late: [RateLimitRuntime]) {
+        (self.key, self.early, self.late) = (key, early, late)
+    }
 }
 
 /// A rate limit with the numbers and texts that requests need.
 final class RateLimitRuntime: Sendable {
     let limit: RateLimit
-    /// Parts of ``limit``, which has references: whether it counts by route or by account, and has conditions.
-    let (isOfRoute, isOfAccount, isConditional): (Bool, Bool, Bool)
+    /// Parts of ``limit``, which has references: whether it counts by route, by session or by account, and has conditions.
+    let (isOfRoute, isOfSession, isOfAccount, isConditional): (Bool, Bool, Bool, Bool)
     /// Index in ``GatewayConfiguration/rateLimits``.
     let index: Int
     let allowed: CounterHandle
@@ -65,11 +71,13 @@ final class RateLimitRuntime: Sendable {
     fileprivate let buckets: RateBuckets
     /// Those of the /48 of IPv6 addresses.
     fileprivate let blocks: RateBuckets
-    private let policy: String
+    /// The lines that report the limit, up to the number of requests that are left.
+    private let linesStart: [UInt8]
 
     init(_ limit: RateLimit, index: Int, _ storage: RateLimitStorage, _ metrics: ClientLimitMetrics) {
         self.limit = limit
-        (isOfRoute, isOfAccount) = (limit.subject == .route, limit.subject == .account)
+        isOfRoute = limit.subject == .route
+        (isOfSession, isOfAccount) = (limit.subject == .session, limit.subject == .account)
         isConditional = !limit.when.isEmpty
         self.index = index
         allowed = metrics.rate(.allowed, limit.name)
@@ -79,7 +87,8 @@ final class RateLimitRuntime: Sendable {
         key = RateKey(limit, hash: storage.hash)
         buckets = RateBuckets(limit, storage: storage)
         blocks = RateBuckets(limit, times: 16, storage: storage)
-        policy = buckets.pace.policy(named: limit.name)
+        let policy = buckets.pace.policy(named: limit.name)
+        linesStart = Array("RateLimit-Policy: \(policy)\r\nRateLimit: \"\(limit.name)\";r=".utf8)
     }
 
     /// The response to a rejected request.
@@ -113,7 +122,15 @@ final class RateLimitRuntime: Sendable {
     func fieldLines(_ charge: RateLimitTable.Charge) -> [UInt8] {
         let left = charge.wait > 0 ? 0 : buckets.pace.remaining(after: charge)
         let time = RatePace.seconds(charge.wait > 0 ? charge.wait : charge.used)
-        return Array(
-            "RateLimit-Policy: \(policy)\r\nRateLimit: \"\(limit.name)\";r=\(left);t=\(time)\r\n".utf8)
+        var buffer = ByteBuffer()
+        // Two numbers of at most 20 digits.
+        buffer.writeHead(reserving: linesStart.count + 45) { writer in
+            writer.append(linesStart)
+            writer.append(decimal: Int(clamping: left))
+            writer.append(";t=")
+            writer.append(decimal: Int(clamping: time))
+            writer.append("\r\n")
+        }
+        return Array(buffer.readableBytesView)
     }
 }
