@@ -42,6 +42,8 @@ class Scenario:
     """The part of --few and --many that is sent: requests of new users take longer."""
     tolerance: float = 0.03
     """Higher where tasks run on several threads: how often they wait for each other differs."""
+    is_long: bool = False
+    """Whether --check measures it with --long only."""
 
 
 SCENARIOS = {
@@ -63,6 +65,22 @@ SCENARIOS = {
     ),
     "forward-auth": Scenario(
         "HTTP/1.1, decision for another proxy", "http", "http/1.1", gateway="product_that_decides", send="decide"
+    ),
+    "functions": Scenario(
+        "HTTP/1.1, route without functions next to others with them", "http", "http/1.1",
+        gateway="product_with_functions", is_long=True,
+    ),
+    "response-fields": Scenario(
+        "HTTP/1.1, response fields of a preset and of the route", "http", "http/1.1", path="/fields/1",
+        gateway="product_with_functions", is_long=True,
+    ),
+    "limit-account": Scenario(
+        "HTTP/1.1, rate limit by account", "http", "http/1.1", path="/account/1", gateway="product_with_functions",
+        is_long=True,
+    ),
+    "limit-session": Scenario(
+        "HTTP/1.1, rate limit by session", "http", "http/1.1", path="/session/1", gateway="product_with_functions",
+        is_long=True,
     ),
     "sign-in": Scenario(
         "HTTP/1.1, sign-in of a user", "http", "http/1.1", gateway="product_with_users", send="sign_in", share=0.05,
@@ -223,7 +241,8 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--product", type=pathlib.Path, help="the gateway's binary; default: the release build's")
     known = ", ".join(SCENARIOS)
-    parser.add_argument("--scenarios", help=f"of {known}; default: h1, or all with --check and --update")
+    parser.add_argument("--scenarios", help=f"of {known}; default: h1, or all with --update, or those of --check")
+    parser.add_argument("--long", action="store_true", help="with --check: all scenarios, not only those of each change")
     parser.add_argument("--tls", dest="scenarios", action="store_const", const="h1tls", help="--scenarios h1tls")
     parser.add_argument("--http2", dest="scenarios", action="store_const", const="h2", help="--scenarios h2")
     parser.add_argument("--few", type=int, default=500, help="requests of the short runs; default: %(default)s")
@@ -235,7 +254,10 @@ def arguments():
     options = parser.parse_args()
     if not 0 < options.few < options.many or options.repeats < 1:
         parser.error("--few must be more than 0 and less than --many, --repeats at least 1")
-    default = known if options.check or options.update else "h1"
+    default = "h1"
+    if options.check or options.update:
+        names = [name for name, each in SCENARIOS.items() if options.update or options.long or not each.is_long]
+        default = ",".join(names)
     options.scenarios = (options.scenarios or default).replace(" ", "").split(",")
     for name in options.scenarios:
         if name not in SCENARIOS:

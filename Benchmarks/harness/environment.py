@@ -175,6 +175,20 @@ class BenchmarkEnvironment(Environment):
         accounts = "accounts: { signInsPerAddress: 0 }"
         return self.product(binary, sign_in=None).variant("users", UPSTREAM_PORT=port, SESSION_STORE=accounts)
 
+    def product_with_functions(self, binary):
+        """The gateway with routes that have response fields, a rate limit by account, and one by session."""
+        routes = ""
+        for name, keys in (
+            ("fields", "responseFields: { preset: api, set: { X-Team: video } }"),
+            ("account", "rate: [account]"),
+            ("session", "rate: [session]"),
+        ):
+            routes += f"  - name: {name}\n    methods: [GET, POST]\n    path: /{name}/{{id}}\n"
+            routes += f"    requiresAuthorization: true\n    inject: [apiToken, bearer]\n    {keys}\n"
+        many = "requests: 1000000/s, burst: 100000"
+        limits = f"rateLimits: {{ account: {{ by: account, {many} }}, session: {{ by: session, {many} }} }}"
+        return self.product(binary).variant("functions", MORE_ROUTES=routes, SESSION_STORE=limits)
+
     def product_that_decides(self, binary):
         """The gateway with a listener that decides for another proxy, whose port is `decision_port`."""
         (port,) = free_ports(1)

@@ -34,14 +34,15 @@ extension Exchange {
         }
         let config = snapshot.config
         guard let rates = config.rates, let route = config.routes[request.routeIndex].rate else { return nil }
+        let hash = rates.storage.hash
         let rejection = charge(route.late, rates, &request, now: now) { limit, request in
             guard !limit.isConditional || limit.limit.counts(session) else { return nil }
             if limit.isOfRoute { return session == nil ? nil : route.key }
             // The session of a token has no place in the cache of keys.
             if let session,
                 let key = request.ticket != nil
-                    ? ticketKeys.rateKey(of: session, at: limit, rates)
-                    : RateKey(session, at: limit.limit, hash: rates.storage.hash)
+                    ? ticketKeys.rateKey(of: session, at: limit, hash: hash)
+                    : RateKey(session, at: limit.limit, hash: hash)
             {
                 return key
             }

@@ -22,17 +22,17 @@ struct TicketKeyCache {
     }
 
     /// What a limit counts the session of the ticket by. Neither its id nor its account ever changes; its claims may.
-    mutating func rateKey(of session: Session, at limit: RateLimitRuntime, _ rates: RateLimits) -> RateKey? {
-        if limit.isOfSession { return Self.rateKey(&self.session, session, limit, rates) }
-        if limit.isOfAccount { return Self.rateKey(&account, session, limit, rates) }
-        return RateKey(session, at: limit.limit, hash: rates.storage.hash)
+    mutating func rateKey(of session: Session, at limit: RateLimitRuntime, hash: KeyedHash) -> RateKey? {
+        if limit.isOfSession { return Self.rateKey(&self.session, session, limit, hash) }
+        if limit.isOfAccount { return Self.rateKey(&account, session, limit, hash) }
+        return RateKey(session, at: limit.limit, hash: hash)
     }
 
     @inline(__always)
     private static func rateKey(
-        _ known: inout UInt64, _ session: Session, _ limit: RateLimitRuntime, _ rates: RateLimits
+        _ known: inout UInt64, _ session: Session, _ limit: RateLimitRuntime, _ hash: KeyedHash
     ) -> RateKey {
-        if known == 0 { known = RateKey(session, at: limit.limit, hash: rates.storage.hash)?.value ?? 0 }
+        if known == 0 { known = RateKey(session, at: limit.limit, hash: hash)?.value ?? 0 }
         return RateKey(value: known)
     }
 }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomTelemetry
 import Testing
 
 @testable import CloakroomProxy
@@ -20,6 +21,28 @@ struct TicketKeyCacheTests {
                 continue
             }
             #expect(found === session)
+        }
+    }
+
+    @Test("A limit counts by the session of the ticket, and by its account, however often the ticket changes")
+    func rateKeys() {
+        let telemetry = GatewayTelemetry(settings: TelemetrySettings())
+        defer { telemetry.shutdown() }
+        let limits = [RateLimit.Subject.session, .account, .claim("tenant")].map { subject in
+            var limit = RateLimit(name: "few")
+            limit.subject = subject
+            return RateLimitRuntime(limit, index: 0, RateLimitStorage(), telemetry.metrics.clientLimits)
+        }
+        let sessions = FakeSessions()
+        let first = FakeSessions.make()
+        let second = FakeSessions.make()
+        var cache = TicketKeyCache()
+        for (ticket, session) in [first, first, second, first] {
+            _ = cache.lookup(ticket, in: sessions, now: SessionTime(seconds: 0), slides: true)
+            for limit in limits {
+                let key = cache.rateKey(of: session, at: limit, hash: RateKey.processHash)
+                #expect(key == RateKey(session, at: limit.limit))
+            }
         }
     }
 }
