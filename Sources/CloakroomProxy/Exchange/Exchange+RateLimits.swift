@@ -23,6 +23,40 @@ extension Exchange {
     /// - Returns: The response, if one of them rejects it.
     @inline(never)
     func limitSession(_ decision: RequestDecision, now: UInt64) -> RequestDecision? {
+        let config = snapshot.config
+        guard let rates = config.rates, let route = config.routes[request.routeIndex].rate else { return nil }
+        // Most requests, without the closures of the function below: those count a dozen references.
+        if let limit = route.sessionLimit, request.ticket != nil, case .forward(let permit) = decision,
+            let session = permit.session, permits(session, limit, rates, now: now)
+        {
+            recordUse(of: session, now: now)
+            return nil
+        }
+        return limitSession(decision, route, rates, now: now)
+    }
+
+    /// Charges a request to the only limit of its route that is decided with the session.
+    /// - Returns: Whether it permits the request. Otherwise nothing was charged.
+    private func permits(_ session: Session, _ limit: RateLimitRuntime, _ rates: RateLimits, now: UInt64) -> Bool {
+        guard let key = ticketKeys.rateKey(of: session, at: limit, hash: rates.storage.hash) else { return false }
+        let charge = limit.charge(key, rates.table, now: now)
+        guard charge.wait == 0 else { return false }
+        if charge.isEviction { context.rateTableFull(rates) }
+        if case .always = rates.fields { request.rateLines += limit.fieldLines(charge) }
+        limit.allowed.increment()
+        return true
+    }
+
+    /// Records that a permitted request uses its session, unless that was done a short time ago.
+    private func recordUse(of session: Session?, now: UInt64) {
+        if let session, !snapshot.config.sessions.isUseDue(of: session, now: context.sessionTime(at: now)) { return }
+        if let ticket = request.ticket { _ = lookUp(ticket, now: now, slides: true) }
+    }
+
+    @inline(never)
+    private func limitSession(
+        _ decision: RequestDecision, _ route: RouteRateLimits, _ rates: RateLimits, now: UInt64
+    ) -> RequestDecision? {
         let session: Session?
         switch decision {
         case .forward(let permit): session = permit.session
@@ -32,8 +66,6 @@ extension Exchange {
         case .denied, .problem(_, .unauthenticated, _): session = nil
         default: return nil
         }
-        let config = snapshot.config
-        guard let rates = config.rates, let route = config.routes[request.routeIndex].rate else { return nil }
         let hash = rates.storage.hash
         let rejection = charge(route.late, rates, &request, now: now) { limit, request in
             guard !limit.isConditional || limit.limit.counts(session) else { return nil }
@@ -57,9 +89,7 @@ extension Exchange {
             }
             return rejection
         }
-        let time = context.sessionTime(at: now)
-        if let session, !config.sessions.isUseDue(of: session, now: time) { return nil }
-        if let ticket = request.ticket { _ = lookUp(ticket, now: now, slides: true) }
+        recordUse(of: session, now: now)
         return nil
     }
 
@@ -95,7 +125,7 @@ extension Exchange {
             request.rateLines = []
             return rejection(by: runtime, charge, rates, route: request.routeIndex)
         }
-        for position in limits.indices.dropLast() where charged & 1 << position != 0 {
+        for position in 0..<max(last, 0) where charged & 1 << position != 0 {
             limits[position].allowed.increment()
         }
         request.chargedLimits = charged

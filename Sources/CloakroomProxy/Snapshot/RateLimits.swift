@@ -49,9 +49,12 @@ final class RouteRateLimits: Sendable {
     let early: [RateLimitRuntime]
     /// The limits that are decided with the session.
     let late: [RateLimitRuntime]
+    /// The only one of ``late``, if it counts all requests of a session by it or by its account.
+    let sessionLimit: RateLimitRuntime?
 
     init(key: RateKey, early: [RateLimitRuntime], late: [RateLimitRuntime]) {
         (self.key, self.early, self.late) = (key, early, late)
+        sessionLimit = late.count == 1 ? late.first { !$0.isConditional && ($0.isOfSession || $0.isOfAccount) } : nil
     }
 }
 
