@@ -23,16 +23,23 @@ extension Exchange {
     /// - Returns: The response, if one of them rejects it.
     @inline(never)
     func limitSession(_ decision: RequestDecision, now: UInt64) -> RequestDecision? {
+        let session: Session?
+        switch decision {
+        case .forward(let permit): session = permit.session
+        case .forwardAndRefresh(_, let found, _), .refresh(let found, _, _): session = found
+        case .exchange(let pending): session = pending.session
+        // Without a session, or with one that does not permit the request.
+        case .denied, .problem(_, .unauthenticated, _): session = nil
+        default: return nil
+        }
         let config = snapshot.config
         guard let rates = config.rates, let route = config.routes[request.routeIndex].rate else { return nil }
         // Most requests, without the closures of the function below: those count a dozen references.
-        if let limit = route.sessionLimit, request.ticket != nil, case .forward(let permit) = decision,
-            let session = permit.session, permits(session, limit, rates, now: now)
-        {
-            recordUse(of: session, now: now)
-            return nil
-        }
-        return limitSession(decision, route, rates, now: now)
+        guard let limit = route.sessionLimit, let session, request.ticket != nil,
+            permits(session, limit, rates, now: now)
+        else { return limitAll(session, by: route, rates, now: now) }
+        recordUse(of: session, now: now)
+        return nil
     }
 
     /// Charges a request to the only limit of its route that is decided with the session.
@@ -53,19 +60,12 @@ extension Exchange {
         if let ticket = request.ticket { _ = lookUp(ticket, now: now, slides: true) }
     }
 
+    /// Charges a request to all limits of its route that are decided with the session.
+    /// - Returns: The response, if one of them rejects it.
     @inline(never)
-    private func limitSession(
-        _ decision: RequestDecision, _ route: RouteRateLimits, _ rates: RateLimits, now: UInt64
+    private func limitAll(
+        _ session: Session?, by route: RouteRateLimits, _ rates: RateLimits, now: UInt64
     ) -> RequestDecision? {
-        let session: Session?
-        switch decision {
-        case .forward(let permit): session = permit.session
-        case .forwardAndRefresh(_, let found, _), .refresh(let found, _, _): session = found
-        case .exchange(let pending): session = pending.session
-        // Without a session, or with one that does not permit the request.
-        case .denied, .problem(_, .unauthenticated, _): session = nil
-        default: return nil
-        }
         let hash = rates.storage.hash
         let rejection = charge(route.late, rates, &request, now: now) { limit, request in
             guard !limit.isConditional || limit.limit.counts(session) else { return nil }
