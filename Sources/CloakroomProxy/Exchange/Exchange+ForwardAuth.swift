@@ -34,6 +34,14 @@ extension Exchange {
         send(LocalResponse(status: 200, title: Problem.title(of: 200), fieldLines: lines, body: [], date: context.date))
     }
 
+    /// A request was rejected as one of another site. If nothing states its site, the proxy may omit the fields.
+    func reportMissingOrigin(of proxy: ForwardAuthConfiguration.Proxy) {
+        guard request.summary.origin == .absent, request.summary.fetchSite == .absent,
+            !request.method.isSafe || request.upgrade != .none
+        else { return }
+        context.lacksOrigin(proxy)
+    }
+
     /// The address of the original request, without its path. Its host is one of the configuration.
     var originalOrigin: String {
         let host = String(decoding: request.host ?? [], as: UTF8.self)

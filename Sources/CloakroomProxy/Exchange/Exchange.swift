@@ -219,6 +219,7 @@ final class Exchange: Equatable {
             respond(ProblemDocument(Problem(.badRequest)), now: now)
         case .problem(let document, let decision, let allow):
             telemetry.decided(decision)
+            if decision == .csrfRejected, let proxy = peer.decidesFor { reportMissingOrigin(of: proxy) }
             respond(document, allow: allow, now: now)
         case .denied(let denial):
             deny(denial, now: now)

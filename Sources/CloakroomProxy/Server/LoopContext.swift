@@ -29,6 +29,8 @@ final class LoopContext {
     private var rejectionLines = FixedWindowLimiter(limit: 10)
     /// At most 10 lines about sessions that may not use a route.
     private var permissionLines = FixedWindowLimiter(limit: 10)
+    /// At most one line an hour about questions of other proxies without `Origin`, which any client can cause.
+    private var originLines = FixedWindowLimiter(limit: 1, window: .seconds(3_600))
     /// Storage for the head of the request that is being decoded.
     var requestHead = RequestHead()
     /// Response lines of upstreams, prepared for HTTP/2.
@@ -173,6 +175,18 @@ final class LoopContext {
         ]
         if let claim = event.claim { metadata["claim"] = "\(claim)" }
         logger.info("the session is not permitted", metadata: metadata)
+    }
+
+    /// Logs how to configure a proxy that omits the fields by which browsers report the origin.
+    func lacksOrigin(_ proxy: ForwardAuthConfiguration.Proxy) {
+        guard originLines.tryAcquire(at: now) != nil else { return }
+        let setting = proxy == .envoy ? ": list them in allowed_headers of ext_authz" : ""
+        logger.warning(
+            "an unsafe request was denied, because the question about it has no Origin and no Sec-Fetch-Site",
+            metadata: [
+                "event": "forward_auth_origin", "proxy": "\(proxy.rawValue)",
+                "hint": "if forms of browsers are denied, let the proxy send both fields\(setting)",
+            ])
     }
 
     /// Counts a client that was too slow, and logs it at most once a minute for each direction and cause.

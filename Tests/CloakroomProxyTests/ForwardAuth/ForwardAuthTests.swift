@@ -291,6 +291,36 @@ struct ForwardAuthTests {
     }
 
     @Test(
+        "Rule 112: a proxy that omits Origin and Sec-Fetch-Site is explained in the log, once an hour, and others are not",
+        arguments: Question.proxies)
+    func missingOrigin(_ proxy: ForwardAuthConfiguration.Proxy) async throws {
+        let log = RecordedLog()
+        try await Self.setup(proxy).with(\.logger, log.logger).steppedTime().run { gateway in
+            for expected in 1...2 {
+                let client = try await gateway.client()
+                func ask(_ fields: String...) async throws -> Int {
+                    try await client.exchange(Question.of(proxy, "POST", "/private/a", fields)).status
+                }
+                let foreign = try await ask(Ask.cookie, "Origin: https://evil.test")
+                let crossSite = try await ask(Ask.cookie, "Sec-Fetch-Site: cross-site")
+                let own = try await ask(Ask.cookie, "Sec-Fetch-Site: same-origin")
+                #expect([foreign, crossSite, own] == [403, 403, 200])
+                #expect(log.lines("event", "forward_auth_origin").count == expected - 1)
+                for _ in 0..<50 {
+                    let status = try await ask(Ask.cookie)
+                    #expect(status == 403)
+                }
+                #expect(log.lines("event", "forward_auth_origin").count == expected)
+                // Longer than idle connections last.
+                try await gateway.advance(.seconds(3_600))
+            }
+        }
+        let line = try #require(log.lines("event", "forward_auth_origin").first)
+        #expect(line["proxy"] == proxy.rawValue)
+        #expect(line["hint"]?.contains("allowed_headers") == (proxy == .envoy))
+    }
+
+    @Test(
         "Expired tokens are refreshed before the request is permitted, and an outage denies it",
         arguments: Question.proxies)
     func refresh(_ proxy: ForwardAuthConfiguration.Proxy) async throws {
