@@ -264,7 +264,7 @@ let package = Package(
             name: "SystemTests",
             dependencies: [
                 "cloakroom", "cloakroom-demo", "MockAPI", "ThinClient", "CloakroomAdmin", "CloakroomConfig",
-                "CloakroomCore",
+                "CloakroomCore", "CloakroomSessions",
                 "CloakroomTelemetry", "TestSupport", arguments, asyncHTTPClient, log, nioCore, nioHTTP1, nioPosix,
                 nioSSL, nioTLS,
             ],

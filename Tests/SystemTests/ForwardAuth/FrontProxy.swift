@@ -24,7 +24,10 @@ struct FrontProxy: Sendable {
     private let curl: Curl
 
     /// Runs a proxy while `body` runs.
-    static func running<R>(_ kind: Kind, _ ports: Ports, body: (FrontProxy) async throws -> R) async throws -> R {
+    /// - Parameter change: Changes each of its files.
+    static func running<R>(
+        _ kind: Kind, _ ports: Ports, change: (String) -> String = { $0 }, body: (FrontProxy) async throws -> R
+    ) async throws -> R {
         let folder = try TemporaryDirectory()
         let front = try FreePort.next()
         let numbers = [(8_000, front), (8_080, ports.accounts), (8_081, ports.decisions), (9_000, ports.api)]
@@ -41,7 +44,7 @@ struct FrontProxy: Sendable {
             ] {
                 text = text.replacing(claim, with: field)
             }
-            try folder.write(text, to: name)
+            try folder.write(change(text), to: name)
         }
         let (program, arguments) = try command(of: kind, in: folder)
         return try await ChildProgram.running(
@@ -99,10 +102,12 @@ struct FrontProxy: Sendable {
     }
 
     /// Sends a request as it is written.
+    /// - Parameter limit: How many seconds the client waits.
     func ask(
-        _ method: String, _ target: String, _ fields: [String] = [], host: String = FrontProxy.host, body: String? = nil
+        _ method: String, _ target: String, _ fields: [String] = [], host: String = FrontProxy.host,
+        body: String? = nil, within limit: Int = 60
     ) async throws -> TestResponse {
-        var arguments = ["-s", "-i", "--path-as-is", "-X", method, "-H", "Host: \(host)"]
+        var arguments = ["--max-time", "\(limit)", "-s", "-i", "--path-as-is", "-X", method, "-H", "Host: \(host)"]
         for field in fields { arguments += ["-H", field] }
         if let body { arguments += ["--data-binary", body] }
         if target.hasPrefix("/") {

@@ -79,7 +79,7 @@ struct FrontProxyTests {
     }
 
     private func running<R: Sendable>(
-        _ kind: FrontProxy.Kind, _ body: (Site) async throws -> R
+        _ kind: FrontProxy.Kind, change: (String) -> String = { $0 }, _ body: (Site) async throws -> R
     ) async throws -> R {
         let settings = MockAPISettings.withTwoUsers
         return try await MockAPI.withServer(settings) { mock in
@@ -88,7 +88,7 @@ struct FrontProxyTests {
                 api: try #require(URL(string: mock.baseURL)?.port))
             let yaml = Self.configuration(kind, ports, token: settings.apiToken)
             return try await GatewayProcess.running(yaml: yaml) { gateway in
-                try await FrontProxy.running(kind, ports) { proxy in
+                try await FrontProxy.running(kind, ports, change: change) { proxy in
                     let response = try await proxy.ask(
                         "POST", "/auth", ["Authorization: \(WebClient.basic("jo@example.com", "secret"))"])
                     let cookie = try #require(response.cookie, "\(response)")
@@ -209,9 +209,37 @@ struct FrontProxyTests {
         }
     }
 
+    @Test("Rule 112: behind an Envoy that sends no Origin, unsafe requests are 403, and the log has the reason")
+    func missingOrigin() async throws {
+        let change = { (file: String) in
+            file.replacing(#"{safe_regex: {regex: ".*"}}"#, with: "{exact: cookie}, {prefix: x-forwarded-}")
+        }
+        try await running(.envoy, change: change) { site in
+            let origin = "Origin: http://\(FrontProxy.host)"
+            for field in [origin, "Sec-Fetch-Site: same-origin"] {
+                let (response, received) = try await site.send(
+                    Request(method: "POST", target: "/__mock/echo", fields: [field], body: "x", isSignedIn: true))
+                #expect(response.status == 403 && response.problem?.code == "cross_site", "\(response)")
+                #expect(received.isEmpty)
+            }
+            let safe = try await site.send(Request(target: "/user", isSignedIn: true))
+            #expect(safe.response.status == 200)
+            let lines = try await site.gateway.program.waits(for: "the hint") { program in
+                let lines = program.lines.filter { $0.contains("forward_auth_origin") }
+                return lines.isEmpty ? nil : lines
+            }
+            #expect(lines.allSatisfy { $0.contains("allowed_headers") }, "\(lines)")
+        }
+    }
+
     @Test("Sign-in, sign-out and the account endpoints work through each proxy", arguments: FrontProxy.Kind.allCases)
     func accounts(_ kind: FrontProxy.Kind) async throws {
         try await running(kind) { site in
+            let redirect = try await site.send(Request(target: "/user", fields: Self.navigation))
+            let link = try #require(redirect.response.values(of: "Location").first)
+            let page = try await site.send(
+                Request(target: String(link.dropFirst("http://\(FrontProxy.host)".count)), fields: Self.navigation))
+            #expect(page.response.status == 200 && page.response.body.contains("<form"), "\(page.response)")
             let current = try await site.send(Request(target: "/auth", isSignedIn: true))
             #expect(current.response.status == 200)
             #expect(current.response.body.contains("jo@example.com"))

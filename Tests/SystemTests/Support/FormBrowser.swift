@@ -147,7 +147,7 @@ final class FormBrowser: Sendable {
 
 extension TestResponse {
     /// The target of `<meta http-equiv=refresh>`.
-    fileprivate var refreshTarget: String? {
+    var refreshTarget: String? {
         guard let match = body.firstMatch(of: /<meta http-equiv="refresh" content="0;url=([^"]*)">/) else { return nil }
         return HTMLForm.unescaped(String(match.1))
     }
