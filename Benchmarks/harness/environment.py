@@ -189,10 +189,10 @@ class BenchmarkEnvironment(Environment):
         limits = f"rateLimits: {{ account: {{ by: account, {many} }}, session: {{ by: session, {many} }} }}"
         return self.product(binary).variant("functions", MORE_ROUTES=routes, SESSION_STORE=limits)
 
-    def product_that_decides(self, binary):
+    def product_that_decides(self, binary, proxy="traefik"):
         """The gateway with a listener that decides for another proxy, whose port is `decision_port`."""
         (port,) = free_ports(1)
-        decides = "{ proxy: traefik, sources: [127.0.0.1], hosts: [app.test] }"
+        decides = f"{{ proxy: {proxy}, sources: [127.0.0.1], hosts: [app.test] }}"
         listener = f"  - address: 127.0.0.1:{port}\n    forwardAuth: {decides}"
         gateway = self.product(binary).variant("decides", MORE_LISTENERS=listener)
         gateway.decision_port = port
