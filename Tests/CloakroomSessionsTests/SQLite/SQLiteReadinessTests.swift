@@ -47,7 +47,7 @@ struct SQLiteReadinessTests {
             try await eventually("the session is read") { (try? await records.read(damaged)) == .record(damaged) }
             try await eventually("the log has the recovery") { directory.log.texts.count > 1 }
             #expect(directory.log.texts.count == 2)
-            #expect(directory.log.texts.last?.hasPrefix("notice session store recovered") == true)
+            try await logged("notice session store recovered")
             #expect(store.isAvailable)
         }
     }
@@ -78,13 +78,13 @@ struct SQLiteReadinessTests {
             let intact = try directory.overwrite(page)
             await #expect(throws: SessionStoreError(.unavailable)) { try await records.read(record) }
             try await eventually("the gateway is not ready") { !store.isAvailable }
-            #expect(directory.log.texts.last?.hasPrefix("error session store failed") == true)
+            try await logged("error session store failed")
             try directory.replace(page, with: intact)
             try await eventually("the gateway is ready") { store.isAvailable }
             try await eventually("the session is read") { (try? await records.read(record)) == .record(record) }
             try await eventually("no data are damaged") { !records.connector.needsTest }
             #expect(directory.log.texts.count { $0.hasPrefix("error session store failed") } == 1)
-            #expect(directory.log.texts.last?.hasPrefix("notice session store recovered") == true)
+            try await logged("notice session store recovered")
         }
     }
 
@@ -99,7 +99,7 @@ struct SQLiteReadinessTests {
             try await eventually("the gateway is ready") { store.isAvailable }
             #expect(try await records.insert(SampleRecord.record(2)))
             #expect(!records.connector.needsTest)
-            #expect(directory.log.texts.last?.hasPrefix("notice session store recovered") == true)
+            try await logged("notice session store recovered")
         }
     }
 
@@ -113,11 +113,11 @@ struct SQLiteReadinessTests {
                 _ = try await store.end(ticket, reason: .signedOut, now: start)
             }
             #expect(!store.isAvailable)
-            #expect(directory.log.texts.last?.hasPrefix("error session store failed") == true)
+            try await logged("error session store failed")
             #expect(try await store.load(ticket, now: start).session != nil)
             try other.execute("ROLLBACK")
             try await eventually("the gateway is ready") { store.isAvailable }
-            #expect(directory.log.texts.last?.hasPrefix("notice session store recovered") == true)
+            try await logged("notice session store recovered")
             #expect(directory.log.texts.count == 2)
             #expect(try await store.end(ticket, reason: .signedOut, now: start) != nil)
         }
@@ -133,11 +133,16 @@ struct SQLiteReadinessTests {
                 _ = try await store.end(ticket, reason: .signedOut, now: start)
             }
             #expect(!store.isAvailable)
-            #expect(directory.log.texts.last?.hasPrefix("error session store failed") == true)
+            try await logged("error session store failed")
             // Opened again, the file can be written.
             try await eventually("the gateway is ready") { store.isAvailable }
-            #expect(directory.log.texts.last?.hasPrefix("notice session store recovered") == true)
+            try await logged("notice session store recovered")
             #expect(try await store.end(ticket, reason: .signedOut, now: start) != nil)
         }
+    }
+
+    /// The state changes before it is logged.
+    private func logged(_ text: String) async throws {
+        try await eventually("the log has \"\(text)\"") { directory.log.texts.last?.hasPrefix(text) == true }
     }
 }

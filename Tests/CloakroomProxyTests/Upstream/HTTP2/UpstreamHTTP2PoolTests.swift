@@ -79,6 +79,7 @@ struct UpstreamHTTP2PoolTests {
         try await GatewaySetup().http2().configuration {
             $0.upstreams[0].pool.streams = 1
             $0.upstreams[0].pool.maxConnections = 1
+            $0.upstreams[0].pool.congestedTimeout = .seconds(30)
         }
         .run(against: script) { gateway, server in
             let client = try await gateway.http2()
