@@ -195,7 +195,7 @@ public final class FieldChanges: Sendable {
 
 /// Field lines that are constant for each combination of other fields: those of the first combinations are made once.
 struct FieldLineVariants: ~Copyable, Sendable {
-    private final class Variant: Sendable {
+    final class Variant: Sendable {
         let key: UInt64
         let lines: [UInt8]
         let next = ReferenceSetOnce<Variant>()
