@@ -31,7 +31,8 @@ struct AssertionSignerTests {
     private func verifies(_ signer: AssertionSigner, _ token: String) throws -> Bool {
         let parts = token.split(separator: ".")
         try #require(parts.count == 3)
-        let header = try #require(JSONValue(document: try #require(Base64URL.decode(parts[0].utf8))))
+        let headerText = try #require(Base64URL.decode(parts[0].utf8))
+        let header = try #require(JSONValue(document: headerText))
         #expect(header[path: "alg"] == .string("ES256") && header[path: "typ"] == .string("identity+jwt"))
         let signature = try P256.Signing.ECDSASignature(
             rawRepresentation: try #require(Base64URL.decode(parts[2].utf8)))

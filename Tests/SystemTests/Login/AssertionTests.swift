@@ -37,7 +37,8 @@ struct AssertionTests {
             #expect(assertions[0] == assertions[2])
             for (assertion, subject) in zip(assertions, ["jo", "batch-1"]) {
                 let parts = try assertion.split(separator: ".").prefix(2).map {
-                    try #require(JSONValue(document: try #require(Base64URL.decode($0.utf8))))
+                    let text = try #require(Base64URL.decode($0.utf8))
+                    return try #require(JSONValue(document: text))
                 }
                 let keyID = try #require(parts[0][path: "kid"]?.string)
                 #expect(published.body.contains("\"kid\":\"\(keyID)\""))
