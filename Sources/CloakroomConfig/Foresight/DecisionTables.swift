@@ -152,7 +152,7 @@ final class DecisionTables {
         switch decision {
         case .forward(let permit), .forwardAndRefresh(let permit, _): return Self.permitted(permit)
         case .exchange(let pending): return Self.permitted(pending.permit(with: Secret("")))
-        case .missingClaim, .wrongIdentity: return .forbidden
+        case .missingClaim, .wrongIdentity, .unbound: return .forbidden
         case .unauthorized, .stepUp, .refresh, .loadSession, .endSession: return .unauthenticated
         }
     }

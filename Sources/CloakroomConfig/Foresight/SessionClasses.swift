@@ -165,8 +165,11 @@ extension SessionClasses.State {
         let session = Session(
             key: SessionKey(1, 2, 3, 4), user: UserProfile(json: [], account: AccountName(text: "user")),
             tokens: TokenSet(authorization: Secret("Bearer token"), obtainedAt: now), source: source,
-            provenance: provenance, createdAt: SessionTime(milliseconds: 0),
-            expiresAt: SessionTime(milliseconds: .max), lastUsedAt: SessionTime(milliseconds: 0))
+            provenance: provenance,
+            // Sessions without a key can use no more routes, and are not classes of their own.
+            device: credential == .cookie ? DeviceBinding(key: [], boundAt: now) : nil,
+            createdAt: SessionTime(milliseconds: 0), expiresAt: SessionTime(milliseconds: .max),
+            lastUsedAt: SessionTime(milliseconds: 0))
         self.init(
             credential: credential, lookup: .active(session), claims: session.claims?.values, description: description)
     }

@@ -33,7 +33,9 @@ extension SessionRequirement {
         return texts.isEmpty ? [] : ["one of \(texts.joined(separator: ", "))"]
     }
 
-    fileprivate var texts: [String] { claims.map(\.summary) + stepUpTexts + alternativeTexts }
+    fileprivate var texts: [String] {
+        (device ? ["a session bound to a device"] : []) + claims.map(\.summary) + stepUpTexts + alternativeTexts
+    }
 }
 
 extension GatewayConfiguration {

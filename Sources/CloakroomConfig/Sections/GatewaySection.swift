@@ -64,6 +64,8 @@ extension GatewayConfiguration: ConfigSection {
         IdentityValidation.check(
             identities, accounts: accounts, routes: routes, listeners: listeners, session: configuration.session,
             crossSite: configuration.crossSite)
+        DeviceValidation.check(
+            configuration.session, scope: root.sectionWithDefaults("session"), accounts: accounts, routes: routes)
         accounts.apps.check(accounts.sites.main, identities, routes)
         ClaimHeaderRules.check(upstreams, identities)
         AssertionRules.check(

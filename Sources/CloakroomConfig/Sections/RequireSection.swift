@@ -6,6 +6,7 @@ extension SessionRequirement {
 
     init(from scope: ConfigScope) {
         self.init(parts: scope)
+        device = scope.value("device", as: .flag, default: false)
         let items = scope.items("anyOf")
         anyOf = items.map(Self.init(parts:))
         if items.count > Self.maxAlternatives {

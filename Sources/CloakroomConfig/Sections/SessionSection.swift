@@ -16,6 +16,7 @@ extension SessionConfiguration: ConfigSection {
         },
         Key(section: "valkey", \.valkey),
         Key(section: "cookie", \.cookie),
+        Key(section: "device", \.device),
     ]
 
     func check(_ scope: ConfigScope) {
@@ -73,5 +74,16 @@ extension CookieConfiguration: ConfigSection {
         Key(optional: "domain", \.domain, .cookieDomain, .restart),
         Key("sameSite", \.sameSite, .choice(), .restart),
         Key("persistent", \.persistence, .choice()),
+    ]
+}
+
+extension DeviceConfiguration: ConfigSection {
+    /// `session.device`.
+    static let keys: [Key<Self>] = [
+        Key("mode", \.mode, .choice(), .restart),
+        Key("lifetime", \.lifetime, .duration(.seconds(10) ... .seconds(3_600)), .restart),
+        Key("offer", \.offer, .duration(.seconds(30) ... .seconds(600)), .restart),
+        Key("settle", \.settle, .duration(.zero ... .seconds(60)), .restart),
+        Key("streams", \.streams, .duration(.seconds(300) ... .seconds(86_400)), .restart),
     ]
 }

@@ -33,6 +33,8 @@ public enum AccountEndpoint: Sendable, Hashable, CaseIterable {
     case appCode
     /// `GET` of `keys` under the accounts prefix: the keys that verify assertions.
     case keys
+    /// `POST` to `device`: a client registers the key of its device, or proves that it has it.
+    case device
 
     /// The maximum size of a request body in bytes.
     public var bodyLimit: Int {
@@ -111,6 +113,8 @@ public struct AccountRequest: Sendable {
     public var routeGroup = 0
     /// Index of the site of the host in ``GatewayConfiguration/sites``.
     public var site = 0
+    /// The proof that the client has the key of its device, and its fields at ``AccountEndpoint/device``.
+    public var device = DeviceFields()
 
     package init(
         endpoint: AccountEndpoint, name: String? = nil, query: [UInt8] = [], loginCookies: [ReceivedCookie] = [],

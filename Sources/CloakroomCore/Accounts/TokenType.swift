@@ -8,6 +8,8 @@ public enum TokenType: String, Sendable, Hashable, CaseIterable {
     case logout = "logout+jwt"
     /// `at+jwt` (RFC 9068 §2.1).
     case accessToken = "at+jwt"
+    /// `dbsc+jwt` (Device Bound Session Credentials).
+    case device = "dbsc+jwt"
     /// Any other.
     case other
 
@@ -19,6 +21,7 @@ public enum TokenType: String, Sendable, Hashable, CaseIterable {
         let (type, prefix) = (name.utf8.map(ASCII.lower), "application/".utf8)
         let subtype = type.starts(with: prefix) ? type[prefix.count...] : type[...]
         self =
-            [.jwt, .logout, .accessToken].first { subtype.elementsEqual($0.rawValue.utf8.map(ASCII.lower)) } ?? .other
+            [.jwt, .logout, .accessToken, .device].first { subtype.elementsEqual($0.rawValue.utf8.map(ASCII.lower)) }
+            ?? .other
     }
 }

@@ -31,6 +31,33 @@ public struct SessionConfiguration: Sendable, Equatable {
     public var valkey = ValkeyConfiguration()
     /// The cookie.
     public var cookie = CookieConfiguration()
+    /// Whether sessions are bound to a key of their device.
+    public var device = DeviceConfiguration()
+}
+
+/// Sessions that are bound to a key of their device (Device Bound Session Credentials, the draft of 2026-02-17).
+public struct DeviceConfiguration: Sendable, Equatable {
+    /// Which sessions are bound.
+    public enum Mode: String, Sendable, Hashable, CaseIterable {
+        /// None, and the proof of one that was bound earlier is not required.
+        case off
+        /// Those of clients that register a key.
+        case auto
+        /// All: others can be used for ``DeviceConfiguration/offer`` only.
+        case required
+    }
+
+    /// Which sessions are bound.
+    public var mode = Mode.off
+    /// How long a proof is valid, 10 s to 1 hour.
+    public var lifetime: Duration = .seconds(600)
+    /// How long after its sign-in a session can get a key, 30 s to 10 minutes.
+    public var offer: Duration = .seconds(120)
+    /// How long a session can be used without a proof after it got its key, 0 s to 1 minute: a browser sends requests
+    /// before it has processed the response.
+    public var settle: Duration = .seconds(10)
+    /// The maximum duration of a WebSocket or an event stream of a bound session, 5 minutes to 1 day.
+    public var streams: Duration = .seconds(3_600)
 }
 
 /// Sessions in a SQLite file.

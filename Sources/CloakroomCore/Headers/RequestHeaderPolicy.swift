@@ -99,8 +99,8 @@ public final class RequestHeaderPolicy: Sendable {
         let bytes = buffer.readableBytesUInt8Span
         var summary = RequestHeaderSummary()
         summary.hasSessionCookie = reading != .absent
-        // Where there are logins, searching the fields for their cookies would cost as much as rewriting them.
-        summary.rewritesCookies = summary.hasSessionCookie || cookie.hasLogins
+        // Where there are other cookies, searching the fields for them would cost as much as rewriting the fields.
+        summary.rewritesCookies = summary.hasSessionCookie || cookie.hasOthers
         let hop = HopByHopFields.apply(&head.fields, bytes, minorVersion: head.minorVersion)
         summary.connection = hop.connection
         summary.acceptsTrailers = hop.acceptsTrailers

@@ -37,6 +37,8 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     case stepUp = "step_up"
     /// The user did not authenticate as the route requires (403).
     case stepUpFailed = "step_up_failed"
+    /// The route requires a session that is bound to a device (403), or the proof of one is rejected.
+    case deviceRequired = "device_required"
     /// The request is malformed or ambiguous (400).
     case badRequest = "bad_request"
     /// A cross-site request, or the field that prevents such requests is missing (403).
@@ -84,7 +86,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .badRequest, .loginExpired: 400
         case .unauthorized, .invalidToken, .stepUp: 401
         case .crossSite, .loginRefused, .missingClaim, .wrongIdentity, .insufficientScope, .stepUpFailed,
-            .httpsRequired:
+            .deviceRequired, .httpsRequired:
             403
         case .notFound: 404
         case .methodNotAllowed: 405
@@ -130,6 +132,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .insufficientScope: "The access token does not permit this."
         case .stepUp: "You need to confirm that it is you."
         case .stepUpFailed: "You were not signed in as this requires."
+        case .deviceRequired: "Sign in with a browser or an app that binds the session to this device."
         case .badRequest: "The request is malformed."
         case .crossSite: "Cross-site request blocked."
         case .httpsRequired: "Use https for this request."
@@ -166,6 +169,9 @@ public enum UnauthorizedReason: String, Sendable, Hashable, CaseIterable {
     case revoked
     /// The upstream rejected the refresh of the session's tokens.
     case refreshRejected = "refresh_rejected"
+    /// The session is bound to a device, and the request does not prove that it is of this device. Or it has to be bound,
+    /// and was not in time.
+    case unproven
     /// The e-mail address and password of a sign-in do not match.
     case invalidCredentials = "invalid_credentials"
 }

@@ -20,6 +20,8 @@ public enum AuthDecision: Sendable, Equatable {
     case missingClaim(String, Session)
     /// Respond with 403: the session belongs to an identity that may not use the route.
     case wrongIdentity(Session)
+    /// Respond with 403: the route requires a session that is bound to a device.
+    case unbound(Session)
     /// Respond with 401, or redirect to a login: the route requires a stronger or more recent authentication.
     case stepUp(Session)
 
@@ -100,6 +102,8 @@ public enum AuthDecision: Sendable, Equatable {
             return .forward(UpstreamPermit(route: routeIndex, inject: route.inject))
         case .denied(.wrongIdentity, _):
             return .wrongIdentity(session)
+        case .denied(.unbound, _):
+            return .unbound(session)
         case .denied(.stepUp, _):
             // With new claims another alternative may be met.
             return rules.hasAlternatives && isOutdated ? .refresh(session) : .stepUp(session)
@@ -319,7 +323,7 @@ extension AuthDecision {
         case (.missingClaim(let one, let session), .missingClaim(let other, let another)):
             one == other && session === another
         case (.wrongIdentity(let one), .wrongIdentity(let other)): one === other
-        case (.stepUp(let one), .stepUp(let other)): one === other
+        case (.stepUp(let one), .stepUp(let other)), (.unbound(let one), .unbound(let other)): one === other
         default: false
         }
     }

@@ -339,7 +339,7 @@ extension AccountEndpoint {
     /// The methods that the endpoint accepts.
     var methods: [String] {
         switch self {
-        case .signIn, .pageSignIn, .backChannel, .app, .appCode: ["POST"]
+        case .signIn, .pageSignIn, .backChannel, .app, .appCode, .device: ["POST"]
         case .currentSession, .listSessions, .page, .keys: ["GET", "HEAD"]
         // A login is begun and completed once, and a sign-out continues once; HEAD would spend it.
         case .login, .callback, .logout: ["GET"]
@@ -361,6 +361,7 @@ extension AccountEndpoint {
         case .app: [[.literal("app")]]
         case .appCode: [[.literal("app"), .literal("code")]]
         case .keys: [[.literal("keys")]]
+        case .device: [[.literal("device")]]
         }
     }
 
@@ -389,7 +390,8 @@ extension AccountEndpoint {
         case .signIn, .pageSignIn: accounts.upstream != nil
         case .login, .callback, .logout, .backChannel, .keys: accounts.hasProviders
         case .app, .appCode: accounts.hasProviders && !accounts.apps.isEmpty
-        case .currentSession, .signOut, .listSessions, .endOtherSessions, .endSession, .page: accounts.isEnabled
+        case .currentSession, .signOut, .listSessions, .endOtherSessions, .endSession, .page, .device:
+            accounts.isEnabled
         }
     }
 }

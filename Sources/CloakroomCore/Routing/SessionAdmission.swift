@@ -11,6 +11,8 @@ package enum SessionAdmission: Sendable {
         case missingClaim(String)
         /// The user has to authenticate again.
         case stepUp
+        /// The session is not bound to a device.
+        case unbound
     }
 
     /// The session may be used, and the upstream receives this token of it.

@@ -8,10 +8,14 @@ public struct SessionRequirement: Sendable, Equatable {
     public var maxAge: Duration?
     /// Alternatives, of which one has to be met too: at most 8, without alternatives of their own. Empty for none.
     public var anyOf: [SessionRequirement]
+    /// Whether the session has to be bound to a device. `false` in alternatives.
+    public var device: Bool
 
     package init(
-        claims: [RequiredClaim] = [], acr: [String] = [], maxAge: Duration? = nil, anyOf: [SessionRequirement] = []
+        claims: [RequiredClaim] = [], acr: [String] = [], maxAge: Duration? = nil, anyOf: [SessionRequirement] = [],
+        device: Bool = false
     ) {
+        self.device = device
         self.claims = claims
         self.acr = acr
         self.maxAge = maxAge
@@ -21,7 +25,9 @@ public struct SessionRequirement: Sendable, Equatable {
     /// No requirement.
     public static let none = SessionRequirement()
     /// Whether nothing is required.
-    public var isEmpty: Bool { claims.isEmpty && anyOf.isEmpty && !requiresStepUp }
+    public var isEmpty: Bool { !judgesClaims && !device }
+    /// Whether more is required than a device.
+    var judgesClaims: Bool { !claims.isEmpty || !anyOf.isEmpty || requiresStepUp }
     /// Whether a new login can be necessary.
     public var requiresStepUp: Bool { !acr.isEmpty || maxAge != nil || anyOf.contains(where: \.requiresStepUp) }
     /// Whether the claims of a session can decide.
@@ -30,6 +36,7 @@ public struct SessionRequirement: Sendable, Equatable {
     /// Whether every session that meets the requirement clearly meets the other one too.
     package func implies(_ other: SessionRequirement) -> Bool {
         let alternatives = anyOf.isEmpty ? [self] : anyOf.map(adding)
+        guard device || !other.device else { return false }
         return alternatives.allSatisfy { mine in
             mine.impliesParts(of: other) && (other.anyOf.isEmpty || other.anyOf.contains(where: mine.impliesParts(of:)))
         }

@@ -25,8 +25,8 @@ public final class Session: Sendable {
     private let tokensIssuedAt: WallTime
     private let accessTokenExpiresAt: WallTime
     private let packed: CompactSessionFields
-    /// A reference, so that a session without provenance is no larger than before there were any: the size of its
-    /// allocation is a multiple of 16 bytes.
+    /// A reference, so that a session with neither is no larger than before there were any: the size of its allocation is
+    /// a multiple of 16 bytes.
     private let provided: SharedProvenance?
     private let lastUse: Atomic<Int64>
     private let inFlight = Atomic<Int32>(0)
@@ -35,12 +35,13 @@ public final class Session: Sendable {
     /// - Parameter storeData: ``storeData``. Only the first 255 bytes are kept.
     public convenience init(
         key: SessionKey, user: UserProfile, tokens: TokenSet, client: SessionClientInfo = SessionClientInfo(),
-        source: SessionSource = .unknown, provenance: SessionProvenance? = nil, createdAt: SessionTime,
-        expiresAt: SessionTime, lastUsedAt: SessionTime, version: UInt64 = 1, storeData: [UInt8] = []
+        source: SessionSource = .unknown, provenance: SessionProvenance? = nil, device: DeviceBinding? = nil,
+        createdAt: SessionTime, expiresAt: SessionTime, lastUsedAt: SessionTime, version: UInt64 = 1,
+        storeData: [UInt8] = []
     ) {
         self.init(
             key: key, user: user, tokens: tokens, client: client, source: source,
-            provided: provenance.map(SharedProvenance.init), createdAt: createdAt, expiresAt: expiresAt,
+            provided: SharedProvenance(provenance, device: device), createdAt: createdAt, expiresAt: expiresAt,
             lastUsedAt: lastUsedAt, version: version, storeData: storeData)
     }
 
@@ -111,6 +112,9 @@ public final class Session: Sendable {
     /// The claims of the user; `nil` if the user signed in with credentials.
     public var claims: SessionClaims? { provided?.claims }
 
+    /// The key of the device that the session is bound to; `nil` for most sessions.
+    public var device: DeviceBinding? { provided?.device }
+
     /// Whether there is a refresh token.
     public var isRefreshable: Bool { packed.hasRefreshToken }
 
@@ -151,12 +155,15 @@ public final class Session: Sendable {
 
     /// Returns a copy of the session with the refreshed contents and the next version.
     public func refreshed(with refresh: SessionUpdate, expiresAt: SessionTime? = nil) -> Session {
-        Session(
+        let isSame = refresh.provenance == nil && refresh.device == nil
+        return Session(
             key: key,
             user: UserProfile(json: refresh.userJSON ?? user.json, account: user.account, name: user.name),
             tokens: refresh.tokens ?? tokens, client: client, source: source,
-            provided: refresh.provenance.map(SharedProvenance.init) ?? provided, createdAt: createdAt,
-            expiresAt: expiresAt ?? self.expiresAt,
+            provided: isSame
+                ? provided
+                : SharedProvenance(refresh.provenance ?? provenance, device: refresh.device ?? device),
+            createdAt: createdAt, expiresAt: expiresAt ?? self.expiresAt,
             lastUsedAt: lastUsedAt, version: version + 1, storeData: storeData)
     }
 }

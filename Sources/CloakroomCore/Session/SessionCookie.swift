@@ -9,15 +9,20 @@ public final class SessionCookie: Sendable {
     private let name: [UInt8]
     /// What the names of login cookies begin with; `nil` if no provider is configured.
     private let loginPrefix: [UInt8]?
+    /// The name of the bound cookie, which begins with ``name``; `nil` if no session is bound to a device.
+    private let boundName: [UInt8]?
     private let configuration: CookieConfiguration
     /// What follows the value in `Set-Cookie`. Browsers delete a cookie only with the `Domain` that it was set with (RFC
     /// 6265bis §5.7).
     private let attributes: String
 
     /// Creates the cookie from its configuration.
-    /// - Parameter hasLogins: Whether there are login cookies, which no upstream may receive, set or clear.
-    public init(_ configuration: CookieConfiguration, hasLogins: Bool = false) {
+    /// - Parameters:
+    ///   - hasLogins: Whether there are login cookies, which no upstream may receive, set or clear.
+    ///   - hasDevices: Whether there is a bound cookie, for which the same holds.
+    public init(_ configuration: CookieConfiguration, hasLogins: Bool = false, hasDevices: Bool = false) {
         self.configuration = configuration
+        boundName = hasDevices ? Array(configuration.boundName.utf8) : nil
         self.name = Array(configuration.name.utf8)
         loginPrefix = hasLogins ? Array(configuration.loginPrefix.utf8) : nil
         let domain = configuration.domain.map { "; Domain=\($0)" } ?? ""
@@ -37,12 +42,21 @@ public final class SessionCookie: Sendable {
 
     /// Reads the ticket from a request's `Cookie` fields (RFC 6265 §4.2).
     public func read(_ head: borrowing RequestHead) -> ParseResult {
+        var bound = SingletonField.absent
+        return read(head, bound: &bound)
+    }
+
+    /// Reads the ticket, and finds the value of the bound cookie.
+    package func read(_ head: borrowing RequestHead, bound: inout SingletonField) -> ParseResult {
         let bytes = head.bytes.readableBytesUInt8Span
         var reading = ParseResult.absent
         for field in head.fields where field.name == .cookie {
             var pairs = CookiePairIterator(field.valueRange)
             while let pair = pairs.next(bytes) {
-                guard isSessionCookie(pair, bytes) else { continue }
+                guard isSessionCookie(pair, bytes) else {
+                    if isBoundCookie(pair.name, bytes) { bound.add(pair.value) }
+                    continue
+                }
                 guard let ticket = SessionTicket(cookieValue: bytes.extracting(pair.value.start..<pair.value.end))
                 else {
                     return .invalid
@@ -80,8 +94,8 @@ public final class SessionCookie: Sendable {
         return tickets
     }
 
-    /// Whether requests may have login cookies.
-    var hasLogins: Bool { loginPrefix != nil }
+    /// Whether requests may have other cookies of the gateway.
+    var hasOthers: Bool { loginPrefix != nil || boundName != nil }
 
     /// The login cookies of a request. Their values are not verified. The limits of a request's head bound their
     /// number.
@@ -114,7 +128,8 @@ public final class SessionCookie: Sendable {
         var hasWritten = hasWritten
         var pairs = CookiePairIterator(field.valueRange)
         while let pair = pairs.next(bytes) {
-            guard !isSessionCookie(pair, bytes), !isLoginCookie(pair.name, bytes) else { continue }
+            guard !isSessionCookie(pair, bytes), !isLoginCookie(pair.name, bytes), !isBoundCookie(pair.name, bytes)
+            else { continue }
             if hasWritten { writer.append("; ") } else { writer.append("Cookie: ") }
             writer.append(bytes.bytes, pair.whole)
             hasWritten = true
@@ -122,7 +137,8 @@ public final class SessionCookie: Sendable {
         return hasWritten
     }
 
-    /// Whether a `Set-Cookie` value sets or clears the session cookie or a login cookie. Upstreams must not do either.
+    /// Whether a `Set-Cookie` value sets or clears the session cookie, a login cookie or the bound cookie. Upstreams must not
+    /// do either.
     public func setsSessionCookie(by value: Span<UInt8>) -> Bool {
         var index = 0
         // Browsers return a cookie without a name as its value alone: `=name=value` would set the session cookie.
@@ -132,7 +148,8 @@ public final class SessionCookie: Sendable {
         var end = index
         while end < value.count, value[end] != UInt8(ascii: "="), value[end] != UInt8(ascii: ";") { end += 1 }
         while end > index, value[end - 1] == 0x20 || value[end - 1] == 0x09 { end -= 1 }
-        if isLoginCookie(ByteRange(start: index, count: end - index), value) { return true }
+        let range = ByteRange(start: index, count: end - index)
+        if isLoginCookie(range, value) || isBoundCookie(range, value) { return true }
         guard end - index == name.count else { return false }
         for offset in name.indices where value[index + offset] != name[offset] { return false }
         return true
@@ -151,6 +168,15 @@ public final class SessionCookie: Sendable {
         "\(configuration.name)=\(attributes); Max-Age=0"
     }
 
+    /// The attributes of the bound cookie but its lifetime. Those of the session cookie, so that both are sent with the same
+    /// requests.
+    package var boundAttributes: String { String(attributes.dropFirst(2)) }
+
+    /// The `Set-Cookie` value with a proof.
+    package func boundCookieValue(_ proof: String, maxAge: Duration) -> String {
+        "\(configuration.boundName)=\(proof)\(attributes); Max-Age=\(maxAge.components.seconds)"
+    }
+
     /// The field line that clears the ticket.
     package var clearingLine: [UInt8] { Array("Set-Cookie: \(clearCookieValue)\r\n".utf8) }
 
@@ -158,6 +184,12 @@ public final class SessionCookie: Sendable {
     private func isLoginCookie(_ range: ByteRange, _ bytes: Span<UInt8>) -> Bool {
         guard let loginPrefix, range.count >= loginPrefix.count else { return false }
         for offset in loginPrefix.indices where bytes[range.start + offset] != loginPrefix[offset] { return false }
+        return true
+    }
+
+    private func isBoundCookie(_ range: ByteRange, _ bytes: Span<UInt8>) -> Bool {
+        guard let boundName, range.count == boundName.count else { return false }
+        for offset in boundName.indices where bytes[range.start + offset] != boundName[offset] { return false }
         return true
     }
 
@@ -188,6 +220,9 @@ extension CookieConfiguration {
         let host = domain == nil ? name : Self.hostPrefix + name.dropFirst(Self.securePrefix.count)
         return host + "-login-"
     }
+
+    /// The name of the bound cookie. It is for this host only: a session that several hosts share is bound to no device.
+    package var boundName: String { name + "-bound" }
 }
 
 /// Iterates over the pairs of one `Cookie` field.

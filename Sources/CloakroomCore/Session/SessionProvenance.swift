@@ -71,17 +71,25 @@ extension AccountHasher {
     }
 }
 
-/// The provenance of a session, shared by the session objects that follow each other at refreshes.
+/// What few sessions have, shared by the session objects that follow each other at refreshes: the provenance, and the key
+/// of the device.
 final class SharedProvenance: Sendable {
-    let provenance: SessionProvenance
+    let provenance: SessionProvenance?
+    let device: DeviceBinding?
     private let parsedClaims = ReferenceSetOnce<SessionClaims>()
 
-    init(_ provenance: SessionProvenance) {
+    /// - Returns: `nil` if there is neither.
+    init?(_ provenance: SessionProvenance?, device: DeviceBinding?) {
+        guard provenance != nil || device != nil else { return nil }
         self.provenance = provenance
+        self.device = device
     }
 
     /// The claims, parsed when they are needed for the first time.
-    var claims: SessionClaims { parsedClaims.load() ?? parsedClaims.storeIfNil(SessionClaims(provenance)) }
+    var claims: SessionClaims? {
+        guard let provenance else { return nil }
+        return parsedClaims.load() ?? parsedClaims.storeIfNil(SessionClaims(provenance))
+    }
 }
 
 extension SessionProvenance {

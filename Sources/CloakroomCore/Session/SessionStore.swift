@@ -14,8 +14,11 @@ public protocol SessionAccess: AnyObject, Sendable {
     /// never returns ``SessionLookup/notCached``.
     /// - Parameters:
     ///   - key: The ticket's key from an earlier lookup; `nil` at first, then set for the next lookup.
-    ///   - slides: Whether the lookup counts as a use of the session.
+    ///   - slides: Whether the lookup counts as a use of the session. One with a key of its device is used only by
+    ///     ``recordUse(of:now:)``: a client with its ticket alone must not extend it.
     func lookup(_ ticket: SessionTicket, key: inout SessionKey?, now: SessionTime, slides: Bool) -> SessionLookup
+    /// Records a use of an active session, unless one was recorded a short time ago.
+    func recordUse(of session: Session, now: SessionTime)
     /// Whether a lookup that counts as a use of an active session records it: not if that was done a short time ago.
     func isUseDue(of session: Session, now: SessionTime) -> Bool
     /// Counts the changes and ends of single sessions, of those on other replicas too, when lookups show them. While it
@@ -203,12 +206,15 @@ public struct SessionUpdate: Sendable, Equatable {
     /// The end of the provider's own session, as reported with these tokens. Replaces the earlier one: the session ends
     /// then, or at its absolute timeout if that is earlier.
     public var endsBy: WallTime?
+    /// The key of the device that the session is bound to from now on.
+    public var device: DeviceBinding?
 
     /// Creates an update.
     public init(
         tokens: TokenSet? = nil, userJSON: [UInt8]? = nil, provenance: SessionProvenance? = nil,
-        endsBy: WallTime? = nil
+        endsBy: WallTime? = nil, device: DeviceBinding? = nil
     ) {
+        self.device = device
         self.tokens = tokens
         self.userJSON = userJSON
         self.provenance = provenance
@@ -264,12 +270,15 @@ public struct SessionSummary: Sendable, Equatable {
     public var expiresAt: SessionTime
     /// The client that signed in.
     public var client: SessionClientInfo
+    /// Whether it is bound to a key of its device.
+    public var isBound: Bool
 
     /// Creates a summary.
     public init(
         id: SessionID, createdAt: SessionTime, lastUsedAt: SessionTime, expiresAt: SessionTime,
-        client: SessionClientInfo
+        client: SessionClientInfo, isBound: Bool = false
     ) {
+        self.isBound = isBound
         self.id = id
         self.createdAt = createdAt
         self.lastUsedAt = lastUsedAt
@@ -281,7 +290,9 @@ public struct SessionSummary: Sendable, Equatable {
 extension Session {
     /// The data that is shown to the user.
     public var summary: SessionSummary {
-        SessionSummary(id: id, createdAt: createdAt, lastUsedAt: lastUsedAt, expiresAt: expiresAt, client: client)
+        SessionSummary(
+            id: id, createdAt: createdAt, lastUsedAt: lastUsedAt, expiresAt: expiresAt, client: client,
+            isBound: device != nil)
     }
 }
 

@@ -28,14 +28,16 @@ extension AccountController {
         return page.response(visit, problem: problem)
     }
 
-    /// The `Set-Cookie` field of a new session.
+    /// The `Set-Cookie` field of a new session, and the one with which it may be bound to a device.
     /// - Parameters:
     ///   - isRequested: Whether the sign-in requests a persistent cookie.
     ///   - now: The time of the response, in session time.
-    func sessionCookie(
+    func sessionFields(
         _ ticket: SessionTicket, of session: Session, isRequested: Bool, now: SessionTime
-    ) -> AccountResponse.Field {
+    ) -> [AccountResponse.Field] {
         let maxAge = self.session.cookie.maxAge(isRequested: isRequested, sessionEnd: session.expiresAt, now: now)
-        return AccountResponse.Field("Set-Cookie", cookie.setCookieValue(ticket, maxAge: maxAge))
+        let offer = devices?.registrationField(for: session.key, path: devicePath, now: session.createdAt.wallTime)
+        return [AccountResponse.Field("Set-Cookie", cookie.setCookieValue(ticket, maxAge: maxAge))]
+            + (offer.map { [$0] } ?? [])
     }
 }

@@ -99,7 +99,7 @@ extension AccountController {
             for old in replaced { await revoke(old, for: request) }
             let now = request.now + (ContinuousClock.now - start.time)
             return AccountResponse(
-                status: 200, fields: [sessionCookie(ticket, of: session, isRequested: isPersistent, now: now)],
+                status: 200, fields: sessionFields(ticket, of: session, isRequested: isPersistent, now: now),
                 content: document(session))
         } catch {
             note(.storeError, accountHash: accountHash, since: start, request)

@@ -37,6 +37,8 @@ public struct AccountController: AccountEndpointHandler {
     let keys: [UInt8]?
     /// The site whose endpoints these are.
     let site: SiteTag
+    /// `nil` if no session is bound to a device.
+    let devices: DeviceSessions?
 
     /// Creates the endpoints.
     /// - Parameters:
@@ -48,6 +50,7 @@ public struct AccountController: AccountEndpointHandler {
     ///   - keys: The key set of assertions; `nil` for none.
     ///   - site: The site at which its new sessions are valid.
     ///   - revoking: The clients that revoke tokens at a sign-out: those of all sites. `nil` for ``clients``.
+    ///   - devices: Checks the proofs of sessions that are bound to a device; `nil` if none is.
     ///   - undecided: The attempts that wait for each other: those of all sites.
     ///   - tracer: Creates the spans `sign_in`, `login`, `login_callback` and `sign_out` for sampled requests, as
     ///     children of ``ServiceContext/current``.
@@ -55,8 +58,8 @@ public struct AccountController: AccountEndpointHandler {
         store: any SessionStore, clients: TokenClients, observer: any AccountObserver, session: SessionConfiguration,
         accounts: AccountsConfiguration, accounts hashes: AccountHasher,
         revocations: TokenRevocations? = nil, logins: ProviderLogins? = nil, page: SignInPage? = nil,
-        keys: [UInt8]? = nil,
-        site: SiteTag = .main, revoking: TokenClients? = nil, undecided: UndecidedAttempts = UndecidedAttempts(),
+        keys: [UInt8]? = nil, site: SiteTag = .main, revoking: TokenClients? = nil, devices: DeviceSessions? = nil,
+        undecided: UndecidedAttempts = UndecidedAttempts(),
         tracer: (any Tracer)? = nil
     ) {
         self.store = store
@@ -78,6 +81,7 @@ public struct AccountController: AccountEndpointHandler {
         self.page = page
         self.keys = keys
         self.site = site
+        self.devices = devices
     }
 
     /// Handles one request, including the necessary calls to store and upstream, and returns its response.
@@ -97,6 +101,7 @@ public struct AccountController: AccountEndpointHandler {
         case .app: await logins.map { AppController(account: self, logins: $0) }?.respond(request) ?? absent
         case .appCode: await logins.map { CallbackController(account: self, logins: $0) }?.exchange(request) ?? absent
         case .keys: keys.map { publish($0) } ?? absent
+        case .device: await devices.map { DeviceController(account: self, devices: $0) }?.respond(request) ?? absent
         case .page: await signInPage(request)
         case .pageSignIn: await signInWithPage(request)
         }
@@ -133,6 +138,7 @@ public struct AccountController: AccountEndpointHandler {
             case .admitted(let session, _): return try await body(session)
             case .missing(let reason): return unauthorized(reason)
             case .notCached: throw SessionStoreError(.unavailable)
+            case .denied(.unbound, let session): return unproven(session, request)
             case .denied:
                 if let ticket = request.ticket {
                     _ = try await store.end(ticket, reason: .sourceRemoved, now: request.now)
@@ -144,13 +150,36 @@ public struct AccountController: AccountEndpointHandler {
         }
     }
 
-    /// Whether the session of the request may be used; one of a source without a client is denied.
-    func admission(of request: AccountRequest) async throws(SessionStoreError) -> SessionAdmission {
+    /// Whether the session of the request may be used; one of a source without a client is denied, and one without the
+    /// proof of its device.
+    func admission(
+        of request: AccountRequest, needsProof: Bool = true
+    ) async throws(SessionStoreError) -> SessionAdmission {
         guard let ticket = request.ticket else { return .missing(.noSession) }
         var lookup = store.lookup(ticket, now: request.now, slides: false)
         if case .notCached = lookup { lookup = try await store.load(ticket, now: request.now) }
+        if needsProof, let devices, case .active(let session) = lookup {
+            var none = AcceptedProof()
+            let check = devices.check(session, request.device.cookie.span, accepted: &none, now: request.wallTime)
+            if let check { observer.accountEvent(.deviceCheck(check), from: request.origin) }
+            if check == .unproven { return .denied(.unbound, session) }
+        }
         return clients.rules.admit(lookup, now: request.wallTime)
     }
+
+    /// 401 for a session without the proof of its device. It neither ends nor is its cookie cleared: the client may be a
+    /// thief of the cookie.
+    private func unproven(_ session: Session, _ request: AccountRequest) -> AccountResponse {
+        devices?.reportUnproven(session.id, from: request.origin, now: request.now)
+        var response = unauthorized(.unproven)
+        let isBound = session.device != nil
+        let challenge = isBound ? devices?.challengeField(for: session.key, now: request.wallTime) : nil
+        if let challenge { response.fields.append(challenge) }
+        return response
+    }
+
+    /// The path at which clients prove that they have the key of their device.
+    var devicePath: String { accounts.prefix + "/device" }
 
     /// The session that a login of the client replaces, admitted or not; `nil` for none.
     func replaceableSession(
@@ -158,8 +187,9 @@ public struct AccountController: AccountEndpointHandler {
     ) async throws(SessionStoreError) -> (session: Session?, isAdmitted: Bool) {
         switch try await admission(of: request) {
         case .admitted(let session, _): (session, true)
+        // Without the proof of its device a session is not the client's to replace.
+        case .denied(.unbound, _), .missing: (nil, false)
         case .denied(_, let session): (session, false)
-        case .missing: (nil, false)
         case .notCached: throw SessionStoreError(.unavailable)
         }
     }
@@ -268,7 +298,7 @@ public struct AccountController: AccountEndpointHandler {
     }
 
     /// The configured sentence for `unauthorized` is about wrong credentials; this request carried none.
-    private func unauthorized(_ reason: UnauthorizedReason) -> AccountResponse {
+    func unauthorized(_ reason: UnauthorizedReason) -> AccountResponse {
         AccountResponse(Problem(.unauthorized, reason: reason))
     }
 }

@@ -26,6 +26,7 @@ enum SessionListDocument {
             ("createdAt", session.createdAt), ("lastUsedAt", session.lastUsedAt), ("expiresAt", session.expiresAt),
         ].map { name, time in "\"\(name)\":\"\(time.wallTime.iso8601)\"" }.joined(separator: ",")
         return #"{"id":"\#(session.id)",\#(times),"address":\#(JSONString.quoted(session.client.peer)),"#
-            + #""userAgent":\#(JSONString.quoted(session.client.userAgent.name)),"current":\#(isCurrent)}"#
+            + #""userAgent":\#(JSONString.quoted(session.client.userAgent.name)),"current":\#(isCurrent),"#
+            + #""bound":\#(session.isBound)}"#
     }
 }

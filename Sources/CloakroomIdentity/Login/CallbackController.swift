@@ -55,8 +55,8 @@ struct CallbackController: Sendable {
                 }
                 try await markUsed(login, request)
                 isSpent = true
-                let cookie = try await complete(accepted, attempt, counted).cookie
-                return continuing(at: login.returnTarget, [cookie.value] + cleared)
+                let fields = try await complete(accepted, attempt, counted).fields
+                return continuing(at: login.returnTarget, cleared, fields)
             } catch {
                 let removed = isSpent || !error.isTemporary ? cleared : []
                 let page = attempt.failed(error, at: provider, cookies: removed)
@@ -90,9 +90,9 @@ struct CallbackController: Sendable {
                 }
                 try await markUsed(login, request)
                 cookies = [logins.cookies.clearCookieValue(name: logins.cookies.verifierName)]
-                let (session, cookie) = try await complete(accepted, attempt, counted)
+                let (session, fields) = try await complete(accepted, attempt, counted)
                 return AccountResponse(
-                    status: 200, fields: [cookie] + cookies.map { AccountResponse.Field("Set-Cookie", $0) },
+                    status: 200, fields: fields + cookies.map { AccountResponse.Field("Set-Cookie", $0) },
                     content: account.document(session))
             } catch {
                 return attempt.failed(error, at: provider ?? logins.providers.first, cookies: cookies)
@@ -234,15 +234,15 @@ struct CallbackController: Sendable {
     /// Spends the code, and creates the session.
     private func complete(
         _ accepted: Accepted, _ attempt: LoginAttempt, _ counted: SignInAttempt?
-    ) async throws(LoginFailure) -> (session: Session, cookie: AccountResponse.Field) {
+    ) async throws(LoginFailure) -> (session: Session, fields: [AccountResponse.Field]) {
         let request = attempt.request
         let signIn = try await redeem(accepted, attempt, counted)
         try check(signIn, for: accepted, at: request.wallTime + attempt.elapsed)
         let (ticket, session) = try await issue(signIn, for: accepted, attempt)
         attempt.succeeded(session, at: accepted.provider)
-        let cookie = account.sessionCookie(
+        let fields = account.sessionFields(
             ticket, of: session, isRequested: accepted.login.isPersistent, now: request.now + attempt.elapsed)
-        return (session, cookie)
+        return (session, fields)
     }
 
     /// Continues at the configured redirect of an app, with a parameter. The browser gets no session.
@@ -257,14 +257,18 @@ struct CallbackController: Sendable {
     /// A `Strict` cookie is not sent with a redirect that another site began, so a document continues instead. Where
     /// another program may get the code of an app, the user has to follow its link.
     private func continuing(
-        at target: String, title: String = "Signed in", in app: AppConfiguration? = nil, _ cookies: [String]
+        at target: String, title: String = "Signed in", in app: AppConfiguration? = nil, _ cleared: [String],
+        _ fields: [AccountResponse.Field] = []
     ) -> AccountResponse {
+        let fields = fields + cleared.map { AccountResponse.Field("Set-Cookie", $0) }
         guard app?.needsConfirmation ?? (account.session.cookie.sameSite == .strict) else {
-            return .redirect(to: target, cookies: cookies)
+            var response = AccountResponse.redirect(to: target, cookies: [])
+            response.fields += fields
+            return response
         }
         return LoginPage.continuation(
             at: target, title: title, isAutomatic: app == nil,
             text: app.map { "Continue in \($0.label ?? $0.name)" } ?? "Continue",
-            theme: logins.theme, fields: cookies.map { AccountResponse.Field("Set-Cookie", $0) })
+            theme: logins.theme, fields: fields)
     }
 }

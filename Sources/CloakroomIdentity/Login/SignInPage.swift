@@ -71,9 +71,9 @@ package struct SignInPage: Sendable {
     /// The response after a successful sign-in.
     /// - Parameter signedIn: The response of the sign-in.
     package func continuation(_ visit: Visit, after signedIn: AccountResponse) -> AccountResponse {
-        .redirect(
-            to: visit.returnTarget,
-            cookies: signedIn.fields.filter { $0.name == "Set-Cookie" }.map(\.value))
+        var response = AccountResponse.redirect(to: visit.returnTarget, cookies: [])
+        response.fields += signedIn.fields
+        return response
     }
 
     private func main(_ visit: Visit, _ problem: Problem?) -> String {

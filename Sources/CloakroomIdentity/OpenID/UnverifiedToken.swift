@@ -5,8 +5,8 @@ package import CloakroomCore
 /// Only the header is parsed. The payload stays closed until ``SignatureKeySet/verify(_:)`` returns it, so that claims
 /// of an unverified token cannot be used by mistake, and a party without a key can only reach the parser of the header.
 ///
-/// The header is read as narrowly as the gateway needs it: `alg`, `kid` and `typ`. Keys and addresses of keys in the
-/// header (`jku`, `jwk`, `x5u`, `x5c`) are not read (RFC 8725 §3.10).
+/// The header is read as narrowly as the gateway needs it: `alg`, `kid` and `typ`. Addresses of keys in the header (`jku`,
+/// `x5u`, `x5c`) are not read, and `jwk` by ``DeviceProof`` only (RFC 8725 §3.10).
 package struct UnverifiedToken: Sendable {
     /// The maximum length in bytes.
     package static let maxLength = 16_384
@@ -19,11 +19,13 @@ package struct UnverifiedToken: Sendable {
     package let keyID: String?
     /// `typ`.
     package let type: TokenType
+    /// `jwk`, the key that a device registers; `nil` for none. No token of a provider is verified with it.
+    let statedKey: JSONValue?
     /// The bytes that the signature covers: header and payload, encoded, with the dot between them (RFC 7515 §5.2).
     package let signedBytes: ArraySlice<UInt8>
     /// The signature, decoded.
     package let signature: [UInt8]
-    /// The payload, decoded. Only for ``SignatureKeySet``.
+    /// The payload, decoded. Only for ``SignatureKeySet`` and ``DeviceProof``.
     let payload: [UInt8]
 
     /// Parses a token in time linear in its length.
@@ -52,6 +54,7 @@ package struct UnverifiedToken: Sendable {
         self.algorithm = algorithm
         self.keyID = try Self.name(members["kid"])
         self.type = TokenType(try Self.name(members["typ"]))
+        self.statedKey = members["jwk"]
         self.signedBytes = token[parts[0].startIndex..<parts[1].endIndex]
         self.signature = signature
         self.payload = payload

@@ -56,7 +56,9 @@ extension Exchange {
             kind, permit: permit,
             idleTimeout: route?.route.stream.idle?.wholeNanoseconds ?? snapshot.timeouts.tunnelIdle,
             lifetime: route?.route.stream.lifetime.wholeNanoseconds ?? 0,
-            maxMessage: route?.route.stream.message ?? 0, random: context.random(), now: context.now)
+            proofLifetime: permit?.session?.device.flatMap { _ in
+                snapshot.config.devices?.configuration.streams.wholeNanoseconds
+            }, maxMessage: route?.route.stream.message ?? 0, random: context.random(), now: context.now)
     }
 
     /// Data was transferred, or a deadline was handled: sets the next deadline, or ends the response.

@@ -74,6 +74,9 @@ extension Exchange {
             traceparent: telemetry.traceContext?.traceparentText,
             now: context.sessionTime(at: now), wallTime: context.wallTime(at: now),
             origin: AuditContext(peer: clientAddress, requestID: "\(telemetry.record.requestID)"))
+        if config.devices != nil {
+            accountRequest.device = DeviceFields(request.head, cookie: request.boundCookie)
+        }
         let group = request.routeGroup
         (accountRequest.routeGroup, accountRequest.site) = (group, config.routeTable.groups.site(of: group))
         if endpoint != .backChannel, request.ticket == nil {
@@ -99,8 +102,13 @@ extension Exchange {
         runSuspended {
             try? await store.load(ticket, now: timestamp)
         } resume: { [self] lookup in
-            resumed(route: route) { now in
-                lookup.flatMap { decider.authorize(request, route: route, loaded: $0, now: now) }
+            resumed(route: route) { wallTime in
+                guard let lookup else { return nil }
+                let found = decider.proven(lookup, &request, now: wallTime)
+                if request.checked != nil {
+                    deviceChecked(slides: !snapshot.config.routes[route].limitsSessions, now: context.now)
+                }
+                return decider.authorize(request, route: route, loaded: found, now: wallTime)
             }
         }
     }
@@ -156,7 +164,11 @@ extension Exchange {
         switch action {
         case .recheckSession(let isUsed):
             // Data from the client counts as use of its session.
-            let found = admission(of: currentSession(now: now, slides: isUsed), now: now)
+            let lookup = currentSession(now: now, slides: isUsed)
+            if isUsed, case .active(let session) = lookup, session.device != nil {
+                snapshot.config.sessions.recordUse(of: session, now: context.sessionTime(at: now))
+            }
+            let found = admission(of: lookup, now: now)
             let next = tunnel?.sessionLookedUp(found, at: context.sessionTime(at: now), now: now)
             return next.map { execute($0, now: now) } ?? false
         case .loadSession:
@@ -183,7 +195,12 @@ extension Exchange {
 
     /// Whether the session of a long-lived response may still be used.
     private func admission(of lookup: SessionLookup, now: UInt64) -> SessionAdmission {
-        route?.rules.admit(lookup, now: context.wallTime(at: now)) ?? .missing(.noSession)
+        if let devices = snapshot.config.devices, case .active(let session) = lookup,
+            devices.isOverdue(session, now: context.wallTime(at: now))
+        {
+            return .missing(.unproven)
+        }
+        return route?.rules.admit(lookup, now: context.wallTime(at: now)) ?? .missing(.noSession)
     }
 
     /// Loads the session of a long-lived response, because it is no longer cached. The response continues meanwhile.

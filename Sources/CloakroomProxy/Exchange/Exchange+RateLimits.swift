@@ -56,8 +56,13 @@ extension Exchange {
 
     /// Records that a permitted request uses its session, unless that was done a short time ago.
     private func recordUse(of session: Session?, now: UInt64) {
-        if let session, !snapshot.config.sessions.isUseDue(of: session, now: context.sessionTime(at: now)) { return }
-        if let ticket = request.ticket { _ = lookUp(ticket, now: now, slides: true) }
+        let time = context.sessionTime(at: now)
+        if let session, !snapshot.config.sessions.isUseDue(of: session, now: time) { return }
+        if let session, session.device != nil {
+            snapshot.config.sessions.recordUse(of: session, now: time)
+        } else if let ticket = request.ticket {
+            _ = lookUp(ticket, now: now, slides: true)
+        }
     }
 
     /// Charges a request to all limits of its route that are decided with the session.

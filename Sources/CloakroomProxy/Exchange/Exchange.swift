@@ -132,6 +132,7 @@ final class Exchange: Equatable {
                 slides = rejection != nil || route?.limitsSessions != true
                 return rejection
             }, now: context.wallTime(at: now))
+        if request.checked != nil { deviceChecked(slides: slides, now: now) }
         if !slides, let rejection = limitSession(decision, now: now) { decision = rejection }
         let config = snapshot.config
         if telemetry.routed(

@@ -38,6 +38,12 @@ struct InboundRequest {
     var originMatch = CORSPolicy.OriginMatch.notEvaluated
     /// `nil` also if ``credential`` decides.
     var ticket: SessionTicket?
+    /// The position of the bound cookie's value.
+    var boundCookie = SingletonField.absent
+    /// Of the connection; see ``AcceptedProof``.
+    var acceptedProof = AcceptedProof()
+    /// The session of the request and the result of its check, if it needs the proof of a device.
+    var checked: (session: Session, check: DeviceCheck)?
     /// See ``ExchangeRecord/credential``.
     var credential: StaticString?
     var accountEndpoint: AccountEndpoint?
@@ -49,7 +55,7 @@ struct InboundRequest {
     var limitIndex = -1
     /// The rate limits before the session that the request is charged to, by their position.
     var chargedLimits: UInt16 = 0
-    /// Complete field lines that report rate limits in the response.
+    /// Complete field lines that report rate limits in the response, or that ask for the proof of a device.
     var rateLines: [UInt8] = []
     /// Trace context received from a trusted client.
     var traceContext: TraceContext?
@@ -71,6 +77,7 @@ struct InboundRequest {
         forwardedPrefix = nil
         summary = RequestHeaderPolicy.RequestHeaderSummary()
         originMatch = .notEvaluated
+        boundCookie = .absent
         isInvalid = false
         credential = nil
         routeIndex = -1
@@ -99,6 +106,7 @@ struct InboundRequest {
         }
         releaseLargeStorage()
         ticket = nil
+        if checked != nil { checked = nil }
         accountEndpoint = nil
         if !rateLines.isEmpty { rateLines = [] }
     }

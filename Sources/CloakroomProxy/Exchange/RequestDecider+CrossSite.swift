@@ -26,7 +26,16 @@ extension RequestDecider {
         let isSafe = Self.crossSiteKind(&request) == .safe
         // Pages that browsers navigate to may be requested by a link on any site.
         guard !isSafe || request.summary.hasSessionCookie && !endpoint.isNavigation else { return false }
-        return isFromAnotherSite(&request, isNavigation: endpoint.isNavigation)
+        guard endpoint == .device else { return isFromAnotherSite(&request, isNavigation: endpoint.isNavigation) }
+        // The browser itself sends the request, to which no page can add a field.
+        return isFromAnotherSite(&request, isNavigation: true) || !isSameOriginOrNoBrowser(&request)
+    }
+
+    /// Whether `Sec-Fetch-Site` is `same-origin` or absent. A trusted origin is another one.
+    private func isSameOriginOrNoBrowser(_ request: inout InboundRequest) -> Bool {
+        guard case .value(let site) = request.summary.fetchSite else { return request.summary.fetchSite == .absent }
+        let bytes = request.head.bytes
+        return bytes.getBytes(at: bytes.readerIndex + site.start, length: site.count) == Array("same-origin".utf8)
     }
 
     /// A requested upgrade that is not forwarded as one is an ordinary request: it is exempt from nothing.

@@ -104,7 +104,7 @@ struct RequestDecider {
                 ?? (isOptions ? .serverOptions : Self.problem(.badRequest))
         }
         if isTrusted { Self.readTraceContext(&request, span) }
-        let reading = config.cookie.read(request.head)
+        let reading = config.cookie.read(request.head, bound: &request.boundCookie)
         request.ticket = if case .ticket(let ticket) = reading { ticket } else { nil }
         if !config.sites.isEmpty, let ticket = request.ticket {
             request.ticket = config.ticket(ticket, ofGroup: request.routeGroup)
@@ -160,9 +160,11 @@ struct RequestDecider {
             // The session is not looked up if the route uses none.
             let decision = AuthDecision.decide(
                 entry.access, at: index, now: now, rules: entry.rules,
-                session: config.sites.isEmpty
-                    ? ticket.map(session) ?? .missing(.noSession)
-                    : config.admitted(ticket.map(session) ?? .missing(.noSession), ofGroup: group))
+                session: proven(
+                    config.sites.isEmpty
+                        ? ticket.map(session) ?? .missing(.noSession)
+                        : config.admitted(ticket.map(session) ?? .missing(.noSession), ofGroup: group),
+                    &request, now: now))
             // Most requests. The function below gets a copy of the request, because it is `inout` here.
             if case .forward(let permit) = decision { return .forward(permit) }
             return requestDecision(of: decision, request, route: index, now: now)
@@ -217,6 +219,7 @@ struct RequestDecider {
         case .missingClaim(let name, let session):
             return forbidden(.missingClaim, claim: name, session, config.routes[index])
         case .wrongIdentity(let session): return forbidden(.wrongIdentity, session, config.routes[index])
+        case .unbound(let session): return forbidden(.deviceRequired, session, config.routes[index])
         case .stepUp(let session): return stepUp(request, session, config.routes[index])
         }
         assertionFailure("a session without a ticket")

@@ -63,6 +63,8 @@ struct Tunnel {
     /// The maximum size of a message, in bytes.
     private let maxMessage: UInt64
     private let isSessionWatched: Bool
+    /// The time at which the device of a bound session would have to prove itself again.
+    private let proofEnd: UInt64
     private let sessionEnd: SessionTime?
     private var idleDeadline: UInt64
     /// Time of the next session check.
@@ -82,12 +84,14 @@ struct Tunnel {
     ///   - permit: The permit of the request; its session is checked, if it has one.
     ///   - idleTimeout: Maximum time without data, in nanoseconds.
     ///   - lifetime: Maximum time in nanoseconds, ± 10 %; 0 for none.
+    ///   - proofLifetime: Maximum time in nanoseconds for a session that is bound to a device; `nil` for another one.
     ///   - maxMessage: Maximum size of a WebSocket message, in bytes; 0 for none.
     ///   - random: Random bits, with which responses that began together do not end together.
     init(
-        _ kind: Kind, permit: UpstreamPermit?, idleTimeout: UInt64, lifetime: UInt64, maxMessage: Int, random: UInt64,
-        now: UInt64
+        _ kind: Kind, permit: UpstreamPermit?, idleTimeout: UInt64, lifetime: UInt64, proofLifetime: UInt64? = nil,
+        maxMessage: Int, random: UInt64, now: UInt64
     ) {
+        proofEnd = proofLifetime.map { now.addingClamped($0) } ?? .max
         self.kind = kind
         self.idleTimeout = idleTimeout
         end = lifetime == 0 ? .max : now &+ (lifetime - lifetime / 10 + random % (lifetime / 5 + 1))
@@ -142,6 +146,8 @@ struct Tunnel {
             isInLastFrame = true
         }
         guard isSessionWatched else { return checkIdleTimeout(now: now) }
+        // The session is checked each second.
+        guard now < proofEnd else { return .close(.sessionEnded) }
         return recheckSession()
     }
 

@@ -1,9 +1,9 @@
 public import CloakroomCore
-public import CloakroomTelemetry
-public import Logging
+package import CloakroomTelemetry
+package import Logging
 import NIOCore
 import Synchronization
-public import Tracing
+package import Tracing
 
 /// An immutable configuration prepared for serving: all tables, policies and problem documents that requests need.
 /// Shared by all event loops.
@@ -45,6 +45,8 @@ public final class ConfigSnapshot: Sendable {
     let exchanger: any TokenExchanging
     /// `nil` if no access tokens of clients are accepted.
     let tokens: (any AccessTokenVerifying)?
+    /// `nil` if no session is bound to a device.
+    let devices: DeviceSessions?
     /// Empty if there is only one.
     let sites: [SiteRuntime]
     /// Those of the only site.
@@ -76,12 +78,13 @@ public final class ConfigSnapshot: Sendable {
     ///   - resolver: Resolves the host names of upstreams.
     ///   - sessionClock: The clock of the session store.
     ///   - rateStorage: The table of rate limits, which outlives the configuration.
+    ///   - devices: Checks the proofs of sessions that are bound to a device.
     ///   - folders: The folders of the previous configuration, which outlive it too.
     ///   - upstreamTargets: Targets of each upstream of the configuration, if shared with identity requests; `nil`
     ///     creates them.
     /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream is invalid, ``FileScanError`` if a folder
     ///   cannot be scanned.
-    public init(
+    package init(
         configuration: GatewayConfiguration, sessions: any SessionAccess, refresher: any TokenRefreshing,
         exchanger: any TokenExchanging = NoTokenExchange(), tokens: (any AccessTokenVerifying)? = nil,
         assertions: (any AssertionSigning)? = nil,
@@ -89,7 +92,7 @@ public final class ConfigSnapshot: Sendable {
         telemetry: GatewayTelemetry, tracer: (any Tracer)?,
         logger: Logger = Logger(label: "cloakroom") { _ in SwiftLogNoOpLogHandler() },
         resolver: HostResolver = .system, sessionClock: SessionClock = SessionClock(),
-        rateStorage: RateLimitStorage = RateLimitStorage(), folders: [FileFolder] = [],
+        rateStorage: RateLimitStorage = RateLimitStorage(), devices: DeviceSessions? = nil, folders: [FileFolder] = [],
         upstreamTargets: [UpstreamTargets]? = nil
     ) throws {
         self.configuration = configuration
@@ -98,6 +101,7 @@ public final class ConfigSnapshot: Sendable {
         self.refresher = refresher
         self.exchanger = exchanger
         self.tokens = tokens
+        self.devices = devices
         sites = SiteRuntime.all(configuration)
         loginLinks = LoginLinks(configuration.accounts)
         errorPages = configuration.pages.errors ? ErrorPages(configuration) : nil
@@ -108,7 +112,8 @@ public final class ConfigSnapshot: Sendable {
         self.logger = logger
         self.tracer = tracer
         routeTable = RouteTable(configuration)
-        cookie = SessionCookie(configuration.session.cookie, hasLogins: !configuration.identities.isEmpty)
+        cookie = SessionCookie(
+            configuration.session.cookie, hasLogins: !configuration.identities.isEmpty, hasDevices: devices != nil)
         cookieClearingLine = cookie.clearingLine
         let injectable = configuration.upstreams.flatMap(\.tokenHeaders)
         let claimHeaderNames = configuration.claimHeaderNames + configuration.requestFieldNames

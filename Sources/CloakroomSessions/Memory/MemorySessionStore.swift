@@ -79,13 +79,17 @@ public final class MemorySessionStore: SessionStore {
             expire(session, now: now)
             return .missing(expiry.endReason.unauthorizedReason)
         }
-        if slides, timeouts.isTouchDue(lastUsedAt: lastUsedAt, now: now),
-            session.touch(at: now, granularity: timeouts.touchGranularity)
-        {
-            // A refresh may have replaced the session object since.
-            shard.contents.withLock { $0.copyTouch(of: session) }
+        if slides, timeouts.isTouchDue(lastUsedAt: lastUsedAt, now: now), session.device == nil {
+            recordUse(of: session, now: now)
         }
         return .active(session)
+    }
+
+    /// Records a use.
+    public func recordUse(of session: Session, now: SessionTime) {
+        guard session.touch(at: now, granularity: timeouts.touchGranularity) else { return }
+        // A refresh may have replaced the session object since.
+        shard(of: session.id).contents.withLock { $0.copyTouch(of: session) }
     }
 
     /// Whether the last use that was recorded is long enough ago.

@@ -13,7 +13,8 @@ extension SealedSessionStore {
                 let found = try await self.liveRecords(of: account, now: now).map { record in
                     SessionSummary(
                         id: record.key.id, createdAt: record.createdAt, lastUsedAt: self.lastUse(of: record, now: now),
-                        expiresAt: record.expiresAt, client: self.sealing.openClient(of: record) ?? SessionClientInfo())
+                        expiresAt: record.expiresAt, client: self.sealing.openClient(of: record) ?? SessionClientInfo(),
+                        isBound: SessionSealer.isBound(record))
                 }
                 return .success(found.sorted { $0.createdAt > $1.createdAt })
             } catch {

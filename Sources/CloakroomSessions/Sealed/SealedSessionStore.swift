@@ -61,7 +61,9 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         if let session = table.session(key) {
             let lastUsedAt = session.lastUsedAt
             if timeouts.expiry(expiresAt: session.expiresAt, lastUsedAt: lastUsedAt, now: now) == nil {
-                if slides, timeouts.isTouchDue(lastUsedAt: lastUsedAt, now: now) { touch(session, at: now) }
+                if slides, timeouts.isTouchDue(lastUsedAt: lastUsedAt, now: now), session.device == nil {
+                    touch(session, at: now)
+                }
                 return .active(session)
             }
         }
@@ -71,6 +73,15 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
 
     func isUseDue(of session: Session, now: SessionTime) -> Bool {
         timeouts.isTouchDue(lastUsedAt: session.lastUsedAt, now: now)
+    }
+
+    func recordUse(of session: Session, now: SessionTime) {
+        if isUseDue(of: session, now: now) { touch(session, at: now) }
+    }
+
+    /// Records a use of a session that was not cached before. One with the key of its device had no proof yet.
+    func touch(loaded session: Session, at use: SessionTime) {
+        if session.device == nil { touch(session, at: use) }
     }
 
     /// Records a use, to be written by ``run()``.

@@ -69,12 +69,14 @@ public struct SealingKeyring: Sendable, Redacted {
     }
 
     /// The newest key for the part that only the ticket opens.
-    func newestRecordKey(ticket: SessionTicket) -> SymmetricKey {
-        Self.recordKey(newest.secret, ticket: ticket, .one)
+    func newestRecordKey(ticket: SessionTicket, _ format: SessionFormat) -> SymmetricKey {
+        Self.recordKey(newest.secret, ticket: ticket, format)
     }
 
     /// The newest key for the client part, in the format in which it is written.
-    func newestClientKey(_ key: SessionKey) -> SymmetricKey { Self.clientKey(newest.clientKey, of: key, .one) }
+    func newestClientKey(_ key: SessionKey, _ format: SessionFormat) -> SymmetricKey {
+        Self.clientKey(newest.clientKey, of: key, format)
+    }
 
     /// The keys for the content of a cookie, one for each secret with that id.
     func cookieKeys(_ id: ID, name: String) -> [SymmetricKey] {
@@ -103,6 +105,8 @@ public struct SealingKeyring: Sendable, Redacted {
         case account = "cloakroom 1 account"
         case client = "cloakroom 1 client"
         case record = "cloakroom 1 record"
+        case client2 = "cloakroom 2 client"
+        case record2 = "cloakroom 2 record"
         case cookie = "cloakroom 1 cookie"
         case rate = "cloakroom 1 rate"
         case assertion = "cloakroom 1 assertion"
@@ -121,6 +125,7 @@ public struct SealingKeyring: Sendable, Redacted {
         let purpose: Purpose =
             switch format {
             case .one: .record
+            case .two: .record2
             }
         var material = LengthPrefixedWriter()
         if ticket.site != .main { material.append(ticket.site.value) }
@@ -137,6 +142,7 @@ public struct SealingKeyring: Sendable, Redacted {
         let purpose: Purpose =
             switch format {
             case .one: .client
+            case .two: .client2
             }
         var info = LengthPrefixedWriter()
         info.append(Array(purpose.rawValue.utf8))

@@ -4,6 +4,10 @@ import CloakroomCore
 /// (``SealingKeyring``), and a record in `SessionFormatTests`.
 enum SessionFormat: UInt8, Sendable {
     case one = 1
+    /// Of a session with the key of its device.
+    case two = 2
+
+    init(_ session: Session) { self = session.device == nil ? .one : .two }
 }
 
 /// The part that only the ticket opens, as bytes: see ``SessionSealer`` for the layout.
@@ -12,6 +16,7 @@ struct SessionParts: Equatable {
     var tokens: TokenSet
     var source: SessionSource
     var provenance: SessionProvenance?
+    var device: DeviceBinding?
 
     var bytes: [UInt8] {
         var writer = LengthPrefixedWriter()
@@ -24,13 +29,17 @@ struct SessionParts: Equatable {
         writer.append(user.name == user.account ? [] : user.name.canonicalBytes)
         writer.append(source.value)
         writer.append(provenance.map(Self.bytes) ?? [])
+        if let device {
+            writer.append(device.key)
+            writer.append(device.boundAt)
+        }
         return writer.bytes
     }
 }
 
 extension SessionParts {
     /// - Returns: `nil` for bytes of any other layout.
-    init?(_ bytes: [UInt8]) {
+    init?(_ bytes: [UInt8], _ format: SessionFormat = .one) {
         var reader = LengthPrefixedReader(bytes[...])
         guard let authorization = reader.field(), let refreshToken = Self.optional(reader.field()),
             let accessEnd = Self.time(reader.field()), let obtainedAt = reader.time(), let json = reader.field(),
@@ -46,6 +55,12 @@ extension SessionParts {
         if !provenance.isEmpty {
             guard let provenance = Self.provenance(provenance) else { return nil }
             self.provenance = provenance
+        }
+        if format == .two {
+            guard let key = reader.field(), key.count == DeviceBinding.keyLength, let boundAt = reader.time() else {
+                return nil
+            }
+            device = DeviceBinding(key: Array(key), boundAt: boundAt)
         }
         guard reader.isAtEnd else { return nil }
     }

@@ -3,7 +3,8 @@ import Crypto
 
 /// Seals sessions for a store outside the process, and opens them again, only with AES-256-GCM (NIST SP 800-38D).
 ///
-/// A sealed part is the format, one byte: 1; and ``SealedContent``.
+/// A sealed part is the format, one byte: 2 for both parts of a session with the key of its device, otherwise 1; and
+/// ``SealedContent``.
 ///
 /// A record's contents are fields, each after its length (four bytes in network order), in this order: the value of
 /// `Authorization`; the refresh token, with a byte 1 before it, or empty for none; the expiry of the access token,
@@ -12,7 +13,7 @@ import Crypto
 /// eight bytes; and the provenance, which is empty for none. The provenance is itself fields: the name of the identity; issuer; subject; the
 /// provider's session; the time of authentication, eight bytes, or empty for unknown; `acr`; the hash of the nonce; the
 /// claims, JSON; the ID token. The provider's session, `acr` and the ID token have a byte 1 before them, or are empty
-/// for none. A record's client part holds: the family of the user agent, one byte; the peer's address. Times are
+/// for none. In the format 2 follow the public key, 64 bytes, and the time when the session got it, eight bytes. A record's client part holds: the family of the user agent, one byte; the peer's address. Times are
 /// milliseconds since the epoch in network order. Another layout is another format: a release reads the formats of the
 /// one before it.
 ///
@@ -43,11 +44,14 @@ struct SessionSealer: Sendable {
             expiresAt: session.expiresAt, lastUsedAt: session.lastUsedAt, version: session.version, contents: [],
             client: [], birth: RecordBirth(bytes: session.storeData))
         let parts = SessionParts(
-            user: user, tokens: session.tokens, source: session.source, provenance: session.provenance)
+            user: user, tokens: session.tokens, source: session.source, provenance: session.provenance,
+            device: session.device)
+        let format = SessionFormat(session)
         record.contents = try seal(
-            parts.bytes, secrets.newestRecordKey(ticket: ticket), Self.contentsBinding(record, .one))
+            parts.bytes, secrets.newestRecordKey(ticket: ticket, format), Self.contentsBinding(record, format), format)
         record.client = try seal(
-            Self.bytes(of: session.client), secrets.newestClientKey(session.key), Self.clientBinding(record, .one))
+            Self.bytes(of: session.client), secrets.newestClientKey(session.key, format),
+            Self.clientBinding(record, format), format)
         return record
     }
 
@@ -57,15 +61,18 @@ struct SessionSealer: Sendable {
         guard secrets.contains(part.secret) else { return .foreign }
         let keys = secrets.recordKeys(part.secret, ticket: ticket, format: format)
         guard let bytes = part.open(keys, binding: Self.contentsBinding(record, format)),
-            let parts = SessionParts(bytes), let client = openClient(of: record)
+            let parts = SessionParts(bytes, format), let client = openClient(of: record)
         else { return .unreadable }
         let session = Session(
             key: record.key, user: parts.user, tokens: parts.tokens, client: client,
-            source: parts.source, provenance: parts.provenance, createdAt: record.createdAt,
-            expiresAt: record.expiresAt,
-            lastUsedAt: record.lastUsedAt, version: record.version, storeData: record.birth.bytes)
+            source: parts.source, provenance: parts.provenance, device: parts.device, createdAt: record.createdAt,
+            expiresAt: record.expiresAt, lastUsedAt: record.lastUsedAt, version: record.version,
+            storeData: record.birth.bytes)
         return .opened(session, isCurrent: part.secret == secrets.newestID)
     }
+
+    /// Whether a record is of a session with the key of its device, also without its contents.
+    static func isBound(_ record: SessionRecord) -> Bool { record.client.first == SessionFormat.two.rawValue }
 
     /// Opens the client part of a session, which requires no ticket.
     func openClient(of record: SessionRecord) -> SessionClientInfo? {
@@ -88,11 +95,11 @@ extension SessionSealer {
     }
 
     private func seal(
-        _ bytes: [UInt8], _ key: SymmetricKey, _ binding: [UInt8]
+        _ bytes: [UInt8], _ key: SymmetricKey, _ binding: [UInt8], _ format: SessionFormat
     ) throws(SessionStoreError) -> [UInt8] {
         do {
             let content = try SealedContent.seal(bytes, key, of: secrets.newestID, binding: binding)
-            return [SessionFormat.one.rawValue] + content
+            return [format.rawValue] + content
         } catch {
             throw SessionStoreError(.unavailable)
         }

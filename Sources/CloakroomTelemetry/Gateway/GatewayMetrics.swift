@@ -36,6 +36,7 @@ public struct GatewayMetrics: Sendable {
     private let refreshDurations: [AccountEvent.RefreshResult: HistogramHandle]
     private let unauthorizedResponses: [UnauthorizedReason: CounterHandle]
     private let misdirected: [MisdirectedReason: CounterHandle]
+    private let devices: DeviceMetrics
 
     /// Registers the families.
     public init(registry: PrometheusRegistry) {
@@ -64,6 +65,32 @@ public struct GatewayMetrics: Sendable {
         misdirected = scope.counters(
             "cloakroom_misdirected_total", help: "Requests for hosts that are not served, by reason.", by: "reason")
         config = ConfigMetrics(registry: registry)
+        devices = DeviceMetrics(scope)
+    }
+}
+
+/// The metrics of sessions that are bound to a device.
+private struct DeviceMetrics: Sendable {
+    let registrations: [DeviceRegistrationOutcome: CounterHandle]
+    let refreshes: [DeviceRefreshOutcome: CounterHandle]
+    let checks: [DeviceCheck: CounterHandle]
+    /// That of most requests with a bound session, without a look-up.
+    let proven: CounterHandle?
+    let skipped: [DeviceSkip: CounterHandle]
+
+    init(_ scope: MetricScope) {
+        registrations = scope.counters(
+            "cloakroom_device_registrations_total", help: "Registrations of keys of devices, by outcome.",
+            by: "outcome")
+        refreshes = scope.counters(
+            "cloakroom_device_refreshes_total", help: "Refreshes of the proof of a device, by outcome.", by: "outcome")
+        checks = scope.counters(
+            "cloakroom_device_checks_total", help: "Requests with a session that is bound to a device, by outcome.",
+            by: "outcome")
+        proven = checks[.proven]
+        skipped = scope.counters(
+            "cloakroom_device_skipped_total",
+            help: "Requests without a proof whose browser reports why, by cause.", by: "cause")
     }
 }
 
@@ -124,6 +151,22 @@ extension GatewayMetrics {
     public func recordMisdirected(_ reason: MisdirectedReason) {
         misdirected[reason]?.increment()
     }
+
+    /// Records the registration of the key of a device.
+    public func recordDeviceRegistration(_ outcome: DeviceRegistrationOutcome) {
+        devices.registrations[outcome]?.increment()
+    }
+
+    /// Records a refresh of the proof of a device.
+    public func recordDeviceRefresh(_ outcome: DeviceRefreshOutcome) { devices.refreshes[outcome]?.increment() }
+
+    /// Records a request with a session that is bound to a device.
+    public func recordDeviceCheck(_ check: DeviceCheck) {
+        if check == .proven { devices.proven?.increment() } else { devices.checks[check]?.increment() }
+    }
+
+    /// Records a request without a proof whose browser reports why.
+    public func recordDeviceSkip(_ cause: DeviceSkip) { devices.skipped[cause]?.increment() }
 
     /// Records a created session.
     public func recordSessionCreated() {

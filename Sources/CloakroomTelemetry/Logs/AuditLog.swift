@@ -23,6 +23,8 @@ public struct AuditLog: Sendable {
     let failedExchanges = LogRateLimiter()
     let rejectedTokens = LogRateLimiter()
     let ownTokens = LogRateLimiter()
+    let rejectedProofs = LogRateLimiter(limit: 10)
+    let unproven = LogRateLimiter(limit: 10)
     let failures = LogRateLimiter()
     /// One limiter per call: clients can cause sign-in failures, which must not suppress lines about failed token
     /// refreshes.

@@ -23,6 +23,7 @@ enum RejectionAdvice {
         expired_absolute | session.absoluteTimeout; or a session without a refresh token, whose access token has expired | Sign in again, or set a longer session.absoluteTimeout
         revoked | Ended by the user or an operator | Search the log for sign_out_others, sessions_revoked and sessions_evicted
         refresh_rejected | The upstream or the provider rejected the refresh | Search the log for refresh_rejected
+        unproven | The session is bound to a device, and the request has no proof of it | Search the log for device_unproven and device_rejected
         invalid_credentials | The upstream rejected the name or the password | Repeat the call directly with curl
         upstream_unreachable | No connection to the upstream: connection refused, name not resolved, or TLS handshake failed | Search the log for upstream connection failed; the line has error_type and reason
         upstream_reset | The upstream closed the connection before the response head was complete | Read the upstream's own log
@@ -53,6 +54,7 @@ enum RejectionAdvice {
         request_timeout, client_too_slow | The client sends or reads more slowly than limits.minimumRate | cloakroom_slow_clients_total counts such clients
         invalid_token | The access token is not valid for the route | Search the log for bearer_rejected
         insufficient_scope | The access token lacks a scope that the route requires | Request a token with the scope
+        device_required | The route requires a session that is bound to a device | Compare bound in GET /auth/sessions with session.device.mode
         https_required | The listener only redirects to https | Send the request to https
         expectation_failed, not_implemented, version_not_supported | The request uses what the gateway does not support | Correct the client
         session_ended | The session has ended | The client connects again, after a sign-in

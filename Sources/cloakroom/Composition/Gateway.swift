@@ -50,7 +50,8 @@ final class Gateway: Sendable, Unprintable {
                     exchanger: accounts.exchanger, tokens: accounts.tokens, assertions: sessions.assertions,
                     accountEndpoints: accounts.accountEndpoints,
                     telemetry: telemetry, tracer: tracer, logger: logger, sessionClock: clock,
-                    rateStorage: sessions.rateLimits, folders: folders, upstreamTargets: targets)
+                    rateStorage: sessions.rateLimits, devices: sessions.devices, folders: folders,
+                    upstreamTargets: targets)
             }
         }
     }
@@ -81,7 +82,7 @@ final class Gateway: Sendable, Unprintable {
         let observer = AccountEventRecorder(metrics: telemetry.metrics, audit: AuditLog(logger: logger))
         let clock = SessionClock(isMonotonic: configuration.session.store != .valkey)
         let sessions = try SessionStoreSetup(
-            configuration.session, events: observer.sessionEvents,
+            configuration.session, observer: observer,
             telemetry: telemetry,
             clock: clock, logger: logger)
         let parts = SharedComponents(

@@ -91,7 +91,8 @@ struct IdentityComponents: Sendable, Unprintable {
                 store: sessions.store, clients: ownClients, observer: observer, session: site.session,
                 accounts: site.accounts, accounts: sessions.accounts, revocations: revocations,
                 logins: ProviderLogins(own, site, routes: routes, sealing: sessions.cookies, site: name),
-                page: SignInPage(site, routes: routes), keys: keys, site: tag, revoking: clients, undecided: undecided,
+                page: SignInPage(site, routes: routes), keys: keys, site: tag, revoking: clients,
+                devices: sessions.devices, undecided: undecided,
                 tracer: tracer)
         }
         if configuration.sites.isEmpty {

@@ -20,11 +20,13 @@ struct SessionStoreSetup {
     let cookies: CookieSealer
     /// `nil` without configured secrets: other replicas would have another key.
     let assertions: AssertionSigner?
+    /// Checks the proofs of sessions that are bound to a device; `nil` if none is.
+    let devices: DeviceSessions?
 
     /// Creates the store; ``SessionStoreService`` runs it.
     /// - Throws: If a file for TLS with the server is invalid, or a secret is missing.
     init(
-        _ configuration: SessionConfiguration, events: SessionStoreCallbacks,
+        _ configuration: SessionConfiguration, observer: AccountEventRecorder,
         telemetry: GatewayTelemetry,
         clock: SessionClock, logger: Logger
     ) throws {
@@ -34,7 +36,7 @@ struct SessionStoreSetup {
             // Durations of the memory store's operations are negligible and not measured.
             operations: configuration.store == .memory ? [] : SessionStoreOperation.allCases.map(\.rawValue),
             reassertedKinds: configuration.store == .valkey ? ReassertedWrite.allCases.map(\.rawValue) : [])
-        var events = events
+        var events = observer.sessionEvents
         events.onUnconfirmedWrites = { backend.recordUnconfirmed($0) }
         events.onReassertedWrites = { backend.recordReasserted(kind: $0.rawValue, count: $1) }
         events.onUnconfirmedPrimary = { backend.setUnconfirmedPrimary($0) }
@@ -56,6 +58,7 @@ struct SessionStoreSetup {
         var random = SystemRandomNumberGenerator()
         cookies = CookieSealer(configuration.secrets, using: &random)
         assertions = AssertionSigner(configuration.secrets)
+        devices = DeviceSessions(configuration.device, sealing: cookies, observer: observer)
         // Counting the sessions of a shared server would be too expensive.
         let active = configuration.store == .valkey ? nil : metrics.sessionsActive()
         telemetry.registry.onScrape {

@@ -1,0 +1,230 @@
+/// The key of the device that a session is bound to. It never changes.
+public final class DeviceBinding: Sendable, Equatable {
+    /// The length of a key in bytes.
+    public static let keyLength = 64
+
+    /// The public key on P-256: both coordinates.
+    public let key: [UInt8]
+    /// When the session got the key.
+    public let boundAt: WallTime
+
+    /// Creates a binding.
+    public init(key: [UInt8], boundAt: WallTime) {
+        self.key = key
+        self.boundAt = boundAt
+    }
+
+    /// Whether key and time are the same.
+    public static func == (left: DeviceBinding, right: DeviceBinding) -> Bool {
+        left.key == right.key && left.boundAt == right.boundAt
+    }
+}
+
+/// Whether a request may use its session: the label `outcome` of `cloakroom_device_checks_total`.
+public enum DeviceCheck: String, Sendable, CaseIterable {
+    /// The request has a valid proof.
+    case proven
+    /// The session got its key a moment ago, and the client may not have the proof yet.
+    case settling
+    /// There is no valid proof, or the session has no key although it needs one.
+    case unproven
+}
+
+/// The proof that was accepted last on a connection. Its clients repeat it for minutes.
+package struct AcceptedProof: Sendable {
+    fileprivate var binding: DeviceBinding?
+    fileprivate var value: [UInt8] = []
+    fileprivate var end = WallTime(milliseconds: .min)
+
+    package init() {}
+
+    /// Compares in a time that depends only on the lengths.
+    fileprivate func isSame(as proof: Span<UInt8>) -> Bool {
+        guard value.count == proof.count else { return false }
+        var difference: UInt8 = 0
+        for index in value.indices { difference |= value[index] ^ proof[index] }
+        return difference == 0
+    }
+}
+
+/// Issues and checks challenges and proofs of sessions that are bound to a key of their device (Device Bound Session
+/// Credentials). One for the process.
+///
+/// A client with the key signs a challenge, and gets a proof for some minutes: the bound cookie. Both are sealed times, for
+/// one session each, so that nothing is stored, and every replica with the same secrets accepts them.
+package final class DeviceSessions: Sendable {
+    /// What a challenge is for. One of a registration is in the response to a sign-in only: a client with nothing but the ticket
+    /// never gets one.
+    package enum Purpose: String, Sendable {
+        case registration, refresh
+    }
+
+    /// The permitted difference between the clocks of replicas.
+    package static let clockSkew = Duration.seconds(30)
+    /// The maximum length of a challenge and of a proof in characters. They have 54: secret, nonce, time and tag in base64url.
+    private static let maxLength = 64
+    /// The number of proofs of a session and an address that may fail in a minute. Beyond it none is verified.
+    private static let maxFailures = 5
+    private static let failurePace = pace(RequestRate(maxFailures, per: .minute), burst: maxFailures)
+    /// The log has a session without a proof once in 10 minutes for each address.
+    private static let reportPace = pace(RequestRate(6, per: .hour), burst: 1)
+    private static let maxCounted = 10_000
+
+    package let configuration: DeviceConfiguration
+    private let sealing: any CookieSealing
+    private let observer: any AccountObserver
+    private let counts = RateLimitTable(keys: maxCounted)
+
+    /// - Returns: `nil` if no session is bound.
+    package init?(_ configuration: DeviceConfiguration, sealing: any CookieSealing, observer: any AccountObserver) {
+        guard configuration.mode != .off else { return nil }
+        self.configuration = configuration
+        self.sealing = sealing
+        self.observer = observer
+    }
+
+    // MARK: - Proofs
+
+    /// Whether a session needs a check.
+    @inline(__always)
+    package func concerns(_ session: Session) -> Bool {
+        session.device != nil || configuration.mode == .required
+    }
+
+    /// Checks the proof of a request.
+    /// - Parameters:
+    ///   - proof: The value of the bound cookie; empty for none.
+    ///   - accepted: The proof that was accepted last, which is not opened again.
+    /// - Returns: `nil` if the session needs none.
+    package func check(
+        _ session: Session, _ proof: Span<UInt8>, accepted: inout AcceptedProof, now: WallTime
+    ) -> DeviceCheck? {
+        guard let binding = session.device else { return isOverdue(session, now: now) ? .unproven : nil }
+        if accepted.binding === binding, now <= accepted.end, accepted.isSame(as: proof) { return .proven }
+        return open(proof, of: session, binding, &accepted, now: now)
+    }
+
+    @inline(never)
+    private func open(
+        _ proof: Span<UInt8>, of session: Session, _ binding: DeviceBinding, _ accepted: inout AcceptedProof,
+        now: WallTime
+    ) -> DeviceCheck {
+        let value = (0..<min(proof.count, Self.maxLength + 1)).map { proof[$0] }
+        if let expiry = time(in: value, Self.name(ofProofFor: session.key, binding)), now <= expiry + Self.clockSkew {
+            (accepted.binding, accepted.value, accepted.end) = (binding, value, expiry + Self.clockSkew)
+            return .proven
+        }
+        let age = now - binding.boundAt
+        let isSettling = age >= .zero - Self.clockSkew && age <= configuration.settle + Self.clockSkew
+        return isSettling ? .settling : .unproven
+    }
+
+    /// Whether a session without a key can be used no longer.
+    package func isOverdue(_ session: Session, now: WallTime) -> Bool {
+        configuration.mode == .required && session.device == nil && !isOffered(session, now: now)
+    }
+
+    /// Whether a session can still get a key.
+    package func isOffered(_ session: Session, now: WallTime) -> Bool {
+        now - session.createdAt.wallTime <= configuration.offer
+    }
+
+    /// The value of the bound cookie until a time.
+    /// - Returns: `nil` if the cipher fails.
+    package func proof(for session: SessionKey, _ binding: DeviceBinding, until end: WallTime) -> String? {
+        seal(end, Self.name(ofProofFor: session, binding))
+    }
+
+    // MARK: - Challenges
+
+    /// A challenge to be signed with the key of the device.
+    /// - Returns: `nil` if the cipher fails.
+    package func challenge(_ purpose: Purpose, for session: SessionKey, now: WallTime) -> String? {
+        seal(now, Self.name(ofChallenge: purpose, for: session))
+    }
+
+    /// When a challenge was issued.
+    /// - Returns: `nil` unless it is one for this purpose and session, and not from the future.
+    package func time(of challenge: String, _ purpose: Purpose, for session: SessionKey, now: WallTime) -> WallTime? {
+        let text = Array(challenge.utf8.prefix(Self.maxLength + 1))
+        let time = time(in: text, Self.name(ofChallenge: purpose, for: session))
+        return time.flatMap { $0 - now <= Self.clockSkew ? $0 : nil }
+    }
+
+    /// `Secure-Session-Challenge` with a new challenge for a session that has a key.
+    package func challengeField(for session: SessionKey, now: WallTime) -> AccountResponse.Field? {
+        challenge(.refresh, for: session, now: now).map {
+            AccountResponse.Field("Secure-Session-Challenge", "\"\($0)\";id=\"\(session.id)\"")
+        }
+    }
+
+    /// `Secure-Session-Registration`, with which a client may register a key for a new session.
+    /// - Parameter path: That of the endpoint.
+    package func registrationField(for session: SessionKey, path: String, now: WallTime) -> AccountResponse.Field? {
+        challenge(.registration, for: session, now: now).map {
+            AccountResponse.Field("Secure-Session-Registration", "(ES256);path=\"\(path)\";challenge=\"\($0)\"")
+        }
+    }
+
+    // MARK: - Counts
+
+    /// Counts a proof as failed, until ``proofSucceeded(of:from:)``.
+    /// - Returns: Whether it may be verified; `false` after too many that failed.
+    package func countProof(of session: SessionID, from address: String, now: SessionTime) -> Bool {
+        let key = Self.key(session, address, "failure")
+        return counts.charge(key, Self.failurePace, now: Self.nanoseconds(now)).wait == 0
+    }
+
+    /// A proof was no failure.
+    package func proofSucceeded(of session: SessionID, from address: String) {
+        counts.refund(Self.key(session, address, "failure"), Self.failurePace)
+    }
+
+    /// Reports that a session was used without its proof, which may be theft.
+    package func reportUnproven(_ session: SessionID, from origin: AuditContext, now: SessionTime) {
+        let key = Self.key(session, origin.peer, "report")
+        guard counts.charge(key, Self.reportPace, now: Self.nanoseconds(now)).wait == 0 else { return }
+        observer.accountEvent(.deviceUnproven(session), from: origin)
+    }
+
+    private static func key(_ session: SessionID, _ address: String, _ kind: String) -> UInt64 {
+        let hash = RateKey.processHash
+        return hash.hash(hash.hash(session.value, RateKey(peer: address).value), hash.hash(kind.utf8))
+    }
+
+    private static func nanoseconds(_ time: SessionTime) -> UInt64 {
+        UInt64(clamping: time.milliseconds) &* 1_000_000
+    }
+
+    private static func pace(_ rate: RequestRate, burst: Int) -> RatePace {
+        var limit = RateLimit(name: "device")
+        (limit.requests, limit.givenBurst) = (rate, burst)
+        return RatePace(limit)
+    }
+
+    // MARK: - Sealed times
+
+    private func seal(_ time: WallTime, _ name: String) -> String? {
+        sealing.seal(UInt64(bitPattern: time.milliseconds).bigEndianBytes, name: name).map { Base64URL.encode($0) }
+    }
+
+    private func time(in text: [UInt8], _ name: String) -> WallTime? {
+        guard text.count <= Self.maxLength, let sealed = Base64URL.decode(text),
+            let bytes = sealing.open(sealed, name: name), bytes.count == 8
+        else { return nil }
+        return WallTime(milliseconds: Int64(bitPattern: bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }))
+    }
+
+    /// No cookie and nothing else that is sealed has such a name: they have no spaces in front of a key.
+    private static func name(ofChallenge purpose: Purpose, for session: SessionKey) -> String {
+        "device challenge \(purpose.rawValue) \(text(session))"
+    }
+
+    private static func name(ofProofFor session: SessionKey, _ binding: DeviceBinding) -> String {
+        "device proof \(text(session)) \(Base64URL.encode(binding.key))"
+    }
+
+    private static func text(_ session: SessionKey) -> String {
+        Base64URL.encode([session.word0, session.word1, session.word2, session.word3].flatMap(\.bigEndianBytes))
+    }
+}

@@ -1,0 +1,213 @@
+import CloakroomCore
+
+/// Binds a session to the key of its device, and refreshes the proof: `POST` of `device` below the accounts prefix. Browsers
+/// send it by themselves (Device Bound Session Credentials, the draft of 2026-02-17), and apps with a key of their own.
+///
+/// The ticket alone is not enough for anything here: a key is registered with a challenge that only the response to the
+/// sign-in had, for a few minutes after it, and never replaced. A proof needs the key. Nothing is stored but the key.
+///
+/// No response but 401 makes a browser drop its key, and none is a redirect or 429: Chromium would end its side of the
+/// session. So the session stays whatever fails, and is not extended.
+struct DeviceController: Sendable {
+    /// How long the lease for saving a key is valid, and how often it is tried.
+    private static let (leaseDuration, attempts) = (Duration.seconds(2), 3)
+    private static let retryDelay = Duration.milliseconds(100)
+
+    let account: AccountController
+    let devices: DeviceSessions
+
+    func respond(_ request: AccountRequest) async -> AccountResponse {
+        guard let ticket = request.ticket else { return account.unauthorized(.noSession) }
+        do throws(SessionStoreError) {
+            var admission = try await account.admission(of: request, needsProof: false)
+            if case .admitted(let session, _) = admission, session.device == nil {
+                // Another replica may have saved the key a moment ago.
+                admission = account.clients.rules.admit(
+                    try await account.store.reload(ticket, now: request.now), now: request.wallTime)
+            }
+            switch admission {
+            case .admitted(let session, _):
+                guard let id = request.device.sessionID else { return try await register(session, ticket, request) }
+                guard let binding = session.device, id == Array(session.id.description.utf8) else {
+                    // That of an earlier sign-in.
+                    return account.unauthorized(.revoked)
+                }
+                return refresh(session, binding, request)
+            case .missing(let reason): return account.unauthorized(reason)
+            case .notCached: throw SessionStoreError(.unavailable)
+            case .denied: return account.unauthorized(SessionEndReason.sourceRemoved.unauthorizedReason)
+            }
+        } catch {
+            return account.storeFailure(error)
+        }
+    }
+
+    // MARK: - Registration
+
+    private func register(
+        _ session: Session, _ ticket: SessionTicket, _ request: AccountRequest
+    ) async throws(SessionStoreError) -> AccountResponse {
+        func rejected(_ reason: DeviceRejection) -> AccountResponse {
+            note(.deviceRegistration(.rejected, session.id, reason: reason), request)
+            return reason == .limited ? limited : account.problem(.deviceRequired)
+        }
+        let key: [UInt8]
+        do throws(DeviceRejection) { key = try verifiedKey(of: session, request) } catch { return rejected(error) }
+        var outcome = DeviceRegistrationOutcome.repeated
+        if session.device == nil {
+            let binding = DeviceBinding(key: key, boundAt: request.wallTime)
+            do throws(SessionStoreError) {
+                let saved = try await save(binding, session, ticket, request)
+                guard let saved else { return account.unauthorized(.revoked) }
+                guard saved.key == key else { return rejected(.otherKey) }
+                if saved == binding { outcome = .bound }
+            } catch {
+                note(.deviceRegistration(.storeError, session.id, reason: nil), request)
+                throw error
+            }
+        }
+        note(.deviceRegistration(outcome, session.id, reason: nil), request)
+        return response(
+            200, to: session, DeviceBinding(key: key, boundAt: request.wallTime),
+            until: request.wallTime + devices.configuration.lifetime, request, instructions(session))
+    }
+
+    /// The key that a client registers. Another one than that of the session is rejected before its signature is verified.
+    private func verifiedKey(of session: Session, _ request: AccountRequest) throws(DeviceRejection) -> [UInt8] {
+        try verified(session, .registration, request) { proof throws(DeviceRejection) in
+            guard let key = proof.key else { throw .invalidKey }
+            guard session.device == nil || session.device?.key == key else { throw .otherKey }
+            guard devices.isOffered(session, now: request.wallTime) else { throw .tooLate }
+            return (key, devices.configuration.offer)
+        }.key
+    }
+
+    /// Saves the key of a session under the lease of its refresh.
+    /// - Returns: The key that the session has, perhaps of a request at the same time; `nil` if the session has ended.
+    private func save(
+        _ binding: DeviceBinding, _ session: Session, _ ticket: SessionTicket, _ request: AccountRequest
+    ) async throws(SessionStoreError) -> DeviceBinding? {
+        var (session, failure) = (session, SessionStoreError(.unavailable))
+        for attempt in 0..<Self.attempts {
+            // A failed task ends early; it has no response.
+            if attempt > 0 { try? await Task.sleep(for: Self.retryDelay) }
+            do throws(SessionStoreError) {
+                if attempt > 0 {
+                    guard case .active(let current) = try await account.store.reload(ticket, now: request.now) else {
+                        return nil
+                    }
+                    if let device = current.device { return device }
+                    session = current
+                }
+                guard
+                    case .acquired(let lease) = try await account.store.lease(
+                        session.key, for: Self.leaseDuration, now: request.now)
+                else { continue }
+                let result = try await account.store.save(
+                    SessionUpdate(device: binding), ticket: ticket, over: session, under: lease, now: request.now)
+                await account.store.release(lease, of: session.key)
+                if case .saved = result { return binding }
+            } catch {
+                failure = error
+            }
+        }
+        throw failure
+    }
+
+    /// The session as the browser has to keep it. The paths of logins need no proof, so that it does not wait for one there.
+    private func instructions(_ session: Session) -> AccountResponse.Content {
+        let prefix = account.accounts.prefix
+        let excluded = ["login", "callback", "page", "logout"].map {
+            #"{"type":"exclude","path":\#(JSONString.quoted("\(prefix)/\($0)"))}"#
+        }.joined(separator: ",")
+        let cookie = account.session.cookie.boundName
+        return .json(
+            Array(
+                (#"{"session_identifier":"\#(session.id)","refresh_url":\#(JSONString.quoted(account.devicePath)),"#
+                    + #""scope":{"include_site":false,"scope_specification":[\#(excluded)]},"credentials":"#
+                    + #"[{"type":"cookie","name":"\#(cookie)","attributes":"\#(account.cookie.boundAttributes)"}]}"#)
+                    .utf8))
+    }
+
+    // MARK: - Refresh
+
+    private func refresh(
+        _ session: Session, _ binding: DeviceBinding, _ request: AccountRequest
+    ) -> AccountResponse {
+        let now = request.wallTime
+        guard request.device.proof != nil else { return challenged(session, nil, request) }
+        let issuedAt: WallTime
+        do throws(DeviceRejection) {
+            issuedAt = try verified(session, .refresh, request) { proof throws(DeviceRejection) in
+                guard proof.key == nil else { throw .invalidKey }
+                return (binding.key, devices.configuration.lifetime)
+            }.issuedAt
+        } catch {
+            guard error != .limited else {
+                note(.deviceRefresh(.rejected, session.id, reason: error), request)
+                return limited
+            }
+            return challenged(session, error, request)
+        }
+        note(.deviceRefresh(.proven, session.id, reason: nil), request)
+        // One signed proof gives access for two lifetimes, however often it is sent.
+        let lifetime = devices.configuration.lifetime
+        return response(204, to: session, binding, until: min(now + lifetime, issuedAt + lifetime * 2), request, .none)
+    }
+
+    /// 403 with a challenge: the client signs it and tries again.
+    private func challenged(
+        _ session: Session, _ reason: DeviceRejection?, _ request: AccountRequest
+    ) -> AccountResponse {
+        let isRejected = reason != nil && reason != .staleChallenge
+        let outcome = isRejected ? DeviceRefreshOutcome.rejected : .challenged
+        note(.deviceRefresh(outcome, session.id, reason: isRejected ? reason : nil), request)
+        guard let challenge = devices.challengeField(for: session.key, now: request.wallTime) else { return limited }
+        var response = account.problem(.deviceRequired)
+        response.fields.append(challenge)
+        return response
+    }
+
+    // MARK: - Both
+
+    /// Verifies the signed proof of a request. It counts as a failure unless it is valid or late.
+    /// - Parameter expect: Returns the key that has to have signed it, and how old its challenge may be.
+    private func verified(
+        _ session: Session, _ purpose: DeviceSessions.Purpose, _ request: AccountRequest,
+        _ expect: (DeviceProof) throws(DeviceRejection) -> (key: [UInt8], maxAge: Duration)
+    ) throws(DeviceRejection) -> (key: [UInt8], issuedAt: WallTime) {
+        let address = request.origin.peer
+        guard devices.countProof(of: session.id, from: address, now: request.now) else { throw .limited }
+        let proof = try DeviceProof(parsing: request.device.proof ?? [])
+        let (key, maxAge) = try expect(proof)
+        guard let time = devices.time(of: proof.challenge, purpose, for: session.key, now: request.wallTime) else {
+            throw .invalidChallenge
+        }
+        guard request.wallTime - time <= maxAge else {
+            devices.proofSucceeded(of: session.id, from: address)
+            throw .staleChallenge
+        }
+        guard proof.isSigned(by: key) else { throw .invalidSignature }
+        devices.proofSucceeded(of: session.id, from: address)
+        return (key, time)
+    }
+
+    /// The response with a proof and the next challenge. Its cookie ends with the proof.
+    private func response(
+        _ status: Int, to session: Session, _ binding: DeviceBinding, until end: WallTime, _ request: AccountRequest,
+        _ content: AccountResponse.Content
+    ) -> AccountResponse {
+        guard let proof = devices.proof(for: session.key, binding, until: end),
+            let challenge = devices.challengeField(for: session.key, now: request.wallTime)
+        else { return limited }
+        let cookie = account.cookie.boundCookieValue(proof, maxAge: max(end - request.wallTime, .zero))
+        return AccountResponse(
+            status: status, fields: [AccountResponse.Field("Set-Cookie", cookie), challenge], content: content)
+    }
+
+    private var limited: AccountResponse { account.problem(.overloaded, retryAfter: AccountController.retryAfter) }
+
+    private func note(_ event: AccountEvent, _ request: AccountRequest) {
+        account.observer.accountEvent(event, from: request.origin)
+    }
+}
