@@ -16,7 +16,9 @@ package struct SeedResults: Sendable {
 
     /// Runs the seeds from 0 on, the even and the odd ones side by side. Each half stops after its third violation.
     /// - Parameter usualCount: The number of seeds unless `CLOAKROOM_SIMULATION_SEEDS` has another, from 1 to 1,000,000.
-    package static func run(_ usualCount: UInt64, _ run: @escaping @Sendable (UInt64) -> Run) async -> SeedResults {
+    package static func run(
+        _ usualCount: UInt64, _ run: @escaping @Sendable (UInt64) async -> Run
+    ) async -> SeedResults {
         let given = ProcessInfo.processInfo.environment["CLOAKROOM_SIMULATION_SEEDS"].flatMap { UInt64($0) }
         let seedCount = min(max(given ?? usualCount, 1), 1_000_000)
         return await withTaskGroup(of: SeedResults.self) { group in
@@ -24,7 +26,7 @@ package struct SeedResults: Sendable {
                 group.addTask {
                     var results = SeedResults()
                     for seed in stride(from: half, to: seedCount, by: 2) where results.violations.count < 3 {
-                        let (violation, eventCount, counts) = run(seed)
+                        let (violation, eventCount, counts) = await run(seed)
                         results.add(eventCount, counts)
                         if let violation { results.violations.append((seed, violation)) }
                     }

@@ -123,8 +123,8 @@ struct RouteTableTests {
             templates == [
                 "/api/auth", "/api/auth/sessions", "/api/auth/sessions/{id}", "/api/auth/page", "/api/auth/login",
                 "/api/auth/callback", "/api/auth/callback/{identity}", "/api/auth/logout", "/api/auth/backchannel",
-                "/api/auth/backchannel/{identity}", "/api/auth/app", "/api/auth/app/code",
-                "/api/auth/keys",
+                "/api/auth/backchannel/{identity}", "/api/auth/app", "/api/auth/app/code", "/api/auth/keys",
+                "/api/auth/device",
             ])
         for (endpoint, hasName, template) in [
             (AccountEndpoint.signIn, false, "/api/auth"), (.signOut, false, "/api/auth"),

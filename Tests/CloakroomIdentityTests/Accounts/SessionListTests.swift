@@ -40,10 +40,12 @@ struct SessionListTests {
         let id = try subject.id(of: ticket)
         let first =
             #"{"id":"\#(later.id)","createdAt":"2023-11-14T22:14:20Z","lastUsedAt":"2023-11-14T22:14:20Z","#
-            + #""expiresAt":"2023-11-15T06:14:20Z","address":"2001:db8::1","userAgent":"curl","current":false}"#
+            + #""expiresAt":"2023-11-15T06:14:20Z","address":"2001:db8::1","userAgent":"curl","#
+            + #""current":false,"bound":false}"#
         let second =
             #"{"id":"\#(id)","createdAt":"2023-11-14T22:13:20Z","lastUsedAt":"2023-11-14T22:13:20Z","#
-            + #""expiresAt":"2023-11-15T06:13:20Z","address":"192.0.2.7","userAgent":"Firefox","current":true}"#
+            + #""expiresAt":"2023-11-15T06:13:20Z","address":"192.0.2.7","userAgent":"Firefox","#
+            + #""current":true,"bound":false}"#
         #expect(response.json == #"{"sessions":[\#(first),\#(second)]}"#)
     }
 

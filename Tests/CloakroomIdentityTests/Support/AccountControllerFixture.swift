@@ -13,6 +13,7 @@ struct AccountControllerFixture {
     let store: ScriptedStore
     let client: ScriptedClient
     let observer = RecordingObserver()
+    let devices: DeviceSessions?
     let endpoints: AccountController
 
     static let account = AccountName(email: "jo@example.com")
@@ -22,16 +23,18 @@ struct AccountControllerFixture {
         messages: [ProblemCode: String] = [:], cookie: CookieConfiguration = CookieConfiguration(),
         isThrottled: Bool = true,
         signInsPerAddress: Int = 100, maxSessionsPerAccount: Int = 100, page: SignInPage? = nil,
-        upstream: (any TokenClient)? = nil, keys: [UInt8]? = nil, tracer: (any Tracer)? = nil
+        upstream: (any TokenClient)? = nil, keys: [UInt8]? = nil, device: DeviceConfiguration = DeviceConfiguration(),
+        store shared: ScriptedStore? = nil, tracer: (any Tracer)? = nil
     ) {
-        store = ScriptedStore(journal)
+        store = shared ?? ScriptedStore(journal)
+        devices = DeviceSessions(device, sealing: KeyedSealing(), observer: observer)
         client = ScriptedClient(journal, signIn: .success(Self.signedIn("1")))
         endpoints = AccountController(
             store: store, clients: TokenClients(signIn: (.unknown, upstream ?? client)), observer: observer,
             session: SessionConfiguration(maxSessionsPerAccount: maxSessionsPerAccount, cookie: cookie),
             accounts: AccountsConfiguration(
                 messages: messages, isThrottled: isThrottled, signInsPerAddress: signInsPerAddress),
-            accounts: AccountHasher(Upstreams.accountKey), page: page, keys: keys,
+            accounts: AccountHasher(Upstreams.accountKey), page: page, keys: keys, devices: devices,
             tracer: tracer)
     }
 

@@ -84,10 +84,14 @@ final class ScriptedStore: SessionStore {
         state.withLock { state in
             guard !state.isRemote else { return .notCached }
             let lookup = Self.lookup(ticket, state, now)
-            if slides, case .active(let session) = lookup { session.touch(at: now, granularity: .zero) }
+            if slides, case .active(let session) = lookup, session.device == nil {
+                session.touch(at: now, granularity: .zero)
+            }
             return lookup
         }
     }
+
+    func recordUse(of session: Session, now: SessionTime) { session.touch(at: now, granularity: .zero) }
 
     func load(_ ticket: SessionTicket, now: SessionTime) async throws(SessionStoreError) -> SessionLookup {
         try check(.load)

@@ -68,7 +68,7 @@ final class FakeSessions: SessionAccess {
         accessTokenExpiresAt: WallTime? = nil, obtainedAt: WallTime = WallTime(seconds: 0),
         source: SessionSource = SessionSource(upstream: "api"),
         endsAt: SessionTime = SessionTime(milliseconds: .max), version: UInt64 = 1,
-        account: AccountName = AccountName(email: "jo@example.com")
+        account: AccountName = AccountName(email: "jo@example.com"), device: DeviceBinding? = nil
     ) -> (SessionTicket, Session) {
         var generator = SystemRandomNumberGenerator()
         let session = Session(
@@ -77,7 +77,7 @@ final class FakeSessions: SessionAccess {
             tokens: TokenSet(
                 authorization: Secret(authorization), refreshToken: refreshToken.map { Secret($0) },
                 accessTokenExpiresAt: accessTokenExpiresAt, obtainedAt: obtainedAt),
-            source: source, createdAt: SessionTime(seconds: 0), expiresAt: endsAt,
+            source: source, device: device, createdAt: SessionTime(seconds: 0), expiresAt: endsAt,
             lastUsedAt: SessionTime(seconds: 0), version: version)
         return (SessionTicket(using: &generator), session)
     }
@@ -89,11 +89,13 @@ final class FakeSessions: SessionAccess {
 
     func isUseDue(of session: Session, now: SessionTime) -> Bool { true }
 
+    func recordUse(of session: Session, now: SessionTime) { state.withLock { $0.uses += 1 } }
+
     func lookup(
         _ ticket: SessionTicket, key: inout SessionKey?, now: SessionTime, slides: Bool
     ) -> SessionLookup {
         state.withLock { state in
-            if slides { state.uses += 1 }
+            if slides, state.sessions[ticket]?.device == nil { state.uses += 1 }
             if let session = state.sessions[ticket] { return .active(session) }
             return state.load == nil ? .missing(.noSession) : .notCached
         }

@@ -114,6 +114,8 @@ struct GatewaySetup: Sendable {
     var exchanger: any TokenExchanging = NoTokenExchange()
     var tokens: (any AccessTokenVerifying)?
     var assertions: (any AssertionSigning)?
+    /// Checks the proofs of sessions that are bound to a device; `nil` if none is.
+    var devices: DeviceSessions?
     var endpoints: any AccountEndpointHandler = FakeEndpoints()
     var settings: TelemetrySettings
     var tracer: (any Tracer)?
@@ -238,7 +240,8 @@ struct GatewaySetup: Sendable {
         try ConfigSnapshot(
             configuration: configuration, sessions: sessions, refresher: refresher, exchanger: exchanger,
             tokens: tokens, assertions: assertions, accountEndpoints: endpoints,
-            telemetry: telemetry, tracer: tracer, logger: logger, resolver: resolver, rateStorage: rateStorage)
+            telemetry: telemetry, tracer: tracer, logger: logger, resolver: resolver, rateStorage: rateStorage,
+            devices: devices)
     }
 
     private final class PortBox: Sendable {

@@ -65,8 +65,8 @@ struct CookieSealerTests {
         #expect(two.open(sealed, name: "a") == nil)
         let keyring = SealingKeyring(secrets[0])
         let ticket = SessionTicket(cookieValue: Array(repeating: UInt8(ascii: "A"), count: 43).span)
-        #expect(keyring.newestCookieKey(name: "a") != keyring.newestRecordKey(ticket: try #require(ticket)))
-        #expect(keyring.newestCookieKey(name: "a") != keyring.newestClientKey(SessionKey(1, 2, 3, 4)))
+        #expect(keyring.newestCookieKey(name: "a") != keyring.newestRecordKey(ticket: try #require(ticket), .one))
+        #expect(keyring.newestCookieKey(name: "a") != keyring.newestClientKey(SessionKey(1, 2, 3, 4), .one))
         #expect(keyring.newestCookieKey(name: "a") != keyring.newestCookieKey(name: "b"))
     }
 }

@@ -125,7 +125,7 @@ struct SessionFormatTests {
         let ticket = try Self.ticket()
         let secrets = try #require(SealingKeyring([Self.secret]))
         var record = Self.record(ticket)
-        record.contents[0] = 2
+        record.contents[0] = 3
         guard case .foreign = SessionSealer(secrets: secrets).open(record, ticket: ticket) else {
             Issue.record("the record is not recognized as another release's")
             return

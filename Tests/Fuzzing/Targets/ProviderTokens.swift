@@ -33,6 +33,12 @@ extension FuzzTarget {
             ) { _ = try? UnverifiedToken(parsing: $0, algorithms: Set(SignatureAlgorithm.defaults)) }
         ]
     ) { bytes throws(Violation) in
+        // Clients send such tokens to prove that they have the key of their device.
+        if let proof = try? DeviceProof(parsing: bytes) {
+            try require(bytes.count <= DeviceFields.maxProof, "a proof that is too long")
+            try require(proof.key?.count ?? 64 == 64, "a key that is not on P-256")
+            try require(!proof.isSigned(by: Array(repeating: 0, count: 64)), "a signature of no key")
+        }
         guard let token = try? UnverifiedToken(parsing: bytes, algorithms: Set(SignatureAlgorithm.defaults)) else {
             return
         }

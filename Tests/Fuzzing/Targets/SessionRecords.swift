@@ -22,7 +22,9 @@ extension FuzzTarget {
             ) { _ = SessionParts($0) }
         ]
     ) { bytes throws(Violation) in
-        guard let parts = SessionParts(bytes) else { return }
-        try require(SessionParts(parts.bytes) == parts, "a session is another one after it was written")
+        for format in [SessionFormat.one, .two] {
+            guard let parts = SessionParts(bytes, format) else { continue }
+            try require(SessionParts(parts.bytes, format) == parts, "a session is another one after it was written")
+        }
     }
 }

@@ -1,0 +1,92 @@
+import CloakroomWire
+import NIOCore
+import Testing
+
+@testable import CloakroomCore
+
+@Suite("The cookie with the proof of a device")
+struct BoundCookieTests {
+    private static let configuration = CookieConfiguration(name: "sid")
+    private let cookie = SessionCookie(configuration, hasDevices: true)
+    private static let ticket = String(repeating: "A", count: 43)
+
+    private static func head(_ lines: [String]) throws -> RequestHead {
+        try RequestHead.with(lines: lines)
+    }
+
+    private func proof(_ lines: String..., by cookie: SessionCookie? = nil) throws -> String? {
+        let head = try Self.head(lines)
+        var bound = SingletonField.absent
+        _ = (cookie ?? self.cookie).read(head, bound: &bound)
+        guard case .value = bound else { return nil }
+        return String(decoding: DeviceFields(head, cookie: bound).cookie, as: UTF8.self)
+    }
+
+    @Test("Rule 118: one value is read, and of several none; other names are other cookies")
+    func read() throws {
+        #expect(try proof("Cookie: sid=\(Self.ticket); sid-bound=abc; x=1") == "abc")
+        #expect(try proof("Cookie: sid-bound=abc", "Cookie: sid=\(Self.ticket)") == "abc")
+        #expect(try proof("Cookie: sid-bound=abc; sid-bound=abc") == nil)
+        #expect(try proof("Cookie: sid-bound=abc", "Cookie: sid-bound=def") == nil)
+        #expect(try proof("Cookie: SID-bound=a; sid-boun=a; sid-boundx=a; xsid-bound=a; sid=\(Self.ticket)") == nil)
+        #expect(try proof("Cookie: sid-bound=abc", by: SessionCookie(Self.configuration)) == nil)
+    }
+
+    @Test("Rule 118: upstreams neither get nor set it")
+    func stripped() throws {
+        let policy = RequestHeaderPolicy(injectable: [], cookie: cookie)
+        for line in ["a=1; sid-bound=abc; b=2", "sid-bound=abc; a=1; sid=\(Self.ticket); b=2"] {
+            var head = try Self.head(["Cookie: \(line)"])
+            #expect(policy.apply(&head, isTrusted: false).rewritesCookies)
+            var buffer = ByteBuffer()
+            buffer.writeHead(reserving: 256) { writer in
+                for field in head.fields where field.name == .cookie {
+                    _ = cookie.writeOtherCookies(
+                        of: field, from: head.bytes.readableBytesUInt8Span, into: &writer, hasWritten: false)
+                }
+            }
+            #expect(String(buffer: buffer) == "Cookie: a=1; b=2")
+        }
+        for value in ["sid-bound=x", "sid-bound=; Max-Age=0", " =sid-bound=x", "sid-bound"] {
+            let isSet = cookie.setsSessionCookie(by: Array(value.utf8).span)
+            #expect(isSet, "\(value)")
+        }
+        for value in ["sid-boundx=x", "Sid-bound=x", "a=sid-bound"] {
+            let isSet = cookie.setsSessionCookie(by: Array(value.utf8).span)
+            #expect(!isSet, "\(value)")
+        }
+    }
+
+    @Test("It has the attributes of the session cookie, so that both are sent with the same requests")
+    func attributes() {
+        let strict = SessionCookie(CookieConfiguration(), hasDevices: true)
+        #expect(strict.boundAttributes == "Path=/; HttpOnly; Secure; SameSite=Strict")
+        #expect(
+            strict.boundCookieValue("v", maxAge: .seconds(600))
+                == "__Host-cloakroom-bound=v; Path=/; HttpOnly; Secure; SameSite=Strict; Max-Age=600")
+        let lax = SessionCookie(CookieConfiguration(sameSite: .lax), hasDevices: true)
+        #expect(lax.boundAttributes == "Path=/; HttpOnly; Secure; SameSite=Lax")
+    }
+
+    @Test("The fields of the protocol are read raw and as quoted strings")
+    func fields() throws {
+        let head = try Self.head([
+            "Secure-Session-Response: \"a.b.c\"", "SEC-SECURE-SESSION-ID: 0123456789abcdef",
+        ])
+        let fields = DeviceFields(head, cookie: .absent)
+        #expect(fields.proof == Array("a.b.c".utf8) && fields.sessionID == Array("0123456789abcdef".utf8))
+        #expect(fields.cookie.isEmpty && "\(fields)" == "DeviceFields")
+        for (value, text) in [("\"", "\""), ("", ""), ("\"\"", ""), ("\"a", "\"a"), ("a", "a")] {
+            let head = try Self.head(["Secure-Session-Response: \(value)"])
+            #expect(DeviceFields(head, cookie: .absent).proof == Array(text.utf8), "\(value)")
+        }
+        let causes: [(String, DeviceSkip)] = [
+            ("quota_exceeded", .quotaExceeded), ("quota_exceeded;session_identifier=\"a\"", .quotaExceeded),
+            ("unreachable", .unreachable), ("server_error", .serverError), ("", .other), ("quota", .other),
+        ]
+        for (value, cause) in causes {
+            #expect(DeviceSkip(try Self.head(["Secure-Session-Skipped: \(value)"])) == cause, "\(value)")
+        }
+        #expect(DeviceSkip(try Self.head(["Accept: a"])) == nil)
+    }
+}

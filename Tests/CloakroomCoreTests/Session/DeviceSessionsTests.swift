@@ -1,0 +1,209 @@
+import Synchronization
+import Testing
+
+@testable import CloakroomCore
+
+/// Sealing without a cipher: a keyed hash over the name and the content.
+private struct HashedSealing: CookieSealing {
+    let hash: KeyedHash
+
+    init(_ secret: UInt64 = 1) { hash = KeyedHash(key0: secret, key1: 2) }
+
+    func seal(_ content: [UInt8], name: String) -> [UInt8]? { tag(content, name) + content }
+
+    func open(_ sealed: [UInt8], name: String) -> [UInt8]? {
+        let content = Array(sealed.dropFirst(8))
+        return Array(sealed.prefix(8)) == tag(content, name) ? content : nil
+    }
+
+    private func tag(_ content: [UInt8], _ name: String) -> [UInt8] {
+        hash.hash(Array(name.utf8) + [0] + content).bigEndianBytes
+    }
+}
+
+private final class EventList: AccountObserver {
+    let events = Mutex<[AccountEvent]>([])
+
+    func accountEvent(_ event: AccountEvent, from origin: AuditContext) { events.withLock { $0.append(event) } }
+}
+
+@Suite("Sessions that are bound to a device")
+struct DeviceSessionsTests {
+    private static let start = WallTime(seconds: 1_700_000_000)
+    private static let key = (0..<64).map { UInt8($0) }
+    private static let binding = DeviceBinding(key: key, boundAt: start)
+    private let observer = EventList()
+
+    private static func session(
+        _ binding: DeviceBinding? = binding, word: UInt64 = 1, createdAt: WallTime = start
+    ) -> Session {
+        Session(
+            key: SessionKey(word, 2, 3, 4), user: UserProfile(json: [], account: AccountName(text: "jo")),
+            tokens: TokenSet(authorization: Secret("Bearer a"), obtainedAt: start), device: binding,
+            createdAt: createdAt.sessionTime, expiresAt: SessionTime(milliseconds: .max),
+            lastUsedAt: createdAt.sessionTime)
+    }
+
+    private func devices(
+        _ mode: DeviceConfiguration.Mode = .auto, secret: UInt64 = 1, settle: Duration = .seconds(10)
+    ) throws -> DeviceSessions {
+        var configuration = DeviceConfiguration()
+        (configuration.mode, configuration.settle) = (mode, settle)
+        return try #require(DeviceSessions(configuration, sealing: HashedSealing(secret), observer: observer))
+    }
+
+    private func check(
+        _ session: Session, _ proof: String = "", by devices: DeviceSessions, after seconds: Int64
+    ) -> DeviceCheck? {
+        var accepted = AcceptedProof()
+        let bytes = Array(proof.utf8)
+        return devices.check(session, bytes.span, accepted: &accepted, now: Self.start + .seconds(seconds))
+    }
+
+    @Test("Rule 114: a proof is valid until its end and 30 s for other clocks; without one the session settles first")
+    func times() throws {
+        let devices = try devices()
+        let session = Self.session()
+        let proof = try #require(devices.proof(for: session.key, Self.binding, until: Self.start + .seconds(600)))
+        for (seconds, expected) in [(0, DeviceCheck.proven), (600, .proven), (630, .proven), (631, .unproven)] {
+            #expect(check(session, proof, by: devices, after: Int64(seconds)) == expected, "\(seconds)")
+        }
+        let settling: [(Int64, DeviceCheck)] = [
+            (-31, .unproven), (-30, .settling), (0, .settling), (40, .settling), (41, .unproven), (700, .unproven),
+        ]
+        for (seconds, expected) in settling {
+            #expect(check(session, by: devices, after: seconds) == expected, "\(seconds)")
+            #expect(check(session, "invalid", by: devices, after: seconds) == expected, "\(seconds)")
+        }
+        #expect(check(session, by: try self.devices(settle: .zero), after: 31) == .unproven)
+        // A session without a key needs nothing.
+        #expect(check(Self.session(nil), by: devices, after: 1_000) == nil)
+        #expect(!devices.concerns(Self.session(nil)) && devices.concerns(session))
+    }
+
+    @Test("Rule 118: boundCookieOfAnotherSessionIsNone: a proof is for one session, one key and these secrets")
+    func moved() throws {
+        let devices = try devices()
+        let session = Self.session()
+        let end = Self.start + .seconds(600)
+        let proof = try #require(devices.proof(for: session.key, Self.binding, until: end))
+        let other = DeviceBinding(key: Self.key.reversed(), boundAt: Self.start)
+        let challenge = try #require(devices.challenge(.refresh, for: session.key, now: end))
+        let rows: [(Session, String)] = [
+            (Self.session(word: 9), proof), (Self.session(other), proof), (session, challenge),
+            (session, proof + "A"), (session, String(proof.dropLast())), (session, proof + "="),
+            (session, String(repeating: "A", count: 65)), (session, String(repeating: "A", count: 4_000)),
+        ]
+        for (index, row) in rows.enumerated() {
+            #expect(check(row.0, row.1, by: devices, after: 100) == .unproven, "row \(index)")
+        }
+        for index in proof.indices {
+            var changed = proof
+            changed.replaceSubrange(index...index, with: proof[index] == "A" ? "B" : "A")
+            #expect(check(session, changed, by: devices, after: 100) == .unproven)
+        }
+        #expect(check(session, proof, by: try self.devices(secret: 7), after: 100) == .unproven)
+        #expect(check(session, proof, by: try self.devices(), after: 100) == .proven)
+    }
+
+    @Test("Rule 114: a proof that was accepted is not accepted for another session, or after its end")
+    func accepted() throws {
+        let devices = try devices()
+        let (session, other) = (
+            Self.session(), Self.session(DeviceBinding(key: Self.key, boundAt: Self.start), word: 9)
+        )
+        let proof = Array(
+            try #require(devices.proof(for: session.key, Self.binding, until: Self.start + .seconds(600))).utf8)
+        var accepted = AcceptedProof()
+        func check(_ session: Session, _ bytes: [UInt8], _ seconds: Int64) -> DeviceCheck? {
+            devices.check(session, bytes.span, accepted: &accepted, now: Self.start + .seconds(seconds))
+        }
+        for _ in 0..<3 { #expect(check(session, proof, 100) == .proven) }
+        #expect(check(other, proof, 100) == .unproven)
+        #expect(check(session, Array(proof.dropLast()), 100) == .unproven)
+        #expect(check(session, [], 100) == .unproven)
+        #expect(check(session, proof, 630) == .proven)
+        #expect(check(session, proof, 631) == .unproven)
+        // The same key after a refresh of the tokens: the object of the session is another one.
+        #expect(check(session.refreshed(with: SessionUpdate()), proof, 200) == .proven)
+    }
+
+    @Test("Rule 114: with `required` a session without a key ends after the offer, and with `auto` it does not")
+    func required() throws {
+        let devices = try devices(.required)
+        let session = Self.session(nil)
+        #expect(devices.concerns(session))
+        #expect(check(session, by: devices, after: 120) == nil)
+        #expect(check(session, by: devices, after: 121) == .unproven)
+        #expect(try !self.devices().isOverdue(session, now: Self.start + .seconds(9_000)))
+        #expect(!devices.isOverdue(Self.session(), now: Self.start + .seconds(9_000)))
+        var off = DeviceConfiguration()
+        off.mode = .off
+        #expect(DeviceSessions(off, sealing: HashedSealing(), observer: observer) == nil)
+    }
+
+    @Test("Rule 115: a challenge is for one session and one purpose, and not from the future")
+    func challenges() throws {
+        let devices = try devices()
+        let (session, now) = (SessionKey(1, 2, 3, 4), Self.start)
+        let challenge = try #require(devices.challenge(.registration, for: session, now: now))
+        func time(
+            _ purpose: DeviceSessions.Purpose, _ session: SessionKey, _ text: String, after seconds: Int64 = 0
+        ) -> WallTime? {
+            devices.time(of: text, purpose, for: session, now: now + .seconds(seconds))
+        }
+        #expect(time(.registration, session, challenge) == now)
+        #expect(time(.registration, session, challenge, after: 90_000) == now)
+        #expect(time(.registration, session, challenge, after: -30) == now)
+        #expect(time(.registration, session, challenge, after: -31) == nil)
+        #expect(time(.refresh, session, challenge) == nil)
+        #expect(time(.registration, SessionKey(1, 2, 3, 5), challenge) == nil)
+        let proof = try #require(devices.proof(for: session, Self.binding, until: now))
+        for text in ["", "A", challenge + "A", proof, String(repeating: "é", count: 100)] {
+            #expect(time(.registration, session, text) == nil)
+        }
+        #expect(
+            devices.registrationField(for: session, path: "/auth/device", now: now)
+                == AccountResponse.Field(
+                    "Secure-Session-Registration", "(ES256);path=\"/auth/device\";challenge=\"\(challenge)\""))
+        let refresh = try #require(devices.challenge(.refresh, for: session, now: now))
+        #expect(
+            devices.challengeField(for: session, now: now)
+                == AccountResponse.Field("Secure-Session-Challenge", "\"\(refresh)\";id=\"0000000000000001\""))
+    }
+
+    @Test("Rule 117: five proofs a minute of a session and address may fail, and no others are delayed")
+    func failures() throws {
+        let devices = try devices()
+        let (id, now) = (SessionID(1), Self.start.sessionTime)
+        func count(_ id: SessionID = id, _ address: String = "192.0.2.1", _ seconds: Int64 = 0) -> Bool {
+            devices.countProof(of: id, from: address, now: now + .seconds(seconds))
+        }
+        for _ in 0..<100 {
+            #expect(count())
+            devices.proofSucceeded(of: id, from: "192.0.2.1")
+        }
+        for _ in 0..<5 { #expect(count()) }
+        for _ in 0..<100 { #expect(!count()) }
+        #expect(count(SessionID(2)) && count(id, "192.0.2.2"))
+        #expect(count(id, "192.0.2.1", 12) && !count(id, "192.0.2.1", 12))
+        for _ in 0..<5 { #expect(count(id, "192.0.2.1", 80)) }
+        // The table is bounded: other keys may replace some.
+        for word in 0..<50_000 { _ = count(SessionID(UInt64(word) << 8), "192.0.2.1", 80) }
+    }
+
+    @Test("Use without a proof is reported once in 10 minutes for a session and an address")
+    func reports() throws {
+        let devices = try devices()
+        func report(_ word: UInt64, _ peer: String, _ seconds: Int64) {
+            devices.reportUnproven(
+                SessionID(word), from: AuditContext(peer: peer), now: Self.start.sessionTime + .seconds(seconds))
+        }
+        for second in 0..<600 { report(1, "192.0.2.1", Int64(second)) }
+        report(1, "192.0.2.2", 1)
+        report(2, "192.0.2.1", 1)
+        report(1, "192.0.2.1", 600)
+        let expected = [1, 1, 2, 1].map { AccountEvent.deviceUnproven(SessionID($0)) }
+        #expect(observer.events.withLock { $0 } == expected)
+    }
+}

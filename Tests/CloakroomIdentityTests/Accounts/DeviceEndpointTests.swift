@@ -1,0 +1,280 @@
+import Testing
+
+@testable import CloakroomCore
+@testable import CloakroomIdentity
+
+@Suite("The endpoint that binds a session to a device")
+struct DeviceEndpointTests {
+    private typealias Fixture = AccountControllerFixture
+    private static let now = Fixture.now.wallTime
+    private let subject: Fixture
+
+    init() { subject = Self.fixture() }
+
+    private static func fixture(
+        _ mode: DeviceConfiguration.Mode = .auto, sameSite: CookieConfiguration.SameSite = .strict,
+        store: ScriptedStore? = nil
+    ) -> Fixture {
+        var device = DeviceConfiguration()
+        device.mode = mode
+        return Fixture(cookie: CookieConfiguration(sameSite: sameSite), device: device, store: store)
+    }
+
+    private static func after(_ seconds: Int64) -> WallTime { now + .seconds(seconds) }
+
+    /// A client that is signed in.
+    private func signedIn(_ subject: Fixture? = nil) async throws -> DeviceClient {
+        var client = try DeviceClient()
+        client.take(await (subject ?? self.subject).signIn(), at: Self.now)
+        return client
+    }
+
+    /// A client that is signed in and has registered its key.
+    private func bound() async throws -> DeviceClient {
+        var client = try await signedIn()
+        let challenge = try #require(client.challenge)
+        let request = client.refresh(try client.signed(challenge), at: Self.now)
+        client.take(await subject.endpoints.respond(request), at: Self.now)
+        #expect(client.sessionID != nil && client.proof != nil)
+        return client
+    }
+
+    private func send(
+        _ client: inout DeviceClient, _ token: [UInt8]?, at now: WallTime, to subject: Fixture? = nil
+    ) async -> AccountResponse {
+        let response = await (subject ?? self.subject).endpoints.respond(client.refresh(token, at: now))
+        client.take(response, at: now)
+        return response
+    }
+
+    /// Refreshes with the last challenge.
+    private func refresh(
+        _ client: inout DeviceClient, at now: WallTime, to subject: Fixture? = nil
+    ) async throws -> Int {
+        let token = try client.signed(try #require(client.challenge))
+        return await send(&client, token, at: now, to: subject).status
+    }
+
+    private func session(_ client: DeviceClient) throws -> Session {
+        let ticket = try #require(client.ticket)
+        return try #require(subject.store.active(ticket, now: Fixture.now))
+    }
+
+    @Test("Rule 115: a sign-in offers the binding, and the key is registered with its challenge")
+    func registers() async throws {
+        var client = try await signedIn()
+        let challenge = try #require(client.challenge)
+        let response = await send(&client, try client.signed(challenge), at: Self.after(5))
+        #expect(response.status == 200)
+        let session = try session(client)
+        #expect(session.device?.boundAt == Self.after(5) && session.device?.key.count == 64 && session.version == 2)
+        let paths = ["login", "callback", "page", "logout"].map { #"{"type":"exclude","path":"/auth/\#($0)"}"# }
+        let attributes = "Path=/; HttpOnly; Secure; SameSite=Strict"
+        #expect(
+            response.json
+                == #"{"session_identifier":"\#(session.id)","refresh_url":"/auth/device","scope":{"include_site":false,"#
+                + #""scope_specification":[\#(paths.joined(separator: ","))]},"credentials":[{"type":"cookie","#
+                + #""name":"__Host-cloakroom-bound","attributes":"\#(attributes)"}]}"#)
+        let cookie = try #require(response.values(of: "Set-Cookie").first)
+        #expect(cookie.hasPrefix("__Host-cloakroom-bound=") && cookie.hasSuffix("; \(attributes); Max-Age=600"))
+        #expect(response.values(of: "Secure-Session-Challenge").first?.hasSuffix("\";id=\"\(session.id)\"") == true)
+        // A lost response: the same key again.
+        client.sessionID = nil
+        #expect(await send(&client, try client.signed(challenge), at: Self.after(9)).status == 200)
+        #expect(try self.session(client).device == session.device)
+        #expect(await subject.endpoints.respond(client.request(.currentSession, at: Self.after(300))).status == 200)
+        #expect(subject.observer.all.contains(.deviceRegistration(.bound, session.id, reason: nil)))
+        #expect(subject.observer.all.contains(.deviceRegistration(.repeated, session.id, reason: nil)))
+    }
+
+    @Test("Rule 115: a thief with the ticket registers no key: not without the challenge, not late, not a second one")
+    func thiefRegistersNothing() async throws {
+        let owner = try await signedIn()
+        let challenge = try #require(owner.challenge)
+        let id = try session(owner).id
+        let devices = try #require(subject.devices)
+        let key = try session(owner).key
+        func attempt(_ token: [UInt8]?, _ seconds: Int64, _ reason: DeviceRejection?) async throws {
+            var thief = try DeviceClient()
+            (thief.ticket, thief.peer) = (owner.ticket, "192.0.2.\(seconds % 200)")
+            let response = await send(&thief, token, at: Self.after(seconds))
+            #expect(response.problem?.code == .deviceRequired && response.fields.isEmpty, "\(seconds)")
+            #expect(subject.observer.all.last == .deviceRegistration(.rejected, id, reason: reason), "\(seconds)")
+            #expect(thief.proof == nil)
+        }
+        let thief = try DeviceClient()
+        try await attempt(nil, 1, .malformed)
+        let refresh = try #require(devices.challenge(.refresh, for: key, now: Self.now))
+        try await attempt(try thief.signed(refresh), 2, .invalidChallenge)
+        let other = try #require(devices.challenge(.registration, for: SessionKey(9, 0, 0, 0), now: Self.now))
+        try await attempt(try thief.signed(other), 3, .invalidChallenge)
+        try await attempt(try thief.signed(challenge, by: owner.key), 4, .invalidSignature)
+        try await attempt(try owner.key.token("{}", header: #"{"typ":"dbsc+jwt","alg":"ES256"}"#), 5, .malformed)
+        try await attempt(
+            try owner.key.token(#"{"jti":"\#(challenge)"}"#, header: #"{"typ":"dbsc+jwt","alg":"ES256"}"#), 6,
+            .invalidKey)
+        try await attempt(try owner.signed(challenge), 121, .tooLate)
+        #expect(try session(owner).device == nil)
+        #expect(await subject.endpoints.respond(owner.request(.currentSession, at: Self.after(130))).status == 200)
+        let bound = try await bound()
+        let boundID = try session(bound).id
+        var second = try DeviceClient()
+        (second.ticket, second.peer) = (bound.ticket, "192.0.2.250")
+        #expect(await send(&second, try second.signed(challenge), at: Self.after(1)).status == 403)
+        #expect(subject.observer.all.last == .deviceRegistration(.rejected, boundID, reason: .otherKey))
+        #expect(second.proof == nil)
+    }
+
+    @Test("Rule 117: a refresh needs the session, a recent challenge of it, and a signature of its key")
+    func refreshes() async throws {
+        var client = try await bound()
+        let (first, id) = (try #require(client.challenge), try session(client).id)
+        #expect(try await refresh(&client, at: Self.after(480)) == 204)
+        #expect(client.proof?.end == Self.after(480 + 600))
+        // lostResponseCostsNothing: the same signed challenge again, from two tabs and after a lost response.
+        let token = try client.signed(first)
+        for second in [481, 500, 600] as [Int64] {
+            #expect(await send(&client, token, at: Self.after(second)).status == 204)
+        }
+        let late = await send(&client, token, at: Self.after(601))
+        #expect(late.problem?.code == .deviceRequired && late.values(of: "Secure-Session-Challenge").count == 1)
+        #expect(try await refresh(&client, at: Self.after(602)) == 204)
+        // After a restart of the browser there is no challenge.
+        let empty = await send(&client, nil, at: Self.after(610))
+        #expect(empty.status == 403 && subject.observer.all.last == .deviceRefresh(.challenged, id, reason: nil))
+        #expect(empty.values(of: "Set-Cookie").isEmpty)
+        #expect(try await refresh(&client, at: Self.after(611)) == 204)
+        #expect(try session(client).version == 2, "a refresh writes nothing")
+        client.sessionID = "0123456789abcdef"
+        #expect(await send(&client, token, at: Self.after(612)).status == 401)
+    }
+
+    @Test("Rule 117: every invalid proof of a refresh is rejected with a challenge, and the session stays")
+    func rejectedRefreshes() async throws {
+        let client = try await bound()
+        let (challenge, other, id) = (try #require(client.challenge), try DeviceClient(), try session(client).id)
+        let devices = try #require(subject.devices)
+        let key = try session(client).key
+        let registration = try #require(devices.challenge(.registration, for: key, now: Self.now))
+        let foreign = try #require(devices.challenge(.refresh, for: SessionKey(9, 0, 0, 0), now: Self.now))
+        let future = try #require(devices.challenge(.refresh, for: key, now: Self.after(100)))
+        let jwk = try client.key.jwk(more: "", hasAlgorithm: false)
+        let rows: [([UInt8], DeviceRejection)] = [
+            (Array("a.b.c".utf8), .malformed),
+            (try client.signed(challenge, header: #"{"typ":"dbsc+jwt","alg":"none"}"#), .malformed),
+            (try client.signed(challenge, header: #"{"typ":"dbsc+jwt","alg":"RS256"}"#), .malformed),
+            (try client.signed(challenge, header: #"{"typ":"JWT","alg":"ES256"}"#), .malformed),
+            (try client.signed(challenge, header: #"{"typ":"dbsc+jwt","alg":"ES256","jwk":\#(jwk)}"#), .invalidKey),
+            (try client.signed(registration), .invalidChallenge), (try client.signed(foreign), .invalidChallenge),
+            (try client.signed(future), .invalidChallenge), (try client.signed("A"), .invalidChallenge),
+            (try client.signed(challenge, by: other.key), .invalidSignature),
+        ]
+        for (index, row) in rows.enumerated() {
+            var thief = client
+            thief.peer = "192.0.2.\(index + 10)"
+            let response = await send(&thief, row.0, at: Self.after(20))
+            #expect(response.problem?.code == .deviceRequired, "row \(index)")
+            #expect(response.values(of: "Secure-Session-Challenge").count == 1, "row \(index)")
+            #expect(response.values(of: "Set-Cookie").isEmpty, "row \(index)")
+            #expect(subject.observer.all.last == .deviceRefresh(.rejected, id, reason: row.1), "row \(index)")
+        }
+        var owner = client
+        #expect(try await refresh(&owner, at: Self.after(21)) == 204)
+    }
+
+    @Test("Rule 117: after five failed proofs a minute of a client none is verified; the owner's are")
+    func bounded() async throws {
+        var (owner, thief) = (try await bound(), try DeviceClient())
+        (thief.ticket, thief.sessionID, thief.peer) = (owner.ticket, owner.sessionID, "192.0.2.66")
+        let forged = try thief.signed(try #require(owner.challenge))
+        for _ in 0..<5 { #expect(await send(&thief, forged, at: Self.after(20)).status == 403) }
+        for _ in 0..<50 {
+            let response = await send(&thief, forged, at: Self.after(20))
+            #expect(response.status == 503 && response.values(of: "Secure-Session-Challenge").isEmpty)
+        }
+        #expect(try await refresh(&owner, at: Self.after(21)) == 204)
+        #expect(await send(&thief, forged, at: Self.after(81)).status == 403)
+    }
+
+    @Test("Rule 114: without the proof the account endpoints respond 401, and nothing but a sign-out ends the session")
+    func unproven() async throws {
+        var client = try await bound()
+        var thief = client
+        thief.proof = nil
+        // Its first requests may be on their way while the key is registered.
+        #expect(await subject.endpoints.respond(thief.request(.currentSession, at: Self.after(40))).status == 200)
+        for endpoint in [AccountEndpoint.currentSession, .listSessions, .endOtherSessions, .endSession] {
+            let response = await subject.endpoints.respond(thief.request(endpoint, at: Self.after(50)))
+            #expect(response.problem?.reason == .unproven, "\(endpoint)")
+            #expect(response.values(of: "Secure-Session-Challenge").count == 1)
+            #expect(response.values(of: "Set-Cookie").isEmpty)
+        }
+        let id = try session(client).id
+        #expect(subject.observer.all.filter { $0 == .deviceUnproven(id) }.count == 1)
+        #expect(try await refresh(&client, at: Self.after(400)) == 204)
+        let list = await subject.endpoints.respond(client.request(.listSessions, at: Self.after(500)))
+        #expect(list.json?.contains(#""bound":true"#) == true)
+        let signOut = await subject.endpoints.respond(thief.request(.signOut, at: Self.after(500)))
+        #expect(signOut.status == 204)
+        #expect(signOut.values(of: "Clear-Site-Data") == [#""cache", "storage""#])
+        #expect(await send(&client, nil, at: Self.after(501)).status == 401)
+    }
+
+    @Test("Rule 115: a store that fails is 503, and the session is not bound")
+    func storeFailures() async throws {
+        var client = try await signedIn()
+        let challenge = try #require(client.challenge)
+        subject.store.fail(.save, .unavailable)
+        #expect(await send(&client, try client.signed(challenge), at: Self.after(1)).status == 503)
+        #expect(try session(client).device == nil)
+        subject.store.recover(.save)
+        // The refresh of its tokens holds the lease.
+        let lease = try await subject.store.lease(
+            try session(client).key, for: .seconds(30), now: Self.after(1).sessionTime)
+        #expect(await send(&client, try client.signed(challenge), at: Self.after(2)).status == 503)
+        if case .acquired(let held) = lease { await subject.store.release(held, of: try session(client).key) }
+        #expect(await send(&client, try client.signed(challenge), at: Self.after(3)).status == 200)
+        subject.store.fail(.load, .unavailable)
+        client.ticket = try await signedIn().ticket
+        client.sessionID = nil
+        #expect(await send(&client, nil, at: Self.after(4)).status == 503)
+    }
+
+    @Test("Two clients with a key each: one is bound, whatever the order")
+    func race() async throws {
+        let owner = try await signedIn()
+        let challenge = try #require(owner.challenge)
+        var other = try DeviceClient()
+        other.ticket = owner.ticket
+        let requests = [
+            owner.refresh(try owner.signed(challenge), at: Self.after(1)),
+            other.refresh(try other.signed(challenge), at: Self.after(1)),
+        ]
+        let endpoints = subject.endpoints
+        let statuses = await withTaskGroup(of: Int.self) { group in
+            for request in requests { group.addTask { await endpoints.respond(request).status } }
+            return await group.reduce(into: [Int]()) { $0.append($1) }
+        }
+        #expect(statuses.sorted() == [200, 403])
+    }
+
+    @Test("Without the feature the endpoint does not exist, nothing is offered, and a bound session needs no proof")
+    func off() async throws {
+        let bound = try await bound()
+        let off = Self.fixture(.off, store: subject.store)
+        #expect(await off.endpoints.respond(bound.refresh(nil, at: Self.after(1))).status == 404)
+        #expect(await off.signIn().values(of: "Secure-Session-Registration").isEmpty)
+        var thief = bound
+        thief.proof = nil
+        #expect(await off.endpoints.respond(thief.request(.currentSession, at: Self.after(900))).status == 200)
+    }
+
+    @Test("Rule 114: with `required` a session without a key can be used for the time of the offer only")
+    func required() async throws {
+        let required = Self.fixture(.required)
+        let client = try await signedIn(required)
+        #expect(await required.endpoints.respond(client.request(.currentSession, at: Self.after(120))).status == 200)
+        let late = await required.endpoints.respond(client.request(.currentSession, at: Self.after(121)))
+        #expect(late.problem?.reason == .unproven && late.fields.isEmpty)
+    }
+}

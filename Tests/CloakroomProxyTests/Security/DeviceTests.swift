@@ -1,0 +1,203 @@
+import FoundationEssentials
+import NIOCore
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import CloakroomCore
+
+/// Sealing without a cipher: a keyed hash over the name and the content.
+private struct HashedSealing: CookieSealing {
+    private static let hash = KeyedHash(key0: 3, key1: 4)
+
+    func seal(_ content: [UInt8], name: String) -> [UInt8]? {
+        Self.hash.hash(Array(name.utf8) + [0] + content).bigEndianBytes + content
+    }
+
+    func open(_ sealed: [UInt8], name: String) -> [UInt8]? {
+        let content = Array(sealed.dropFirst(8))
+        return seal(content, name: name) == sealed ? content : nil
+    }
+}
+
+private final class EventList: AccountObserver {
+    private let events = Mutex<[AccountEvent]>([])
+    var all: [AccountEvent] { events.withLock { $0 } }
+
+    func accountEvent(_ event: AccountEvent, from origin: AuditContext) { events.withLock { $0.append(event) } }
+}
+
+/// A gateway with a session that is bound to a device, and one that is not: `Ask.cookie`.
+private struct DeviceFixture {
+    let sessions = FakeSessions()
+    let observer = EventList()
+    let devices: DeviceSessions
+    let session: Session
+    let ticket: SessionTicket
+    /// The `Cookie` lines of the session, without and with its proof.
+    let stolen: String
+    let cookie: String
+    let proof: String
+
+    /// - Parameter isSettling: Whether the session got its key a moment ago.
+    init(
+        _ mode: DeviceConfiguration.Mode = .auto, isSettling: Bool = false, streams: Duration = .seconds(3_600)
+    ) throws {
+        var configuration = DeviceConfiguration()
+        (configuration.mode, configuration.streams) = (mode, streams)
+        devices = try #require(DeviceSessions(configuration, sealing: HashedSealing(), observer: observer))
+        let now = WallTime(seconds: Int64(Date().timeIntervalSince1970))
+        let binding = DeviceBinding(
+            key: (0..<64).map { UInt8($0) }, boundAt: isSettling ? now : now - .seconds(7_200))
+        (ticket, session) = FakeSessions.make(device: binding)
+        stolen = sessions.add((ticket, session))
+        proof = try #require(devices.proof(for: session.key, binding, until: now + .seconds(600)))
+        cookie = "\(stolen); __Host-cloakroom-bound=\(proof)"
+    }
+
+    /// - Parameter load: With an empty cache, so that the session has to be loaded.
+    func setup(isLoaded: Bool = false) -> GatewaySetup {
+        GatewaySetup.serving.with(\.devices, devices).with(
+            \.sessions, isLoaded ? FakeSessions(load: .response(.active(session))) : sessions)
+    }
+}
+
+@Suite("Requests with a session that is bound to a device", .serialized)
+struct DeviceTests {
+    private static let challenge = "Secure-Session-Challenge: \"…\";id=\"…\""
+
+    @Test("Rule 114: without the proof 401 with a challenge; the upstream sees nothing, and the session is not used")
+    func unproven() async throws {
+        let fixture = try DeviceFixture()
+        let other = try DeviceFixture()
+        try await Scenario(
+            "unproven", on: fixture.setup(),
+            .all(
+                [
+                    fixture.stolen, "\(fixture.stolen); __Host-cloakroom-bound=\(other.proof)",
+                    "\(fixture.cookie); __Host-cloakroom-bound=\(fixture.proof)", "\(fixture.cookie)A",
+                    "\(fixture.stolen); __Host-cloakroom-bound=", "\(fixture.stolen); __Host-cloakroom-bound",
+                ].map { Ask.get("/private/a", $0) }, 401, reason: "unproven",
+                has: [Self.challenge, "Set-Cookie"], lacks: [fixture.proof, fixture.ticket.cookieValue]),
+            .ask(Ask.get("/private/a", fixture.stolen, "Secure-Session-Skipped: quota_exceeded"), 401),
+            sent: [],
+            metrics: [#"cloakroom_device_skipped_total{cause="quota_exceeded"} 1"#]
+        ).run()
+        #expect(fixture.sessions.uses == 0)
+        #expect(fixture.observer.all == [.deviceUnproven(fixture.session.id)])
+    }
+
+    @Test("Rule 114: with the proof it is an ordinary session, also over HTTP/2, and after it was loaded")
+    func proven() async throws {
+        for isLoaded in [false, true] {
+            let fixture = try DeviceFixture()
+            try await Scenario(
+                "proven", on: fixture.setup(isLoaded: isLoaded),
+                .ok(Ask.get("/private/a", fixture.cookie)), .ok(Ask.get("/private/a", fixture.cookie)),
+                .ask(Ask.get("/private/a", fixture.stolen), 401, reason: "unproven", has: [Self.challenge]),
+                sent: [
+                    .init(has: ["Authorization: Bearer \(Canary.accessToken)", "Cookie"]),
+                    .init(has: ["Authorization: Bearer \(Canary.accessToken)", "Cookie"]),
+                ],
+                alsoHTTP2: true
+            ).run()
+            if !isLoaded { #expect(fixture.sessions.uses == 4) }
+        }
+    }
+
+    @Test("Rule 114: a session that got its key a moment ago, and one without a key, need no proof")
+    func settling() async throws {
+        let fixture = try DeviceFixture(isSettling: true)
+        try await Scenario(
+            "settling", on: fixture.setup(), .ok(Ask.get("/private/a", fixture.stolen)),
+            .ok(Ask.get("/private/a", Ask.cookie)),
+            metrics: [#"cloakroom_device_checks_total{outcome="settling"} 1"#]
+        ).run()
+        // The session of `Ask.cookie` began in 1970.
+        let required = try DeviceFixture(.required)
+        try await Scenario(
+            "required", on: required.setup(), .ok(Ask.get("/private/a", required.cookie)),
+            .ask(
+                Ask.get("/private/a", Ask.cookie), 401, reason: "unproven",
+                has: ["Secure-Session-Challenge"]), sent: [.init()]
+        ).run()
+    }
+
+    @Test("Rule 118: no upstream gets or sets the bound cookie, on any route")
+    func hidden() async throws {
+        let fixture = try DeviceFixture()
+        let reply =
+            "HTTP/1.1 200 OK\r\nSet-Cookie: __Host-cloakroom-bound=x; Path=/\r\nSet-Cookie: a=b\r\n"
+            + "Content-Length: 2\r\n\r\nok"
+        try await Scenario(
+            "hidden",
+            on: GatewaySetup.replying(reply).with(\.devices, fixture.devices).with(\.sessions, fixture.sessions),
+            .ask(Ask.get("/public/a", "\(fixture.cookie); c=d"), 200, has: ["Set-Cookie: a=b"]),
+            .ask(Ask.get("/public/a", "Cookie: c=d; __Host-cloakroom-bound=\(fixture.proof)"), 200),
+            .ask(Ask.get("/private/a", "\(fixture.cookie); c=d"), 200, has: ["Set-Cookie: a=b"]),
+            sent: (0..<3).map { _ in .init(has: ["Cookie: c=d"], lacks: [fixture.proof]) }, alsoHTTP2: true
+        ).run()
+    }
+
+    @Test("`require.device`: a session without a key gets 403, and one with its proof is forwarded")
+    func requiredByRoute() async throws {
+        let fixture = try DeviceFixture()
+        try await Scenario(
+            "required", on: fixture.setup().configuration { $0.changePrivate { $0.require.device = true } },
+            .ask(Ask.get("/private/a", Ask.cookie), 403, "device_required"),
+            .ask(Ask.get("/private/a", fixture.stolen), 401, reason: "unproven"),
+            .ok(Ask.get("/private/a", fixture.cookie)), sent: [.init()], alsoHTTP2: true
+        ).run()
+    }
+
+    @Test("Rule 115: the endpoint gets the fields of the client, and nothing of another site")
+    func endpoint() async throws {
+        let fixture = try DeviceFixture()
+        let endpoints = FakeEndpoints { request in
+            let texts = [request.device.cookie, request.device.proof ?? [], request.device.sessionID ?? []].map {
+                String(decoding: $0, as: UTF8.self)
+            }
+            return AccountResponse(status: 200, content: .json(Array(texts.joined(separator: " ").utf8)))
+        }
+        let fields = ["Secure-Session-Response: \"a.b.c\"", "Sec-Secure-Session-Id: \"0123\"", "Content-Length: 0"]
+        func post(_ more: String...) -> String { Ask.ask("POST", "/auth/device", [fixture.cookie] + fields + more) }
+        try await Scenario(
+            "endpoint",
+            on: fixture.setup().with(\.endpoints, endpoints).configuration {
+                $0.crossSite.requiredField = NamedValue(name: "X-CSRF", value: "1")
+                $0.crossSite.trustedOrigins = ["https://other.test"]
+            },
+            .all(
+                [post(), post("Sec-Fetch-Site: same-origin"), post("Sec-Fetch-Site: same-origin", "Origin: null")], 200,
+                text: "\(fixture.proof) a.b.c 0123"),
+            .all(
+                [
+                    post("Sec-Fetch-Site: cross-site"), post("Sec-Fetch-Site: same-site", "Origin: https://other.test"),
+                    post("Sec-Fetch-Site: none"), post("Origin: https://evil.test"),
+                ], 403, "cross_site"),
+            .ask(Ask.get("/auth/device", fixture.cookie), 405), sent: [], alsoHTTP2: true
+        ).run()
+    }
+
+    @Test("Rule 119: a WebSocket of a bound session ends after `streams`, with 1008, and another one does not")
+    func streams() async throws {
+        let fixture = try DeviceFixture(streams: .seconds(300))
+        for (cookie, ends) in [(fixture.cookie, true), (Ask.cookie, false)] {
+            try await Tunnel.open(
+                GatewaySetup().with(\.devices, fixture.devices).with(\.sessions, fixture.sessions).steppedTime(),
+                configuration: { $0.timeouts.tunnelIdle = .seconds(900) },
+                request: Handshake.request("/private/socket", cookie)
+            ) { tunnel in
+                try await tunnel.gateway.advance(.seconds(299), inStepsOf: .seconds(1))
+                #expect(!tunnel.client.isClosed)
+                try await tunnel.gateway.advance(.seconds(3), inStepsOf: .seconds(1))
+                if ends {
+                    #expect(Frame.closeCode(try await tunnel.client.rest()) == 1_008)
+                    try await tunnel.upstream.closed()
+                } else {
+                    #expect(!tunnel.client.isClosed)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// A scripted client with a key of its own, in another language and with another library, against the running program.
+@Suite("Sessions that are bound to a device", .serialized, .timeLimit(.minutes(3)))
+struct DeviceSessionTests {
+    @Test("Rules 114, 115 and 117: a client registers its key and refreshes; a copy of its cookies is worthless soon")
+    func theft() async throws {
+        let settings = [
+            "session.cookie.secure=true", "listeners.0.behindTLSProxy=true", "session.device.mode=auto",
+            "session.device.lifetime=10s", "session.device.settle=0s",
+        ]
+        try await GatewayProcess.running(set: settings) { gateway, mock in
+            let python = try await Executables.python(with: "cryptography")
+            let port = try #require(gateway.clear.split(separator: ":").last)
+            let result = try await ChildProgram.run(python, ["-c", Self.script, "\(port)"])
+            let steps = try JSONDecoder().decode([Step].self, from: Data(result.output.utf8))
+            #expect(result.ending.status == 0, "\(result.errors)")
+            let expected = [
+                Step("sign in", 200), Step("registered by a thief", 403), Step("registered", 200),
+                Step("registered again", 200), Step("used", 200), Step("listed as bound", 200),
+                Step("refreshed without a proof", 403), Step("refreshed", 204), Step("refreshed by another key", 403),
+                Step("used with the copy", 200), Step("refreshed", 204), Step("used", 200),
+                Step("used with the ticket alone", 401, "unproven"), Step("used with the copy", 401, "unproven"),
+                Step("registered by a thief", 403), Step("used", 200), Step("signed out", 204),
+                Step("refreshed after that", 401, "revoked"),
+            ]
+            #expect(steps == expected)
+            #expect(mock.observations.snapshot().count("GET", "/videos/1") == 4)
+        }
+    }
+
+    private struct Step: Decodable, Equatable {
+        var name: String
+        var status: Int
+        var reason: String
+
+        init(_ name: String, _ status: Int, _ reason: String = "") {
+            (self.name, self.status, self.reason) = (name, status, reason)
+        }
+    }
+
+    private static let script = #"""
+        import base64, http.client, json, re, sys, time
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.asymmetric import ec, utils
+
+        def b64(data):
+            return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+        def signed(key, challenge, has_key):
+            header = {"typ": "dbsc+jwt", "alg": "ES256"}
+            if has_key:
+                n = key.public_key().public_numbers()
+                header["jwk"] = {"kty": "EC", "crv": "P-256", "x": b64(n.x.to_bytes(32, "big")),
+                                 "y": b64(n.y.to_bytes(32, "big"))}
+            text = b64(json.dumps(header).encode()) + "." + b64(json.dumps({"jti": challenge}).encode())
+            r, s = utils.decode_dss_signature(key.sign(text.encode(), ec.ECDSA(hashes.SHA256())))
+            return text + "." + b64(r.to_bytes(32, "big") + s.to_bytes(32, "big"))
+
+        steps, cookies, challenge, session = [], {}, None, None
+        key, thief = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+
+        def ask(name, method, path, fields={}, body=None, jar=None):
+            global challenge, session
+            own = jar is None
+            jar = cookies if own else jar
+            connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=20)
+            head = dict(fields)
+            if jar:
+                head["Cookie"] = "; ".join(f"{n}={v}" for n, v in jar.items())
+            connection.request(method, path, body=body, headers=head)
+            response = connection.getresponse()
+            text = response.read().decode()
+            if own:
+                for cookie in response.headers.get_all("Set-Cookie") or []:
+                    name_, value = cookie.split(";")[0].split("=", 1)
+                    cookies[name_] = value
+                found = re.search(r'challenge="([^"]+)"', response.headers.get("Secure-Session-Registration") or "")
+                found = found or re.match(r'"([^"]+)"', response.headers.get("Secure-Session-Challenge") or "")
+                challenge = found[1] if found else challenge
+                if path == "/auth/device" and response.status == 200:
+                    session = json.loads(text)["session_identifier"]
+            problem = json.loads(text) if text.startswith("{") and response.status >= 400 else {}
+            if name == "listed as bound" and '"bound":true' not in text:
+                name = "not listed as bound"
+            steps.append({"name": name, "status": response.status, "reason": problem.get("reason", "")})
+
+        def device(name, proof=None, jar=None):
+            fields = {"Content-Length": "0"}
+            if proof:
+                fields["Secure-Session-Response"] = proof
+            if session:
+                fields["Sec-Secure-Session-Id"] = f'"{session}"'
+            ask(name, "POST", "/auth/device", fields, jar=jar)
+
+        ask("sign in", "POST", "/auth", {"Content-Type": "application/json"},
+            json.dumps({"email": "jo@example.com", "password": "secret"}))
+        offer, ticket = challenge, dict(cookies)
+        device("registered by a thief", signed(thief, "invented", True), dict(ticket))
+        device("registered", signed(key, offer, True))
+        known, session = session, None
+        device("registered again", signed(key, offer, True))
+        ask("used", "GET", "/videos/1")
+        ask("listed as bound", "GET", "/auth/sessions")
+        device("refreshed without a proof")
+        device("refreshed", signed(key, challenge, False))
+        copy = dict(cookies)
+        device("refreshed by another key", signed(thief, challenge, False), dict(copy))
+        ask("used with the copy", "GET", "/videos/1", jar=dict(copy))
+        time.sleep(42)
+        device("asked", None)
+        steps.pop()
+        device("refreshed", signed(key, challenge, False))
+        ask("used", "GET", "/videos/1")
+        ask("used with the ticket alone", "GET", "/videos/1", jar=dict(ticket))
+        ask("used with the copy", "GET", "/videos/1", jar=dict(copy))
+        known, session = session, None
+        device("registered by a thief", signed(thief, offer, True), dict(ticket))
+        session = known
+        ask("used", "GET", "/videos/1")
+        ask("signed out", "DELETE", "/auth", jar=dict(ticket))
+        device("refreshed after that", signed(key, challenge, False))
+        print(json.dumps(steps))
+        """#
+}
