@@ -103,6 +103,7 @@ struct DeviceSectionTests {
         #expect(other.contains("device:") && !other.contains("device_required"))
         let endpoint = fixture.report { CommandReport.explain($0, method: "POST", target: "/auth/device") }.text
         #expect(endpoint.contains("bind the session to the key of its device"))
+        #expect(fixture.report { CommandReport.routes($0) }.text.contains("DEVICE"))
         let changed = try ConfigFixture(Self.good.replacing("require: { device: true }", with: "websocket: true"))
         #expect(changed.changes(since: fixture).text.contains("a session bound to a device"))
     }
