@@ -185,8 +185,8 @@ struct DeviceTests {
         for (cookie, ends) in [(fixture.cookie, true), (Ask.cookie, false)] {
             try await Tunnel.open(
                 GatewaySetup().with(\.devices, fixture.devices).with(\.sessions, fixture.sessions).steppedTime(),
-                configuration: { $0.timeouts.tunnelIdle = .seconds(900) },
-                request: Handshake.request("/private/socket", cookie)
+                request: Handshake.request("/private/socket", cookie),
+                configuration: { $0.timeouts.tunnelIdle = .seconds(900) }
             ) { tunnel in
                 try await tunnel.gateway.advance(.seconds(299), inStepsOf: .seconds(1))
                 #expect(!tunnel.client.isClosed)
