@@ -1,4 +1,5 @@
 import Foundation
+import MockAPI
 import TestSupport
 import Testing
 
