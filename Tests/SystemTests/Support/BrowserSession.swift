@@ -1,17 +1,21 @@
 import Foundation
+import NIOSSL
 import TestSupport
 
 /// A real headless Chromium, driven by Selenium: its profile is removed after the last step.
 struct BrowserSession {
     /// Whether every certificate is accepted, as needed for the demo.
     private let acceptsAnyCertificate: Bool
+    /// The certificate file of a server that may bind sessions to keys of the browser; `nil` for none.
+    private let bindsSessionsOf: String?
     /// The time limit of one step in seconds, loading and waiting included.
     private let stepLimit = 40
     /// The time limit of all steps in seconds.
     private let wholeLimit: Int
 
-    init(acceptsAnyCertificate: Bool = false, wholeLimit: Int = 120) {
+    init(acceptsAnyCertificate: Bool = false, bindsSessionsOf: String? = nil, wholeLimit: Int = 120) {
         self.acceptsAnyCertificate = acceptsAnyCertificate
+        self.bindsSessionsOf = bindsSessionsOf
         self.wholeLimit = wholeLimit
     }
 
@@ -19,11 +23,14 @@ struct BrowserSession {
     /// - Throws: ``Failed`` with the first step that fails.
     func run(_ steps: [BrowserStep]) async throws -> BrowserRun {
         let directory = try TemporaryDirectory()
+        let certificate = try bindsSessionsOf.flatMap { try NIOSSLCertificate.fromPEMFile($0).first }
+        let key = try certificate?.extractPublicKey().toSPKIBytes()
         let script = Script(
             browser: try Executables.onPath("chromium", package: "chromium").path,
             driver: try Executables.onPath("chromedriver", package: "chromium-driver").path,
-            profile: directory.path(of: "profile"), acceptsAnyCertificate: acceptsAnyCertificate, limit: stepLimit,
-            wholeLimit: wholeLimit, steps: steps)
+            profile: directory.path(of: "profile"), acceptsAnyCertificate: acceptsAnyCertificate,
+            bindsSessionsOf: key.map { Data($0).base64EncodedString() }, limit: stepLimit, wholeLimit: wholeLimit,
+            steps: steps)
         try directory.write(String(decoding: try JSONEncoder().encode(script), as: UTF8.self), to: "script.json")
         let driver = Executables.packageDirectory.appending(path: "Tests/SystemTests/Support/browser.py").path
         let arguments = [driver, directory.path(of: "script.json")]
@@ -45,6 +52,8 @@ struct BrowserSession {
         let driver: String
         let profile: String
         let acceptsAnyCertificate: Bool
+        /// The public key of the server in DER (SubjectPublicKeyInfo) and Base64.
+        let bindsSessionsOf: String?
         let limit: Int
         let wholeLimit: Int
         let steps: [BrowserStep]

@@ -12,6 +12,9 @@ enum BrowserStep: Encodable {
     case reload
     /// Closes the browser and opens it again with the same profile.
     case restart
+    /// Continues in another profile, whose browser stays open with its page. A new profile has the cookies of this one, and
+    /// keeps them beyond their end, but no keys of devices. The first profile has no name.
+    case profile(String)
     /// Opens tabs at the same moment. Each has to show the text; one that shows the link instead is continued with it. With
     /// a button to confirm, it is clicked once all tabs show it, in the newest tab first. Adds a ``Tabs`` to
     /// ``BrowserRun/values``.
@@ -24,6 +27,8 @@ enum BrowserStep: Encodable {
     case waitForText(String)
     /// Waits until an element is visible.
     case waitFor(String)
+    /// Waits until there is a cookie with a name, which no page needs to be able to read.
+    case waitForCookie(String)
     /// Waits until no such element is visible.
     case waitUntilGone(String)
     /// Runs the body of a function; its result, a string, is added to ``BrowserRun/values``.
@@ -83,6 +88,7 @@ enum BrowserStep: Encodable {
         case .back: try step.encode(true, forKey: Key("back"))
         case .reload: try step.encode(true, forKey: Key("reload"))
         case .restart: try step.encode(true, forKey: Key("restart"))
+        case .profile(let name): try step.encode(name, forKey: Key("profile"))
         case .tabs(let count, let address, let confirm, let text, let link, let prefix):
             let order = TabOrder(
                 count: count, address: address, confirm: confirm ?? "", text: text, link: link, cookiePrefix: prefix)
@@ -93,6 +99,7 @@ enum BrowserStep: Encodable {
         case .press(let key): try step.encode(key, forKey: Key("press"))
         case .waitForText(let text): try step.encode(text, forKey: Key("waitForText"))
         case .waitFor(let selector): try step.encode(selector, forKey: Key("waitFor"))
+        case .waitForCookie(let name): try step.encode(name, forKey: Key("waitForCookie"))
         case .waitUntilGone(let selector): try step.encode(selector, forKey: Key("waitUntilGone"))
         case .evaluate(let script): try step.encode(script, forKey: Key("evaluate"))
         case .deleteCookies: try step.encode(true, forKey: Key("deleteCookies"))

@@ -8,6 +8,7 @@ takes screenshots. A step that fails ends the script; the results up to it are p
 """
 
 import base64
+import hashlib
 import importlib.util
 import json
 import os
@@ -113,6 +114,8 @@ class Browser:
     def __init__(self, script):
         self.script = script
         self.limit = script.get("limit", 20)
+        self.profile = ""
+        self.drivers = {}
         self.driver = self.launch()
         self.snapshots = {}
         self.values = []
@@ -124,12 +127,21 @@ class Browser:
         options.binary_location = script["browser"]
         for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu",
                      "--hide-scrollbars", "--no-first-run", "--disable-background-networking",
-                     "--user-data-dir=" + script["profile"]):
+                     "--user-data-dir=" + script["profile"] + self.profile):
             options.add_argument(flag)
+        if key := script.get("bindsSessionsOf"):
+            # A server whose certificate is only accepted can bind no session: this trusts its key. Without a TPM, the
+            # browser's own keys are in software.
+            digest = base64.b64encode(hashlib.sha256(base64.b64decode(key)).digest()).decode()
+            options.add_argument("--ignore-certificate-errors-spki-list=" + digest)
+            options.add_argument("--enable-features=DeviceBoundSessions,"
+                                 "EnableBoundSessionCredentialsSoftwareKeysForManualTesting")
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         options.accept_insecure_certs = script.get("acceptsAnyCertificate", False)
         driver = webdriver.Chrome(options=options, service=Service(script["driver"]))
         driver.set_page_load_timeout(self.limit)
+        driver.set_script_timeout(self.limit)
+        self.drivers[self.profile] = driver
         return driver
 
     def run(self, step):
@@ -160,6 +172,18 @@ class Browser:
         self.driver.quit()
         self.driver = self.launch()
 
+    def step_profile(self, value):
+        cookies = self.cookies()
+        self.read_console()
+        self.profile = value
+        if value in self.drivers:
+            self.driver = self.drivers[value]
+        else:
+            self.driver = self.launch()
+            # Who has copied a cookie keeps it beyond its end.
+            kept = [{name: value for name, value in cookie.items() if name != "expires"} for cookie in cookies]
+            self.driver.execute_cdp_cmd("Storage.setCookies", {"cookies": kept})
+
     def step_tabs(self, value):
         """Opens tabs and waits until each shows the text; tabs that show the link are continued with it. With a button to
         confirm, it is clicked once all tabs show it, in the newest tab first."""
@@ -171,8 +195,8 @@ class Browser:
 
         def wait_for(what, look):
             def count_and_look():
-                cookies = self.driver.execute_cdp_cmd("Network.getAllCookies", {})["cookies"]
-                state["most"] = max(state["most"], sum(cookie["name"].startswith(prefix) for cookie in cookies))
+                count = sum(cookie["name"].startswith(prefix) for cookie in self.cookies())
+                state["most"] = max(state["most"], count)
                 return look()
 
             return self.wait(what, count_and_look)
@@ -222,6 +246,9 @@ class Browser:
     def step_waitFor(self, value):
         self.found(value)
 
+    def step_waitForCookie(self, value):
+        self.wait(f"there is a cookie {value}", lambda: any(cookie["name"] == value for cookie in self.cookies()))
+
     def step_waitUntilGone(self, value):
         self.wait(f"{value} is not shown", lambda: not self.shown(value))
 
@@ -258,6 +285,10 @@ class Browser:
         with open(value["path"], "wb") as file:
             file.write(base64.b64decode(shot["data"]))
 
+    def cookies(self):
+        """All cookies of the profile, with those that no page can read."""
+        return self.driver.execute_cdp_cmd("Storage.getCookies", {})["cookies"]
+
     @staticmethod
     def is_stale(element):
         try:
@@ -286,6 +317,10 @@ class Browser:
                 text = self.driver.find_element(By.TAG_NAME, "body").text
                 raise StepFailed(f"not within the time limit: {what}; text of the page:\n{text[:2000]}")
             time.sleep(0.02)
+
+    def quit(self):
+        for driver in self.drivers.values():
+            driver.quit()
 
     def read_console(self):
         for line in self.driver.get_log("browser"):
@@ -319,7 +354,7 @@ def main():
                 break
         print(json.dumps(browser.answer(error)))
     finally:
-        browser.driver.quit()
+        browser.quit()
 
 
 if __name__ == "__main__":
