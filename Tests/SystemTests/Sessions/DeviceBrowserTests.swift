@@ -45,6 +45,28 @@ struct DeviceBrowserTests {
         }
     }
 
+    /// The navigation to the callback begins on the provider's page. The browser registers in the same context, and
+    /// sends no `Strict` or `Lax` cookie with that.
+    @Test("Rule 115: a login at a provider of another site that asks its user is bound", arguments: ["Strict", "Lax"])
+    func login(sameSite: String) async throws {
+        let set = [
+            "accounts.identities=company", "session.device.mode=auto", "session.cookie.sameSite=\(sameSite)",
+        ]
+        try await MockProvider.withServer { provider in
+            provider.script { $0.asksUser = true }
+            try await SampleAppGateway.running(provider: provider, set: set) { gateway, _ in
+                let browser = BrowserSession(acceptsAnyCertificate: true, bindsSessionsOf: gateway.certificateFile)
+                let run = try await browser.run([
+                    .open("\(gateway.address)/.well-known/openid-configuration"), .waitFor("#continue"),
+                    .click("#continue"), .waitForText("authorization_endpoint"), .waitForCookie(Self.boundCookie),
+                    .evaluate("return fetch('/auth/sessions').then(response => response.text())"),
+                ])
+                let sessions = try #require(run.values.first ?? nil)
+                #expect(sessions.contains("\"bound\":true"))
+            }
+        }
+    }
+
     /// Uses the session until that fails: the results of that request, of a registration, and of another request.
     private static let theft = """
         const ask = async (path, method) => {
