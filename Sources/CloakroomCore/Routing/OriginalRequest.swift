@@ -66,12 +66,17 @@ package enum OriginalRequest {
     private static let webSocket = FieldNameSet(webSocketNames)
     private static let webSocketFilter = FieldNameSet.Filter(webSocketNames)
 
-    /// Whether the client opens a WebSocket: proxies do not send `Upgrade`, which is for one hop.
+    /// Whether the client opens a WebSocket. Most proxies do not send `Upgrade`, which is for one hop; what one of them
+    /// sends is enough, also without `Connection`, or with another protocol.
     package static func opensWebSocket(_ head: borrowing RequestHead) -> Bool {
         let bytes = head.bytes.readableBytesUInt8Span
         let filter = webSocketFilter
         return head.fields.contains {
-            $0.name == .other && filter.mayContain($0, of: bytes) && webSocket.index(bytes, $0.nameRange) != nil
+            switch $0.name {
+            case .other: filter.mayContain($0, of: bytes) && webSocket.index(bytes, $0.nameRange) != nil
+            case .upgrade: HopByHopFields.names($0.valueRange, bytes, "websocket")
+            default: false
+            }
         }
     }
 }

@@ -60,13 +60,13 @@ extension RequestDecider {
     /// Checks the fields of a request whose original was read, and whether it opens a WebSocket: proxies may forward the
     /// upgrade, whatever of it they ask with.
     /// - Returns: The response, if the client sends a field that only the gateway may set, in any spelling: proxies replace
-    ///   the exact name only. Also if a field names another method or path, or if the request asks for a WebSocket with
+    ///   the exact name only. Also if a field names another method or path, or if the request opens a WebSocket with
     ///   another method than `GET` (RFC 6455 §4.1).
     @inline(never)
     func checkOriginal(_ request: inout InboundRequest) -> RequestDecision? {
-        let (asksForSocket, isGet) = (request.summary.requestsWebSocket, request.method == .get)
-        if isGet, asksForSocket || OriginalRequest.opensWebSocket(request.head) { request.upgrade = .webSocketUpgrade }
-        guard asksForSocket && !isGet || config.forwardedFields.rejects(request.head) else { return nil }
+        let (opensSocket, isGet) = (OriginalRequest.opensWebSocket(request.head), request.method == .get)
+        if opensSocket, isGet { request.upgrade = .webSocketUpgrade }
+        guard opensSocket && !isGet || config.forwardedFields.rejects(request.head) else { return nil }
         return .problem(Self.rejected, .forbidden, allow: nil)
     }
 

@@ -254,7 +254,8 @@ struct ForwardAuthTests {
     func handshakes(_ proxy: ForwardAuthConfiguration.Proxy) async throws {
         let upgrade = ["Connection: Upgrade", "Upgrade: websocket"]
         let announced = [
-            ["Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="], ["Sec-WebSocket-Version: 13"], upgrade,
+            ["Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="], ["Sec-WebSocket-Version: 13"], ["sec_websocket_key: a"],
+            upgrade, ["Upgrade: websocket"], ["Upgrade: h2c, WebSocket"], ["Upgrade: h2c", "Upgrade: websocket"],
         ]
         let own = ["Origin: https://gateway.test", "Sec-Fetch-Site: same-origin"]
         let foreign = ["Origin: https://evil.test", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "A: b"]
@@ -277,8 +278,9 @@ struct ForwardAuthTests {
             .each(ask("/public/a", [], ["Origin: https://app.test"]), 200),
             // Only `GET` opens a WebSocket.
             .each(
-                ["POST", "PUT"].map { Question.of(proxy, $0, "/private/a", upgrade + [Ask.cookie, own[0]]) }, 403,
+                announced.map { Question.of(proxy, "POST", "/private/a", $0 + [Ask.cookie, own[0]]) }, 403,
                 "bad_request"),
+            .each(announced.map { Question.of(proxy, "HEAD", "/public/a", $0) }, 403),
             .replace {
                 $0.changePrivate {
                     $0.allowsWebSocket = true
