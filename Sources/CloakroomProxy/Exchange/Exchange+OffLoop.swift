@@ -127,7 +127,7 @@ extension Exchange {
             telemetry.failed(.storeUnavailable)
             return respond(entry.problem(.storeUnavailable, retryAfter: 1), now: now)
         }
-        if !isCounted, let rejection = limitSession(decision, now: now) { decision = rejection }
+        if !isCounted, let rejection = limitSession(decision, snapshot.config, now: now) { decision = rejection }
         execute(decision, now: now)
     }
 

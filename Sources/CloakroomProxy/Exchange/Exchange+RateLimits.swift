@@ -22,7 +22,7 @@ extension Exchange {
     /// records the use of the session: a rejected request is none. Only if the route has such limits.
     /// - Returns: The response, if one of them rejects it.
     @inline(never)
-    func limitSession(_ decision: RequestDecision, now: UInt64) -> RequestDecision? {
+    func limitSession(_ decision: RequestDecision, _ config: ConfigSnapshot, now: UInt64) -> RequestDecision? {
         let session: Session?
         switch decision {
         case .forward(let permit): session = permit.session
@@ -32,20 +32,19 @@ extension Exchange {
         case .denied, .problem(_, .unauthenticated, _): session = nil
         default: return nil
         }
-        let config = snapshot.config
         guard let rates = config.rates, let route = config.routes[request.routeIndex].rate else { return nil }
         // Most requests, without the closures of the function below: those count a dozen references.
         guard let limit = route.sessionLimit, let session, request.ticket != nil,
-            permits(session, limit, rates, now: now)
-        else { return limitAll(session, by: route, rates, now: now) }
-        recordUse(of: session, now: now)
+            limit._withUnsafeGuaranteedRef({ permits(session, $0, rates, now: now) })
+        else { return limitAll(session, by: route, rates, config, now: now) }
+        recordUse(of: session, in: config, now: now)
         return nil
     }
 
     /// Charges a request to the only limit of its route that is decided with the session.
     /// - Returns: Whether it permits the request. Otherwise nothing was charged.
     private func permits(_ session: Session, _ limit: RateLimitRuntime, _ rates: RateLimits, now: UInt64) -> Bool {
-        guard let key = ticketKeys.rateKey(of: session, at: limit, hash: rates.storage.hash) else { return false }
+        guard let key = ticketKeys.rateKey(of: session, at: limit, hash: rates.hash) else { return false }
         let charge = limit.charge(key, rates.table, now: now)
         guard charge.wait == 0 else { return false }
         if charge.isEviction { context.rateTableFull(rates) }
@@ -55,13 +54,13 @@ extension Exchange {
     }
 
     /// Records that a permitted request uses its session, unless that was done a short time ago.
-    private func recordUse(of session: Session?, now: UInt64) {
-        let time = context.sessionTime(at: now)
-        if let session, !snapshot.config.sessions.isUseDue(of: session, now: time) { return }
+    private func recordUse(of session: Session?, in config: ConfigSnapshot, now: UInt64) {
+        let (sessions, time) = (config.sessions, context.sessionTime(at: now))
+        if let session, !sessions.isUseDue(of: session, now: time) { return }
         if let session, session.device != nil {
-            snapshot.config.sessions.recordUse(of: session, now: time)
+            sessions.recordUse(of: session, now: time)
         } else if let ticket = request.ticket {
-            _ = lookUp(ticket, now: now, slides: true)
+            _ = ticketKeys.lookup(ticket, in: sessions, now: time, slides: true)
         }
     }
 
@@ -69,9 +68,9 @@ extension Exchange {
     /// - Returns: The response, if one of them rejects it.
     @inline(never)
     private func limitAll(
-        _ session: Session?, by route: RouteRateLimits, _ rates: RateLimits, now: UInt64
+        _ session: Session?, by route: RouteRateLimits, _ rates: RateLimits, _ config: ConfigSnapshot, now: UInt64
     ) -> RequestDecision? {
-        let hash = rates.storage.hash
+        let hash = rates.hash
         let rejection = charge(route.late, rates, &request, now: now) { limit, request in
             guard !limit.isConditional || limit.limit.counts(session) else { return nil }
             if limit.isOfRoute { return session == nil ? nil : route.key }
@@ -94,7 +93,7 @@ extension Exchange {
             }
             return rejection
         }
-        recordUse(of: session, now: now)
+        recordUse(of: session, in: config, now: now)
         return nil
     }
 
@@ -167,8 +166,8 @@ extension Exchange {
         if peer.isTrusted,
             let client = ClientAddress.key(request.head, trusted: snapshot.config.configuration.trustedProxies)
         {
-            return RateKey(client, hash: rates.storage.hash)
+            return RateKey(client, hash: rates.hash)
         }
-        return peer.rateKey ?? RateKey(peer: peer.address, hash: rates.storage.hash)
+        return peer.rateKey ?? RateKey(peer: peer.address, hash: rates.hash)
     }
 }

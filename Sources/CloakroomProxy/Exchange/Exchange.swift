@@ -133,8 +133,8 @@ final class Exchange: Equatable {
                 return rejection
             }, now: context.wallTime(at: now))
         if request.checked != nil { deviceChecked(slides: slides, now: now) }
-        if !slides, let rejection = limitSession(decision, now: now) { decision = rejection }
         let config = snapshot.config
+        if !slides, let rejection = limitSession(decision, config, now: now) { decision = rejection }
         if telemetry.routed(
             to: request.routeIndex, context: config.telemetry.childContext(of: request.traceContext))
         {

@@ -97,7 +97,7 @@ struct DownstreamConnectionInfo {
             address: sourceAddress ?? channel.remoteAddress?.ipAddress ?? "unknown", isTLS: isTLS,
             trusted: context.snapshot.config.configuration.trustedProxies, tlsVersion: tlsVersion,
             certificateSubject: certificateSubject, load: load, listener: listener,
-            rateHash: context.snapshot.config.rates?.storage.hash,
+            rateHash: context.snapshot.config.rates?.hash,
             isBehindTLSProxy: configuration?.isBehindTLSProxy == true, decidesFor: configuration?.forwardAuth?.proxy)
     }
 }

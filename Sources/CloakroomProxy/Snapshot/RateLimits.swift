@@ -6,6 +6,8 @@ import NIOCore
 /// The rate limits of a configuration, prepared for requests.
 final class RateLimits: Sendable {
     let storage: RateLimitStorage
+    /// That of ``storage``, which has references.
+    let hash: KeyedHash
     let table: RateLimitTable
     let fields: RateFields
     /// Those that count every request.
@@ -18,7 +20,7 @@ final class RateLimits: Sendable {
     init?(_ configuration: GatewayConfiguration, storage: RateLimitStorage, metrics: ClientLimitMetrics) {
         let used = Set(configuration.limits.rate + configuration.routes.flatMap(\.rate))
         guard !used.isEmpty else { return nil }
-        self.storage = storage
+        (self.storage, hash) = (storage, storage.hash)
         table = storage.table(keys: configuration.limits.rateKeys)
         fields = configuration.limits.rateFields
         let limits = configuration.rateLimits.enumerated().map { RateLimitRuntime($1, index: $0, storage, metrics) }
@@ -49,12 +51,14 @@ final class RouteRateLimits: Sendable {
     let early: [RateLimitRuntime]
     /// The limits that are decided with the session.
     let late: [RateLimitRuntime]
-    /// The only one of ``late``, if it counts all requests of a session by it or by its account.
-    let sessionLimit: RateLimitRuntime?
+    /// The only one of ``late``, if it counts all requests of a session by it or by its account. Not counted as a
+    /// reference, as in ``RateLimitTable``: ``late`` has one.
+    let sessionLimit: Unmanaged<RateLimitRuntime>?
 
     init(key: RateKey, early: [RateLimitRuntime], late: [RateLimitRuntime]) {
         (self.key, self.early, self.late) = (key, early, late)
-        sessionLimit = late.count == 1 ? late.first { !$0.isConditional && ($0.isOfSession || $0.isOfAccount) } : nil
+        let only = late.count == 1 ? late.first { !$0.isConditional && ($0.isOfSession || $0.isOfAccount) } : nil
+        sessionLimit = only.map { Unmanaged.passUnretained($0) }
     }
 }
 

@@ -259,6 +259,11 @@ struct RateLimitTests {
             "A limit by account counts all its sessions together",
             on: sessionLimited(limit(by: .account, burst: 1)), .ok(mine), .ask(ask(other), 429), alsoHTTP2: true),
         Scenario(
+            "The sessions of a connection are counted by themselves, in turn and across reloads",
+            on: sessionLimited(limit(by: .session, burst: 2)), .ok(mine), .ok(ask(other)), .ok(mine), .ask(mine, 429),
+            .replace { $0.rateLimits[0].subject = .account }, .ok(mine), .ok(ask(other)), .ask(mine, 429),
+            .replace { _ in }, .ok(ask(other)), .all([ask(other), mine], 429)),
+        Scenario(
             "Where a session is optional, requests without one are counted by address",
             on: sessionLimited(limit(by: .session, burst: 1)) { $0.routes[2].requiresAuthorization = false },
             .ok(Ask.get("/private/a")), .ask(Ask.get("/private/a"), 429), .ok(mine)),
