@@ -58,7 +58,8 @@ package struct ProviderMetadata: Sendable, Equatable {
         keys = try reader.requiredURL("jwks_uri")
         userInfoEndpoint = try reader.url("userinfo_endpoint")
         revocationEndpoint = try reader.url("revocation_endpoint")
-        introspectionEndpoint = try reader.url("introspection_endpoint")
+        // Most providers announce one that is never called: an invalid one is none.
+        introspectionEndpoint = try? reader.url("introspection_endpoint")
         endSessionEndpoint = try reader.url("end_session_endpoint", isCalled: false)
         pushedRequestEndpoint = try reader.url("pushed_authorization_request_endpoint")
         requiresPushedRequests = try reader.flag("require_pushed_authorization_requests")
@@ -156,7 +157,8 @@ extension ProviderMetadata {
         if identity.accessTokens?.introspection != nil, introspectionEndpoint == nil {
             findings.append(
                 Finding(
-                    message: "the provider has no introspection endpoint", remedy: "write accessTokens.verify: jwt"))
+                    message: "the provider has no valid introspection endpoint",
+                    remedy: "write accessTokens.verify: jwt"))
         }
         return findings
     }

@@ -95,6 +95,21 @@ struct ProviderMetadataTests {
         #expect(error([("token_endpoint", "\"\(url)\"")]) == .url("token_endpoint"))
     }
 
+    @Test(
+        "An introspection endpoint that cannot be called is none: sign-ins do not need it",
+        arguments: [#""http://id.example.com/i""#, #""/i""#, "1"])
+    func introspectionEndpoint(value: String) throws {
+        let metadata = try ProviderMetadata(document([("introspection_endpoint", value)]), issuer: Self.issuer)
+        #expect(metadata.introspectionEndpoint == nil)
+        var identity = IdentityConfiguration(
+            name: "company", issuer: Self.issuer,
+            client: IdentityClientConfiguration(id: "c", authentication: .basic(Secret("s"))))
+        identity.accessTokens = .init()
+        #expect(!metadata.findings(for: identity).contains { $0.message.contains("introspection") })
+        identity.accessTokens?.introspection = .init()
+        #expect(metadata.findings(for: identity).contains { $0.message.contains("introspection") })
+    }
+
     @Test("A member of the wrong type, a member twice and a document beyond 64 KiB are rejected")
     func malformed() {
         #expect(
