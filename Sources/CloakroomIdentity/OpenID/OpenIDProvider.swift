@@ -125,17 +125,9 @@ package final class OpenIDProvider: TokenClient, Unprintable {
             guard configuration.pushed != .always else { throw TokenClientError(.misconfigured(.notFound), in: .push) }
             return request.url(at: metadata.authorizationEndpoint)
         }
-        let client = ClientAddressKey(address)
-        guard await pushes.enter(client) else { throw TokenClientError(.unreachable, in: .push) }
-        let response: IdentityTransport.Response
-        do throws(TokenClientError) {
-            response = try await post(
-                request.form, to: endpoint, namesClient: true, call: .push, traceparent: traceparent)
-        } catch {
-            await pushes.leave(client)
-            throw error
+        let response = try await pushes.run(.push, from: address) { () async throws(TokenClientError) in
+            try await post(request.form, to: endpoint, namesClient: true, call: .push, traceparent: traceparent)
         }
-        await pushes.leave(client)
         guard let pushed = PushedResponse(response.body) else { throw failure(.invalidResponse, in: .push) }
         return request.url(at: metadata.authorizationEndpoint, requestURI: pushed.requestURI)
     }
@@ -180,27 +172,20 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     private func introspect(
         _ token: Secret, from address: String
     ) async throws(TokenClientError) -> [JSONMemberName: JSONValue] {
+        let time = introspection?.timeout ?? timeout
         do throws(TokenClientError) {
-            guard let endpoint = try await metadata(for: .introspect, isAnonymous: true).introspectionEndpoint else {
+            let metadata = try await metadata(for: .introspect, until: ContinuousClock.now + time, isAnonymous: true)
+            guard let endpoint = metadata.introspectionEndpoint else {
                 throw TokenClientError(.misconfigured(.notFound), in: .introspect)
             }
             let form = FormEncoding.encode([
                 (name: "token", value: String(decoding: token.bytes, as: UTF8.self)),
                 (name: "token_type_hint", value: "access_token"),
             ])
-            let client = ClientAddressKey(address)
-            guard await introspections.enter(client) else { throw TokenClientError(.unreachable, in: .introspect) }
-            let result: Result<IdentityTransport.Response, TokenClientError>
-            do throws(TokenClientError) {
-                result = .success(
-                    try await post(
-                        Array(form.utf8), to: endpoint, call: .introspect, traceparent: nil,
-                        time: introspection?.timeout))
-            } catch {
-                result = .failure(error)
+            let response = try await introspections.run(.introspect, from: address) {
+                () async throws(TokenClientError) in
+                try await post(Array(form.utf8), to: endpoint, call: .introspect, traceparent: nil, time: time)
             }
-            await introspections.leave(client)
-            let response = try result.get()
             guard response.status == 200, case .object(let members)? = JSONValue(document: response.body) else {
                 throw failure(.invalidResponse, in: .introspect)
             }

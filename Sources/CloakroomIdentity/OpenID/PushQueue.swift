@@ -2,9 +2,9 @@ import CloakroomCore
 
 /// The pushed requests of logins at one provider (RFC 9126), or its introspections of the tokens of clients (RFC 7662).
 ///
-/// Any client can begin a login or present a token, and the connections also serve the sign-outs, exchanges and key fetches of signed-in
-/// users, so the number of these calls in flight is limited. Each client has a share of it, so that one client does not
-/// keep others from signing in. Further calls wait for a short time, in the order in which they began.
+/// Any client can begin a login or present a token, and the connections also serve the sign-outs, exchanges and key
+/// fetches of signed-in users, so the number of these calls in flight is limited. Each client has a share of it, so that
+/// one client does not keep others from signing in. Further calls wait for a short time, in the order in which they began.
 actor PushQueue {
     /// The maximum number of requests in flight, of all clients and of one client.
     static let maxInFlight = 32
@@ -30,6 +30,24 @@ actor PushQueue {
     private var shares: [ClientAddressKey?: Share] = [:]
     private var waiters: [Waiter] = []
     private var waiterCount: UInt64 = 0
+
+    /// Makes a call of a client when there is a place for it.
+    /// - Throws: `unreachable` if there is none in time, and the errors of the call.
+    nonisolated func run<Value: Sendable>(
+        _ operation: TokenClientError.Operation, from address: String,
+        _ call: () async throws(TokenClientError) -> Value
+    ) async throws(TokenClientError) -> Value {
+        let client = ClientAddressKey(address)
+        guard await enter(client) else { throw TokenClientError(.unreachable, in: operation) }
+        do throws(TokenClientError) {
+            let value = try await call()
+            await leave(client)
+            return value
+        } catch {
+            await leave(client)
+            throw error
+        }
+    }
 
     /// Waits for a place.
     /// - Returns: Whether the request may be sent; ``leave(_:)`` is to be called after it then.

@@ -175,6 +175,20 @@ struct IntrospectionTests {
         }
     }
 
+    @Test("Rule 135: a request waits no longer for the first metadata than for a response")
+    func noMetadata() async throws {
+        try await ProviderFixture.run(
+            change: Self.ask, isReady: false,
+            prepare: { server, _ in server.handle(ProviderFixture.discovery, [.silence]) }
+        ) { fixture in
+            let tokens = VerifiedTokens([[fixture.provider]], clock: { fixture.now })
+            let start = ContinuousClock.now
+            #expect(Self.code(await Self.verify(tokens)) == "identity_unavailable")
+            #expect(ContinuousClock.now - start < .seconds(8))
+            #expect(fixture.events.contains(.introspection(.unavailable)))
+        }
+    }
+
     @Test("Rule 136: a provider is asked only about tokens for which no other identity has a key")
     func severalIdentities() async throws {
         try await Self.run { asked, _ in
