@@ -54,8 +54,8 @@ struct AccessTokenRules {
         let scope = try claims.names(of: "scope", or: .invalidScope).flatMap { $0.split(separator: " ") }
         kept["scope"] = scope.isEmpty ? nil : .array(scope.map { .string(String($0)) })
         keep.claims.append("scope")
-        // The length of the token is their bound.
-        keep.bytes = .max
+        // The length of the token is their bound, or that of the claims of any session.
+        keep.bytes = 16_384
         guard let document = try? KeptClaims.select(from: kept, keep, without: tokens) else { throw .invalidPayload }
         let provenance = SessionProvenance(
             identity: configuration.name, issuer: provider.issuer, subject: subject,

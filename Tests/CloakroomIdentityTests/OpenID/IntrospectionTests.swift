@@ -99,6 +99,8 @@ struct IntrospectionTests {
         (["token_type": #""refresh_token""#], .wrongType), (["typ": #""Refresh""#], .wrongType),
         (["typ": #""Bearer""#], nil), (["typ": #""ID""#], .wrongType), (["token_use": "1"], .wrongType),
         (["token_use": #""refresh_token""#], .wrongType), (["scope": "1"], .invalidScope),
+        (["name": "\"\(String(repeating: "a", count: 16_000))\""], nil),
+        (["name": "\"\(String(repeating: "a", count: 16_384))\""], .invalidPayload),
     ]
 
     @Test("Rule 133: every statement of the provider has its rejection")
