@@ -38,6 +38,13 @@ enum AssertionRules {
                 section.report(
                     "conflicts with \(other), another field of an upstream", "write another name", at: "header")
             }
+            if let other = upstreams.configurations.first(where: {
+                $0.name != upstream.name && $0.assertion?.audience == assertion.audience
+            }) {
+                section.warn(
+                    "is also that of upstream \(other.name.quoted): each could use the assertions that the other gets",
+                    "write another one, unless both are the same service", at: "audience")
+            }
             if secrets.isEmpty, !session.isInvalid("secrets"), !session.isInvalid("secretsFile") {
                 section.report(
                     "requires session.secrets: the key that signs is derived from them",

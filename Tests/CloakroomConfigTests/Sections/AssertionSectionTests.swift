@@ -70,6 +70,17 @@ struct AssertionSectionTests {
         try ConfigFixture.expectError(message, at: place, in: Self.good, replacing: piece, by: other)
     }
 
+    @Test("Rule 131: two upstreams with the same audience are reported", arguments: ["orders", "billing"])
+    func sharedAudience(audience: String) throws {
+        let token = "    apiToken: { header: X-Key, value: demo }"
+        let assertion = "\n    assertion: { header: X-Identity, audience: \(audience) }"
+        let yaml = Self.good.replacing(token, with: token + assertion)
+        let text = try ConfigFixture(yaml).report { .checkConfig($0) }.text
+        for other in ["api", "other"] {
+            #expect(text.contains("is also that of upstream \"\(other)\"") == (audience == "orders"), "\(text)")
+        }
+    }
+
     /// - Parameters:
     ///   - tokens: Members of `accessTokens` of `company`, and of `partner`.
     ///   - more: Further keys of `company`.
