@@ -14,8 +14,8 @@ public final class SessionClaims: Sendable, Unprintable {
     /// When the user authenticated at the provider; `nil` for unknown.
     package let authenticatedAt: WallTime?
     private let fields = ReferenceSetOnce<HeaderFields>()
-    /// The assertions in use, in the order in which their upstreams were used first. At most ``capacity``.
-    private let assertions = Mutex<[KeptAssertion]>([])
+    /// The assertions in use, the oldest first. At most ``capacity``; the others are dropped when one is signed.
+    let assertions = Mutex<[KeptAssertion]>([])
     /// What was judged by rules of routes: their serial number and, in the low byte, the verdict; 0 for none.
     private let verdicts = InlineArray<4, Atomic<UInt64>> { _ in Atomic(0) }
 
@@ -65,11 +65,16 @@ public final class SessionClaims: Sendable, Unprintable {
         return node
     }
 
-    private struct KeptAssertion {
+    struct KeptAssertion {
         let headers: ClaimHeaders
         /// With the lines of the claims.
         let lines: [UInt8]
         let issuedAt: WallTime
+
+        /// Whether it is in the first half of its lifetime.
+        func isInUse(at now: WallTime) -> Bool {
+            issuedAt <= now && now - issuedAt < (headers.assertion?.lifetime ?? .zero) / 2
+        }
     }
 
     /// Complete field lines for a request, with an assertion if the upstream gets one. It is signed when its upstream gets
@@ -86,18 +91,13 @@ public final class SessionClaims: Sendable, Unprintable {
         }
         let (site, now) = moment()
         return assertions.withLock { kept in
-            let index = kept.firstIndex { $0.headers === headers }
-            if let index, kept[index].issuedAt <= now, now - kept[index].issuedAt < assertion.lifetime / 2 {
-                return kept[index].lines
-            }
+            if let found = kept.first(where: { $0.headers === headers }), found.isInUse(at: now) { return found.lines }
             let line = issuer.line(assertion, statement, of: session, site: site, now: now)
             let new = KeptAssertion(headers: headers, lines: fields.lines + line, issuedAt: now)
-            if let index {
-                kept[index] = new
-            } else {
-                if kept.count >= Self.capacity { kept.removeFirst() }
-                kept.append(new)
-            }
+            // Those of earlier configurations too.
+            kept.removeAll { $0.headers === headers || !$0.isInUse(at: now) }
+            if kept.count >= Self.capacity { kept.removeFirst() }
+            kept.append(new)
             return new.lines
         }
     }

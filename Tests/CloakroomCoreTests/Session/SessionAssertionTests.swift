@@ -101,6 +101,18 @@ struct SessionAssertionTests {
         #expect(counts.map(\.now).reduce(0, +) == 10)
     }
 
+    @Test("Rule 132: assertions that are no longer sent are dropped when another one is signed")
+    func dropped() throws {
+        let session = Fixture.session(of: Fixture.company)
+        let claims = try #require(session.claims)
+        for index in 0..<5 { _ = try Self.text(session, try Self.headers("a\(index)")) }
+        let kept = claims.assertions.withLock { $0.count }
+        #expect(kept == 5)
+        _ = try Self.text(session, try Self.headers("b"), after: 30)
+        let left = claims.assertions.withLock { $0.count }
+        #expect(left == 1)
+    }
+
     @Test("Rule 132: a statement of more than 2 KiB is none: the user cannot sign in, and the session is not admitted")
     func tooLarge() throws {
         let headers = try Self.headers("orders")
