@@ -1,7 +1,8 @@
 /// A signed statement about the user of a session, in a request field of one upstream: a JWT (RFC 7519).
 public struct AssertionConfiguration: Sendable, Equatable {
-    /// The maximum length of ``statement(_:)`` in bytes: a token is then at most 4 KiB long.
+    /// The maximum length of ``statement(_:)`` in bytes: a token is then at most ``maxLength`` long.
     package static let maxStatement = 2_048
+    static let maxLength = 4_096
 
     /// The field name, a token of RFC 9110 §5.6.2.
     public var header: String

@@ -42,10 +42,11 @@ public final class ClaimHeaders: Sendable {
     /// Renders the fields for a session's claims. A claim that is absent, `null` or empty has no field.
     package func fields(of claims: SessionClaims) -> SessionClaims.HeaderFields {
         var lines: [UInt8] = []
+        let limit = Self.maxLength - (assertion == nil ? 0 : AssertionConfiguration.maxLength)
         for header in headers {
             let value = ClaimFieldValue.of(claims.values[claim: header.claim], separator: header.separator)
             if case .value(let text) = value, !text.isEmpty { lines += Array("\(header.name): \(text)\r\n".utf8) }
-            if value == .unsupported || lines.count > Self.maxLength {
+            if value == .unsupported || lines.count > limit {
                 return SessionClaims.HeaderFields(self, lines: [], unrepresentable: header.claim.description)
             }
         }
@@ -59,8 +60,8 @@ public final class ClaimHeaders: Sendable {
     }
 
     /// The name of a claim that a claim header of an upstream cannot contain: an object, a list without a configured
-    /// separator, a number that is not exact, or one that makes the fields or the assertion too long. Such a user cannot be signed in, because an upstream that does
-    /// not receive a claim could treat the user as another one.
+    /// separator, a number that is not exact, or one that makes the fields or the assertion too long. Such a user cannot
+    /// be signed in, because an upstream that does not receive a claim could treat the user as another one.
     /// - Returns: `nil` if all claims can be written.
     public static func unrepresentableClaim(
         of provenance: SessionProvenance, upstreams: [UpstreamConfiguration]

@@ -125,6 +125,11 @@ struct SessionAssertionTests {
         let claims = SessionClaims(provenance(most + 1))
         #expect(claims.fields(for: headers).unrepresentable == "groups")
         #expect(claims.lines(for: headers, of: SessionKey(1, 2, 3, 0)) { (0, Fixture.now) }.isEmpty)
+        // Of the 16 KiB of all fields, 4 KiB are for the assertion.
+        let both = try Self.headers("orders", claims: [], [ClaimHeader("X-Groups", claim: "groups")])
+        for (count, name) in [(12_200, nil), (12_300, "groups")] as [(Int, String?)] {
+            #expect(SessionClaims(provenance(count)).fields(for: both).unrepresentable == name)
+        }
         let configuration = Fixture.configuration {
             $0.upstreams[Fixture.shop].assertion = AssertionConfiguration(header: "X-Identity", audience: "shop")
             $0.upstreams[Fixture.shop].assertion?.claims = ["groups"]
