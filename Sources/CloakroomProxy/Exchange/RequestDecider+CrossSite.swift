@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomTelemetry
 import CloakroomWire
+import NIOCore
 
 /// CSRF checks of cross-site requests, and CORS.
 extension RequestDecider {
