@@ -131,7 +131,7 @@ extension ValueFormat where Value == SignatureAlgorithm {
     private static func algorithm(among choices: [SignatureAlgorithm]) -> Self {
         ValueFormat(choices.map { "`\($0.rawValue)`" }.joined(separator: ", "), render: { $0.rawValue }) {
             text throws(ConfigValueError) in
-            let remedy = "write " + choices.map(\.rawValue).joined(separator: " or ")
+            let remedy = "write " + choices.map(\.rawValue).alternatives
             if let algorithm = SignatureAlgorithm(rawValue: text), choices.contains(algorithm) { return algorithm }
             let lower = text.lowercased()
             if lower == "none" || lower.hasPrefix("hs") {

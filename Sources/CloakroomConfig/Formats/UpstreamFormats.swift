@@ -28,7 +28,7 @@ extension ValueFormat where Value == Int {
     static let retriedStatus = ValueFormat("`502`, `503`, `504`") { text throws(ConfigValueError) in
         guard let status = Int(text), RetryConfiguration.allowedStatuses.contains(status), text.utf8.count == 3 else {
             throw ConfigValueError(
-                "must be a status of a gateway or of overload, not \(text.quoted)", "write 502 or 503 or 504")
+                "must be a status of a gateway or of overload, not \(text.quoted)", "write 502, 503 or 504")
         }
         return status
     }
@@ -48,7 +48,7 @@ extension ValueFormat where Value == RequestMethod {
         let method = RequestMethod(Array(name.utf8).span)
         try require(
             method != .other, "must be one of the allowed methods, not \(text.quoted)",
-            "write GET or HEAD or OPTIONS or PUT or DELETE or POST or PATCH")
+            "write GET, HEAD, OPTIONS, PUT, DELETE, POST or PATCH")
         return method
     }
 }

@@ -85,7 +85,7 @@ extension ValueFormat where Value: RawRepresentable<String> & CaseIterable & Sen
             guard let value = choices.first(where: { $0.rawValue.lowercased() == text.lowercased() }) else {
                 throw ConfigValueError(
                     "must be one of the allowed values, not \(text.quoted)",
-                    "write " + choices.map(\.rawValue).joined(separator: " or "))
+                    "write " + choices.map(\.rawValue).alternatives)
             }
             return value
         }

@@ -127,6 +127,13 @@ func require(
     guard isMet else { throw ConfigValueError(message(), suggestion()) }
 }
 
+extension [String] {
+    /// The words as a choice: `a or b`, `a, b or c`.
+    var alternatives: String {
+        count < 3 ? joined(separator: " or ") : dropLast().joined(separator: ", ") + " or " + self[count - 1]
+    }
+}
+
 extension StringProtocol {
     /// The text in quotation marks, with control characters escaped, at most 80 characters.
     var quoted: String {

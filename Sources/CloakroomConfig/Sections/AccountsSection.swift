@@ -54,7 +54,7 @@ struct AccountsSection {
         guard let name else {
             if scope.isSet("upstream") { return (nil, false) }
             if candidates.count > 1 {
-                let names = candidates.map { upstreams.names[$0] }.joined(separator: " or ")
+                let names = candidates.map { upstreams.names[$0] }.alternatives
                 scope.report(
                     "required key missing: several upstreams define signIn", "write \(names)", at: "upstream",
                     becauseOf: [scope.path + ["upstream"]])

@@ -49,7 +49,7 @@ extension IdentityClientConfiguration {
     private static let methods = ValueFormat<Method>(
         "`client_secret_basic`, `client_secret_post`, `private_key_jwt`", render: { $0.rawValue }
     ) { text throws(ConfigValueError) in
-        let remedy = "write client_secret_basic or client_secret_post or private_key_jwt"
+        let remedy = "write client_secret_basic, client_secret_post or private_key_jwt"
         guard let method = Method(rawValue: text) else {
             throw ConfigValueError("must be one of the allowed values, not \(text.quoted)", remedy)
         }

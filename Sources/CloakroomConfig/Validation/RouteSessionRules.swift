@@ -131,7 +131,7 @@ struct RouteSessionRules {
                 scope.sectionWithDefaults("claims").report(
                     "requires a claim that no identity keeps: no session could use the route",
                     "add \(claim.name.description.escaped) to keep.claims of"
-                        + " \(providers.map { "identities.\($0.name)" }.joined(separator: " or "))",
+                        + " \(providers.map { "identities.\($0.name)" }.alternatives)",
                     at: claim.name.description)
             }
         }

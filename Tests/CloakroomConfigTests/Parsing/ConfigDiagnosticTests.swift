@@ -91,7 +91,7 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
         session: ⇒ tracing: { ratio: half }\nsession:
         → 10:19: tracing.ratio: must be a decimal number, not "half" (write a number such as 0.25)
         session: ⇒ logging: { level: loud }\nsession:
-        → 10:19: logging.level: must be one of the allowed values, not "loud" (write trace or debug or info or notice or warning or error or critical)
+        → 10:19: logging.level: must be one of the allowed values, not "loud" (write trace, debug, info, notice, warning, error or critical)
         session: ⇒ trustedProxies: [10.0.0.0/8, 10.0.0.1/8]\nsession:
         → 10:30: trustedProxies.1: must be an address or range, not "10.0.0.1/8" (write one such as 10.0.0.0/8, with no bits set after the prefix)
         """#)
@@ -113,7 +113,7 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
         idleTimeout: 15m ⇒ idleTimeout: 1\n  'idleTimeout': 2m\n  store: memory\n  store: disk
         → 12:3: session.idleTimeout: conflicts with the same key on line 11 (keep one of them)
         → 14:3: session.store: conflicts with the same key on line 13 (keep one of them)
-        → 14:10: session.store: must be one of the allowed values, not "disk" (write memory or sqlite or valkey)
+        → 14:10: session.store: must be one of the allowed values, not "disk" (write memory, sqlite or valkey)
         session: ⇒ <<: { a: b }\nsession:
         → 10:1: <<: merge keys are not supported (write the keys out)
         cookie: { secure: false } ⇒ cookie: { secure: false, path: a }
@@ -205,7 +205,7 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
         { path: /auth } ⇒ { path: "/auth/{id}" }
         → 7:21: upstreams.api.signIn.path: must be a path without parameters and wildcards, not "/auth/{id}" (write a plain path such as /auth)
         { path: /auth } ⇒ { path: /auth, credentials: digest }
-        → 7:41: upstreams.api.signIn.credentials: must be one of the allowed values, not "digest" (write basic or bearer or json or form or oauth)
+        → 7:41: upstreams.api.signIn.credentials: must be one of the allowed values, not "digest" (write basic, bearer, json, form or oauth)
             targets: ["http://127.0.0.1:9001"] ⇒     targets: ["http://127.0.0.1:9001"]\n    signIn: { path: /in }
         →  accounts.upstream: required key missing: several upstreams define signIn (write api or other)
         """#)

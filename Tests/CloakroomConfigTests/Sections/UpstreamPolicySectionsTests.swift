@@ -164,7 +164,7 @@ import Testing
             balance: latency
             → 6:5: upstreams.api.balance: must be a section of keys, not one value (write its keys below it, indented)
             balance: { policy: random }
-            → 6:24: upstreams.api.balance.policy: must be one of the allowed values, not "random" (write latency or requests or roundRobin)
+            → 6:24: upstreams.api.balance.policy: must be one of the allowed values, not "random" (write latency, requests or roundRobin)
             health: { interval: 1s }
             → 6:5: upstreams.api.health.path: required key missing (write it, or grpc)
             health: { path: health }
@@ -196,11 +196,11 @@ import Testing
             retry: { on: [connect] }
             → 6:14: upstreams.api.retry.on: unknown key: its default is fixed (remove it)
             retry: { statuses: [500] }
-            → 6:25: upstreams.api.retry.statuses.0: must be a status of a gateway or of overload, not "500" (write 502 or 503 or 504)
+            → 6:25: upstreams.api.retry.statuses.0: must be a status of a gateway or of overload, not "500" (write 502, 503 or 504)
             retry: { statuses: [503], budget: 0 }
             → 6:24: upstreams.api.retry.statuses: conflicts with budget 0: after an outage of all targets, each request would be sent twice (raise budget, or leave statuses out)
             retry: { methods: [PROPFIND] }
-            → 6:24: upstreams.api.retry.methods.0: must be one of the allowed methods, not "PROPFIND" (write GET or HEAD or OPTIONS or PUT or DELETE or POST or PATCH)
+            → 6:24: upstreams.api.retry.methods.0: must be one of the allowed methods, not "PROPFIND" (write GET, HEAD, OPTIONS, PUT, DELETE, POST or PATCH)
             retry: { methods: [get] }
             → 6:24: upstreams.api.retry.methods.0: must be upper case, not "get" (write GET)
             """#)

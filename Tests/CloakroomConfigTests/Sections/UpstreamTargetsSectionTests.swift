@@ -144,7 +144,7 @@ import Testing
         \#(plain) ⇒ ["http://b", "https://a"]\n    protocol: h2c
         → 6:15: upstreams.api.protocol: h2c conflicts with target https://a:443, which has TLS (write http2, or http:// targets)
         \#(plain) ⇒ ["http://b"]\n    protocol: http3
-        → 6:15: upstreams.api.protocol: must be one of the allowed values, not "http3" (write http1 or http2 or h2c or auto)
+        → 6:15: upstreams.api.protocol: must be one of the allowed values, not "http3" (write http1, http2, h2c or auto)
         """#)
 
     private static let many = (1...65).map { "\"http://a\($0)\"" }.joined(separator: ", ")

@@ -92,7 +92,7 @@ struct RewriteRulesTests {
             "17:21: routes.0.redirect.to: must use names of the path: {id} is not in /episodes (write a literal)"),
         episodes("redirect: { to: /a, status: 300 }").reports(
             "17:33: routes.0.redirect.status: must be one of the allowed values, not \"300\""
-                + " (write 301 or 302 or 303 or 307 or 308)"),
+                + " (write 301, 302, 303, 307 or 308)"),
         episodes("redirect: { to: /a, query: no }").reports(
             "17:32: routes.0.redirect.query: must be one of the allowed values, not \"no\" (write keep or drop)"),
         episodes("redirect: { status: 302 }").reports("17:5: routes.0.redirect.to: required key missing (write it)"),
