@@ -53,7 +53,8 @@ extension StatusDocument.Details {
     ) {
         self.init(
             requests: requests, trend: StatusTrendDocument(subject, trends.trend(of: subject)),
-            trendKept: !trends.isOmitted(subject), failures: trends.failures(of: subject).map { .init($0) },
+            trendKept: !trends.isOmitted(subject),
+            failures: trends.failures(of: subject).map { .init($0, isOfAccounts: subject == .accounts) },
             responses: responses, events: events)
     }
 }
@@ -62,15 +63,18 @@ extension StatusTrends {
     /// The recent failures of all routes, the latest first.
     func recentFailures() -> [StatusDocument.RequestFailure] {
         routeFailures().sorted { ($1.1.last, $1.1.count, $0.0) < ($0.1.last, $0.1.count, $1.0) }
-            .prefix(Self.maxFailures).map { .init($0.1, route: $0.0) }
+            .prefix(Self.maxFailures).map {
+                .init($0.1, route: $0.0, isOfAccounts: StatusSubject.route($0.0) == .accounts)
+            }
     }
 }
 
 extension StatusDocument.RequestFailure {
-    fileprivate init(_ failure: StatusFailure, route: String? = nil) {
+    fileprivate init(_ failure: StatusFailure, route: String? = nil, isOfAccounts: Bool) {
         self.init(
             route: route, status: failure.kind.status.isEmpty ? nil : failure.kind.status, reason: failure.kind.word,
-            count: failure.count, firstAt: failure.first.iso8601, lastAt: failure.last.iso8601, hint: failure.kind.hint)
+            count: failure.count, firstAt: failure.first.iso8601, lastAt: failure.last.iso8601,
+            hint: failure.kind.hint(isOfAccounts: isOfAccounts))
     }
 }
 
@@ -80,8 +84,11 @@ extension StatusFailureKind {
     var word: String { reason.isEmpty || reason.allSatisfy(\.isNumber) ? "status_5xx" : reason }
 
     /// The first thing to check.
-    var hint: String {
+    /// - Parameter isOfAccounts: Whether a request to an account endpoint failed, and so an identity call.
+    func hint(isOfAccounts: Bool) -> String {
         switch word {
+        case let word where isOfAccounts && word.hasPrefix("upstream_"):
+            "An identity call failed: see the list of failed identity calls."
         case "status_5xx": "The log of the upstream has the cause."
         case "upstream_unreachable": "No connection: check that the target runs, its address and the firewall."
         case "upstream_timeout": "No response in time: compare p99 with the timeouts of the route."

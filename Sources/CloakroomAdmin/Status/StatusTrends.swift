@@ -8,6 +8,9 @@ enum StatusSubject: Sendable, Hashable {
     /// By configured name.
     case route(String)
     case target(StatusTargetKey)
+
+    /// The account endpoints of the gateway, under the name that they have in labels.
+    static let accounts = StatusSubject.route("(accounts)")
 }
 
 /// A target of an upstream.

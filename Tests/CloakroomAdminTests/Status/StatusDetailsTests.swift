@@ -109,4 +109,33 @@ struct StatusDetailsTests {
         let text = String(decoding: try JSONEncoder().encode(details), as: UTF8.self)
         #expect(!text.contains("/episodes/"))
     }
+
+    @Test("The hint of a failure of an account endpoint is the list of failed identity calls, on both pages")
+    func accounts() throws {
+        let start = ContinuousClock.now
+        let reporter = StatusReporter(
+            source: made.source, registry: made.registry, startedAt: SampleStatus.now, instant: start)
+        for (route, reason) in [
+            ("(accounts)", "upstream_invalid_response"), ("(accounts)", "store_unavailable"),
+            ("episodes", "upstream_invalid_response"),
+        ] {
+            made.registry.histogram(
+                "http_server_request_duration_seconds", help: "Served.",
+                labels: [("route", route), ("http_response_status_code", "502"), ("error_type", reason)]
+            ).record(nanoseconds: 1_000_000)
+        }
+        reporter.takeSample(at: start + .seconds(10))
+        let document = reporter.document(
+            readiness: ReadinessReport(checks: []), now: SampleStatus.now, instant: start + .seconds(11))
+        let details = try #require(reporter.details(ofRoute: "(accounts)", instant: start + .seconds(11)))
+        let ofAccounts = document.recentFailures.filter { $0.route == "(accounts)" }
+        for failures in [ofAccounts, details.failures] {
+            #expect(
+                Set(failures.map(\.hint)) == [
+                    "An identity call failed: see the list of failed identity calls.", "Check the session store.",
+                ])
+        }
+        let other = document.recentFailures.first { $0.route == "episodes" }
+        #expect(other?.hint == "The response was not valid HTTP: check the log of the gateway.")
+    }
 }
