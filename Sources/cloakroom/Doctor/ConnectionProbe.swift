@@ -77,8 +77,8 @@ struct ConnectionProbe {
             }
         }
         step.fail(
-            "no connection: \(cause)", .init(targetKey, "check host and port, that the API runs, and firewalls between")
-        )
+            "no connection: \(cause)",
+            .init(targetKey, "check host and port, that the server runs, and firewalls between"))
         return (step, nil)
     }
 
@@ -118,8 +118,8 @@ struct ConnectionProbe {
         guard let leaf = chain.first else {
             step.fail(
                 "the server sent no certificate: it may not use TLS on this port, or requires a client certificate",
-                .init(targetKey, "check the port, or write http:// if the API is on this machine"),
-                .init(tlsKey + ".certificateFile", "write it with keyFile, if the API requires one"))
+                .init(targetKey, "check the port, or write http:// if the server is on this machine"),
+                .init(tlsKey + ".certificateFile", "write it with keyFile, if the server requires one"))
             return
         }
         let isOtherName: Bool =
@@ -133,18 +133,18 @@ struct ConnectionProbe {
                 "the certificate is not issued for \(name)",
                 .init(
                     tlsKey + ".serverName",
-                    "write a name of the certificate, if it is the certificate of your API: "
+                    "write a name of the certificate, if it is the certificate of your server: "
                         + CertificateFacts.names(leaf).joined(separator: ", ")),
                 .init(targetKey, "or use the host name that the certificate is issued for"))
         } else if chain.contains(where: { $0.notValidAfter < Date() }) {
-            step.fail("a certificate has expired", .init(targetKey, "renew the certificate of the API"))
+            step.fail("a certificate has expired", .init(targetKey, "renew the certificate of the server"))
         } else if case ChannelError.connectTimeout = error {
-            step.fail("the handshake did not end within timeouts.connect", .init(targetKey, "check the API"))
+            step.fail("the handshake did not end within timeouts.connect", .init(targetKey, "check the server"))
         } else {
             step.fail(
                 "the handshake failed: no trusted CA issued the certificate, or a required client certificate is missing",
-                .init(tlsKey + ".caFile", "write the PEM file of the CA of the API"),
-                .init(tlsKey + ".certificateFile", "write it with keyFile, if the API requires one"))
+                .init(tlsKey + ".caFile", "write the PEM file of the CA of the server"),
+                .init(tlsKey + ".certificateFile", "write it with keyFile, if the server requires one"))
         }
     }
 

@@ -16,6 +16,8 @@ struct DoctorRedaction {
     private static let shortestText = 8
     static let maxSecrets = 2_000
     private static let maxNameLength = 40
+    /// For names of several words in lower case, such as those of a provider's metadata: no token has such a form.
+    private static let maxNameLengthOfWords = 72
     private static let maxNames = 24
     private static let maxDepth = 3
 
@@ -87,7 +89,8 @@ struct DoctorRedaction {
     /// A name of a member; `<redacted>` unless it is an ordinary identifier.
     func name(_ text: String) -> String {
         let digits = text.utf8.count { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
-        guard text.utf8.count <= Self.maxNameLength, digits < 4,
+        let isOfWords = text.utf8.count <= Self.maxNameLengthOfWords && text.wholeMatch(of: /[a-z]+(_[a-z]+)+/) != nil
+        guard text.utf8.count <= Self.maxNameLength || isOfWords, digits < 4,
             text.wholeMatch(of: /[A-Za-z0-9_@$:\-]+/) != nil, !containsSecret(text)
         else { return Self.placeholder }
         return text

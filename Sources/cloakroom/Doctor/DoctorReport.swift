@@ -37,7 +37,9 @@ struct DoctorReport: Encodable {
             !passed
             ? "\(failures) \(failures == 1 ? "step" : "steps") did not pass"
             : undecided > 0 ? "no step failed, \(undecided) undecided" : "ok: every step passed"
-        return (lines + [summary]).map { $0 + "\n" }.joined()
+        let count = passed ? changes.count : 0
+        let proposed = count == 0 ? "" : ", \(count) \(count == 1 ? "change is" : "changes are") proposed"
+        return (lines + [summary + proposed]).map { $0 + "\n" }.joined()
     }
 }
 

@@ -9,7 +9,10 @@ struct DoctorRedactionTests {
 
     @Test(
         "Ordinary names are printed",
-        arguments: ["accessToken", "refresh_token", "expires-in", "$id", "abcd", "oauth2"])
+        arguments: [
+            "accessToken", "refresh_token", "expires-in", "$id", "abcd", "oauth2",
+            "backchannel_authentication_request_signing_alg_values_supported",
+        ])
     func ordinary(name: String) {
         #expect(redaction.name(name) == name)
     }
@@ -19,7 +22,8 @@ struct DoctorRedactionTests {
         arguments: [
             "pass-w0rd", "xPASS-W0RDx", "cGFzcy13MHJk", "abc", "opaque-access", "a b", "a.b", "\u{1b}[31m", "\u{e9}",
             "",
-            "key12345", String(repeating: "k", count: 41),
+            "key12345", String(repeating: "k", count: 41), String(repeating: "Words_", count: 7) + "a",
+            "opaque_" + String(repeating: "w", count: 66), "the_name_has_pass-w0rd_in_it_and_is_a_long_one",
         ])
     func redacted(name: String) {
         #expect(redaction.name(name) == "<redacted>")

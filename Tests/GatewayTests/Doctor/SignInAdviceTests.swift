@@ -30,6 +30,21 @@ struct SignInAdviceTests {
         }
     }
 
+    @Test("If every step passed, the summary states how many changes are proposed")
+    func proposed() {
+        var step = DoctorStep("sign-in", .passed)
+        for (count, summary) in [
+            (1, "ok: every step passed, 1 change is proposed"), (2, "ok: every step passed, 2 changes are proposed"),
+        ] {
+            step.changes = Array(repeating: .init("key", "write it"), count: count)
+            let report = DoctorReport(sections: [.init(identity: "api", kind: "upstream", steps: [step])])
+            #expect(report.passed && report.text.hasSuffix("\n\(summary)\n"), "\(report.text)")
+        }
+        step.fail("no", .init("key", "write it"))
+        let report = DoctorReport(sections: [.init(identity: "api", kind: "upstream", steps: [step])])
+        #expect(report.text.hasSuffix("\n1 step did not pass\n"), "\(report.text)")
+    }
+
     @Test("A step that is undecided is no failure, and the summary does not state that it passed")
     func undecided() {
         var report = DoctorReport()
