@@ -62,14 +62,16 @@ struct AdminListenerOptions: ParsableArguments {
     /// Requests a page.
     /// - Throws: ``AdminExchange/Failure`` if there is none.
     func get(_ path: String, limit: Duration, maximumBytes: Int) async throws -> Data {
-        let address = try address()
+        let (address, token) = (try address(), try token())
         let response = try await AdminExchange.get(
-            address + path, at: address, token: token(), caFile: caFile, limit: limit, maximumBytes: maximumBytes)
+            address + path, at: address, token: token, caFile: caFile, limit: limit, maximumBytes: maximumBytes)
         switch response.status {
         case .ok: return response.body
         case .unauthorized:
             throw AdminExchange.Failure(
-                "\(address) requires the admin token: set CLOAKROOM_ADMIN_TOKEN or --token-file")
+                token == nil
+                    ? "\(address) requires the admin token: set CLOAKROOM_ADMIN_TOKEN or --token-file"
+                    : "\(address) rejects the admin token: check CLOAKROOM_ADMIN_TOKEN or --token-file")
         case .forbidden:
             throw AdminExchange.Failure(
                 "\(address) is not an admin listener, has no token or requires a certificate: configure admin.token")

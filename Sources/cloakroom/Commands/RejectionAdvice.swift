@@ -31,6 +31,7 @@ enum RejectionAdvice {
         upstream_timeout | No connection within timeouts.connect, no response head within timeouts.responseHead, or the deadline of the route has passed | Compare the upstream's response time with responseHeadTimeout and deadline of the route
         invalid_response | The sign-in response has no token at the path signIn.accessToken | Compare signIn and user of the upstream with the event identity_call_failed
         identity_misconfigured | The upstream or the provider rejects the gateway's own call | Search the log for identity_misconfigured
+        identity_call_failed | The call of the sign-in did not reach the upstream, or got no response in time | Search the log for identity_call_failed
         refresh_failed | The session's access token has expired and the refresh failed | Search the log for refresh_failed
         overloaded | No connection to the upstream became free in time, no target is in use, or the route has too many requests in flight | Check cause of cloakroom_upstream_rejected_total
         store_unavailable | The session store is unavailable | The log and the status page state the reason
@@ -39,7 +40,8 @@ enum RejectionAdvice {
         missing_claim | The user lacks the claim, or the provider does not put it into the ID token | GET /auth shows those of the user
         wrong_identity | The session is of an identity whose tokens the route's upstream does not get | Sign in at another identity, or add the upstream to tokensFor of this one
         cross_site | The browser reports that the request comes from another site | list it in csrf.trustedOrigins, or in cors.origins if it also reads responses
-        not_found | No route serves the path | Add a route, or compare the path in explain
+        not_found | No route serves the request: there is none, a stricter one may be meant, or the path is that of a call with tokens | Ask explain which of these it is
+        no_file | The folder of the route has no such file, or files.names excludes it | Compare the path with the files in files.root of the route
         method_not_allowed | No route with the path serves the method | Add the method to a route with the path
         misdirected | No route or listener serves the host | Write the host in hosts of the listener or of a route
         bad_request | The target, the host or the message is malformed | Search the log for malformed request rejected, or ask explain

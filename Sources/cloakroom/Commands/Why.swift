@@ -23,6 +23,16 @@ struct Why: AsyncParsableCommand {
 
     private static let timeLimit: Duration = .seconds(5)
 
+    private func ask(_ listener: AdminListenerOptions, _ id: ID128) async throws -> Data {
+        do {
+            return try await listener.get("/why?id=\(id)", limit: Self.timeLimit, maximumBytes: 65_536)
+        } catch let failure as AdminExchange.Failure {
+            throw AdminExchange.Failure(
+                "\(failure); or without this listener: cloakroom serve --control-socket PATH, and"
+                    + " why --control-socket PATH")
+        }
+    }
+
     func run() async throws {
         guard let id = ID128(requestID) else {
             throw ValidationError(
@@ -40,7 +50,7 @@ struct Why: AsyncParsableCommand {
                 if let socket {
                     try await ControlSocketClient.exchange("why \(id)\n", with: socket, timeout: Self.timeLimit)
                 } else {
-                    try await listener.get("/why?id=\(id)", limit: Self.timeLimit, maximumBytes: 65_536)
+                    try await ask(listener, id)
                 }
             let report = try RejectionReport(id, Array(bytes))
             try CommandOutput.print(output.json ? report.reportDocument : report.text)
@@ -106,9 +116,18 @@ struct RejectionReport: Encodable {
             ("upstream", fact("request.upstream")), ("attempts", attempts),
         ]
         steps = all.filter { !$0.result.isEmpty }.map { Step(step: $0.step, result: $0.result) }
-        // Without an attempt at an upstream, the call of a refresh has failed.
-        let refresh = code == "unreachable" && attempts.isEmpty ? "refresh_failed" : ""
-        let reasons = [reason, refresh, fact("request.error"), code, decision].filter { !$0.isEmpty }
+        let specific =
+            switch (code, decision) {
+            case ("unreachable", "local"): "identity_call_failed"
+            // Without an attempt at an upstream, the call of a refresh has failed.
+            case ("unreachable", _) where attempts.isEmpty: "refresh_failed"
+            case ("not_found", "file"): "no_file"
+            default: ""
+            }
+        let error = fact("request.error")
+        // The code of a failed identity call is more specific than its error.
+        let words = decision == "local" || error == "internal_error" ? [code, error] : [error, code]
+        let reasons = ([reason, specific] + words + [decision]).filter { !$0.isEmpty }
         (self.reason, (cause, remedy)) = RejectionAdvice.of(reasons)
     }
 

@@ -62,6 +62,22 @@ struct RejectionReportTests {
                 #""decision":"undecided","error":"upstream_timeout""#, #","code":"unreachable","attempts":"""#,
                 "refresh_failed"
             ),
+            (
+                #""decision":"local","error":"upstream_unreachable""#, #","code":"unreachable","attempts":"""#,
+                "identity_call_failed"
+            ),
+            (
+                #""decision":"local","error":"upstream_invalid_response""#, #","code":"invalid_response""#,
+                "invalid_response"
+            ),
+            (#""decision":"local","error":"upstream_invalid_response""#, #","code":"login_failed""#, "login_failed"),
+            (
+                #""decision":"undecided","error":"internal_error""#, #","code":"identity_misconfigured""#,
+                "identity_misconfigured"
+            ),
+            (#""decision":"forwarded","error":"internal_error""#, #","code":"new""#, "internal_error"),
+            (#""decision":"file""#, #","code":"not_found""#, "no_file"),
+            (#""decision":"undecided""#, #","code":"not_found""#, "not_found"),
             (#""decision":"undecided","error":"invalid_request""#, #","code":"bad_request""#, "bad_request"),
             (#""decision":"csrf_rejected""#, #","code":"cross_site""#, "cross_site"),
             (#""decision":"rate_limited","limit":"api""#, #","code":"rate_limited""#, "rate_limited"),

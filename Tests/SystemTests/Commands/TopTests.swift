@@ -173,6 +173,10 @@ struct TopTests {
             let refused = try await top(["--once", "--admin", gateway.admin])
             #expect(refused.ending == ChildProgram.Ending(status: 1))
             #expect(refused.errors.contains("set CLOAKROOM_ADMIN_TOKEN or --token-file"), "\(refused.errors)")
+            let wrong = try await top(
+                ["--once", "--admin", gateway.admin], environment: ["CLOAKROOM_ADMIN_TOKEN": token + "x"])
+            #expect(wrong.ending == ChildProgram.Ending(status: 1))
+            #expect(wrong.errors.contains("rejects the admin token: check CLOAKROOM_ADMIN_TOKEN"), "\(wrong.errors)")
             let allowed = try await top(
                 ["--once", "--admin", gateway.admin], environment: ["CLOAKROOM_ADMIN_TOKEN": token])
             #expect(allowed.ending == ChildProgram.Ending(status: 0), "\(allowed.errors)")

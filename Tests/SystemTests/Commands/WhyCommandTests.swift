@@ -30,7 +30,7 @@ struct WhyCommandTests {
             }
             for line in [
                 "request     GET /no-route-has-this\n", "status      404\n", "rule        routes\n",
-                "reason      not_found\n", "cause       No route serves the path\n",
+                "reason      not_found\n", "cause       No route serves the request: there is none,",
             ] { #expect(found.output.contains(line), "\(found.output)") }
             #expect(!found.output.contains("secret"))
             let json = try await why([id, "--json", "--admin", gateway.admin])
@@ -41,6 +41,7 @@ struct WhyCommandTests {
             let without = try await why([id, "--admin", gateway.admin], token: nil)
             #expect(without.ending == ChildProgram.Ending(status: 1))
             #expect(without.errors.contains("set CLOAKROOM_ADMIN_TOKEN or --token-file"), "\(without.errors)")
+            #expect(without.errors.contains("or without this listener: cloakroom serve --control-socket PATH"))
         }
     }
 
@@ -52,6 +53,7 @@ struct WhyCommandTests {
             ([id, "--admin", "http://127.0.0.1:9", "--control-socket", "/s"], 64, "conflicts with --control-socket"),
             ([id, "--admin", "ftp://127.0.0.1"], 64, "write --admin http://127.0.0.1:9464"),
             ([id, "--admin", "http://127.0.0.1:9"], 1, "no process listens on this address"),
+            ([id, "--admin", "http://127.0.0.1:9"], 1, "and why --control-socket PATH\n"),
             ([id, "--control-socket", "/nowhere/control.sock"], 1, "there is no such file"),
         ] as [([String], Int32, String)] {
             let response = try await why(arguments)
