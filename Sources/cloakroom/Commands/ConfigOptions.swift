@@ -35,13 +35,7 @@ struct ConfigOptions: ParsableArguments {
             throw ValidationError("the name of the configuration file is empty (write FILE, or leave it out)")
         }
         // Here, so that the usage of the command follows the error.
-        let place = try ConfigPlace.find(config ?? file)
-        // Every other problem of a file is printed with its name.
-        if case .file(let path) = place, !path.hasSuffix(".yaml"), !path.hasSuffix(".yml"),
-            !FileManager.default.fileExists(atPath: path)
-        {
-            throw ValidationError("FILE does not exist (write its path; it is not shown, because it may be a secret)")
-        }
+        _ = try ConfigPlace.find(config ?? file)
     }
 
     /// The sources of the configuration. Reads standard input if the configuration is `-`; therefore a command gets
@@ -111,10 +105,18 @@ enum ConfigPlace: Equatable {
     }
 
     /// The sources: the file or the text from standard input, and the environment.
+    /// - Throws: A `ValidationError` if there is no file, and its name is not that of a configuration. It may be a secret in
+    ///   the place of a file, and is not printed.
     func sources() throws -> ConfigSources {
         let environment = ProcessInfo.processInfo.environment
         switch self {
-        case .file(let file): return ConfigSources(file: file, environment: environment)
+        case .file(let file):
+            // Every other problem of a file is printed with its name.
+            guard file.hasSuffix(".yaml") || file.hasSuffix(".yml") || FileManager.default.fileExists(atPath: file)
+            else {
+                throw ValidationError("there is no such file (write the path of the configuration)")
+            }
+            return ConfigSources(file: file, environment: environment)
         case .standardInput:
             var sources = ConfigSources(file: nil, environment: environment)
             sources.standardInput = try Self.readStandardInput()

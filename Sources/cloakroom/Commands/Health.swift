@@ -14,10 +14,21 @@ struct Health: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The admin listener's address. Default: CLOAKROOM_ADMIN_ADDRESS, or admin.address of the first of"
-                + " \(ConfigPlace.defaultFilesText), or \(AdminConfiguration.defaults.address).",
+            "The admin listener, as host:port or URL. Default: admin.address of FILE, or CLOAKROOM_ADMIN_ADDRESS, or"
+                + " admin.address of the first of \(ConfigPlace.defaultFilesText), or"
+                + " \(AdminConfiguration.defaults.address).",
             valueName: "host:port"))
     var address: String?
+
+    @Option(
+        name: [.customShort("c"), .long], help: ArgumentHelp("The same as FILE.", valueName: "file"),
+        completion: .file(extensions: ["yaml", "yml"]))
+    var config: String?
+
+    @Argument(
+        help: ArgumentHelp("The gateway's configuration file, for its admin.address.", valueName: "file"),
+        completion: .file(extensions: ["yaml", "yml"]))
+    var file: String?
 
     @Option(
         help: ArgumentHelp(
@@ -28,8 +39,11 @@ struct Health: AsyncParsableCommand {
     @OptionGroup var control: ControlSocketOptions
 
     func validate() throws {
-        if address != nil, control.controlSocket != nil {
-            throw ValidationError("--address conflicts with --control-socket (write one of them)")
+        let given = [
+            (address, "--address"), (control.controlSocket, "--control-socket"), (config, "--config"), (file, "FILE"),
+        ].filter { $0.0 != nil }
+        guard given.count < 2 else {
+            throw ValidationError("\(given[0].1) conflicts with \(given[1].1) (write one of them)")
         }
     }
 
@@ -45,28 +59,44 @@ struct Health: AsyncParsableCommand {
     }
 
     private func askAdminListener() async throws -> HealthCheck.HealthResponse {
-        let text = address ?? ProcessInfo.processInfo.environment["CLOAKROOM_ADMIN_ADDRESS"]
-        guard let configured = text == nil ? Self.configured() : AdminConfiguration.defaults else {
+        let named = config ?? file
+        let given = address ?? (named == nil ? ProcessInfo.processInfo.environment["CLOAKROOM_ADMIN_ADDRESS"] : nil)
+        guard let configured = try given == nil ? Self.configured(named) : AdminConfiguration.defaults else {
             throw ValidationError("admin.enabled is false (write --control-socket PATH, or --address 127.0.0.1:9464)")
         }
-        guard let address = text.map(HostAndPort.init) ?? configured.address, !address.host.isEmpty, address.port > 0
+        let scheme = ["https://", "http://"].first { given?.hasPrefix($0) == true } ?? ""
+        let text = given.map { $0.dropFirst(scheme.count) }.map { $0.hasSuffix("/") ? $0.dropLast() : $0 }
+        guard let address = text.map({ HostAndPort(String($0)) }) ?? configured.address, !address.host.isEmpty,
+            address.port > 0
         else {
             throw ValidationError(
                 "the address of the admin listener must be host:port (write --address 127.0.0.1:9464)")
         }
         // A listener on all addresses is reached on loopback.
         let host = ["0.0.0.0": "127.0.0.1", "::": "::1"][address.host] ?? address.host
-        return await HealthCheck.ask(
-            HostAndPort(host: host, port: address.port), isTLS: configured.tls != nil, caFile: caFile)
+        let result = await HealthCheck.ask(
+            HostAndPort(host: host, port: address.port), isTLS: configured.tls != nil || scheme == "https://",
+            caFile: caFile)
+        if !result.isReady, given == nil, named == nil, (try? ConfigPlace.find(nil)) == nil {
+            _ = try CommandFailure.exit(
+                "no configuration was found (write the FILE of the gateway, or --address HOST:PORT)")
+        }
+        return result
     }
 
-    /// The admin listener of the default configuration file, whose secrets and certificates are not read; `nil` if it is
-    /// disabled. Without a usable file, the default.
-    private static func configured() -> AdminConfiguration? {
-        guard var sources = try? ConfigPlace.find(nil).sources() else { return AdminConfiguration.defaults }
-        sources.isOffline = true
-        guard let loaded = try? loadConfig(sources) else { return AdminConfiguration.defaults }
-        return loaded.configuration.admin
+    /// The admin listener of the configuration file, whose secrets and certificates are not read; `nil` if it is
+    /// disabled. Without a name, that of the default file, and without a usable one the default.
+    /// - Throws: `ExitCode` or `ValidationError` if the named file cannot be used.
+    private static func configured(_ named: String?) throws -> AdminConfiguration? {
+        do {
+            var sources = try ConfigPlace.find(named).sources()
+            sources.isOffline = true
+            return try loadConfig(sources).configuration.admin
+        } catch {
+            guard named != nil else { return AdminConfiguration.defaults }
+            guard let diagnostics = error as? ConfigDiagnostics else { throw error }
+            throw try CommandFailure.exit(diagnostics.problems)
+        }
     }
 }
 

@@ -28,7 +28,7 @@ struct ReloadCommand: AsyncParsableCommand {
         }
         try await CommandFailure.report {
             let response = try await ControlSocketClient.reload(path, timeout: .seconds(timeout))
-            for warning in response.warnings { try Self.printError("warning: \(warning)") }
+            for warning in response.warnings { try Self.printError(warning) }
             guard response.reloaded else {
                 for problem in response.problems { try Self.printError(problem) }
                 throw ReloadRejected()

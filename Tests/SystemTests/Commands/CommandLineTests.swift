@@ -83,6 +83,18 @@ struct CommandLineTests {
         #expect(!(result.output + result.errors).contains("canary"), "\(result.output)\(result.errors)")
     }
 
+    @Test("A file that does not exist, and one argument more than there may be, are named as such")
+    func wrongArguments() async throws {
+        for (arguments, message) in [
+            (["brk"], "Error: there is no such file (write the path of the configuration)\n"),
+            (["brk", "other"], "Error: Unexpected argument (not shown)\n"),
+        ] {
+            let result = try await cloakroom(["check-config"] + arguments)
+            #expect(result.ending == ChildProgram.Ending(status: 64))
+            #expect(result.errors.hasPrefix(message), "\(result.errors)")
+        }
+    }
+
     @Test("Without a configuration the error names the default places")
     func missing() async throws {
         let directory = try TemporaryDirectory()

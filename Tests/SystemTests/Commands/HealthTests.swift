@@ -30,8 +30,11 @@ struct HealthTests {
             var configuration = GatewayYAML(upstream: "http://127.0.0.1:9")
             configuration.adminAddress = address
             try directory.write(configuration.yaml, to: "cloakroom.yaml")
+            try directory.write(configuration.yaml, to: "other.yaml")
             for (arguments, environment) in [
                 (["--address", address], [:]), ([], ["CLOAKROOM_ADMIN_ADDRESS": address]), ([], [:]),
+                (["--address", "http://\(address)/"], [:]), ([], ["CLOAKROOM_ADMIN_ADDRESS": "http://\(address)"]),
+                (["other.yaml"], ["CLOAKROOM_ADMIN_ADDRESS": "127.0.0.1:9"]), (["--config", "other.yaml"], [:]),
             ] as [([String], [String: String])] {
                 // A busy machine may take longer than the 2 s that the command waits.
                 try await eventually("the gateway is reported as ready") {
@@ -141,7 +144,9 @@ struct HealthTests {
         try await listener.close()
     }
 
-    @Test("An invalid address is rejected with a hint", arguments: ["nonsense", "127.0.0.1:0", ":80", ""])
+    @Test(
+        "An invalid address is rejected with a hint",
+        arguments: ["nonsense", "127.0.0.1:0", ":80", "", "http://", "ftp://127.0.0.1:9464"])
     func badAddress(_ address: String) async throws {
         let response = try await health(["--address", address])
         #expect(response.ending == ChildProgram.Ending(status: 64))
@@ -159,6 +164,28 @@ struct HealthTests {
         let both = try await health(["--address", "127.0.0.1:1", "--control-socket", "/a"])
         #expect(both.ending == ChildProgram.Ending(status: 64))
         #expect(both.errors.contains("--address conflicts with --control-socket"), "\(both.errors)")
+        let twice = try await health(["cloakroom.yaml", "--config", "cloakroom.yaml"], directory: directory.url)
+        #expect(twice.errors.contains("--config conflicts with FILE (write one of them)"), "\(twice.errors)")
+    }
+
+    @Test("A named configuration that is missing or invalid is an error; without any, the command names what to write")
+    func configuration() async throws {
+        let directory = try TemporaryDirectory()
+        try directory.write("listeners: 1\n", to: "invalid.yaml")
+        for (file, status, message) in [
+            ("invalid.yaml", 1, "invalid.yaml:1:"), ("missing.yaml", 1, "missing.yaml"),
+            ("canary", 64, "there is no such file (write the path of the configuration)"),
+        ] as [(String, Int32, String)] {
+            let response = try await health([file], directory: directory.url)
+            #expect(response.ending == ChildProgram.Ending(status: status), "\(file)")
+            #expect(response.output == "" && response.errors.contains(message), "\(response.errors)")
+            #expect(!response.errors.contains("canary"))
+        }
+        // A developer may run a gateway, or have installed one.
+        let none = try await health([], directory: directory.url)
+        if none.ending.status != 0, !FileManager.default.fileExists(atPath: "/etc/cloakroom/cloakroom.yaml") {
+            #expect(none.errors.contains("write the FILE of the gateway, or --address HOST:PORT"), "\(none.errors)")
+        }
     }
 
     @Test("serve --log-level overrides the file, and an invalid level is rejected")

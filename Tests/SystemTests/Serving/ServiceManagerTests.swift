@@ -56,6 +56,16 @@ struct ServiceManagerTests {
             #expect(reloading.hasPrefix("RELOADING=1\n") && (time.flatMap { Int64($0) } ?? 0) > 0, "\(reloading)")
             #expect(try await manager.next() == ready)
 
+            // A warning is printed as `check-config` prints it.
+            try directory.write(
+                configuration.yaml.replacing("methods: [GET]", with: "methods: [GET, GETT]"), to: "cloakroom.yaml")
+            let warned = try await reload(folder)
+            #expect(warned.ending == ChildProgram.Ending(status: 0), "\(warned.errors)")
+            let warnings = warned.errors.split(separator: "\n").filter { $0.contains("\"GETT\"") }
+            #expect(!warnings.isEmpty && warnings.allSatisfy { $0.ranges(of: "warning: ").count == 1 }, "\(warnings)")
+            #expect(try await manager.next().hasPrefix("RELOADING=1\n"))
+            #expect(try await manager.next() == ready)
+
             // A certificate with the key of another one.
             try install(first.certificateFile, second.keyFile)
             let broken = try await reload(folder)
