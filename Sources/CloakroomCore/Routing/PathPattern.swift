@@ -105,7 +105,15 @@ extension PathPattern {
             let path = text[end...].drop { $0 != "/" }.prefix { $0 != "?" && $0 != "#" }
             return "a path has no scheme and no host (write \"\(path.isEmpty ? "/" : path)\")"
         }
+        let words = text.split(whereSeparator: \.isWhitespace)
+        if words.count == 2, words[1].hasPrefix("/"), words[0].utf8.allSatisfy({ isNameByte($0) }) {
+            return "a path has no method (write \"\(words[1])\", and \(words[0].uppercased()) under method or methods)"
+        }
         let path = text.trimmingPrefix(while: \.isWhitespace)
+        guard !path.contains(where: { $0 == "^" || $0 == "$" || $0.isWhitespace }) else {
+            return "a path starts with a slash, and is no regular expression"
+                + " (write such as \"/videos/{id}\" or \"/videos/*\")"
+        }
         return "a path starts with a slash (write \"\(path.hasPrefix("/") ? "" : "/")\(path)\")"
     }
 
