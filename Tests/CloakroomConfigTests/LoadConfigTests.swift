@@ -151,7 +151,22 @@ import Testing
                 "--set: limits.fields: must be a whole number, not \"many\" (write a number from 1 to 1000)",
                 "--set: session.stoer: unknown key (did you mean \"store\"?)",
                 "--set: session: must be a key, not a section (set one of the keys in it)",
-                "--set: routes.9.path: unknown key (did you mean routes.0.path?)",
+                "--set: routes.9.path: unknown key (the next index is 2)",
+            ])
+    }
+
+    @Test func aVariableOfAnUpstreamThatTheFileDoesNotNameIsToldSo() throws {
+        let valueErrors = try ConfigFixture().valueErrors(
+            environment: [
+                "CLOAKROOM_UPSTREAMS_THIRD_TARGETS": "http://localhost", "CLOAKROOM_RATE_LIMITS_USER_REQUESTS": "1/s",
+                "CLOAKROOM_UPSTREAMS_OTER_TARGETS": "http://localhost",
+            ])
+        #expect(
+            valueErrors == [
+                "environment: CLOAKROOM_RATE_LIMITS_USER_REQUESTS: unknown variable (name the rate limit in the file first)",
+                "environment: CLOAKROOM_UPSTREAMS_OTER_TARGETS: unknown variable"
+                    + " (did you mean CLOAKROOM_UPSTREAMS_OTHER_TARGETS?)",
+                "environment: CLOAKROOM_UPSTREAMS_THIRD_TARGETS: unknown variable (name the upstream in the file first)",
             ])
     }
 
@@ -196,6 +211,11 @@ import Testing
             "a: 1\n---\nb: 2\n",
             "cloakroom.yaml:2:1: the file must be valid YAML: but found another document"
                 + " (check indentation, colons and quotation marks)"
+        ),
+        (
+            "a:\n\tb: 1\n",
+            "cloakroom.yaml:2:1: the file must be valid YAML: found character that cannot start any token"
+                + " (indent with spaces, not tabs)"
         ),
         (
             "a: [*nobody]\n",

@@ -157,7 +157,8 @@ extension StringProtocol {
 
 /// Suggests the likely intended name for an unknown name.
 package enum NameSuggestion {
-    /// The candidate with the smallest edit distance; `nil` if every distance exceeds a third of the name and 2.
+    /// The candidate with the smallest edit distance; `nil` if every distance exceeds a third of the name and 2, or for
+    /// less than five characters 1: most short words are similar to each other.
     static func nearest(to name: String, among candidates: some Sequence<String>) -> String? {
         let wanted = Array(name.lowercased())
         var best: (name: String, distance: Int)?
@@ -165,17 +166,30 @@ package enum NameSuggestion {
             let distance = distance(wanted, Array(candidate.lowercased()))
             if distance < best?.distance ?? .max { best = (candidate, distance) }
         }
-        guard let best, best.distance <= max(2, wanted.count / 3), best.distance < wanted.count else { return nil }
+        let most = wanted.count < 5 ? 1 : max(2, wanted.count / 3)
+        guard let best, best.distance <= most, best.distance < wanted.count else { return nil }
         return best.name
     }
 
-    /// The suggestion for an unknown name: the nearest candidate, otherwise a list of up to 20 candidates.
+    /// The most candidates in a list.
+    private static let mostListed = 20
+    /// How many characters of their beginning names that are likely the same have in common.
+    private static let likelyPrefix = 3
+
+    /// The suggestion for an unknown name: the nearest candidate, otherwise a list of candidates, those that begin like
+    /// the name first.
     package static func suggestion(for name: String, among candidates: [String]) -> String {
         if let nearest = nearest(to: name, among: candidates) {
             return "did you mean \(nearest.quoted)?"
         }
         guard !candidates.isEmpty else { return "leave it out" }
-        return "write one of: " + candidates.prefix(20).map { $0.escaped }.joined(separator: ", ")
+        let begun = candidates.map { candidate in
+            (candidate, zip(name.lowercased(), candidate.lowercased()).prefix { $0.0 == $0.1 }.count)
+        }
+        let likely = begun.filter { $0.1 >= likelyPrefix }.sorted { ($1.1, $0.0) < ($0.1, $1.0) }
+        let ordered = (likely + begun.filter { $0.1 < likelyPrefix }).map { $0.0 }
+        let more = ordered.count > mostListed ? " … and \(ordered.count - mostListed) more" : ""
+        return "write one of: " + ordered.prefix(mostListed).map { $0.escaped }.joined(separator: ", ") + more
     }
 
     /// The optimal string alignment distance: insertions, deletions, replacements and swaps of adjacent characters.

@@ -93,8 +93,22 @@ struct UnknownKeys {
             likelyIntendedKeys.insert(parent + [nearest])
         }
         var suggestion = NameSuggestion.suggestion(for: name, among: siblings)
-        if siblings.isEmpty, let nearest = nearestKey(to: path) { suggestion = "did you mean \(nearest)?" }
+        if let next = nextIndex(in: path) {
+            suggestion = "the next index is \(next)"
+        } else if siblings.isEmpty, let nearest = nearestKey(to: path) {
+            suggestion = "did you mean \(nearest)?"
+        }
         add(parent.last == "messages" ? "unknown message code" : "unknown key", suggestion)
+    }
+
+    /// The index of the first item that a list of sections lacks, if the key is in a later one.
+    private func nextIndex(in path: [String]) -> Int? {
+        for depth in path.indices {
+            guard let index = Int(path[depth]), let names = members[Array(path[..<depth])] else { continue }
+            let items = names.compactMap { Int($0) }
+            if !items.isEmpty, items.count == names.count, index > items.count { return items.count }
+        }
+        return nil
     }
 
     private func nearestKey(to path: [String]) -> String? {
@@ -107,17 +121,34 @@ struct UnknownKeys {
             guard variables[name] == nil, !EnvironmentVariableNames.isServiceLink(name, value: value) else { continue }
             // The common prefix would make all names similar and is not compared.
             let shared = EnvironmentVariableNames.variablePrefix
-            let nearest = NameSuggestion.nearest(
+            var nearest = NameSuggestion.nearest(
                 to: String(name.dropFirst(shared.count)),
                 among: variables.keys.lazy.map { String($0.dropFirst(shared.count)) }
             ).map { shared + $0 }
+            let kind = unnamedKind(of: name)
+            // The variables of two names are similar.
+            if kind != nil, NameSuggestion.distance(Array(name), Array(nearest ?? "")) > 2 { nearest = nil }
+            let remedy = kind.map { "name the \($0) in the file first" }
             if let nearest, let path = variables[nearest] { likelyIntendedKeys.insert(path) }
             reading.add(
                 ConfigValueError(
                     "unknown variable",
-                    nearest.map { "did you mean \($0)?" } ?? "unset it, or see print-config for the keys there are"),
+                    nearest.map { "did you mean \($0)?" } ?? remedy
+                        ?? "unset it, or see print-config for the keys there are"),
                 key: [name], origin: .environment(name))
         }
+    }
+
+    /// What a variable belongs to that the file does not name: a variable cannot, as its name is in upper case.
+    private func unnamedKind(of name: String) -> String? {
+        let kinds = ["identities": "identity", "rateLimits": "rate limit", "sites": "site", "upstreams": "upstream"]
+        for (section, kind) in kinds where name.hasPrefix(reading.variable([section]) + "_") {
+            let isNamed = (members[[section]] ?? []).contains {
+                name.hasPrefix(reading.variable([section, $0]) + "_")
+            }
+            return isNamed ? nil : kind
+        }
+        return nil
     }
 }
 

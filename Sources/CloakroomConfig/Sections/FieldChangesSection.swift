@@ -67,6 +67,11 @@ struct FieldChangesSection {
             return ConfigValueError("conflicts with sessions: caches could mix up users", "leave \(name) out")
         case ("cache-control", _) where usesSession && directives.isDisjoint(with: ["private", "no-store"]):
             return ConfigValueError("conflicts with sessions: caches could mix up users", "add private or no-store")
+        case (_, .set) where isRequest && SpoofableFields.contains(folded):
+            return ConfigValueError(
+                "\(name) is not supported: as upstreams may trust it to name a user, a client or a path, the gateway"
+                    + " removes it from requests",
+                "write another name, such as X-Account; for a claim of the user, claimHeaders of the upstream")
         case (_, let kind) where isReserved(folded) || kind != .remove && Self.validators.contains(folded):
             return ConfigValueError(
                 "\(name) is not supported: it frames or describes a message, or the gateway decides about it",

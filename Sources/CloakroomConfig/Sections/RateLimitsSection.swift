@@ -85,6 +85,9 @@ extension ValueFormat where Value == RequestRate {
     static let requestRate = ValueFormat("number of requests from 1 to 1000000 in a second, minute or hour: `600/m`") {
         text throws(ConfigValueError) in
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+        try require(
+            parts.count == 2 || Int(parts[0]) != nil, "must be a number and a unit: s, m or h, not \(text.quoted)",
+            "write a number and a unit, such as 2/s")
         let count = try ValueFormat<Int>.integer(1...1_000_000).parse(String(parts[0]))
         guard parts.count == 2, let period = RequestRate.Period(rawValue: String(parts[1])) else {
             throw ConfigValueError("must have a unit: s, m or h, not \(text.quoted)", "write \(count)/m")

@@ -31,6 +31,14 @@ struct UpstreamsSection {
         scopes = named.map(\.scope)
         for (name, scope) in named { scope.checkName(name) }
         ConfigScope.checkVariables(named, of: "upstream")
+        for (upstream, scope) in zip(configurations, scopes) {
+            guard upstream.signIn != nil || upstream.apiToken != nil else { continue }
+            let secrets = upstream.signIn == nil ? "the API token" : "passwords and tokens"
+            // Only a warning, and none in a private network, which often encrypts what the targets do not.
+            if let problem = upstream.clearTextProblem(of: secrets, where: \.isPublic) {
+                scope.warn(problem, at: "targets")
+            }
+        }
     }
 
     /// The index of an upstream, or the error if the name is unknown.
@@ -62,14 +70,39 @@ struct UpstreamsSection {
 
     /// The problem that access tokens for an upstream would leave this machine in clear text; `nil` if they do not.
     func clearTextProblem(_ index: Int) -> ConfigValueError? {
-        let target = configurations[index].targets.first { target in
+        configurations[index].clearTextProblem(of: "tokens") { !$0.isLoopback }
+    }
+}
+
+extension UpstreamConfiguration {
+    /// The problem that secrets would be sent in clear text to an address; `nil` if they are not.
+    fileprivate func clearTextProblem(of secrets: String, where isOutside: (HostAndPort) -> Bool) -> ConfigValueError? {
+        let target = targets.first { target in
             guard case .tcp(let address) = target.address else { return false }
-            return target.scheme == .http && !address.isLoopback
+            return target.scheme == .http && isOutside(address)
         }
         return target.map {
             ConfigValueError(
-                "tokens would be sent unencrypted to \($0)", "write https:// targets for upstreams.\(names[index])")
+                "\(secrets) would be sent unencrypted to \($0)", "write https:// targets for upstreams.\(name)")
         }
+    }
+}
+
+extension HostAndPort {
+    /// Addresses for private use, of a link and of this machine (RFC 1918, RFC 6598, RFC 3927, RFC 4193, RFC 4291).
+    private static let privateNetworks = [
+        "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16", "127.0.0.0/8", "fc00::/7",
+        "fe80::/10", "::1",
+    ].compactMap { CIDRBlock($0) }
+
+    /// The ends of names that only a private network resolves, such as those of Kubernetes.
+    private static let privateDomains = [".local", ".localhost", ".internal", ".svc", ".lan", ".home.arpa"]
+
+    /// Whether the way to the address probably leads over networks of others. A name without a dot is of this network.
+    fileprivate var isPublic: Bool {
+        if IPAddress.bytes(of: host) != nil { return !Self.privateNetworks.contains { $0.contains(host) } }
+        let name = host.lowercased()
+        return name.contains(".") && !Self.privateDomains.contains { name.hasSuffix($0) || name.hasSuffix($0 + ".") }
     }
 }
 

@@ -237,7 +237,7 @@ enum WideRouteRules {
         let remedy = isUser ? "a route that names the path of a user call can serve it" : ""
         // Clients may request their user, or a page of another upstream at such a path. A file seldom has it.
         let own = route.upstream.map { upstreams.names[$0] }
-        if isUser || own != nil && hidden.contains(where: { $0.upstream != own }) {
+        if own != nil, isUser || hidden.contains(where: { $0.upstream != own }) {
             route.scope.warn(told, remedy, at: key)
         } else {
             route.scope.inform(told, remedy, at: key)

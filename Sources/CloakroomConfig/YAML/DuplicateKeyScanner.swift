@@ -132,10 +132,18 @@ extension YAMLTree.YAMLSyntaxError {
     init(_ error: YamlError) {
         let position: FilePosition?
         let problem: String
+        var remedy = "check indentation, colons and quotation marks"
         switch error {
-        case .scanner(_, let text, let mark, _), .parser(_, let text, let mark, _), .composer(_, let text, let mark, _):
+        case .scanner(_, let text, let mark, let yaml), .parser(_, let text, let mark, let yaml),
+            .composer(_, let text, let mark, let yaml):
             position = FilePosition(mark)
             problem = text
+            let lines = yaml.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline)
+            if lines.indices.contains(mark.line - 1),
+                lines[mark.line - 1].prefix(while: \.isWhitespace).contains("\t")
+            {
+                remedy = "indent with spaces, not tabs"
+            }
         case .reader(let text, let offset, _, let yaml):
             position = offset.map { FilePosition(of: $0, in: yaml) }
             problem = text
@@ -146,7 +154,7 @@ extension YAMLTree.YAMLSyntaxError {
         self.init(
             position: position, key: nil,
             valueError: ConfigValueError(
-                "the file must be valid YAML: \(problem)", "check indentation, colons and quotation marks")
+                "the file must be valid YAML: \(problem)", remedy)
         )
     }
 }

@@ -46,8 +46,19 @@ import Testing
 
     @Test(arguments: [
         ("idleTimout", "idleTimeout"), ("nmae", "name"), ("PATH", "path"), ("xyz", nil), ("", nil), ("ab", nil),
+        ("auth", nil), ("pth", "path"),
     ])
     func theNearestNameIsFound(_ name: String, _ nearest: String?) {
         #expect(NameSuggestion.nearest(to: name, among: ["idleTimeout", "name", "path", "absoluteTimeout"]) == nearest)
+    }
+
+    @Test("A list of names has those first that begin like the unknown one, and tells how many it leaves out")
+    func listedNames() {
+        let names = (10..<32).map { "key\($0)" } + ["require", "requiresAuthorization", "Requests"]
+        let listed = NameSuggestion.suggestion(for: "requireAuth", among: names)
+        #expect(listed.hasPrefix("write one of: require, requiresAuthorization, Requests, key10, "), "\(listed)")
+        #expect(listed.hasSuffix(", key26 … and 5 more"), "\(listed)")
+        let few = NameSuggestion.suggestion(for: "unlike", among: ["one", "two"])
+        #expect(few == "write one of: one, two")
     }
 }

@@ -32,6 +32,14 @@ struct FieldChangesSectionTests {
         ("responseFields: { set: { Strict-Transport-Security: a } }", "not supported here (write responseFields.hsts)"),
         ("responseFields: { add: { Cache-Control: max-age=60 } }", "mix up users (add private or no-store)"),
         ("responseFields: { remove: [Cache-Control] }", "mix up users (leave Cache-Control out)"),
+        (
+            "requestFields: { set: { X-User: \"{user.id}\" } }",
+            "removes it from requests (write another name, such as X-Account; for a claim of the user, claimHeaders of"
+        ),
+        ("requestFields: { set: { X-Client-Cert-Subject: a } }", "Subject is not supported: as upstreams may trust it"),
+        ("requestFields: { remove: [X-User] }", reserved),
+        ("requestFields: { remove: [X-Client-Cert-Subject] }", reserved),
+        ("responseFields: { set: { X-Client-Cert-Subject: a } }", reserved),
         ("responseFields: { set: { Vary: Accept } }", "mix up users (leave Vary out)"),
     ]
 
@@ -49,7 +57,7 @@ struct FieldChangesSectionTests {
             "Content-Length", "transfer_encoding", "Host", "Authorization", "Cookie", "Set-Cookie", "Via", "Forwarded",
             "X-Forwarded-For", "X-Forwarded-Anything", "Date", "Content-Type", "Content-Encoding", "Content-Range",
             "Location",
-            "Connection", "TE", "Access-Control-Allow-Origin", "Sec-WebSocket-Key", "X-Client-Cert-Subject",
+            "Connection", "TE", "Access-Control-Allow-Origin", "Sec-WebSocket-Key",
         ])
     func reservedNames(_ name: String) throws {
         for key in ["requestFields", "responseFields"] {

@@ -31,6 +31,23 @@ import Testing
         #expect(config.warnings == [])
     }
 
+    @Test(
+        "Passwords and an API token that a public address gets unencrypted are a warning",
+        arguments: [
+            ("http://api.example.com", true), ("http://203.0.113.1", true), ("http://[2001:db8::1]", true),
+            ("https://api.example.com", false), ("http://api", false), ("http://api.api.svc.cluster.local", false),
+            ("http://10.1.2.3", false), ("http://[fd00::1]", false),
+            ("http://localhost", false), ("http://127.0.0.1", false), ("unix:/run/api.sock", false),
+        ])
+    func clearText(_ target: String, isWarned: Bool) throws {
+        let port = target.hasPrefix("http:") ? ":80" : ""
+        let yaml = Self.yaml("[\"\(target)\(port)\"]")
+        let all = "upstreams.api.targets: passwords and tokens would be sent unencrypted to \(target)\(port)"
+        let messages = try ConfigFixture(yaml).load().warnings.map(\.description)
+        #expect(messages.contains { $0.contains(all) } == isWarned, "\(messages)")
+        #expect(messages.count == (isWarned ? 1 : 0), "\(messages)")
+    }
+
     @Test func anAddressAndAMappingCanBeItemsOfOneList() throws {
         let yaml = Self.yaml(
             """

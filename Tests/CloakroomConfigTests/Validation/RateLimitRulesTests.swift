@@ -23,6 +23,10 @@ struct RateLimitRulesTests {
             "rateLimits.perUser.requests: must have a unit: s, m or h, not \"600\" (write 600/m)"
         ),
         ("600/m", "600/d", "30:15", "must have a unit: s, m or h, not \"600/d\" (write 600/m)"),
+        (
+            "600/m", "2 per second", "30:15",
+            "must be a number and a unit: s, m or h, not \"2 per second\" (write a number and a unit, such as 2/s)"
+        ),
         ("600/m", "0/m", "30:15", "must be in the allowed range, not 0 (write 1 to 1000000)"),
         ("600/m", "many/m", "30:15", "must be a whole number, not \"many\""),
         ("    requests: 600/m\n", "", "", "rateLimits.perUser.requests: required key missing"),

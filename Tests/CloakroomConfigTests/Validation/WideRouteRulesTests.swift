@@ -125,6 +125,17 @@ struct WideRouteRulesTests {
         #expect(exitCode == 0)
     }
 
+    @Test("A route with files that hides the user call is a note: nobody requests the user of an app's files")
+    func filesHideUser() throws {
+        let yaml =
+            ConfigFixture.good.replacing("{ path: /auth }", with: "{ path: /auth }\n    user: { path: /me }")
+            + "  - { name: app, path: \"/*\", requiresAuthorization: false, files: { root: /srv/app } }\n"
+        let loaded = try ConfigFixture(yaml).load()
+        let told = "/* contains /auth (signIn of api), /me (user of api), which the route does not forward: 404"
+        #expect(loaded.notes.contains { $0.message == told }, "\(loaded.notes)")
+        #expect(!loaded.warnings.contains { $0.message == told }, "\(loaded.warnings)")
+    }
+
     @Test("A user call with its own route is not reported for a wide route")
     func servedUser() throws {
         let (lines, _) = try Self.check(["GET /{a} public", "GET /user protected"], calls: Self.calls)
