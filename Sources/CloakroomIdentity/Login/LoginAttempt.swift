@@ -25,7 +25,11 @@ struct LoginAttempt: Sendable {
         _ failure: LoginFailure, at provider: (any LoginProvider)?, cookies: [String] = []
     ) -> AccountResponse {
         if let provider { note(failure.effects.outcome, failure.logged, nil, provider) }
-        let problem = Problem(failure.effects.code, retryAfter: failure.retryAfter)
+        var problem = Problem(failure.effects.code, retryAfter: failure.retryAfter)
+        if failure.isUnknownLogin {
+            // No redirect of the login to this address: behind a proxy that changes `Host` it would lead back to itself.
+            problem.detail += " If it never works, it begins at another address: open \(logins.publicURL) instead."
+        }
         return logins.response(account.worded(problem), to: request, cookies: cookies)
     }
 

@@ -107,6 +107,9 @@ package struct LoginFailure: Error, Sendable, Equatable {
         "unmet_authentication_requirements", "unsupported_grant_type", "unsupported_response_type",
     ]
 
+    /// Whether the browser has no cookie of the login.
+    var isUnknownLogin: Bool { reason == .noPendingLogin && detail == nil }
+
     /// Whether a reload of the callback may complete the login, if its code was not spent.
     package var isTemporary: Bool { [.throttled, .storeUnavailable, .notReady].contains(reason) }
 

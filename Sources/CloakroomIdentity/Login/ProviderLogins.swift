@@ -37,7 +37,7 @@ package struct ProviderLogins: Sendable {
     let upstreams: [UpstreamConfiguration]
     /// How the pages look.
     let theme: PageTheme
-    private let publicURL: String
+    let publicURL: String
     /// The group of its host.
     private let group: Int
     private let prefix: String

@@ -42,6 +42,9 @@ extension AuditLog {
         case .login(let outcome, let identity, let reason, let accountHash, _):
             var values = ["outcome": outcome.rawValue, "identity": identity]
             values["reason"] = reason
+            if reason == "no_pending_login" {
+                values["hint"] = "if no login works, they begin at another host: open accounts.publicURL"
+            }
             write(
                 "login at a provider", Self.values("login", values, user: accountHash), origin,
                 limitedBy: outcome == .success ? nil : failedLogins[outcome], at: now)

@@ -146,6 +146,7 @@ struct CallbackControllerTests {
             let response = await victim.callback(query)
             #expect(response.status == 400)
             #expect(response.html?.contains("This sign-in took too long or was used before. Try again.") == true)
+            #expect(response.html?.contains("open https://app.example.com instead.") == true)
             // No new login by itself, which could loop.
             #expect(response.location == nil)
             #expect(response.values(of: "Set-Cookie").isEmpty)

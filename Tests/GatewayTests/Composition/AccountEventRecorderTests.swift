@@ -78,6 +78,8 @@ struct AccountEventRecorderTests {
         // More of the first two kinds if the test takes longer than 10 s.
         #expect((21...100).contains(log.all.count))
         #expect(log.all.first?["outcome"] == "expired")
+        #expect(log.all.first?["hint"]?.contains("accounts.publicURL") == true)
+        #expect(log.all.last?["hint"] == nil)
         #expect(log.all.first?["suppressed"] == "0")
         #expect(log.all.last?["outcome"] == "failed")
     }
