@@ -124,6 +124,10 @@ struct SignInAdvice {
         default:
             step.fail("the response means wrong credentials (success, rejectedStatuses)", format)
         }
+        if section.hasMembers, status != 400, status != 422 {
+            step.changes.append(
+                .init(section.key + ".members", "check the names of the keys, which the API may not expect"))
+        }
     }
 
     private func addChanges(_ reason: IdentityMisconfiguration, _ section: Section, to step: inout DoctorStep) {
@@ -179,6 +183,19 @@ struct SignInAdvice {
         missingToken(document, section, in: &step)
     }
 
+    /// The key of the refresh token, if the response has none there: an API with an odd name often has two.
+    private func addRefreshToken(
+        _ document: JSONValue, _ configuration: IdentityEndpointConfiguration, _ section: Section,
+        to step: inout DoctorStep
+    ) {
+        if case .string? = document[path: configuration.refreshToken] { return }
+        step.changes.append(
+            .init(
+                section.key + ".refreshToken",
+                "the response has none at \(configuration.refreshToken); write its path if the API issues one",
+                values: UsualMember.refreshToken.candidates(in: document, redaction)))
+    }
+
     private func missingToken(_ document: JSONValue, _ section: Section, in step: inout DoctorStep) {
         guard let configuration = section.configuration else { return step.fail("the call is not configured") }
         if configuration.credentials == .oauth, document[path: configuration.accessToken] != nil {
@@ -199,6 +216,7 @@ struct SignInAdvice {
                     "write the path of the access token"
                         + (candidates.isEmpty ? ", with dots into objects, such as data.token" : ""),
                     values: candidates))
+            addRefreshToken(document, configuration, section, to: &step)
         }
     }
 }

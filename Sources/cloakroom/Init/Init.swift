@@ -1,4 +1,5 @@
 import ArgumentParser
+import CloakroomConfig
 import Foundation
 
 /// `cloakroom init`: writes a configuration for an API.
@@ -122,14 +123,11 @@ struct Init: AsyncParsableCommand {
         if apiTokenFile != nil, apiTokenEnvironment {
             throw ValidationError("--api-token-file and --api-token-environment: write one of them")
         }
-        if tryUser != nil, signIn == nil {
-            throw ValidationError("--try-user requires --sign-in (write it, or leave out both to be asked)")
-        }
-        if passwordFile != nil, tryUser == nil {
-            throw ValidationError("--password-file requires --try-user (write --try-user NAME)")
-        }
         if let credentials, !Self.formats.contains(credentials) {
             throw ValidationError("--credentials must be basic, json, form or oauth")
+        }
+        for (option, isGiven, other, isMet) in requirements where isGiven && !isMet {
+            throw ValidationError("\(option) requires \(other) (write it, or leave \(option) out)")
         }
         if let publicURL, URL(string: publicURL)?.scheme?.lowercased().hasPrefix("http") != true {
             throw ValidationError("--public-url must be an origin (write https://app.example.com)")
@@ -137,6 +135,31 @@ struct Init: AsyncParsableCommand {
     }
 
     private static let formats = ["basic", "json", "form", "oauth"]
+
+    /// Options that have no effect without others: each with whether it is given, and the others with whether they are.
+    private var requirements: [(String, Bool, String, Bool)] {
+        let hasMembers = credentials == "json" || credentials == "form"
+        let hasToken = apiTokenFile != nil || apiTokenEnvironment
+        // Without one of these the sign-in is asked for.
+        let hasCall = signIn != nil || provider == nil && (files == nil || upstream == nil)
+        let ofCall: [(String, Bool)] = [
+            ("--credentials", credentials != nil), ("--text-names", textNames), ("--access-token", accessToken != nil),
+            ("--refresh-token", refreshToken != nil), ("--expires-in", expiresIn != nil),
+            ("--refresh", refresh != nil), ("--revoke", revoke != nil), ("--user", user != nil),
+            ("--user-path", userPath != nil),
+        ]
+        let others: [(String, Bool, String, Bool)] = [
+            ("--name-member", nameMember != nil, "--credentials json or form", hasMembers),
+            ("--password-member", passwordMember != nil, "--credentials json or form", hasMembers),
+            ("--user-id", userID != nil, "--user", user != nil || userPath != nil),
+            ("--client-id", clientID != nil, "--provider", provider != nil),
+            ("--client-secret-file", clientSecretFile != nil, "--provider", provider != nil),
+            ("--api-token-header", apiTokenHeader != nil, "--api-token-file or --api-token-environment", hasToken),
+            ("--try-user", tryUser != nil, "--sign-in", signIn != nil),
+            ("--password-file", passwordFile != nil, "--try-user", tryUser != nil),
+        ]
+        return ofCall.map { ($0.0, $0.1, "--sign-in", hasCall) } + others
+    }
 
     func run() async throws {
         // Must precede reading any secret.
@@ -166,7 +189,11 @@ struct Init: AsyncParsableCommand {
             },
             write: { try? FileHandle.standardError.write(contentsOf: Data($0.utf8)) })
         if let tryUser {
-            _ = try await trial.run(&starter, user: tryUser)
+            do {
+                _ = try await trial.run(&starter, user: tryUser)
+            } catch let error as ConfigDiagnostics {
+                throw ValidationError(StarterTrial.text(of: error))
+            }
         } else if let questions {
             try await trial.run(&starter, asking: questions)
         }

@@ -82,6 +82,8 @@ struct StarterFile {
             next.append("cloakroom doctor --config \(path) --user NAME")
         }
         next.append("cloakroom serve --config \(path)")
+        // A login has to begin at the host where the provider sends the browser back.
+        if starter.issuer != nil || starter.files != nil { next.append("open \(starter.origin)") }
         return "\(path): written (\(routes) \(routes == 1 ? "route" : "routes"))\nnext:\n"
             + next.map { "  \($0)\n" }.joined()
     }

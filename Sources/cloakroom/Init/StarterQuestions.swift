@@ -10,11 +10,14 @@ struct StarterQuestion {
     /// The value; `nil` for the default.
     let current: (StarterConfiguration) -> String?
     let isNeeded: (StarterConfiguration) -> Bool
-    /// Sets the value.
+    /// Sets the value; `nil` sets the default.
     /// - Returns: What is wrong with the text; `nil` if the configuration decides.
-    let set: (inout StarterConfiguration, String) -> String?
+    let set: (inout StarterConfiguration, String?) -> String?
 
     func isOpen(_ starter: StarterConfiguration) -> Bool { current(starter) == nil && isNeeded(starter) }
+
+    /// Whether a line is the word that the question shows for its default.
+    func isNone(_ line: String) -> Bool { line.lowercased() == "none" && standard?.hasPrefix("none") == true }
 
     /// A question about a text.
     private static func value(
@@ -37,8 +40,8 @@ struct StarterQuestion {
             text: text, standard: standard, keys: keys(ofCall: key), current: { $0[keyPath: value]?.text },
             isNeeded: hasCall
         ) {
-            $0[keyPath: value] = StarterConfiguration.Call($1, method: method)
-            return $0[keyPath: value] == nil ? "write a method and a path, such as \(method) /path" : nil
+            $0[keyPath: value] = $1.flatMap { StarterConfiguration.Call($0, method: method) }
+            return $1 != nil && $0[keyPath: value] == nil ? "write a method and a path, such as \(method) /path" : nil
         }
     }
 
@@ -52,10 +55,10 @@ struct StarterQuestion {
             standard: standard, keys: keys(ofCall: "signIn"), current: { $0.signIn?.text ?? $0.issuer },
             isNeeded: isNeeded
         ) {
-            let isIssuer = $1.contains("://")
+            let isIssuer = $1?.contains("://") == true
             $0.issuer = isIssuer ? $1 : nil
-            $0.signIn = isIssuer ? nil : StarterConfiguration.Call($1, method: "POST")
-            return isIssuer || $0.signIn != nil
+            $0.signIn = isIssuer ? nil : $1.flatMap { StarterConfiguration.Call($0, method: "POST") }
+            return $1 == nil || isIssuer || $0.signIn != nil
                 ? nil : "write a method and a path, such as POST /login, or the URL of an issuer"
         }
     }
@@ -88,7 +91,7 @@ struct StarterQuestion {
                 current: { $0.usesTextNames ? "text" : nil }, isNeeded: hasCall
             ) {
                 $0.usesTextNames = $1 == "text"
-                return ["email", "text"].contains($1) ? nil : "write email or text"
+                return [nil, "email", "text"].contains($1) ? nil : "write email or text"
             },
             value(
                 "Key of the access token in the response, such as data.token",
@@ -121,7 +124,7 @@ struct StarterQuestion {
                     }
                 }, isNeeded: { _ in true }
             ) {
-                $0.apiToken = .file($1)
+                $0.apiToken = $1.map { .file($0) }
                 return nil
             },
             value(
@@ -133,7 +136,8 @@ struct StarterQuestion {
                 isNeeded: { _ in true }
             ) {
                 $0.publicURL = $1
-                return $1.wholeMatch(of: /https?:\/\/[^\/]+/) == nil ? "write such as https://app.example.com" : nil
+                guard let origin = $1, origin.wholeMatch(of: /https?:\/\/[^\/]+/) == nil else { return nil }
+                return "write such as https://app.example.com"
             },
             value("Address that clients connect to", default: "127.0.0.1:8080", \.listener),
         ]
@@ -174,7 +178,7 @@ struct StarterQuestions {
         }
     }
 
-    /// Asks one question.
+    /// Asks one question. The word `none` sets a default that it names.
     /// - Parameter offer: The value of an empty line, which otherwise means `standard`, unless a value is required: `nil`.
     /// - Returns: Whether the input continues.
     private func ask(
@@ -185,7 +189,7 @@ struct StarterQuestions {
             if line.isEmpty, standard != nil { return true }
             if line.isEmpty { continue }
             var changed = starter
-            guard let problem = question.set(&changed, line) ?? changed.problem else {
+            guard let problem = question.set(&changed, question.isNone(line) ? nil : line) ?? changed.problem else {
                 starter = changed
                 return true
             }

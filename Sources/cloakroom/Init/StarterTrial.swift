@@ -7,6 +7,7 @@ import Foundation
 /// The user's name and password are kept for the trial only.
 struct StarterTrial {
     /// Makes the calls.
+    /// - Throws: `ConfigDiagnostics` if they cannot be made with the configuration, such as without a file it names.
     let diagnose: (StarterConfiguration, Credentials) async throws -> [DoctorStep]
     /// Asks for the password of a user.
     /// - Throws: `ValidationError` if name or password cannot be used.
@@ -61,11 +62,16 @@ struct StarterTrial {
     /// no password may be sent any more.
     mutating func run(_ starter: inout StarterConfiguration, asking questions: StarterQuestions) async throws {
         var prompt = "Name of a user, to try the calls before the file is written [none: do not try]: "
-        while starter.signIn != nil, sends > 0, let user = questions.line(prompt), !user.isEmpty {
+        while starter.signIn != nil, sends > 0, let user = questions.line(prompt), !user.isEmpty,
+            user.lowercased() != "none"
+        {
             do {
                 guard let changes = try await run(&starter, user: user) else { return }
                 questions.ask(&starter, againAbout: changes)
                 prompt = "Name of a user, to try again [none: write the file as it is]: "
+            } catch let error as ConfigDiagnostics {
+                write("  \(Self.text(of: error).replacing("\n", with: "\n  "))\n")
+                questions.ask(&starter, againAbout: error.problems.map { DoctorStep.Change($0.key ?? "", "") })
             } catch let error as ValidationError {
                 write("  \(error.message)\n")
             }
@@ -73,8 +79,14 @@ struct StarterTrial {
         if sends == 0 { write("No further attempt, as the API may lock the account: try the file with doctor.\n") }
     }
 
+    /// Why the calls cannot be made.
+    static func text(of error: ConfigDiagnostics) -> String {
+        "the calls cannot be made: " + StarterConfiguration.text(of: error)
+    }
+
     /// Makes the calls with the values of the environment and of the files that the configuration names.
     /// - Parameter folder: Where relative paths begin.
+    /// - Throws: `ConfigDiagnostics` if the configuration has an error with them.
     static func diagnose(
         _ starter: StarterConfiguration, in folder: String, _ credentials: Credentials
     ) async throws -> [DoctorStep] {
@@ -84,12 +96,7 @@ struct StarterTrial {
         if case .file(let file) = starter.apiToken, !file.hasPrefix("/") {
             starter.apiToken = .file("\(folder)/\(file)")
         }
-        let configuration: GatewayConfiguration
-        do throws(ConfigDiagnostics) {
-            configuration = try starter.load(ProcessInfo.processInfo.environment).configuration
-        } catch {
-            throw ValidationError("the calls cannot be made: " + StarterConfiguration.text(of: error))
-        }
+        let configuration = try starter.load(ProcessInfo.processInfo.environment).configuration
         guard let upstream = configuration.accounts.upstream.map({ configuration.upstreams[$0] }) else { return [] }
         return try await SignInDiagnosis(upstream: upstream, timeouts: configuration.timeouts).run(credentials)
     }

@@ -17,6 +17,33 @@ struct SignInAdviceTests {
         return step.changes.map { "\($0.key): \($0.advice)" }
     }
 
+    /// The keys to change after a sign-in.
+    private func signIn(_ status: Int, _ format: IdentityEndpointConfiguration.CredentialFormat, _ body: String = "")
+        -> [String]
+    {
+        var upstream = UpstreamConfiguration(name: "api", targets: [])
+        upstream.signIn = IdentityEndpointConfiguration(path: "/login", credentials: format)
+        var call = IdentityCallObservation(method: "POST", url: "http://api.test/login", fieldNames: [], bodyType: nil)
+        call.response = IdentityCallObservation.Response(status: status, body: Array(body.utf8))
+        var step = DoctorStep("sign-in", .passed)
+        let error = TokenClientError(status == 200 ? .failed(.invalidResponse) : .rejected, in: .signIn)
+        SignInAdvice(upstream: upstream, redaction: DoctorRedaction([])).explain(error, call, in: &step)
+        return step.changes.map { $0.key.replacing("upstreams.api.signIn.", with: "") }
+    }
+
+    @Test("After each rejection the names of keys in the request may be wrong", arguments: [400, 401, 403])
+    func members(status: Int) {
+        #expect(signIn(status, .json).count { $0 == "members" } == 1)
+        #expect(signIn(status, .form).count { $0 == "members" } == 1)
+        #expect(signIn(status, .basic).contains("members") == (status == 400))
+    }
+
+    @Test("Odd names of both tokens are reported at once, and a usual one is proposed")
+    func bothTokens() {
+        #expect(signIn(200, .json, #"{"session_key":"a","again":"b"}"#) == ["accessToken", "refreshToken"])
+        #expect(signIn(200, .json, #"{"session_key":"a","refreshToken":"b"}"#) == ["accessToken"])
+    }
+
     @Test("The scheme that the API asks for, or the field to check")
     func scheme() {
         #expect(

@@ -56,6 +56,27 @@ struct StarterQuestionsTests {
         #expect(app.output.contains("[none: the API is public]"))
     }
 
+    @Test("The word none is the default that a question shows, and no value")
+    func none() {
+        let (starter, output) = type([
+            "https://api.example.com", "None", "/login", "", "", "", "", "", "none", "none", "none", "none",
+        ])
+        #expect(
+            starter
+                == StarterConfiguration(
+                    upstream: "https://api.example.com", signIn: StarterConfiguration.Call("/login", method: "POST")))
+        #expect(!output.contains("  write"), "\(output)")
+        #expect(!output.contains("Field of the API token"))
+        #expect(type(["https://api.example.com", "dist", "none"]).starter.signIn == nil)
+        var given = starter
+        (given.apiToken, given.revoke) = (.file("token"), StarterConfiguration.Call("/logout", method: "POST"))
+        var input = ["none", "none"][...]
+        StarterQuestions(read: { input.popFirst() }, write: { _ in }).ask(
+            &given,
+            againAbout: ["apiToken", "revoke"].map { DoctorStep.Change("upstreams.api." + $0, "") })
+        #expect(given == starter)
+    }
+
     @Test("What options specify is not asked, and the listener and origin are checked too")
     func given() {
         var given = StarterConfiguration(

@@ -122,6 +122,25 @@ struct StarterTrialTests {
         #expect(renamed.tried.map(\.accessToken) == [nil, "t0", "t0"])
     }
 
+    @Test("A file that the calls need and that does not exist is asked for again, before a password is sent")
+    func missingFile() async throws {
+        var starter = StarterConfiguration(
+            upstream: "https://api.example.com", signIn: StarterConfiguration.Call("/login", method: "POST"))
+        starter.apiToken = .file("/nowhere/token")
+        var (input, output) = (["jo@example.com", "other", "jo@example.com"][...], "")
+        var trial = StarterTrial(
+            diagnose: { starter, _ in
+                if starter.apiToken != .file("other") { _ = try starter.load([:]) }
+                return Attempt().steps
+            },
+            readCredentials: { user, kind in try Credentials(name: user, kind: kind, password: Secret("canary")) },
+            write: { output += $0 })
+        try await trial.run(&starter, asking: StarterQuestions(read: { input.popFirst() }, write: { output += $0 }))
+        #expect(starter.apiToken == .file("other") && starter.trial == .passed && trial.sends == 2, "\(output)")
+        #expect(output.contains("  the calls cannot be made: upstreams.api.apiToken.valueFile: must be"), "\(output)")
+        #expect(output.contains("such as api-token [/nowhere/token]: "), "\(output)")
+    }
+
     @Test("What may be wrong is asked again; an empty line keeps it, or takes the word of the rejection")
     func askedAgain() async throws {
         let failure = Attempt(

@@ -33,8 +33,8 @@ struct InitTests {
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: directory.path(of: "token"))
         let result = try await cloakroom(
             "init", "--upstream", "https://api.example.com:8443", "--sign-in", "POST /login", "--credentials", format,
-            "--name-member", "user name", "--password-member", "no", "--text-names", "--access-token", "data.token",
-            "--refresh-token", "data.refresh", "--refresh", "/refresh", "--revoke", "POST /logout", "--user-path",
+            "--text-names", "--access-token", "data.token", "--refresh-token", "data.refresh", "--refresh", "/refresh",
+            "--revoke", "POST /logout", "--user-path",
             "/me", "--user-id", "data.id", "--api-token-file", "token", "--api-token-header", "X-Key", "--public-url",
             "https://app.example.com", "--output", "my.yaml", in: directory)
         #expect(result.ending == ChildProgram.Ending(status: 0), "\(result.errors)")
@@ -60,6 +60,36 @@ struct InitTests {
             let line = values.output.split(separator: "\n").first { $0.hasPrefix(key) }
             #expect((line?.split(separator: " ").dropFirst().first == "refresh") == hasMembers, "\(call)")
         }
+    }
+
+    @Test(
+        "An option without effect is rejected with what it requires",
+        arguments: [
+            (["--sign-in", "/login", "--name-member", "login"], "--name-member requires --credentials json or form"),
+            (
+                ["--sign-in", "/login", "--credentials", "oauth", "--password-member", "pin"],
+                "--password-member requires --credentials json or form"
+            ),
+            (["--sign-in", "/login", "--client-id", "a"], "--client-id requires --provider"),
+            (["--sign-in", "/login", "--client-secret-file", "a"], "--client-secret-file requires --provider"),
+            (
+                ["--sign-in", "/login", "--api-token-header", "X-Key"],
+                "--api-token-header requires --api-token-file or --api-token-environment"
+            ),
+            (["--sign-in", "/login", "--user-id", "uid"], "--user-id requires --user"),
+            (["--provider", "https://id.example.com", "--access-token", "a"], "--access-token requires --sign-in"),
+            (["--provider", "https://id.example.com", "--refresh", "/refresh"], "--refresh requires --sign-in"),
+            (["--files", "dist", "--text-names"], "--text-names requires --sign-in"),
+            (["--sign-in", "/login", "--password-file", "a"], "--password-file requires --try-user"),
+        ])
+    func withoutEffect(_ options: [String], _ message: String) async throws {
+        let directory = try TemporaryDirectory()
+        let result = try await ChildProgram.run(
+            try Executables.cloakroom(), ["init", "--upstream", "https://api.example.com"] + options,
+            directory: directory.url)
+        #expect(result.ending.status == 64)
+        #expect(result.errors.contains("\(message) (write it, or leave "), "\(result.errors)")
+        #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path).isEmpty)
     }
 
     @Test("An app with files and an API below /api: links of the app and calls have their routes")
@@ -107,6 +137,7 @@ struct InitTests {
             #expect(written.ending.status == 0, "\(written.errors)")
             #expect(written.output.contains("register \(origin)/auth/callback as a redirect URI"), "\(written.output)")
             #expect(written.output.contains("write the client secret to client-secret"))
+            #expect(written.output.contains("\n  open \(origin)\n"), "\(written.output)")
             let check = try await cloakroom("check-config", "--strict", "--config", "cloakroom.yaml", in: directory)
             #expect(check.ending.status == 0, "\(check.output)")
             #expect(check.output == "cloakroom.yaml: ok (1 route, 1 upstream)\n")
