@@ -306,7 +306,7 @@ struct ForwardAuthTests {
                 let foreign = try await ask(Ask.cookie, "Origin: https://evil.test")
                 let crossSite = try await ask(Ask.cookie, "Sec-Fetch-Site: cross-site")
                 let own = try await ask(Ask.cookie, "Sec-Fetch-Site: same-origin")
-                #expect([foreign, crossSite, own] == [403, 403, 200])
+                #expect(foreign == 403 && crossSite == 403 && own == 200)
                 #expect(log.lines("event", "forward_auth_origin").count == expected - 1)
                 for _ in 0..<50 {
                     let status = try await ask(Ask.cookie)
