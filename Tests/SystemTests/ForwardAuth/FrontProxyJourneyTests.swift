@@ -160,7 +160,7 @@ struct FrontProxyJourneyTests {
         #expect(tokens.allSatisfy { JWTText.payload($0).contains("https://billing.example.com") })
         #expect(site.provider.tokenRequests.count { $0.parameters["subject_token"] != nil } == 1)
         // The claims are those for the other upstream.
-        #expect(site.received("X-Account-Id", Self.echo).allSatisfy(\.isEmpty))
+        #expect(site.received("X-Account-Id", Self.echo).allSatisfy { $0.isEmpty })
     }
 
     private func stepUp(_ site: Site) async throws {
