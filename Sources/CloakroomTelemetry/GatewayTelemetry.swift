@@ -91,14 +91,16 @@ public final class GatewayTelemetry: Sendable {
     ///     unmatched requests are logged completely. Failures, that is exchanges with a gateway error or a status of at
     ///     least 500, are always logged.
     ///   - limits: The names of rate limits, indexed by ``ExchangeRecord/limitIndex``.
+    ///   - listeners: The addresses of listeners, indexed by ``ExchangeRecord/listenerIndex``; empty logs none.
     public func makeLoopTelemetry(
-        routes: [RouteLabels], upstreams: [UpstreamTarget], accessLogRatios: [Double] = [], limits: [String] = []
+        routes: [RouteLabels], upstreams: [UpstreamTarget], accessLogRatios: [Double] = [], limits: [String] = [],
+        listeners: [String] = []
     ) -> LoopTelemetry {
         LoopTelemetry(
             metrics: metrics, isMetricsEnabled: settings.isMetricsEnabled,
             writer: settings.isAccessLogEnabled ? logWriter : nil, routes: routes,
-            upstreams: upstreams, accessLogRatios: accessLogRatios, limits: limits, format: settings.logFormat,
-            rejectedRequests: rejectedRequests)
+            upstreams: upstreams, accessLogRatios: accessLogRatios, limits: limits, listeners: listeners,
+            format: settings.logFormat, rejectedRequests: rejectedRequests)
     }
 
     /// A log handler in the configured format, for use in the closure of `LoggingSystem.bootstrap`.

@@ -58,6 +58,7 @@ struct ExchangeTelemetry {
         record.requestID = id
         record.peerAddress = peer.address
         record.decidedFor = peer.decidesFor
+        record.listenerIndex = peer.listener
         record.tlsVersion = peer.tlsVersion
     }
 

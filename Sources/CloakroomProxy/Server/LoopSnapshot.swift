@@ -36,7 +36,7 @@ final class LoopSnapshot {
                 },
             upstreams: config.targets,
             accessLogRatios: config.configuration.routes.map(\.accessLogRatio),
-            limits: config.configuration.rateLimits.map(\.name))
+            limits: config.configuration.rateLimits.map(\.name), listeners: config.loggedListeners)
         timeouts = TimeoutNanoseconds(config.configuration.timeouts)
         requestBuffer = config.configuration.limits.requestBuffer
         nanosecondsPerByte = RateCredit.Limit.nanosecondsPerByte(

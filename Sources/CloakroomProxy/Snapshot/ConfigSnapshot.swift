@@ -171,6 +171,9 @@ extension ConfigSnapshot {
         listenerAddresses.indices.contains(index) ? listenerAddresses[index] : ""
     }
 
+    /// The addresses in the access log. A single one says nothing.
+    var loggedListeners: [String] { listenerAddresses.count > 1 ? listenerAddresses : [] }
+
     /// The configuration is in effect: its settings apply to the targets that it shares with the previous one.
     func activateTargets(now: UInt64) {
         for upstream in upstreams { upstream.targets.activate(now: now) }

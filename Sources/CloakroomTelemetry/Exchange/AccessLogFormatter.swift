@@ -19,11 +19,13 @@ struct AccessLogFormatter {
     private let upstreams: [[UInt8]]
     /// The fragment of each rate limit.
     private let limits: [[UInt8]]
+    /// The fragment of each listener; empty if they are not logged.
+    private let listeners: [[UInt8]]
     /// The fragment of each transport, by scheme, HTTP version and TLS version.
     private let transports: [[UInt8]]
 
     init(
-        routes: [String], upstreams: [UpstreamTarget], limits: [String] = [],
+        routes: [String], upstreams: [UpstreamTarget], limits: [String] = [], listeners: [String] = [],
         format: LoggingConfiguration.Format = .json
     ) {
         self.format = format
@@ -39,6 +41,9 @@ struct AccessLogFormatter {
         }
         self.limits = limits.map { name in
             Self.fragment { syntax.field("limit", text: name.utf8.span, to: &$0) }
+        }
+        self.listeners = listeners.map { address in
+            Self.fragment { syntax.field("listener", text: address.utf8.span, to: &$0) }
         }
         transports = URIScheme.allCases.flatMap { scheme in
             HTTPProtocolVersion.allCases.flatMap { version in
@@ -110,6 +115,7 @@ struct AccessLogFormatter {
         if let limit = limit(record.limitIndex) { line.append(limit) }
         JSON.session(of: record, to: &line)
         line.append(transport(record))
+        if let listener = listener(record.listenerIndex) { line.append(listener) }
         JSON.error(of: record, to: &line)
         JSON.client(host: host, userAgent: userAgent, to: &line)
         line.append("}\n")
@@ -148,6 +154,7 @@ struct AccessLogFormatter {
         Text.traffic(of: record, to: &line)
         Text.field("peer", text: record.peerAddress.utf8.span, to: &line)
         line.append(transport(record))
+        if let listener = listener(record.listenerIndex) { line.append(listener) }
         Text.session(of: record, to: &line)
         Text.identifiers(of: record, to: &line)
         Text.client(host: host, userAgent: userAgent, to: &line)
@@ -191,6 +198,11 @@ struct AccessLogFormatter {
     /// The fragment of the rate limit with this index; `nil` if none was exceeded.
     private func limit(_ index: Int) -> [UInt8]? {
         limits.indices.contains(index) ? limits[index] : nil
+    }
+
+    /// The fragment of the listener with this index; `nil` if listeners are not logged.
+    private func listener(_ index: Int) -> [UInt8]? {
+        listeners.indices.contains(index) ? listeners[index] : nil
     }
 
     /// The fragment of the transport of the request.

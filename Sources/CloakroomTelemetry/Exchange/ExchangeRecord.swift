@@ -21,6 +21,8 @@ public struct ExchangeRecord: Sendable {
     /// Index into the rate limits given to ``LoopTelemetry`` of the one that rejected the request, or would have; -1 for
     /// none.
     public var limitIndex: Int = -1
+    /// Index into the listeners given to ``LoopTelemetry``, which are logged; -1 for none.
+    public var listenerIndex: Int = -1
     /// The reason in a 401 of the gateway; `nil` for all other responses.
     public var unauthorizedReason: UnauthorizedReason?
     /// Arrival of the request's first byte: nanoseconds since 1970-01-01T00:00:00Z.

@@ -46,10 +46,12 @@ public final class LoopTelemetry {
     ///   - writer: The output of log lines; `nil` writes none.
     ///   - accessLogRatios: The fraction of exchanges to log, by route.
     ///   - limits: The names of rate limits, in the order of the record's `limitIndex`.
+    ///   - listeners: The addresses of listeners that are logged, in the order of the record's `listenerIndex`.
     init(
         metrics: GatewayMetrics, isMetricsEnabled: Bool = true, writer: LogWriter?, routes: [RouteLabels],
         upstreams: [UpstreamTarget], accessLogRatios: [Double] = [], limits: [String] = [],
-        format: LoggingConfiguration.Format = .json, rejectedRequests: RejectedRequests = RejectedRequests()
+        listeners: [String] = [], format: LoggingConfiguration.Format = .json,
+        rejectedRequests: RejectedRequests = RejectedRequests()
     ) {
         self.metrics = metrics
         self.isMetricsEnabled = isMetricsEnabled
@@ -60,7 +62,7 @@ public final class LoopTelemetry {
         self.upstreams = upstreams
         sampling = AccessLogSampling(ratios: accessLogRatios)
         formatter = AccessLogFormatter(
-            routes: routes.map(\.name), upstreams: upstreams, limits: limits, format: format)
+            routes: routes.map(\.name), upstreams: upstreams, limits: limits, listeners: listeners, format: format)
         rejectionFormatter =
             format == .json
             ? formatter : AccessLogFormatter(routes: routes.map(\.name), upstreams: upstreams, limits: limits)

@@ -51,6 +51,19 @@ struct AccessLogTextTests {
         #expect(line.text.contains(expected))
     }
 
+    @Test("The listener is logged if there are several", arguments: LoggingConfiguration.Format.allCases)
+    func listener(format: LoggingConfiguration.Format) {
+        var formatter = AccessLogFormatter(
+            routes: ["video"], upstreams: [], listeners: ["127.0.0.1:8080", "127.0.0.1:8443"], format: format)
+        var record = record
+        record.listenerIndex = 1
+        var line = LineBuffer()
+        formatter.append(record, method: "GET".utf8.span, path: "/".utf8.span, to: &line)
+        let json = #""tls":"1.3","listener":"127.0.0.1:8443""#
+        #expect(line.text.contains(format == .json ? json : " tls=1.3 listener=127.0.0.1:8443 "))
+        #expect(!lines([(record, "GET", "/")])[0].contains("listener"))
+    }
+
     @Test("Values of attempts and waits are logged only if there are some")
     func attempts() {
         var record = record
