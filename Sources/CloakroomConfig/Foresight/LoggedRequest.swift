@@ -15,6 +15,12 @@ struct LoggedRequest {
     let path: [UInt8]
     /// Folded; `nil` without one.
     let host: String?
+    /// The address of the listener; `nil` if the gateway had only one.
+    let listener: String?
+    /// Whether it came over TLS; `nil` if the log does not state it.
+    let isSecure: Bool?
+    /// Whether another proxy asked about it, which gets other statuses.
+    let isAsked: Bool
     let route: String
     let decision: Decision
     let status: Int
@@ -26,8 +32,19 @@ struct LoggedRequest {
     let upstream: String?
     /// `nil` for ``path``.
     let sentPath: [UInt8]?
+    /// The path, and the host with its port.
+    private let names: (path: String, authority: String)
+
     /// For readers: method, host and path.
-    let title: String
+    var title: String { "\(method.shortened) \(names.authority)\(names.path)".escaped }
+
+    /// Whether a listener that redirects to https responded, in place of a route.
+    var isOfRedirectingListener: Bool {
+        decision == .redirected && route == Self.unmatched || decision == .undecided && status == 403
+    }
+
+    /// The route of requests without one.
+    static let unmatched = "(unmatched)"
 
     /// The reason why a line is not replayed.
     enum Defect: Error {
@@ -67,10 +84,17 @@ struct LoggedRequest {
         let authority = text("host")
         host = authority.flatMap { HostNames.folded($0) }
         guard authority == nil || host != nil else { throw .incomplete }
+        (listener, isAsked) = (text("listener"), members["decided_for"] != nil)
+        isSecure = text("scheme").map { $0 == "https" }
         (upstream, sentPath) = (text("upstream"), sent.map { Array($0.utf8) })
         hasReason = members["unauthorized_reason"] != nil
         hasSession = members["session"] != nil
         credential = text("credential").map { $0 == "bearer" ? .token : .unverified }
-        title = "\(method) \(authority ?? "")\(path)".escaped
+        names = (path, authority ?? "")
     }
+}
+
+extension String {
+    /// At most 256 bytes of it. Lines of a log are from elsewhere, and may be long.
+    var shortened: String { utf8.count <= 256 ? self : String(decoding: utf8.prefix(253), as: UTF8.self) + "…" }
 }

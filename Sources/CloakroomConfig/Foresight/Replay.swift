@@ -18,11 +18,13 @@ struct Replay {
     private var groups: [[String]: ReplayDocument.Group] = [:]
     private let tables: DecisionTables
     private var hosts: [String: [HostRules.Resolution]] = [:]
+    private let listeners: [(address: String, isSecure: Bool)]
 
     /// - Parameter name: That of the configuration.
     init(_ configuration: GatewayConfiguration, name: String) throws(TooManyClasses) {
         tables = DecisionTables(configuration, sessions: try SessionClasses([configuration], claims: []))
         document = ReplayDocument(configuration: name)
+        listeners = configuration.listeners.map { ($0.address.description, $0.tls != nil) }
     }
 
     /// The number of lines.
@@ -61,7 +63,7 @@ struct Replay {
         let was = request.decision == .undecided ? "\(request.status)" : request.decision.rawValue
         let target = request.upstream.map { " to \($0)" } ?? ""
         let group = ReplayDocument.Group(
-            route: request.route.escaped, was: (was + target).escaped, now: now, unknown: isUnknown,
+            route: request.route.shortened.escaped, was: (was + target).shortened.escaped, now: now, unknown: isUnknown,
             example: request.title, line: lines)
         let key = [group.route, group.was, group.now, isUnknown ? "unknown" : "differs"]
         if groups[key] == nil, groups.count == Self.mostGroups {
@@ -95,20 +97,23 @@ struct Replay {
     /// - Returns: `nil` if the request was not decided by routes, hosts or sessions.
     private mutating func verdict(about request: LoggedRequest) -> Verdict? {
         let decision = request.decision
-        if decision == .undecided, request.status != 404, request.status != 405 { return nil }
+        if decision == .undecided, request.isAsked || ![403, 404, 405].contains(request.status) { return nil }
         // Preflights and exhausted Max-Forwards depend on fields.
         if decision == .local, request.route != "(accounts)" { return nil }
         if request.method == "OPTIONS", decision == .csrfRejected { return nil }
         // Limits of every request precede all that follows.
         if decision == .rateLimited, limits(nil) { return .same }
-        let resolutions = resolutions(of: request.host)
+        let resolutions = resolutions(of: request)
+        if resolutions.isEmpty { return .now("not received, no listener has the address") }
         var group: Int?
         for case .group(let found) in resolutions { group = found }
         let redirects = resolutions.contains { if case .redirect = $0 { true } else { false } }
         let misdirects = resolutions.contains { if case .misdirected = $0 { true } else { false } }
-        // The log does not name the listener.
-        if decision == .misdirected && misdirects || decision == .redirected && redirects { return .same }
-        guard let group else { return .now(redirects ? "redirected to https" : "421, the host is not served") }
+        if decision == .misdirected && misdirects || request.isOfRedirectingListener && redirects { return .same }
+        guard let group else {
+            guard redirects else { return .now("421, the host is not served") }
+            return .now(["GET", "HEAD"].contains(request.method) ? "redirected to https" : "403, https is required")
+        }
         let (match, sent) = tables.table.match(request.method, request.path, group: group)
         switch match {
         case .notFound:
@@ -143,6 +148,7 @@ struct Replay {
                 return "\(verb) \(route.target(in: tables.configuration)) by route \(route.name)"
             }
         }
+        if let verdict = verdict(aboutUnread: request, route, without) { return verdict }
         let isSame: Bool
         switch request.decision {
         case .rateLimited:
@@ -152,6 +158,9 @@ struct Replay {
             isSame =
                 route.usesSession || route.credentials == .pass
                 || route.allowsWebSocket && !route.stream.origins.isEmpty
+        case .unauthenticated where request.credential == .token && route.credentials.acceptsTokens:
+            // The token is taken to be invalid: whatever the route, it is rejected then.
+            isSame = true
         case .unauthenticated where request.hasReason:
             isSame = without == .unauthenticated
             if !isSame { return .now(now(without)) }
@@ -171,16 +180,26 @@ struct Replay {
         return .differs(now(without), isUnknown: depends)
     }
 
+    /// The verdict about a request that `Authorization` decided, if the route does not read the field, or otherwise;
+    /// `nil` if its absence decides then.
+    private func verdict(
+        aboutUnread request: LoggedRequest, _ route: Route, _ without: DecisionTables.Admission
+    ) -> Verdict? {
+        guard let credential = request.credential, !route.credentials.reads(credential) else { return nil }
+        if request.decision == .rateLimited, limits(route) { return .same }
+        switch route.credentials {
+        case .pass: return .now("forwarded with Authorization that is not verified, by route \(route.name)")
+        case .bearer, .either: return .differs("401 unless route \(route.name) verifies the token", isUnknown: true)
+        case .session:
+            guard request.decision == .unauthenticated, without == .unauthenticated else { return nil }
+            return .differs("401 unless it has a session, by route \(route.name)", isUnknown: true)
+        }
+    }
+
     private mutating func verdict(
         aboutPermitted request: LoggedRequest, _ route: Route, _ sent: [UInt8], without: DecisionTables.Admission,
         with: Set<DecisionTables.Admission>, _ now: (DecisionTables.Admission) -> String
     ) -> Verdict {
-        // The same field is read otherwise.
-        if let credential = request.credential, !route.credentials.reads(credential), route.credentials != .session {
-            return route.credentials == .pass
-                ? .now("forwarded with Authorization that is not verified, by route \(route.name)")
-                : .differs("401 unless route \(route.name) verifies the token", isUnknown: true)
-        }
         // A session is logged with requests that were forwarded with it.
         let hasCredential = request.hasSession || request.decision == .forwarded || request.credential != nil
         let known = hasCredential ? with : [without]
@@ -189,13 +208,17 @@ struct Replay {
             return .differs(now(known.contains(.forbidden) ? .forbidden : without), isUnknown: mayHaveSession)
         }
         if known.contains(.forbidden), !route.require.isEmpty { document.claimsUnknown[route.name, default: 0] += 1 }
-        return isServedAlike(request, route, sent) ? .same : .now(now(.permitted(hasSession: false, tokens: [])))
+        let served = now(.permitted(hasSession: false, tokens: []))
+        if request.status == 101, !route.allowsWebSocket { return .now(served + ", not as a WebSocket") }
+        return isServedAlike(request, route, sent) ? .same : .now(served)
     }
 
     /// Whether a permitted request gets what the log states, as far as it does.
     private func isServedAlike(_ request: LoggedRequest, _ route: Route, _ sent: [UInt8]) -> Bool {
         switch route.action {
-        case .redirect: return request.decision == .redirected
+        case .redirect:
+            return request.decision == .redirected && !request.isOfRedirectingListener
+                && [0, route.redirect?.status].contains(request.status)
         case .files: return request.decision == .file
         case .forward:
             guard request.decision == .forwarded || request.decision == .public else { return false }
@@ -204,6 +227,16 @@ struct Replay {
             return upstream == route.upstreamName(in: tables.configuration)
                 && sent == request.sentPath ?? request.path
         }
+    }
+
+    /// What the host of a request leads to, on the listener that the log names, or else on those with its scheme.
+    private mutating func resolutions(of request: LoggedRequest) -> [HostRules.Resolution] {
+        let all = resolutions(of: request.host)
+        guard all.count == listeners.count else { return all }
+        let own = zip(listeners, all).filter { listener, _ in
+            request.listener.map { $0 == listener.address } ?? request.isSecure.map { $0 == listener.isSecure } ?? true
+        }
+        return own.isEmpty && request.listener == nil ? all : own.map(\.1)
     }
 
     private mutating func resolutions(of host: String?) -> [HostRules.Resolution] {

@@ -84,6 +84,9 @@ struct ReplayDocument: Encodable {
 
     init(configuration: String) { self.configuration = configuration }
 
+    /// Whether it was no access log, or none of its requests could be read.
+    var isUnread: Bool { requests == 0 && (skipped > 0 || defect != nil) }
+
     var text: [String] {
         let rows = groups.map { group in
             [
@@ -107,13 +110,17 @@ struct ReplayDocument: Encodable {
         }
         if incomplete > 0 { lines.append("\(incomplete) requests not compared: rejected before a decision, or cut") }
         if let defect { lines.append("the log was read up to line \(self.lines) only: \(defect)") }
+        if isUnread {
+            return lines + ["error: no request was read (give an access log that is written with logging.format: json)"]
+        }
         let differing = groups.reduce(ungrouped) { $0 + ($1.unknown ? 0 : $1.count) }
         return lines + ["\(requests) requests: \(differing) decided otherwise"]
     }
 }
 
 extension CommandReport {
-    /// `replay`: which requests of a log a configuration decides otherwise. Exits with 3 if there is one.
+    /// `replay`: which requests of a log a configuration decides otherwise. Exits with 3 if there is one, and with 1 if
+    /// no request could be read.
     /// - Parameter readLog: Reads the log from its beginning to its end.
     public static func replay(
         _ sources: ConfigSources, readLog: (inout LogReader) throws -> Void
@@ -129,7 +136,8 @@ extension CommandReport {
             do { try readLog(&reader) } catch { failure = error }
             let document = reader.finished().result
             let isSame = document.groups.isEmpty && document.ungrouped == 0
-            return CommandReport(lines: document.text, document: document, exitCode: isSame ? 0 : 3)
+            let code: Int32 = document.isUnread ? 1 : isSame ? 0 : 3
+            return CommandReport(lines: document.text, document: document, exitCode: code)
         }
         if let failure { throw failure }
         return report

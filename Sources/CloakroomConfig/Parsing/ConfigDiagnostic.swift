@@ -141,17 +141,29 @@ extension StringProtocol {
         return text.count > 80 ? "\"\(text.prefix(77))...\"" : "\"\(text)\""
     }
 
-    /// The text for one line of a report: control characters are written as `\u{…}`.
+    /// The text for one line of a report: characters that are not visible are written as `\u{…}`.
     var escaped: String {
         var result = ""
         for scalar in unicodeScalars {
-            switch scalar.value {
-            case 0x00...0x1f, 0x7f...0x9f, 0x2028, 0x2029:
+            if scalar.isVisible {
+                result.unicodeScalars.append(scalar)
+            } else {
                 result += "\\u{\(String(scalar.value, radix: 16))}"
-            default: result.unicodeScalars.append(scalar)
             }
         }
         return result
+    }
+}
+
+extension Unicode.Scalar {
+    /// Whether it is harmless for a terminal: no control character, which could change the terminal, and no invisible one.
+    /// Among these are those that change the direction of text: they could disguise a line.
+    package var isVisible: Bool {
+        if isASCII { return value >= 0x20 && value != 0x7f }
+        return switch properties.generalCategory {
+        case .control, .format, .lineSeparator, .paragraphSeparator: false
+        default: !properties.isDefaultIgnorableCodePoint
+        }
     }
 }
 

@@ -36,20 +36,12 @@ enum CommandOutput {
 
 /// Text of another program, made harmless for a terminal.
 enum TerminalText {
-    /// Replaces control characters, which could change the terminal, and invisible characters, among them those that change
-    /// the direction of text: they could disguise a line.
+    /// Replaces characters that are not visible.
     /// - Parameter limit: The maximum length in Unicode scalars; the length of a character is unbounded.
     static func clean(_ text: String, limit: Int = .max) -> String {
         var result = String.UnicodeScalarView()
-        for scalar in text.unicodeScalars.prefix(limit) { result.append(isVisible(scalar) ? scalar : "\u{FFFD}") }
+        for scalar in text.unicodeScalars.prefix(limit) { result.append(scalar.isVisible ? scalar : "\u{FFFD}") }
         return String(result)
-    }
-
-    private static func isVisible(_ scalar: Unicode.Scalar) -> Bool {
-        switch scalar.properties.generalCategory {
-        case .control, .format, .lineSeparator, .paragraphSeparator: false
-        default: !scalar.properties.isDefaultIgnorableCodePoint
-        }
     }
 }
 

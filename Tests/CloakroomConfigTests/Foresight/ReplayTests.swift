@@ -1,3 +1,4 @@
+import CloakroomCore
 import Testing
 
 @testable import CloakroomConfig
@@ -137,6 +138,90 @@ struct ReplayTests {
                 """)
     }
 
+    @Test("A log of which no request could be read is an error")
+    func unread() throws {
+        let foreign = try Self.replay(["127.0.0.1 - - GET / 200"])
+        #expect(foreign.exitCode == 1)
+        #expect(
+            foreign.text == """
+                1 lines skipped, cut or of another log: 1
+                error: no request was read (give an access log that is written with logging.format: json)
+
+                """)
+        let damaged = try ConfigFixture(ProofTests.good).report { sources in
+            let report = try? CommandReport.replay(sources) { $0.stop("it is damaged") }
+            return report ?? CommandReport.checkConfig(sources)
+        }
+        #expect(damaged.exitCode == 1)
+        #expect(damaged.text.contains("error: no request was read"), "\(damaged.text)")
+        let event = "{\"level\":\"info\",\"logger\":\"cloakroom\",\"event\":\"start\"}"
+        #expect(try Self.replay([event]).exitCode == 0)
+    }
+
+    @Test("A log cannot disguise the report: characters that are not visible are escaped, long names cut")
+    func hostile() throws {
+        let long = String(repeating: "r", count: 60_000)
+        let lines = [
+            Self.line("G\u{2066}T", "/", "public", route: "a\u{202e}b"), Self.line("PUT", "/", "public", route: long),
+        ]
+        let text = try Self.replay(lines).text
+        #expect(text.contains("a\\u{202e}b") && text.contains("G\\u{2066}T localhost:8080/"), "\(text)")
+        #expect(!text.unicodeScalars.contains { ["\u{202e}", "\u{2066}"].contains($0) })
+        #expect(text.contains(String(repeating: "r", count: 253) + "…"))
+        #expect(!text.contains(String(repeating: "r", count: 254)))
+    }
+
+    /// What another configuration decides now about each line that it decides otherwise.
+    private static func decisions(_ lines: [String], _ configuration: GatewayConfiguration) throws -> [String?] {
+        try lines.map { line in
+            var reader = LogReader(try Replay(configuration, name: "new"))
+            reader.read(Array(line.utf8))
+            return reader.finished().result.groups.first?.now
+        }
+    }
+
+    private static func line(at listener: String) -> String {
+        line("GET", "/", "public", route: "page", "\"upstream\":\"api\",\"listener\":\"\(listener)\",")
+    }
+
+    @Test("A request is decided for the listener that the log names, or else for those with its scheme")
+    func listeners() throws {
+        var new = try ConfigFixture(ProofTests.good).load().configuration
+        new.listeners.append(ListenerConfiguration(address: HostAndPort(host: "127.0.0.1", port: 8_081)))
+        new.listeners[1].hosts = ["localhost"]
+        #expect(
+            try Self.decisions(
+                [
+                    Self.line(at: "127.0.0.1:8080"), Self.line(at: "127.0.0.1:8081"), Self.line(at: "127.0.0.1:9"),
+                    Self.line("GET", "/", "public", route: "page", "\"upstream\":\"api\","),
+                ], new) == ["421, the host is not served", nil, "not received, no listener has the address", nil])
+    }
+
+    @Test("The redirect of a route is not that of a listener")
+    func redirects() throws {
+        var new = try ConfigFixture(ProofTests.good).load().configuration
+        new.listeners.append(ListenerConfiguration(address: HostAndPort(host: "127.0.0.1", port: 8_443)))
+        new.listeners[0].redirectToHTTPS = 8_443
+        new.listeners[1].tls = ListenerTLSConfiguration(certificateFile: "a", keyFile: "b")
+        let moved = Self.line("GET", "/moved", "redirected", status: 308, route: "moved")
+        #expect(
+            try Self.decisions(
+                [
+                    moved, moved.replacing("\"scheme\":\"http\"", with: "\"scheme\":\"https\""),
+                    Self.line("GET", "/", "redirected", status: 308), Self.line("POST", "/", "undecided", status: 403),
+                    Self.line("GET", "/", "public", route: "page", "\"upstream\":\"api\","),
+                    Self.line("POST", "/billing/1", "forwarded", route: "invoices", Self.session),
+                ], new) == [
+                    "redirected to https", "forwarded to api by route page", nil, nil, "redirected to https",
+                    "403, https is required",
+                ])
+        new = try ConfigFixture(ProofTests.good).load().configuration
+        #expect(
+            try Self.decisions([Self.line("GET", "/", "redirected", status: 308)], new) == [
+                "forwarded to api by route page"
+            ])
+    }
+
     @Test("The number of groups is bounded, and the others are counted")
     func groups() throws {
         let lines = (0..<1_100).map { Self.line("PUT", "/", "public", route: "r\($0)") }
@@ -179,6 +264,33 @@ struct ReplayTests {
         ]
         let limits = yaml + "limits: { rate: [all] }\nrateLimits: { all: { by: address, requests: 600/m } }\n"
         #expect(try Self.replay(limited, limits).text == "3 requests: 0 decided otherwise\n")
+    }
+
+    @Test(
+        "A rejected token is reported if the route does not read it any more",
+        arguments: [
+            (", authorization: pass", "forwarded with Authorization that is not verified, by route own", "differs"),
+            ("", "401 unless it has a session, by route own", "unknown"), (", authorization: either", "", ""),
+        ])
+    func rejectedTokens(other: String, now: String, kind: String) throws {
+        let line = Self.line(
+            "GET", "/own", "unauthenticated", status: 401, route: "own", "\"credential\":\"bearer\"," + Self.noSession)
+        let routes = Self.tokens.replacing(", authorization: bearer", with: other)
+        let report = try Self.replay([line], try ProofTests.extended(routes))
+        #expect(report.exitCode == (now.isEmpty ? 0 : 3), "\(report.text)")
+        #expect(now.isEmpty || report.text.contains(kind) && report.text.contains(now), "\(report.text)")
+    }
+
+    @Test("A WebSocket is reported if the route does not allow one any more")
+    func webSockets() throws {
+        let line = Self.line("GET", "/sock", "public", status: 101, route: "sock", "\"upstream\":\"api\",")
+        let same = try Self.replay([line], try ProofTests.extended(Self.tokens))
+        #expect(same.text == "1 requests: 0 decided otherwise\n")
+        let allowing = ", websocket: true, stream: { origins: [\"https://app.example.com\"] }"
+        let routes = Self.tokens.replacing(allowing, with: "")
+        #expect(routes != Self.tokens)
+        let report = try Self.replay([line], try ProofTests.extended(routes))
+        #expect(report.text.contains("forwarded to api by route sock, not as a WebSocket"), "\(report.text)")
     }
 
     @Test(
