@@ -8,6 +8,10 @@ struct TooManyClasses: Error {
     static let paths = Self(
         message: "the routes and statements distinguish too many classes of paths",
         suggestion: "prove the statements in several files, or with fewer parameters in paths")
+
+    static let decisions = Self(
+        message: "the routes and statements distinguish more than \(Proof.mostDecisions) requests",
+        suggestion: "prove the statements in several files, each with the claims and hosts of its statements")
 }
 
 /// One path for each class of paths that no decision and no statement distinguishes, the shortest ones first.
@@ -25,7 +29,7 @@ struct TooManyClasses: Error {
 /// A path that leads to its parent for lenient servers is read like one with an ignored segment, and is rejected more
 /// often; parameters of an encoded semicolon are read like no text in one reading and like another text in the other. Both
 /// are served only if one of the paths here is. Rewritten paths are made of whole segments: what they are compared with, the
-/// paths of token calls and of statements, becomes patterns of received paths by ``PathRewrite/received(by:becoming:)``.
+/// paths of token calls and of statements, becomes patterns of received paths by ``PathRewrite/received(by:becoming:_:)``.
 /// Not covered are dot segments that are hidden by double encoding, where no stricter route withholds them: they are what
 /// the upstream makes of them.
 struct PathClasses {
@@ -49,6 +53,8 @@ struct PathClasses {
     private let literals: Set<String>
     /// A segment that is equal to no literal in any reading, and begins no literal.
     private let word: String
+    /// Letters like ``word``, so that segments that nothing names are short and differ.
+    private let letters: [String]
 
     /// - Parameter patterns: All that decide, and those of statements.
     init(_ patterns: [PathPattern]) throws(TooManyClasses) {
@@ -58,6 +64,10 @@ struct PathClasses {
         var word = "x"
         while literals.union(lenient.literals).contains(where: { $0.lowercased().hasPrefix(word) }) { word += "x" }
         self.word = word
+        let known = literals.union(lenient.literals).map { $0.lowercased() }
+        letters = "xyzabcdefghijklmnopqrstuvw".map(String.init).filter { letter in
+            !known.contains { $0.hasPrefix(letter) }
+        }
         try explore()
         samples.sort { ($0.path.utf8.count, $0.path) < ($1.path.utf8.count, $1.path) }
     }
@@ -123,7 +133,7 @@ struct PathClasses {
     }
 
     private func pieces(at state: State, number: Int) -> [Piece] {
-        let other = number == 0 ? word : "\(word)\(number)"
+        let other = number < letters.count ? letters[number] : "\(word)\(number)"
         var pieces = [Piece(text: other, reading: other)]
         if !state.isCompound {
             pieces += exact.ordered(exact.next(at: state.exact)).map { Piece(text: $0, reading: Self.reading(of: $0)) }
@@ -221,24 +231,30 @@ extension PathRewrite {
     ///
     /// Of an encoded slash, a parameter becomes several of the wanted segments; of a blank, none; and after a `?` that is
     /// encoded the rest of the path is ignored.
-    /// - Throws: ``TooManyClasses`` if there are more than 1,000.
-    static func received(by route: Route, becoming path: PathPattern) throws(TooManyClasses) -> [PathPattern] {
+    /// - Parameter steps: The number of comparisons, to which those for the pattern are added.
+    /// - Throws: ``TooManyClasses`` if there are more than 1,000 patterns, or more than ``mostSteps``.
+    static func received(by route: Route, becoming path: PathPattern, _ steps: inout Int) throws(TooManyClasses)
+        -> [PathPattern]
+    {
         guard let made = route.rewrite?.pattern.segments else { return [] }
         var found: Set<PathPattern> = []
-        extend(
+        try extend(
             made[...], path.segments.filter { $0 != .literal("") }[...], [:],
-            into: &found, of: route.pattern.segments)
-        guard found.count <= 1_000 else { throw .paths }
+            into: &found, of: route.pattern.segments, &steps)
         return Array(found)
     }
+
+    /// The maximum number of comparisons for all routes and statements: about a second.
+    private static let mostSteps = 300_000
 
     /// - Parameter values: What the names of the route stand for.
     private static func extend(
         _ made: ArraySlice<PathPattern.Segment>, _ wanted: ArraySlice<PathPattern.Segment>,
         _ values: [PathPattern.Segment: [PathPattern.Segment]], into found: inout Set<PathPattern>,
-        of received: [PathPattern.Segment]
-    ) {
-        guard found.count <= 1_000 else { return }
+        of received: [PathPattern.Segment], _ steps: inout Int
+    ) throws(TooManyClasses) {
+        steps += 1
+        guard found.count <= 1_000, steps <= mostSteps else { throw .paths }
         var values = values
         if made.first == .wildcard { values[.wildcard] = Array(wanted) }
         let isWhole = wanted.isEmpty || wanted.first == .wildcard
@@ -251,20 +267,20 @@ extension PathRewrite {
         if case .literal(let text) = segment {
             let literal = PathPattern(segments: [segment]).lenient
             if text.isEmpty || literal.segments.count < 2 {
-                extend(rest, wanted, values, into: &found, of: received)
+                try extend(rest, wanted, values, into: &found, of: received, &steps)
             } else if let value = wanted.first, value != .wildcard {
                 if case .literal = value, PathPattern(segments: [value]).lenient != literal { return }
-                extend(rest, wanted.dropFirst(), values, into: &found, of: received)
+                try extend(rest, wanted.dropFirst(), values, into: &found, of: received, &steps)
             }
             return
         }
         let segments = wanted.last == .wildcard ? wanted.dropLast() : wanted
         for count in 0...segments.count {
             values[segment] = Array(segments.prefix(count))
-            extend(rest, wanted.dropFirst(count), values, into: &found, of: received)
+            try extend(rest, wanted.dropFirst(count), values, into: &found, of: received, &steps)
             guard count == segments.count, wanted.last == .wildcard else { continue }
             values[segment]?.append(.parameter("more"))
-            extend(rest, wanted.dropFirst(count), values, into: &found, of: received)
+            try extend(rest, wanted.dropFirst(count), values, into: &found, of: received, &steps)
         }
     }
 }

@@ -37,7 +37,8 @@ struct Proof {
         let conditions = statements.flatMap { [$0.scope] + ($0.unless.map { [$0] } ?? []) }
         let stated = conditions.flatMap(\.paths)
         var patterns = stated
-        for configuration in configurations { patterns += try Self.patterns(configuration, stated) }
+        var steps = 0
+        for configuration in configurations { patterns += try Self.patterns(configuration, stated, &steps) }
         paths = try PathClasses(patterns)
         let trusted = configurations.flatMap { configuration in
             configuration.crossSite.trustedOrigins + configuration.crossSite.corsOrigins
@@ -68,12 +69,12 @@ struct Proof {
     /// The patterns that a configuration compares paths with.
     /// - Parameter stated: Those of statements.
     private static func patterns(
-        _ configuration: GatewayConfiguration, _ stated: [PathPattern]
+        _ configuration: GatewayConfiguration, _ stated: [PathPattern], _ steps: inout Int
     ) throws(TooManyClasses) -> [PathPattern] {
         let calls = TokenCallPaths(configuration.upstreams).calls.compactMap { try? PathPattern($0.path) }
         var patterns = configuration.routes.map(\.pattern) + calls
         for route in configuration.routes {
-            for path in calls + stated { patterns += try PathRewrite.received(by: route, becoming: path) }
+            for path in calls + stated { patterns += try PathRewrite.received(by: route, becoming: path, &steps) }
         }
         let accounts = configuration.accounts
         guard accounts.isEnabled, let prefix = try? PathPattern(accounts.prefix) else { return patterns }
@@ -130,16 +131,21 @@ struct Proof {
         let new: (match: RouteTable.Match, sent: [UInt8])?
         let old: (match: RouteTable.Match, sent: [UInt8])?
 
-        /// What decides about it: requests with the same are decided alike.
-        func key(_ isExcusable: Bool) -> [Int] {
+        /// What decides about it: requests with the same are decided alike. Of a host the site is enough, because the route
+        /// is known.
+        func key(_ isExcusable: Bool, _ sites: (new: Int?, old: Int?)) -> [Int] {
             let number = { (match: RouteTable.Match?) in if case .route(let index)? = match { index } else { -1 } }
             let flags = [method == "GET", isSafe, host.isOpened, isExcusable, new?.sent == old?.sent]
-            return [number(new?.match), number(old?.match), host.new ?? -1, host.old ?? -1] + flags.map { $0 ? 1 : 0 }
+            return [number(new?.match), number(old?.match), sites.new ?? -1, sites.old ?? -1] + flags.map { $0 ? 1 : 0 }
         }
     }
 
+    /// The maximum number of requests that are decided: about 30 seconds.
+    static let mostDecisions = 15_000_000
+
     /// The verdict about each statement.
-    func verdicts() -> [Verdict] {
+    func verdicts(atMost limit: Int = mostDecisions) throws(TooManyClasses) -> [Verdict] {
+        var decisions = 0
         var failures: [Counterexample?] = statements.map { _ in nil }
         var matched = statements.map { $0.kind == .opensNothing }
         var seen: [Set<[Int]>] = statements.map { _ in [] }
@@ -148,7 +154,12 @@ struct Proof {
             let scopes = statements.map { Self.holds($0.scope.paths, bytes, leniently: $0.kind == .never) }
             let exceptions = statements.map { Self.holds($0.unless?.paths ?? [], bytes, leniently: false) }
             for host in hosts {
+                let sites = (
+                    new: host.new.map { new.table.groups.site(of: $0) },
+                    old: host.old.flatMap { group in old.map { $0.table.groups.site(of: group) } }
+                )
                 for method in methods {
+                    decisions += 1
                     let place = Place(
                         host: host, method: method, path: sample.path,
                         isSafe: RequestMethod(Array(method.utf8).span).isSafe,
@@ -160,9 +171,11 @@ struct Proof {
                         else { continue }
                         let isExcusable =
                             statement.unless.map { exceptions[index] && Self.describes($0, place) } ?? false
-                        guard seen[index].insert(place.key(isExcusable)).inserted else { continue }
+                        guard seen[index].insert(place.key(isExcusable, sites)).inserted else { continue }
+                        decisions += new.sessions.states.count * origins.count
                         failures[index] = violation(of: statement, place, isExcusable, &matched[index])
                     }
+                    guard decisions <= limit else { throw .decisions }
                 }
             }
         }

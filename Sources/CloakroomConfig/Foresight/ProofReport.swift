@@ -112,12 +112,13 @@ extension CommandReport {
             ])
         }
         let proof: Proof
+        let verdicts: [Proof.Verdict]
         do throws(TooManyClasses) {
             proof = try Proof(config.statements, about: config.configuration, since: older)
+            verdicts = try proof.verdicts()
         } catch {
             return failure([ConfigFinding(key: ["prove"], message: error.message, suggestion: error.suggestion)])
         }
-        let verdicts = proof.verdicts()
         let findings = verdicts.enumerated().compactMap { index, verdict -> ConfigFinding? in
             guard case .vacuous(let message, let suggestion) = verdict else { return nil }
             return ConfigFinding(key: ["prove", "\(index)", "name"], message: message, suggestion: suggestion)

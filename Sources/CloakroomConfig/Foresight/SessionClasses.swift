@@ -26,6 +26,12 @@ struct SessionClasses {
         let json: String
 
         init(_ text: String, json: String? = nil) { (self.text, self.json) = (text, json ?? JSONString.quoted(text)) }
+
+        /// A text in quotation marks, because it may contain a comma.
+        var shown: String {
+            let quoted = JSONString.quoted(text)
+            return json == quoted ? quoted : text
+        }
     }
 
     fileprivate typealias Assignment = [(name: ClaimName, items: [Item]?)]
@@ -180,7 +186,7 @@ extension SessionClasses.State {
     ) {
         let subject = claims.first { $0.name == "sub" }?.items?.first?.text ?? "user"
         var parts = claims.compactMap { name, items in
-            items.map { "\(name) [\($0.map(\.text).joined(separator: ", "))]".escaped }
+            items.map { "\(name) [\($0.map(\.shown).joined(separator: ", "))]".escaped }
         }
         if let context { parts.append("acr \(context)") }
         if let age { parts.append("an authentication \(ValueFormat<Duration>.rendered(age)) ago") }

@@ -1,4 +1,5 @@
 import CloakroomCore
+import CloakroomWire
 
 /// A token that a forwarded request gets.
 enum SentToken: String, CaseIterable, Sendable {
@@ -98,6 +99,41 @@ extension Statement.Conditions: ConfigSection {
         if session == false, !claims.isEmpty {
             scope.report("conflicts with session: only sessions have claims", "write session: true", at: "claims")
         }
+        let key = scope.path + ["claims"]
+        let (isGiven, invalid) = (scope.reading.tree[key] != nil, scope.reading.invalidKeys)
+        if isGiven, claims.isEmpty, !invalid.contains(where: { $0.starts(with: key) }) {
+            scope.report("must not be empty", "write such as groups: [admin]", at: "claims")
+        }
+        for claim in claims {
+            let excluded = Set(claim.excluded.texts)
+            let isImpossible =
+                !claim.acceptable.isEmpty && excluded.isSuperset(of: claim.acceptable.texts)
+                || !excluded.isDisjoint(with: claim.necessary.texts)
+            guard isImpossible else { continue }
+            scope.report(
+                "no session meets claim \(claim.name): none excludes what is required",
+                "remove the values from one of the lists", at: "claims")
+        }
+    }
+
+    /// Whether each part is met by all requests that other conditions describe, because they have a part that says so.
+    fileprivate func areImplied(by other: Self) -> Bool {
+        let everywhere = PathPattern(segments: [.wildcard])
+        let theirPaths = other.paths.isEmpty ? [everywhere] : other.paths
+        func names(_ method: String) -> Bool {
+            let isUnsafe = method == Statement.unsafeMethods || !RequestMethod(Array(method.utf8).span).isSafe
+            return methods.contains(method) || isUnsafe && methods.contains(Statement.unsafeMethods)
+        }
+        return (paths.isEmpty || theirPaths.allSatisfy { theirs in paths.contains { $0.covers(theirs) } })
+            && (methods.isEmpty || !other.methods.isEmpty && other.methods.allSatisfy(names))
+            && (hosts.isEmpty
+                || !other.hosts.isEmpty
+                    && other.hosts.allSatisfy { theirs in hosts.contains { HostNames.covers($0, theirs) } })
+            && (upstreams.isEmpty || !other.upstreams.isEmpty && Set(upstreams).isSuperset(of: other.upstreams))
+            && Set(other.sends).isSuperset(of: sends)
+            && (session == nil || session == other.session || session == true && !other.claims.isEmpty)
+            && SessionRequirement(claims: other.claims).implies(SessionRequirement(claims: claims))
+            && (crossSite == nil || crossSite == other.crossSite)
     }
 
     /// Reports names that the configuration does not have.
@@ -149,6 +185,10 @@ extension Statement {
         }
         if unless == Conditions(), !scope.reading.invalidKeys.contains(where: { $0.starts(with: exception.path) }) {
             exception.report("must contain a condition: it would excuse every request", "write such as session: true")
+        } else if let unless, unless != Conditions(), unless.areImplied(by: self.scope) {
+            exception.report(
+                "unless excuses all requests of the statement: it could never fail",
+                "write a condition that the statement itself does not have, such as session: true")
         }
         ready?.fill(&self)
         guard let configuration else { return }

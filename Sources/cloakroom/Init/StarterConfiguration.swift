@@ -299,11 +299,15 @@ struct StarterConfiguration: Equatable {
             "", "# What `cloakroom prove` decides for all requests, for example before each change of this file.",
         ]
         guard hasSignIn else {
+            let (name, condition) =
+                files == nil
+                ? ("no other methods reach the API", "methods: [GET, HEAD, POST, PUT, PATCH, DELETE]")
+                : ("nothing else reaches the API", "paths: [\(api)]")
             return comment + [
                 "prove:", "  - name: the app is public", "    always: served", "    methods: [GET]", "    paths: [/*]",
-                "  - name: nothing else reaches the API", "    never: forwarded", "    unless: { paths: [\(api)] }",
+                "  - name: \(name)", "    never: forwarded", "    unless: { \(condition) }",
                 "  - name: only the API is written", "    never: served", "    methods: [unsafe]",
-                "    unless: { paths: [\(api)] }",
+                "    unless: { upstreams: [api] }",
             ]
         }
         return comment + [

@@ -167,6 +167,23 @@ struct ProofTests {
             ("never: forwarded, sends: [bearer], paths: [/health]", "describes nothing: whatever the session"),
             ("never: served, hosts: [nowhere.test]", "describes no request: no listener serves these hosts"),
             ("always: served, paths: [/health], unless: { paths: [/health] }", "unless excuses all"),
+            ("never: served, paths: [/admin/*], unless: { paths: [/admin/*] }", "could never fail (write a condition"),
+            ("never: served, unless: { paths: [/*] }", "unless excuses all"),
+            ("never: served, session: true, unless: { session: true }", "unless excuses all"),
+            ("never: forwarded, sends: [bearer], unless: { sends: [bearer] }", "unless excuses all"),
+            ("never: forwarded, upstreams: [api], unless: { upstreams: [billing, api] }", "unless excuses all"),
+            ("never: served, crossSite: true, unless: { crossSite: true }", "unless excuses all"),
+            ("never: served, methods: [PUT], unless: { methods: [unsafe] }", "unless excuses all"),
+            ("never: served, hosts: [a.b.test], unless: { hosts: [\"*.b.test\"] }", "unless excuses all"),
+            ("never: served, claims: { groups: [a] }, unless: { session: true }", "unless excuses all"),
+            ("never: served, claims: { groups: [a] }, unless: { claims: { groups: [a, b] } }", "unless excuses all"),
+            (
+                "never: served, unless: { claims: { groups: { any: [a], none: [a, b] } } }",
+                "no session meets claim groups: none excludes what is required (remove"
+            ),
+            ("never: served, claims: { groups: { all: [a, b], none: [b] } }", "no session meets claim groups"),
+            ("never: served, claims: {}", "must not be empty (write such as groups: [admin])"),
+            ("never: served, unless: { claims: {} }", "must not be empty"),
         ])
     func mistakes(statement: String, message: String) throws {
         let yaml = try Self.edited(
@@ -176,6 +193,35 @@ struct ProofTests {
         #expect(report.exitCode == 1)
         #expect(report.text.contains("cloakroom.yaml:24:"), "\(report.text)")
         #expect(report.text.contains(message), "\(report.text)")
+    }
+
+    @Test("What would be decided for too long is an error")
+    func bounds() throws {
+        let names = (0..<13).map { "{p\($0)}" }.joined(separator: "/")
+        let route = "  - { name: long, path: \"/a/\(names)\", forwardAs: \"/\(names)/zz\", \(newRoute) }\n"
+        let wanted = String(repeating: "/x", count: 13)
+        let yaml = try Self.edited(
+            "prove:\n", "\(route)prove:\n  - { name: it, never: served, paths: [\"\(wanted)/yy\"] }\n")
+        let report = try ConfigFixture(yaml).report { CommandReport.prove($0) }
+        #expect(report.exitCode == 1)
+        #expect(report.text.contains("distinguish too many classes of paths (prove"), "\(report.text)")
+        let loaded = try ConfigFixture(Self.good).load()
+        let proof = try Proof(loaded.statements, about: loaded.configuration)
+        #expect(throws: TooManyClasses.self) { try proof.verdicts(atMost: 1_000) }
+    }
+
+    @Test("The shortest request has short segments, and values of claims are in quotation marks")
+    func shortest() throws {
+        for (routes, statement, text) in [
+            ("\(Self.go), path: \"/adm/{a}/{b}\"", "never: served, paths: [/adm/*]", "GET /adm/y/z at localhost"),
+            (Self.own, "never: served, paths: [/own], claims: { groups: [\"a, b\"] }", "groups [\"a, b\"]"),
+        ] {
+            let yaml = try Self.extended(routes).replacing(
+                "name: admins, never: served, paths: [/admin/*], unless: { claims: { groups: [admin] } }",
+                with: "name: admins, \(statement)")
+            let report = try ConfigFixture(yaml).report { CommandReport.prove($0) }
+            #expect(report.text.contains(text), "\(report.text)")
+        }
     }
 
     @Test("Names are unique, and without statements there is nothing to prove")

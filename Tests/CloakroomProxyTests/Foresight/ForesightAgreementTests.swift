@@ -274,7 +274,7 @@ struct ForesightAgreementTests {
             let config = try GatewaySetup().configuration { $0 = loaded.configuration }.makeConfig()
             let decider = RequestDecider(config: config, isTrusted: false, scheme: .http, listener: 0)
             let proof = try Proof(loaded.statements, about: loaded.configuration)
-            guard case .fails(let example)? = proof.verdicts().first else { throw NotForwarded(text: claim.text) }
+            guard case .fails(let example)? = try proof.verdicts().first else { throw NotForwarded(text: claim.text) }
             var request = try RequestDeciderTests.makeRequest(
                 "\(example.method) \(example.path) HTTP/1.1\r\nHost: \(example.host ?? "")\r\n"
                     + (example.session == nil ? "" : "Cookie: cloakroom=\(Ask.ticket.cookieValue)\r\n")
