@@ -10,7 +10,7 @@ import Testing
 
 @Suite("prove and replay agree with the decider")
 struct ForesightAgreementTests {
-    private static let yaml = """
+    static let yaml = """
         listeners: [{ address: "127.0.0.1:8080" }]
         upstreams:
           api: { targets: ["http://127.0.0.1:9000"], apiToken: { value: demo } }
@@ -41,7 +41,7 @@ struct ForesightAgreementTests {
         """
 
     /// The number of requests; `.ci/nightly` asks about a million.
-    private static let count =
+    static let count =
         ProcessInfo.processInfo.environment["CLOAKROOM_FORESIGHT_REQUESTS"].flatMap { Int($0) }.map { max($0, 1) }
         ?? 10_000
 
@@ -147,7 +147,7 @@ struct ForesightAgreementTests {
         let text: String
     }
 
-    private static func sources(_ statement: String = "", requiresField: Bool = false) -> ConfigSources {
+    static func sources(_ statement: String = "", requiresField: Bool = false) -> ConfigSources {
         var sources = ConfigSources(file: nil)
         let field = requiresField ? "csrf: { requireHeader: X-CSRF=1, " : "csrf: { "
         let prove = statement.isEmpty ? "" : "prove:\n  - { name: it, \(statement) }\n"
@@ -166,7 +166,7 @@ struct ForesightAgreementTests {
         return decider.authorize(request, route: route, token: .active(session), now: now)
     }
 
-    private static let webSocket =
+    static let webSocket =
         "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
         + "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
 
@@ -232,7 +232,7 @@ struct ForesightAgreementTests {
         }
     }
 
-    private static func session(
+    static func session(
         _ groups: [String], _ configuration: GatewayConfiguration, _ now: WallTime
     ) throws -> Session {
         let identity = try #require(configuration.identities.first)

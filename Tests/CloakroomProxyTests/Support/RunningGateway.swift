@@ -233,7 +233,7 @@ struct GatewaySetup: Sendable {
         return try makeConfig(configuration, GatewayTelemetry(settings: settings))
     }
 
-    private func makeConfig(
+    func makeConfig(
         _ configuration: GatewayConfiguration, _ telemetry: GatewayTelemetry,
         _ rateStorage: RateLimitStorage = RateLimitStorage()
     ) throws -> ConfigSnapshot {
