@@ -62,30 +62,21 @@ final class DecisionTables {
         var isPermitted: Bool { if case .permitted = self { true } else { false } }
     }
 
-    /// What a route makes of each of ``SessionClasses/states``.
-    struct Admissions {
-        fileprivate(set) var each: [Admission] = []
-        fileprivate(set) var of: [Credential: Set<Admission>] = [:]
-    }
-
     /// The time of all requests.
     static let now = WallTime(seconds: 2_000_000_000)
 
     let configuration: GatewayConfiguration
     let table: RouteTable
-    let sessions: SessionClasses
     private let hosts: HostRules?
     private let rules: [SessionRules]
     /// By site, the sources of its sessions; empty if there is only one.
     private let sources: [[SessionSource]]
     /// By origin, the requests with a cookie that its pages cause and that are rejected.
     private let rejected: [String: [CrossSitePolicy.RequestKind]]
-    private var known: [[Int]: Admissions] = [:]
 
     /// - Parameter origins: Those whose pages are asked about.
-    init(_ configuration: GatewayConfiguration, sessions: SessionClasses, origins: [String] = []) {
+    init(_ configuration: GatewayConfiguration, origins: [String] = []) {
         self.configuration = configuration
-        self.sessions = sessions
         table = RouteTable(configuration)
         hosts = HostRules(configuration, table.groups)
         rules = configuration.routes.map { route in
@@ -118,18 +109,10 @@ final class DecisionTables {
 
     // MARK: - Sessions
 
-    /// Decides about the requests for a route.
-    func admissions(to route: Int, group: Int) -> Admissions {
-        let key = [route, table.groups.site(of: group)]
-        if let found = known[key] { return found }
-        var found = Admissions()
-        for state in sessions.states {
-            let admission = admission(to: route, site: key[1], state)
-            found.each.append(admission)
-            found.of[state.credential, default: []].insert(admission)
-        }
-        known[key] = found
-        return found
+    /// What a route makes of each session.
+    func admissions(to route: Int, group: Int, _ sessions: SessionClasses) -> [Admission] {
+        let site = table.groups.site(of: group)
+        return sessions.states.map { admission(to: route, site: site, $0) }
     }
 
     private func admission(to index: Int, site: Int, _ state: SessionClasses.State) -> Admission {

@@ -17,6 +17,7 @@ struct Proof {
     }
 
     let statements: [Statement]
+    private let configurations: [GatewayConfiguration]
     private let new: DecisionTables
     private let old: DecisionTables?
     private let paths: PathClasses
@@ -46,11 +47,10 @@ struct Proof {
         }
         let others = ["https://other.invalid"] + Set(trusted).sorted()
         origins = [nil] + others.map(Optional.some)
-        let sessions = try SessionClasses(configurations, claims: conditions.flatMap(\.claims))
         let tables = (
-            new: DecisionTables(configuration, sessions: sessions, origins: others),
-            old: older.map { DecisionTables($0, sessions: sessions, origins: others) }
+            new: DecisionTables(configuration, origins: others), old: older.map { DecisionTables($0, origins: others) }
         )
+        self.configurations = configurations
         (new, old) = tables
         let named = configurations.flatMap(\.routes).flatMap(\.methods) + conditions.flatMap(\.methods)
         let unnamed = ["PUT", "DELETE", "PATCH", "UNNAMED"].first { !named.contains($0) } ?? "UNNAMED"
@@ -142,10 +142,13 @@ struct Proof {
 
     /// The maximum number of requests that are decided: about 30 seconds.
     static let mostDecisions = 15_000_000
+    /// The maximum number of sessions that are kept for further requests.
+    private static let mostKept = 200_000
 
     /// The verdict about each statement.
     func verdicts(atMost limit: Int = mostDecisions) throws(TooManyClasses) -> [Verdict] {
         var decisions = 0
+        var known = KnownSessions()
         var failures: [Counterexample?] = statements.map { _ in nil }
         var matched = statements.map { $0.kind == .opensNothing }
         var seen: [Set<[Int]>] = statements.map { _ in [] }
@@ -172,8 +175,9 @@ struct Proof {
                         let isExcusable =
                             statement.unless.map { exceptions[index] && Self.describes($0, place) } ?? false
                         guard seen[index].insert(place.key(isExcusable, sites)).inserted else { continue }
-                        decisions += new.sessions.states.count * origins.count
-                        failures[index] = violation(of: statement, place, isExcusable, &matched[index])
+                        let sessions = try sessions(of: place, index, &known, &decisions)
+                        decisions += sessions.states.count * origins.count
+                        failures[index] = violation(of: statement, place, sessions, isExcusable, &matched[index])
                     }
                     guard decisions <= limit else { throw .decisions }
                 }
@@ -183,6 +187,44 @@ struct Proof {
             if let failure = failures[index] { return .fails(failure) }
             return matched[index] ? .holds : Self.vacuous(statements[index])
         }
+    }
+
+    /// By what routes require, and by statement: most routes require the same as others.
+    private struct KnownSessions {
+        var classes: [[Int]: SessionClasses] = [:]
+        var count = 0
+    }
+
+    /// The sessions that the routes of a request and a statement distinguish.
+    private func sessions(
+        of place: Place, _ statement: Int, _ known: inout KnownSessions, _ decisions: inout Int
+    ) throws(TooManyClasses) -> SessionClasses {
+        let (route, older) = (Self.route(place.new?.match, new), old.flatMap { Self.route(place.old?.match, $0) })
+        let first = { (route: Route?, routes: [Route]?) in
+            route.flatMap { route in routes?.firstIndex { $0.require == route.require } } ?? -1
+        }
+        let key = [first(route, new.configuration.routes), first(older, old?.configuration.routes), statement]
+        if let found = known.classes[key] { return found }
+        let conditions = statements[statement]
+        let made = try SessionClasses(
+            configurations, for: [route, older].compactMap(\.self),
+            claims: conditions.scope.claims + (conditions.unless?.claims ?? []))
+        // To make one takes as long as ten decisions.
+        decisions += made.states.count * 10
+        // The others are made again: they would need much memory.
+        if known.count + made.states.count <= Self.mostKept {
+            known.classes[key] = made
+            known.count += made.states.count
+        }
+        return made
+    }
+
+    /// What the route of a request makes of each session; empty without one.
+    private static func admissions(
+        _ match: RouteTable.Match?, _ group: Int?, _ tables: DecisionTables, _ sessions: SessionClasses
+    ) -> [DecisionTables.Admission] {
+        guard case .route(let index)? = match, let group else { return [] }
+        return tables.admissions(to: index, group: group, sessions)
     }
 
     /// The route of a request.
@@ -221,7 +263,8 @@ struct Proof {
     /// The first session and page with which a request breaks a statement.
     /// - Parameter hasMatch: Set if the statement concerns the request.
     private func violation(
-        of statement: Statement, _ place: Place, _ isExcusable: Bool, _ hasMatch: inout Bool
+        of statement: Statement, _ place: Place, _ sessions: SessionClasses, _ isExcusable: Bool,
+        _ hasMatch: inout Bool
     ) -> Counterexample? {
         let isBare = statement.unless == nil && statement.scope.dependsOnRequestAlone
         if statement.kind == .never, isBare, place.host.new != nil { hasMatch = true }
@@ -229,13 +272,15 @@ struct Proof {
         var kinds: [CrossSitePolicy.RequestKind] = [place.isSafe ? .safe : .unsafe]
         // That a request opens a WebSocket is its client's choice.
         if place.method == "GET", route?.allowsWebSocket == true, statement.kind != .always { kinds.append(.tunnel) }
-        for (index, state) in new.sessions.states.enumerated() {
+        let admissions = Self.admissions(place.new?.match, place.host.new, new, sessions)
+        let older = old.map { Self.admissions(place.old?.match, place.host.old, $0, sessions) } ?? []
+        for (index, state) in sessions.states.enumerated() {
             // A field that is not read is like none.
             let isField = state.credential == .token || state.credential == .unverified
             guard !isField || route?.credentials.reads(state.credential) == true else { continue }
             for (origin, kind) in origins.flatMap({ origin in kinds.map { (origin, $0) } }) {
                 if let origin, !new.canSend(state.credential, from: origin, kind) { continue }
-                let service = service(place.new, place.host.new, new, index, origin, kind)
+                let service = service(place.new, admissions, new, index, state.credential, origin, kind)
                 let isOf = service.map { statement.service == .served || $0.upstream != nil } ?? false
                 let isTarget = isOf && Self.names(statement.scope, service)
                 let isDescribed = meets(statement.scope, service, state, origin)
@@ -255,7 +300,7 @@ struct Proof {
                     isBroken = !isTarget
                 case .opensNothing:
                     guard let service, let old else { continue }
-                    let before = self.service(place.old, place.host.old, old, index, origin, kind)
+                    let before = self.service(place.old, older, old, index, state.credential, origin, kind)
                     isBroken =
                         place.host.isOpened || before?.target != service.target
                         || !service.tokens.isSubset(of: before?.tokens ?? [])
@@ -291,18 +336,16 @@ struct Proof {
 
     /// What a request gets; `nil` if it is not served.
     private func service(
-        _ found: (match: RouteTable.Match, sent: [UInt8])?, _ group: Int?, _ tables: DecisionTables, _ state: Int,
-        _ origin: String?, _ kind: CrossSitePolicy.RequestKind
+        _ found: (match: RouteTable.Match, sent: [UInt8])?, _ admissions: [DecisionTables.Admission],
+        _ tables: DecisionTables, _ state: Int, _ credential: Credential, _ origin: String?,
+        _ kind: CrossSitePolicy.RequestKind
     ) -> Service? {
-        guard let found, let group, case .route(let index) = found.match else { return nil }
+        guard let found, !admissions.isEmpty, case .route(let index) = found.match else { return nil }
         let route = tables.configuration.routes[index]
-        guard route.redirect == nil,
-            case .permitted(let hasSession, let tokens) = tables.admissions(to: index, group: group).each[state]
-        else { return nil }
+        guard route.redirect == nil, case .permitted(let hasSession, let tokens) = admissions[state] else { return nil }
         // Other routes ignore an upgrade.
         let isTunnel = kind == .tunnel && route.allowsWebSocket
         let kind = kind == .tunnel && !isTunnel ? .safe : kind
-        let credential = tables.sessions.states[state].credential
         if let origin, tables.rejects(kind, credential, from: origin, for: route) { return nil }
         let upstream = route.upstreamName(in: tables.configuration)
         return Service(

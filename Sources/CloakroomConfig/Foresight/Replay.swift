@@ -18,11 +18,19 @@ struct Replay {
     private var groups: [[String]: ReplayDocument.Group] = [:]
     private let tables: DecisionTables
     private var hosts: [String: [HostRules.Resolution]] = [:]
+    /// By route and site, what the route makes of a credential.
+    private var known: [[Int]: [Credential: Set<DecisionTables.Admission>]] = [:]
     private let listeners: [(address: String, isSecure: Bool)]
 
     /// - Parameter name: That of the configuration.
     init(_ configuration: GatewayConfiguration, name: String) throws(TooManyClasses) {
-        tables = DecisionTables(configuration, sessions: try SessionClasses([configuration], claims: []))
+        tables = DecisionTables(configuration)
+        let routes = configuration.routes
+        // Whether there are too many. They are not kept: a log usually has requests of few routes.
+        for (index, route) in routes.enumerated()
+        where routes.firstIndex(where: { $0.require == route.require }) == index {
+            _ = try SessionClasses([configuration], for: [route])
+        }
         document = ReplayDocument(configuration: name)
         listeners = configuration.listeners.map { ($0.address.description, $0.tls != nil) }
     }
@@ -127,6 +135,20 @@ struct Replay {
         }
     }
 
+    private mutating func admissions(to route: Int, _ group: Int) -> [Credential: Set<DecisionTables.Admission>] {
+        let key = [route, tables.table.groups.site(of: group)]
+        if let found = known[key] { return found }
+        var found: [Credential: Set<DecisionTables.Admission>] = [:]
+        let configuration = tables.configuration
+        if let sessions = try? SessionClasses([configuration], for: [configuration.routes[route]]) {
+            for (state, admission) in zip(sessions.states, tables.admissions(to: route, group: group, sessions)) {
+                found[state.credential, default: []].insert(admission)
+            }
+        }
+        known[key] = found
+        return found
+    }
+
     private func limits(_ route: Route?) -> Bool {
         tables.configuration.rateLimits(of: route).contains(where: \.isEnforced)
     }
@@ -135,7 +157,7 @@ struct Replay {
         -> Verdict
     {
         let route = tables.configuration.routes[index]
-        let admissions = tables.admissions(to: index, group: group).of
+        let admissions = admissions(to: index, group)
         let without = admissions[.none]?.first ?? .unauthenticated
         let with = admissions[request.credential ?? .cookie] ?? [without]
         let now = { [tables] (admission: DecisionTables.Admission) -> String in

@@ -1,6 +1,6 @@
 import CloakroomCore
 
-/// One session for each class of sessions that no route and no statement distinguishes.
+/// One session for each class of sessions that some routes and a statement do not distinguish.
 ///
 /// Routes ask of a session for its source, for the values of required claims, for the authentication context, and how long
 /// ago its user authenticated. Of a claim only this matters: whether it exists, which values of the lists it has, whether
@@ -47,9 +47,13 @@ struct SessionClasses {
             description: "Authorization that is not verified"),
     ]
 
-    /// - Parameter claims: Those that statements mention.
-    init(_ configurations: [GatewayConfiguration], claims: [RequiredClaim]) throws(TooManyClasses) {
-        let parts = configurations.flatMap(\.routes).map(\.require).flatMap { [$0] + $0.anyOf }
+    /// - Parameters:
+    ///   - routes: The routes of a request in these configurations. What others require does not matter to it.
+    ///   - claims: Those that a statement mentions.
+    init(_ configurations: [GatewayConfiguration], for routes: [Route], claims: [RequiredClaim] = [])
+        throws(TooManyClasses)
+    {
+        let parts = routes.map(\.require).flatMap { [$0] + $0.anyOf }
         let choices = Self.choices(claims + parts.flatMap(\.claims))
         let contexts = [nil] + Set(parts.flatMap(\.acr)).sorted().map(Optional.some)
         let ages = [nil] + Set(parts.compactMap(\.maxAge)).sorted().map(Optional.some)
@@ -66,8 +70,8 @@ struct SessionClasses {
             Set(identities.map(\.source)).count + Set(identities.filter { $0.accessTokens != nil }.map(\.source)).count
         guard product * kinds <= Self.limit else {
             throw TooManyClasses(
-                message: "the routes and statements distinguish more than \(Self.limit) classes of sessions",
-                suggestion: "prove statements about different claims in several files")
+                message: "a route and a statement distinguish more than \(Self.limit) classes of sessions",
+                suggestion: "let lists of the route and of the statement have the same values: those count as one")
         }
         let assignments = choices.reduce([Assignment]([[]])) { all, choice in
             all.flatMap { assignment in choice.options.map { assignment + [(choice.name, $0)] } }

@@ -116,7 +116,7 @@ extension Statement.Conditions: ConfigSection {
         }
     }
 
-    /// Whether each part is met by all requests that other conditions describe, because they have a part that says so.
+    /// Whether each part is met by all requests that other conditions describe, because their own part implies it.
     fileprivate func areImplied(by other: Self) -> Bool {
         let everywhere = PathPattern(segments: [.wildcard])
         let theirPaths = other.paths.isEmpty ? [everywhere] : other.paths

@@ -171,7 +171,7 @@ extension ConfigSnapshot {
         listenerAddresses.indices.contains(index) ? listenerAddresses[index] : ""
     }
 
-    /// The addresses in the access log. A single one says nothing.
+    /// The addresses in the access log. A single one needs no name.
     var loggedListeners: [String] { listenerAddresses.count > 1 ? listenerAddresses : [] }
 
     /// The configuration is in effect: its settings apply to the targets that it shares with the previous one.

@@ -222,6 +222,18 @@ struct ReplayTests {
             ])
     }
 
+    @Test("Many roles are no obstacle: a request is decided for the sessions that its route distinguishes")
+    func roles() throws {
+        let rest = "methods: [GET], upstream: api, requiresAuthorization: true"
+        let routes = (0..<16).map { "name: r\($0), path: /r\($0), \(rest), require: { claims: { groups: [g\($0)] } }" }
+        let yaml = try ProofTests.extended(routes.joined(separator: "\n"))
+        let lines = [Self.line("GET", "/r1", "forwarded", route: "r1", "\"upstream\":\"api\"," + Self.session)]
+        let report = try Self.replay(lines, yaml)
+        #expect(report.text.hasSuffix("\n1 requests: 0 decided otherwise\n"), "\(report.text)")
+        let proof = try ConfigFixture(yaml).report { CommandReport.prove($0) }
+        #expect(proof.text.contains("holds: admins\n"), "\(proof.text)")
+    }
+
     @Test("The number of groups is bounded, and the others are counted")
     func groups() throws {
         let lines = (0..<1_100).map { Self.line("PUT", "/", "public", route: "r\($0)") }
