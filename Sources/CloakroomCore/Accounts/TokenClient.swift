@@ -214,10 +214,9 @@ public enum DeviceRejection: String, Error, Sendable, CaseIterable {
     /// The challenge is of another session or purpose, or too old.
     case invalidChallenge = "invalid_challenge"
     case staleChallenge = "stale_challenge"
-    /// A registration without a public key on P-256, with another one than the session has, or too late; a refresh with one.
+    /// A registration without a public key on P-256, or with another one than the session has; a refresh with one.
     case invalidKey = "invalid_key"
     case otherKey = "other_key"
-    case tooLate = "too_late"
     /// The signature is not of the key.
     case invalidSignature = "invalid_signature"
 }

@@ -53,16 +53,13 @@ package struct AcceptedProof: Sendable {
 /// A client with the key signs a challenge, and gets a proof for some minutes: the bound cookie. Both are sealed times, for
 /// one session each, so that nothing is stored, and every replica with the same secrets accepts them.
 package final class DeviceSessions: Sendable {
-    /// What a challenge is for. One of a registration is in the response to a sign-in only: a client with nothing but the ticket
-    /// never gets one.
-    package enum Purpose: String, Sendable {
-        case registration, refresh
-    }
-
     /// The permitted difference between the clocks of replicas.
     package static let clockSkew = Duration.seconds(30)
-    /// The maximum length of a challenge and of a proof in characters. They have 54: secret, nonce, time and tag in base64url.
-    private static let maxLength = 64
+    /// The maximum length of a challenge and of a proof in characters. They have 54: secret, nonce, time and tag in base64url;
+    /// the challenge of a registration, with a ticket in it, has 111.
+    private static let (maxLength, maxOffer) = (64, 128)
+    /// The names of what is sealed. No cookie has one: they have no spaces.
+    private static let (offerName, challengeName, proofName) = ("device offer", "device challenge", "device proof")
     /// The number of proofs of a session and an address that may fail in a minute. Beyond it none is verified.
     private static let maxFailures = 5
     private static let failurePace = pace(RequestRate(maxFailures, per: .minute), burst: maxFailures)
@@ -110,7 +107,8 @@ package final class DeviceSessions: Sendable {
         now: WallTime
     ) -> DeviceCheck {
         let value = (0..<min(proof.count, Self.maxLength + 1)).map { proof[$0] }
-        if let expiry = time(in: value, Self.name(ofProofFor: session.key, binding)), now <= expiry + Self.clockSkew {
+        let content = content(of: value, Self.name(Self.proofName, session.key, binding.key))
+        if let expiry = content.flatMap({ Self.time($0[...]) }), now <= expiry + Self.clockSkew {
             (accepted.binding, accepted.value, accepted.end) = (binding, value, expiry + Self.clockSkew)
             return .proven
         }
@@ -121,49 +119,60 @@ package final class DeviceSessions: Sendable {
 
     /// Whether a session without a key can be used no longer.
     package func isOverdue(_ session: Session, now: WallTime) -> Bool {
-        configuration.mode == .required && session.device == nil && !isOffered(session, now: now)
-    }
-
-    /// Whether a session can still get a key.
-    package func isOffered(_ session: Session, now: WallTime) -> Bool {
-        now - session.createdAt.wallTime <= configuration.offer
+        configuration.mode == .required && session.device == nil
+            && now - session.createdAt.wallTime > configuration.offer
     }
 
     /// The value of the bound cookie until a time.
     /// - Returns: `nil` if the cipher fails.
     package func proof(for session: SessionKey, _ binding: DeviceBinding, until end: WallTime) -> String? {
-        seal(end, Self.name(ofProofFor: session, binding))
+        seal(end, Self.name(Self.proofName, session, binding.key))
     }
 
     // MARK: - Challenges
 
-    /// A challenge to be signed with the key of the device.
+    /// A challenge to be signed with the key of a session.
     /// - Returns: `nil` if the cipher fails.
-    package func challenge(_ purpose: Purpose, for session: SessionKey, now: WallTime) -> String? {
-        seal(now, Self.name(ofChallenge: purpose, for: session))
+    package func challenge(for session: SessionKey, now: WallTime) -> String? {
+        seal(now, Self.name(Self.challengeName, session))
     }
 
     /// When a challenge was issued.
-    /// - Returns: `nil` unless it is one for this purpose and session, and not from the future.
-    package func time(of challenge: String, _ purpose: Purpose, for session: SessionKey, now: WallTime) -> WallTime? {
-        let text = Array(challenge.utf8.prefix(Self.maxLength + 1))
-        let time = time(in: text, Self.name(ofChallenge: purpose, for: session))
-        return time.flatMap { $0 - now <= Self.clockSkew ? $0 : nil }
+    /// - Returns: `nil` unless it is one for this session, and not from the future.
+    package func time(of challenge: String, for session: SessionKey, now: WallTime) -> WallTime? {
+        let time = content(of: challenge.utf8.prefix(Self.maxLength + 1), Self.name(Self.challengeName, session))
+        return time.flatMap { Self.time($0[...], now: now) }
     }
 
     /// `Secure-Session-Challenge` with a new challenge for a session that has a key.
     package func challengeField(for session: SessionKey, now: WallTime) -> AccountResponse.Field? {
-        challenge(.refresh, for: session, now: now).map {
+        challenge(for: session, now: now).map {
             AccountResponse.Field("Secure-Session-Challenge", "\"\($0)\";id=\"\(session.id)\"")
         }
     }
 
-    /// `Secure-Session-Registration`, with which a client may register a key for a new session.
-    /// - Parameter path: That of the endpoint.
-    package func registrationField(for session: SessionKey, path: String, now: WallTime) -> AccountResponse.Field? {
-        challenge(.registration, for: session, now: now).map {
-            AccountResponse.Field("Secure-Session-Registration", "(ES256);path=\"\(path)\";challenge=\"\($0)\"")
-        }
+    /// A challenge with which a client may register a key for a new session. Only the response to the sign-in has it: a client
+    /// with nothing but the ticket never gets one.
+    ///
+    /// It contains the ticket, because browsers send no `Strict` or `Lax` cookie with the registration after a login that
+    /// another site's page continued. Scripts can read it, but not what is sealed in it.
+    /// - Returns: `nil` if the cipher fails.
+    package func offer(for ticket: SessionTicket, now: WallTime) -> String? {
+        seal(now, Self.offerName, and: Array(ticket.cookieValue.utf8))
+    }
+
+    /// What a challenge of a registration contains.
+    /// - Parameter site: The site at which it is presented. The ticket of another one has no session there.
+    /// - Returns: `nil` for another challenge, and one from the future.
+    package func opened(
+        offer: String, at site: SiteTag, now: WallTime
+    ) -> (ticket: SessionTicket, issuedAt: WallTime)? {
+        guard let content = content(of: offer.utf8.prefix(Self.maxOffer + 1), Self.offerName),
+            let time = Self.time(content.prefix(8), now: now),
+            var ticket = SessionTicket(cookieValue: Array(content.dropFirst(8)).span)
+        else { return nil }
+        ticket.site = site
+        return (ticket, time)
     }
 
     // MARK: - Counts
@@ -204,27 +213,26 @@ package final class DeviceSessions: Sendable {
 
     // MARK: - Sealed times
 
-    private func seal(_ time: WallTime, _ name: String) -> String? {
-        sealing.seal(UInt64(bitPattern: time.milliseconds).bigEndianBytes, name: name).map { Base64URL.encode($0) }
+    private func seal(_ time: WallTime, _ name: String, and more: [UInt8] = []) -> String? {
+        sealing.seal(UInt64(bitPattern: time.milliseconds).bigEndianBytes + more, name: name).map {
+            Base64URL.encode($0)
+        }
     }
 
-    private func time(in text: [UInt8], _ name: String) -> WallTime? {
-        guard text.count <= Self.maxLength, let sealed = Base64URL.decode(text),
-            let bytes = sealing.open(sealed, name: name), bytes.count == 8
-        else { return nil }
-        return WallTime(milliseconds: Int64(bitPattern: bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }))
+    private func content(of text: some Collection<UInt8>, _ name: String) -> [UInt8]? {
+        guard text.count <= Self.maxOffer, let sealed = Base64URL.decode(text) else { return nil }
+        return sealing.open(sealed, name: name)
     }
 
-    /// No cookie and nothing else that is sealed has such a name: they have no spaces in front of a key.
-    private static func name(ofChallenge purpose: Purpose, for session: SessionKey) -> String {
-        "device challenge \(purpose.rawValue) \(text(session))"
+    /// - Returns: `nil` unless there are eight bytes, and for a time after `now` and another clock's difference.
+    private static func time(_ bytes: ArraySlice<UInt8>, now: WallTime? = nil) -> WallTime? {
+        guard bytes.count == 8 else { return nil }
+        let time = WallTime(milliseconds: Int64(bitPattern: bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }))
+        if let now, time - now > clockSkew { return nil }
+        return time
     }
 
-    private static func name(ofProofFor session: SessionKey, _ binding: DeviceBinding) -> String {
-        "device proof \(text(session)) \(Base64URL.encode(binding.key))"
-    }
-
-    private static func text(_ session: SessionKey) -> String {
-        Base64URL.encode([session.word0, session.word1, session.word2, session.word3].flatMap(\.bigEndianBytes))
+    private static func name(_ purpose: String, _ session: SessionKey, _ key: [UInt8] = []) -> String {
+        "\(purpose) \(Base64URL.encode(session.bytes)) \(Base64URL.encode(key))"
     }
 }

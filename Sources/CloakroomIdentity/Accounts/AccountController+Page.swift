@@ -36,8 +36,11 @@ extension AccountController {
         _ ticket: SessionTicket, of session: Session, isRequested: Bool, now: SessionTime
     ) -> [AccountResponse.Field] {
         let maxAge = self.session.cookie.maxAge(isRequested: isRequested, sessionEnd: session.expiresAt, now: now)
-        let offer = devices?.registrationField(for: session.key, path: devicePath, now: session.createdAt.wallTime)
-        return [AccountResponse.Field("Set-Cookie", cookie.setCookieValue(ticket, maxAge: maxAge))]
-            + (offer.map { [$0] } ?? [])
+        var fields = [AccountResponse.Field("Set-Cookie", cookie.setCookieValue(ticket, maxAge: maxAge))]
+        if let offer = devices?.offer(for: ticket, now: session.createdAt.wallTime) {
+            let value = "(ES256);path=\"\(devicePath)\";challenge=\"\(offer)\""
+            fields.append(AccountResponse.Field("Secure-Session-Registration", value))
+        }
+        return fields
     }
 }

@@ -17,6 +17,8 @@ struct DeviceController: Sendable {
     let devices: DeviceSessions
 
     func respond(_ request: AccountRequest) async -> AccountResponse {
+        var request = request
+        if request.endingTickets.isEmpty { request.ticket = offeredTicket(request) }
         guard let ticket = request.ticket else { return account.unauthorized(.noSession) }
         do throws(SessionStoreError) {
             var admission = try await account.admission(of: request, needsProof: false)
@@ -44,6 +46,16 @@ struct DeviceController: Sendable {
 
     // MARK: - Registration
 
+    /// The ticket in the challenge of a registration without a session cookie; `nil` also if that is too late.
+    private func offeredTicket(_ request: AccountRequest) -> SessionTicket? {
+        guard request.device.sessionID == nil, let text = request.device.proof,
+            let proof = try? DeviceProof(parsing: text),
+            let offer = devices.opened(offer: proof.challenge, at: account.site, now: request.wallTime),
+            request.wallTime - offer.issuedAt <= devices.configuration.offer
+        else { return nil }
+        return offer.ticket
+    }
+
     private func register(
         _ session: Session, _ ticket: SessionTicket, _ request: AccountRequest
     ) async throws(SessionStoreError) -> AccountResponse {
@@ -52,33 +64,39 @@ struct DeviceController: Sendable {
             return reason == .limited ? limited : account.problem(.deviceRequired)
         }
         let key: [UInt8]
-        do throws(DeviceRejection) { key = try verifiedKey(of: session, request) } catch { return rejected(error) }
-        var outcome = DeviceRegistrationOutcome.repeated
+        do throws(DeviceRejection) {
+            key = try verifiedKey(of: session, ticket, request)
+        } catch {
+            return rejected(error)
+        }
+        let new = DeviceBinding(key: key, boundAt: request.wallTime)
+        var binding = session.device ?? new
         if session.device == nil {
-            let binding = DeviceBinding(key: key, boundAt: request.wallTime)
             do throws(SessionStoreError) {
-                let saved = try await save(binding, session, ticket, request)
+                let saved = try await save(new, session, ticket, request)
                 guard let saved else { return account.unauthorized(.revoked) }
                 guard saved.key == key else { return rejected(.otherKey) }
-                if saved == binding { outcome = .bound }
+                binding = saved
             } catch {
                 note(.deviceRegistration(.storeError, session.id, reason: nil), request)
                 throw error
             }
         }
-        note(.deviceRegistration(outcome, session.id, reason: nil), request)
+        note(.deviceRegistration(binding == new ? .bound : .repeated, session.id, reason: nil), request)
         return response(
-            200, to: session, DeviceBinding(key: key, boundAt: request.wallTime),
-            until: request.wallTime + devices.configuration.lifetime, request, instructions(session))
+            200, to: session, binding, since: binding.boundAt, request, instructions(session))
     }
 
     /// The key that a client registers. Another one than that of the session is rejected before its signature is verified.
-    private func verifiedKey(of session: Session, _ request: AccountRequest) throws(DeviceRejection) -> [UInt8] {
-        try verified(session, .registration, request) { proof throws(DeviceRejection) in
+    private func verifiedKey(
+        of session: Session, _ ticket: SessionTicket, _ request: AccountRequest
+    ) throws(DeviceRejection) -> [UInt8] {
+        try verified(session, request) { proof throws(DeviceRejection) in
             guard let key = proof.key else { throw .invalidKey }
             guard session.device == nil || session.device?.key == key else { throw .otherKey }
-            guard devices.isOffered(session, now: request.wallTime) else { throw .tooLate }
-            return (key, devices.configuration.offer)
+            let offer = devices.opened(offer: proof.challenge, at: account.site, now: request.wallTime)
+            guard let offer, offer.ticket == ticket else { throw .invalidChallenge }
+            return (key, offer.issuedAt, devices.configuration.offer)
         }.key
     }
 
@@ -138,9 +156,12 @@ struct DeviceController: Sendable {
         guard request.device.proof != nil else { return challenged(session, nil, request) }
         let issuedAt: WallTime
         do throws(DeviceRejection) {
-            issuedAt = try verified(session, .refresh, request) { proof throws(DeviceRejection) in
+            issuedAt = try verified(session, request) { proof throws(DeviceRejection) in
                 guard proof.key == nil else { throw .invalidKey }
-                return (binding.key, devices.configuration.lifetime)
+                guard let time = devices.time(of: proof.challenge, for: session.key, now: now) else {
+                    throw .invalidChallenge
+                }
+                return (binding.key, time, devices.configuration.lifetime)
             }.issuedAt
         } catch {
             guard error != .limited else {
@@ -150,9 +171,7 @@ struct DeviceController: Sendable {
             return challenged(session, error, request)
         }
         note(.deviceRefresh(.proven, session.id, reason: nil), request)
-        // One signed proof gives access for two lifetimes, however often it is sent.
-        let lifetime = devices.configuration.lifetime
-        return response(204, to: session, binding, until: min(now + lifetime, issuedAt + lifetime * 2), request, .none)
+        return response(204, to: session, binding, since: issuedAt, request, .none)
     }
 
     /// 403 with a challenge: the client signs it and tries again.
@@ -171,18 +190,15 @@ struct DeviceController: Sendable {
     // MARK: - Both
 
     /// Verifies the signed proof of a request. It counts as a failure unless it is valid or late.
-    /// - Parameter expect: Returns the key that has to have signed it, and how old its challenge may be.
+    /// - Parameter expect: Returns the key that has to have signed it, when its challenge was issued, and how old that may be.
     private func verified(
-        _ session: Session, _ purpose: DeviceSessions.Purpose, _ request: AccountRequest,
-        _ expect: (DeviceProof) throws(DeviceRejection) -> (key: [UInt8], maxAge: Duration)
+        _ session: Session, _ request: AccountRequest,
+        _ expect: (DeviceProof) throws(DeviceRejection) -> (key: [UInt8], issuedAt: WallTime, maxAge: Duration)
     ) throws(DeviceRejection) -> (key: [UInt8], issuedAt: WallTime) {
         let address = request.origin.peer
         guard devices.countProof(of: session.id, from: address, now: request.now) else { throw .limited }
         let proof = try DeviceProof(parsing: request.device.proof ?? [])
-        let (key, maxAge) = try expect(proof)
-        guard let time = devices.time(of: proof.challenge, purpose, for: session.key, now: request.wallTime) else {
-            throw .invalidChallenge
-        }
+        let (key, time, maxAge) = try expect(proof)
         guard request.wallTime - time <= maxAge else {
             devices.proofSucceeded(of: session.id, from: address)
             throw .staleChallenge
@@ -193,10 +209,14 @@ struct DeviceController: Sendable {
     }
 
     /// The response with a proof and the next challenge. Its cookie ends with the proof.
+    /// - Parameter start: When the key was registered, or the challenge of the refresh issued: one signed challenge gives access
+    ///   for two lifetimes after that, however often it is sent.
     private func response(
-        _ status: Int, to session: Session, _ binding: DeviceBinding, until end: WallTime, _ request: AccountRequest,
+        _ status: Int, to session: Session, _ binding: DeviceBinding, since start: WallTime, _ request: AccountRequest,
         _ content: AccountResponse.Content
     ) -> AccountResponse {
+        let lifetime = devices.configuration.lifetime
+        let end = min(request.wallTime + lifetime, start + lifetime * 2)
         guard let proof = devices.proof(for: session.key, binding, until: end),
             let challenge = devices.challengeField(for: session.key, now: request.wallTime)
         else { return limited }

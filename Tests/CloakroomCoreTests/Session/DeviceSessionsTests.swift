@@ -88,7 +88,7 @@ struct DeviceSessionsTests {
         let end = Self.start + .seconds(600)
         let proof = try #require(devices.proof(for: session.key, Self.binding, until: end))
         let other = DeviceBinding(key: Self.key.reversed(), boundAt: Self.start)
-        let challenge = try #require(devices.challenge(.refresh, for: session.key, now: end))
+        let challenge = try #require(devices.challenge(for: session.key, now: end))
         let rows: [(Session, String)] = [
             (Self.session(word: 9), proof), (Self.session(other), proof), (session, challenge),
             (session, proof + "A"), (session, String(proof.dropLast())), (session, proof + "="),
@@ -142,34 +142,61 @@ struct DeviceSessionsTests {
         #expect(DeviceSessions(off, sealing: HashedSealing(), observer: observer) == nil)
     }
 
-    @Test("Rule 115: a challenge is for one session and one purpose, and not from the future")
+    @Test("Rule 117: a challenge is for one session, and not from the future")
     func challenges() throws {
         let devices = try devices()
         let (session, now) = (SessionKey(1, 2, 3, 4), Self.start)
-        let challenge = try #require(devices.challenge(.registration, for: session, now: now))
-        func time(
-            _ purpose: DeviceSessions.Purpose, _ session: SessionKey, _ text: String, after seconds: Int64 = 0
-        ) -> WallTime? {
-            devices.time(of: text, purpose, for: session, now: now + .seconds(seconds))
+        let challenge = try #require(devices.challenge(for: session, now: now))
+        func time(_ session: SessionKey, _ text: String, after seconds: Int64 = 0) -> WallTime? {
+            devices.time(of: text, for: session, now: now + .seconds(seconds))
         }
-        #expect(time(.registration, session, challenge) == now)
-        #expect(time(.registration, session, challenge, after: 90_000) == now)
-        #expect(time(.registration, session, challenge, after: -30) == now)
-        #expect(time(.registration, session, challenge, after: -31) == nil)
-        #expect(time(.refresh, session, challenge) == nil)
-        #expect(time(.registration, SessionKey(1, 2, 3, 5), challenge) == nil)
+        #expect(time(session, challenge) == now)
+        #expect(time(session, challenge, after: 90_000) == now)
+        #expect(time(session, challenge, after: -30) == now)
+        #expect(time(session, challenge, after: -31) == nil)
+        #expect(time(SessionKey(1, 2, 3, 5), challenge) == nil)
         let proof = try #require(devices.proof(for: session, Self.binding, until: now))
-        for text in ["", "A", challenge + "A", proof, String(repeating: "é", count: 100)] {
-            #expect(time(.registration, session, text) == nil)
+        let offer = try #require(devices.offer(for: Self.ticket(), now: now))
+        for text in ["", "A", challenge + "A", proof, offer, String(repeating: "é", count: 100)] {
+            #expect(time(session, text) == nil)
         }
-        #expect(
-            devices.registrationField(for: session, path: "/auth/device", now: now)
-                == AccountResponse.Field(
-                    "Secure-Session-Registration", "(ES256);path=\"/auth/device\";challenge=\"\(challenge)\""))
-        let refresh = try #require(devices.challenge(.refresh, for: session, now: now))
         #expect(
             devices.challengeField(for: session, now: now)
-                == AccountResponse.Field("Secure-Session-Challenge", "\"\(refresh)\";id=\"0000000000000001\""))
+                == AccountResponse.Field("Secure-Session-Challenge", "\"\(challenge)\";id=\"0000000000000001\""))
+    }
+
+    private static func ticket() -> SessionTicket {
+        var generator = SystemRandomNumberGenerator()
+        return SessionTicket(using: &generator)
+    }
+
+    @Test("Rule 115: the challenge of a registration is for one ticket at one site, and nothing else opens as one")
+    func offers() throws {
+        let devices = try devices()
+        let (ticket, now) = (Self.ticket(), Self.start)
+        let offer = try #require(devices.offer(for: ticket, now: now))
+        func opened(
+            _ text: String, after seconds: Int64 = 0, at site: SiteTag = .main, by devices: DeviceSessions? = nil
+        ) throws -> SessionTicket? {
+            let devices = try devices ?? self.devices()
+            let found = devices.opened(offer: text, at: site, now: now + .seconds(seconds))
+            #expect(found == nil || found?.issuedAt == now)
+            return found?.ticket
+        }
+        for seconds in [-30, 0, 90_000] as [Int64] { #expect(try opened(offer, after: seconds) == ticket) }
+        #expect(try opened(offer, after: -31) == nil)
+        let elsewhere = try opened(offer, at: SiteTag("shop"))
+        #expect(elsewhere != nil && elsewhere != ticket)
+        #expect(try opened(offer, by: self.devices(secret: 7)) == nil)
+        let session = SessionKey(1, 2, 3, 4)
+        let proof = try #require(devices.proof(for: session, Self.binding, until: now))
+        let challenge = try #require(devices.challenge(for: session, now: now))
+        let texts = [
+            "", "A", offer + "A", offer + "=", String(offer.dropLast()), proof, challenge, ticket.cookieValue,
+            String(repeating: "A", count: 128), String(repeating: "A", count: 4_000),
+            String(repeating: "é", count: 100),
+        ]
+        for text in texts { #expect(try opened(text) == nil) }
     }
 
     @Test("Rule 117: five proofs a minute of a session and address may fail, and no others are delayed")

@@ -94,6 +94,7 @@ struct DeviceEndpointTests {
         let id = try session(owner).id
         let devices = try #require(subject.devices)
         let key = try session(owner).key
+        let other = try #require(try await signedIn().challenge)
         func attempt(_ token: [UInt8]?, _ seconds: Int64, _ reason: DeviceRejection?) async throws {
             var thief = try DeviceClient()
             (thief.ticket, thief.peer) = (owner.ticket, "192.0.2.\(seconds % 200)")
@@ -104,16 +105,15 @@ struct DeviceEndpointTests {
         }
         let thief = try DeviceClient()
         try await attempt(nil, 1, .malformed)
-        let refresh = try #require(devices.challenge(.refresh, for: key, now: Self.now))
+        let refresh = try #require(devices.challenge(for: key, now: Self.now))
         try await attempt(try thief.signed(refresh), 2, .invalidChallenge)
-        let other = try #require(devices.challenge(.registration, for: SessionKey(9, 0, 0, 0), now: Self.now))
         try await attempt(try thief.signed(other), 3, .invalidChallenge)
         try await attempt(try thief.signed(challenge, by: owner.key), 4, .invalidSignature)
         try await attempt(try owner.key.token("{}", header: #"{"typ":"dbsc+jwt","alg":"ES256"}"#), 5, .malformed)
         try await attempt(
             try owner.key.token(#"{"jti":"\#(challenge)"}"#, header: #"{"typ":"dbsc+jwt","alg":"ES256"}"#), 6,
             .invalidKey)
-        try await attempt(try owner.signed(challenge), 121, .tooLate)
+        try await attempt(try owner.signed(challenge), 121, .staleChallenge)
         #expect(try session(owner).device == nil)
         #expect(await subject.endpoints.respond(owner.request(.currentSession, at: Self.after(130))).status == 200)
         let bound = try await bound()
@@ -123,6 +123,86 @@ struct DeviceEndpointTests {
         #expect(await send(&second, try second.signed(challenge), at: Self.after(1)).status == 403)
         #expect(subject.observer.all.last == .deviceRegistration(.rejected, boundID, reason: .otherKey))
         #expect(second.proof == nil)
+    }
+
+    @Test("Rule 115: without a cookie the challenge finds the session, and gives only the right to register a key")
+    func withoutCookies() async throws {
+        let response = await subject.signIn()
+        var owner = try DeviceClient()
+        owner.take(response, at: Self.now)
+        let (challenge, ticket) = (try #require(owner.challenge), try #require(owner.ticket))
+        let field = try #require(response.values(of: "Secure-Session-Registration").first)
+        #expect(field == #"(ES256);path="/auth/device";challenge="\#(challenge)""#)
+        #expect(field.utf8.count <= 1_024 && !field.contains(ticket.cookieValue))
+        let other = try #require(try await signedIn().ticket)
+        let devices = try #require(subject.devices)
+        let key = try session(owner).key
+        let refresh = try #require(devices.challenge(for: key, now: Self.now))
+        let future = try #require(devices.offer(for: ticket, now: Self.after(40)))
+        var generator = SystemRandomNumberGenerator()
+        let unknown = try #require(devices.offer(for: SessionTicket(using: &generator), now: Self.now))
+        func attempt(
+            _ text: String?, _ seconds: Int64, _ tickets: [SessionTicket] = [], id: String? = nil
+        ) async throws -> AccountResponse {
+            var client = owner
+            (client.ticket, client.peer) = (nil, "192.0.2.\(seconds)")
+            let token = try text.map { try client.signed($0) }
+            client.sessionID = id
+            var request = client.refresh(token, at: Self.after(seconds))
+            (request.endingTickets, request.ticket) = (tickets, tickets.count == 1 ? tickets[0] : nil)
+            return await subject.endpoints.respond(request)
+        }
+        let id = try session(owner).id
+        for (index, text) in [nil, "A", refresh, future, unknown, "\(challenge)A"].enumerated() {
+            let response = try await attempt(text, Int64(index + 1))
+            #expect(response.status == 401 && response.fields.isEmpty, "row \(index)")
+        }
+        #expect(try await attempt(challenge, 121).problem?.reason == .noSession)
+        #expect(try await attempt(challenge, 10, id: "\(id)").problem?.reason == .noSession)
+        // A cookie has to be of the same session.
+        #expect(try await attempt(challenge, 11, [other]).problem?.code == .deviceRequired)
+        #expect(try await attempt(challenge, 12, [ticket, other]).problem?.reason == .noSession)
+        #expect(try session(owner).device == nil)
+
+        let registered = try await attempt(challenge, 60)
+        #expect(registered.status == 200 && registered.ticket == nil)
+        let cookies = registered.values(of: "Set-Cookie")
+        #expect(cookies.count == 1 && cookies.first?.hasPrefix("__Host-cloakroom-bound=") == true)
+        #expect(!registered.everything.contains(ticket.cookieValue))
+        let saved = try session(owner)
+        #expect(saved.device != nil && saved.lastUsedAt == Fixture.now)
+        // No second key, and the bound cookie alone is nothing.
+        var thief = try DeviceClient()
+        let second = await send(&thief, try thief.signed(challenge), at: Self.after(61))
+        #expect(second.problem?.code == .deviceRequired && second.fields.isEmpty)
+        thief.take(registered, at: Self.after(60))
+        #expect(thief.proof != nil)
+        let use = await subject.endpoints.respond(thief.request(.currentSession, at: Self.after(62)))
+        #expect(use.problem?.reason == .noSession)
+        owner.take(registered, at: Self.after(60))
+        #expect(await subject.endpoints.respond(owner.request(.currentSession, at: Self.after(500))).status == 200)
+        #expect(try await self.refresh(&owner, at: Self.after(600)) == 204)
+        // The session has ended.
+        _ = await subject.signOut(ticket)
+        #expect(try await attempt(challenge, 100).status == 401)
+    }
+
+    @Test("Rule 117: a registration that is sent again gives access for two lifetimes after the first one")
+    func repeatedRegistration() async throws {
+        var device = DeviceConfiguration()
+        (device.mode, device.lifetime, device.offer) = (.auto, .seconds(10), .seconds(600))
+        let subject = Fixture(cookie: CookieConfiguration(), device: device)
+        var client = try await signedIn(subject)
+        let token = try client.signed(try #require(client.challenge))
+        for (seconds, maxAge) in [(5, 10), (12, 10), (20, 5), (300, 0)] as [(Int64, Int)] {
+            client.sessionID = nil
+            let response = await send(&client, token, at: Self.after(seconds), to: subject)
+            #expect(response.status == 200)
+            #expect(response.values(of: "Set-Cookie").first?.hasSuffix("; Max-Age=\(maxAge)") == true, "\(seconds)")
+        }
+        let request = client.request(.currentSession, at: Self.after(300))
+        #expect(await subject.endpoints.respond(request).problem?.reason == .unproven)
+        #expect(try await refresh(&client, at: Self.after(301), to: subject) == 204)
     }
 
     @Test("Rule 117: a refresh needs the session, a recent challenge of it, and a signature of its key")
@@ -155,9 +235,10 @@ struct DeviceEndpointTests {
         let (challenge, other, id) = (try #require(client.challenge), try DeviceClient(), try session(client).id)
         let devices = try #require(subject.devices)
         let key = try session(client).key
-        let registration = try #require(devices.challenge(.registration, for: key, now: Self.now))
-        let foreign = try #require(devices.challenge(.refresh, for: SessionKey(9, 0, 0, 0), now: Self.now))
-        let future = try #require(devices.challenge(.refresh, for: key, now: Self.after(100)))
+        let ticket = try #require(client.ticket)
+        let registration = try #require(devices.offer(for: ticket, now: Self.now))
+        let foreign = try #require(devices.challenge(for: SessionKey(9, 0, 0, 0), now: Self.now))
+        let future = try #require(devices.challenge(for: key, now: Self.after(100)))
         let jwk = try client.key.jwk(more: "", hasAlgorithm: false)
         let rows: [([UInt8], DeviceRejection)] = [
             (Array("a.b.c".utf8), .malformed),
