@@ -56,9 +56,8 @@ extension Exchange {
             kind, permit: permit,
             idleTimeout: route?.route.stream.idle?.wholeNanoseconds ?? snapshot.timeouts.tunnelIdle,
             lifetime: route?.route.stream.lifetime.wholeNanoseconds ?? 0,
-            proofLifetime: permit?.session?.device.flatMap { _ in
-                snapshot.config.devices?.configuration.streams.wholeNanoseconds
-            }, maxMessage: route?.route.stream.message ?? 0, random: context.random(), now: context.now)
+            proofLifetime: snapshot.config.devices?.configuration.streams.wholeNanoseconds ?? .max,
+            maxMessage: route?.route.stream.message ?? 0, random: context.random(), now: context.now)
     }
 
     /// Data was transferred, or a deadline was handled: sets the next deadline, or ends the response.

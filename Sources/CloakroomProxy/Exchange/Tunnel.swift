@@ -63,8 +63,10 @@ struct Tunnel {
     /// The maximum size of a message, in bytes.
     private let maxMessage: UInt64
     private let isSessionWatched: Bool
-    /// The time at which the device of a bound session would have to prove itself again.
+    /// The time at which a session that is bound to a device would have to prove itself again.
     private let proofEnd: UInt64
+    /// Whether it is bound, perhaps only since the response began.
+    private var isBound: Bool
     private let sessionEnd: SessionTime?
     private var idleDeadline: UInt64
     /// Time of the next session check.
@@ -84,14 +86,15 @@ struct Tunnel {
     ///   - permit: The permit of the request; its session is checked, if it has one.
     ///   - idleTimeout: Maximum time without data, in nanoseconds.
     ///   - lifetime: Maximum time in nanoseconds, ± 10 %; 0 for none.
-    ///   - proofLifetime: Maximum time in nanoseconds for a session that is bound to a device; `nil` for another one.
+    ///   - proofLifetime: Maximum time in nanoseconds for a session that is bound to a device.
     ///   - maxMessage: Maximum size of a WebSocket message, in bytes; 0 for none.
     ///   - random: Random bits, with which responses that began together do not end together.
     init(
-        _ kind: Kind, permit: UpstreamPermit?, idleTimeout: UInt64, lifetime: UInt64, proofLifetime: UInt64? = nil,
+        _ kind: Kind, permit: UpstreamPermit?, idleTimeout: UInt64, lifetime: UInt64, proofLifetime: UInt64 = .max,
         maxMessage: Int, random: UInt64, now: UInt64
     ) {
-        proofEnd = proofLifetime.map { now.addingClamped($0) } ?? .max
+        proofEnd = now.addingClamped(proofLifetime)
+        isBound = permit?.session?.device != nil
         self.kind = kind
         self.idleTimeout = idleTimeout
         end = lifetime == 0 ? .max : now &+ (lifetime - lifetime / 10 + random % (lifetime / 5 + 1))
@@ -147,7 +150,7 @@ struct Tunnel {
         }
         guard isSessionWatched else { return checkIdleTimeout(now: now) }
         // The session is checked each second.
-        guard now < proofEnd else { return .close(.sessionEnded) }
+        guard now < proofEnd || !isBound else { return .close(.sessionEnded) }
         return recheckSession()
     }
 
@@ -167,6 +170,10 @@ struct Tunnel {
     /// - Parameter time: Session time of `now`.
     mutating func sessionLookedUp(_ admission: SessionAdmission, at time: SessionTime, now: UInt64) -> DeadlineAction {
         if admission.endsResponse { return .close(.sessionEnded) }
+        switch admission {
+        case .admitted(let session, _), .denied(_, let session): isBound = isBound || session.device != nil
+        case .missing, .notCached: break
+        }
         guard case .notCached = admission else { return checkIdleTimeout(now: now) }
         // The session's absolute end is known and fixed, so it applies even if the store is unreachable.
         if let sessionEnd, time >= sessionEnd { return .close(.sessionEnded) }

@@ -16,7 +16,7 @@ struct TunnelTests {
     /// A response that began at 0, by default with an idle timeout of 10 s.
     private static func make(
         _ kind: Tunnel.Kind = .upgraded, hasSession: Bool = true, idleTimeout: UInt64 = 10 * second,
-        lifetime: UInt64 = 0, maxMessage: Int = 0, random: UInt64 = 0
+        lifetime: UInt64 = 0, proofLifetime: UInt64 = .max, maxMessage: Int = 0, random: UInt64 = 0
     ) throws -> Tunnel {
         var permit: UpstreamPermit?
         if hasSession {
@@ -27,8 +27,8 @@ struct TunnelTests {
             permit = forward
         }
         return Tunnel(
-            kind, permit: permit, idleTimeout: idleTimeout, lifetime: lifetime, maxMessage: maxMessage, random: random,
-            now: 0)
+            kind, permit: permit, idleTimeout: idleTimeout, lifetime: lifetime, proofLifetime: proofLifetime,
+            maxMessage: maxMessage, random: random, now: 0)
     }
 
     private static func frame(complete: Bool) -> ByteBuffer { ByteBuffer(bytes: complete ? [0x82, 0] : [0x82]) }
@@ -99,6 +99,23 @@ struct TunnelTests {
         #expect(tunnel.sessionLoaded(isOver: false) == .continue)
         #expect(tunnel.sessionLookedUp(.notCached, at: time, now: 3 * Self.second) == .loadSession)
         #expect(tunnel.sessionLoaded(isOver: true) == .close(.sessionEnded))
+    }
+
+    @Test("Rule 119: a session that was bound after the response began ends it too, also while it cannot be loaded")
+    func boundLater() throws {
+        let (_, session) = FakeSessions.make(device: DeviceBinding(key: [], boundAt: WallTime(seconds: 0)))
+        let (_, other) = FakeSessions.make()
+        let time = SessionTime(seconds: 1)
+        var tunnel = try Self.make(idleTimeout: 900 * Self.second, proofLifetime: 300 * Self.second)
+        #expect(tunnel.sessionLookedUp(.admitted(other, .own), at: time, now: Self.second) == .continue)
+        #expect(tunnel.deadlineExpired(now: 400 * Self.second) == .recheckSession(isUsed: false))
+        #expect(tunnel.sessionLookedUp(.admitted(session, .own), at: time, now: 400 * Self.second) == .continue)
+        #expect(tunnel.sessionLookedUp(.notCached, at: time, now: 401 * Self.second) == .loadSession)
+        #expect(tunnel.deadlineExpired(now: 402 * Self.second) == .close(.sessionEnded))
+        var early = try Self.make(idleTimeout: 900 * Self.second, proofLifetime: 300 * Self.second)
+        #expect(early.sessionLookedUp(.admitted(session, .own), at: time, now: Self.second) == .continue)
+        #expect(early.deadlineExpired(now: 299 * Self.second) == .recheckSession(isUsed: false))
+        #expect(early.deadlineExpired(now: 300 * Self.second) == .close(.sessionEnded))
     }
 
     @Test("The session's absolute end applies even if it cannot be loaded")
