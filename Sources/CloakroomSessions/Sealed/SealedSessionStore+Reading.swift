@@ -6,7 +6,7 @@ extension SealedSessionStore {
         let key = SessionKey(ticket)
         // Another request may have loaded the session since the lookup.
         if let session = table.session(key), timeouts.expiry(of: session, now: now) == nil {
-            if let use = table.consumeUse(of: key.id) { touch(loaded: session, at: use) }
+            if let use = table.consumeUse(of: key.id) { touch(proven: session, at: use) }
             return .active(session)
         }
         let pending = table.pendingRead(of: key, in: records.partition(of: key.id)) { read in
@@ -30,7 +30,7 @@ extension SealedSessionStore {
                 evaluation.stamp.map { SessionCache.Entry(session: session, stamp: $0) }
             }
             let use = table.finish(read, with: entry)
-            if let use, case .active(let session) = evaluation.lookup { touch(loaded: session, at: use) }
+            if let use, case .active(let session) = evaluation.lookup { touch(proven: session, at: use) }
             return .success(evaluation.lookup)
         } catch {
             table.finish(read, with: nil)
@@ -142,7 +142,7 @@ extension SealedSessionStore {
         guard let use = table.consumeUse(of: record.key.id) else { return }
         var record = record
         record.lastUsedAt = lastUse(of: record, now: now)
-        if case .opened(let session, _) = sealing.open(record, ticket: ticket) { touch(loaded: session, at: use) }
+        if case .opened(let session, _) = sealing.open(record, ticket: ticket) { touch(proven: session, at: use) }
     }
 
     /// Whether a record that is missing may have been lost by the store, and may be written again soon.

@@ -21,6 +21,8 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     let withoutCutoff: KnownCutoffs
     let listings = AccountListings()
     private let maxSessions: Int
+    /// Whether a session with the key of its device is used only with a proof.
+    private let needsProofs: Bool
     /// The ids of unreadable records that stay in the store, so that each is reported once.
     let unreadable = ReportedRecordSet()
     let resealed: ResealTracker
@@ -44,6 +46,7 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         timeouts = SessionTimeouts(configuration, isShared: true)
         self.events = events
         maxSessions = configuration.maxSessions
+        needsProofs = configuration.device.mode != .off
     }
 
     var count: Int { records.count }
@@ -61,9 +64,7 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         if let session = table.session(key) {
             let lastUsedAt = session.lastUsedAt
             if timeouts.expiry(expiresAt: session.expiresAt, lastUsedAt: lastUsedAt, now: now) == nil {
-                if slides, timeouts.isTouchDue(lastUsedAt: lastUsedAt, now: now), session.device == nil {
-                    touch(session, at: now)
-                }
+                if slides, timeouts.isTouchDue(lastUsedAt: lastUsedAt, now: now) { touch(proven: session, at: now) }
                 return .active(session)
             }
         }
@@ -79,9 +80,9 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         if isUseDue(of: session, now: now) { touch(session, at: now) }
     }
 
-    /// Records a use of a session that was not cached before. One with the key of its device had no proof yet.
-    func touch(loaded session: Session, at use: SessionTime) {
-        if session.device == nil { touch(session, at: use) }
+    /// Records a use with the ticket alone, which is none of a session that needs the proof of its device.
+    func touch(proven session: Session, at use: SessionTime) {
+        if session.device == nil || !needsProofs { touch(session, at: use) }
     }
 
     /// Records a use, to be written by ``run()``.

@@ -10,9 +10,13 @@ struct DeviceContractTests {
 
     /// Runs a test with a session that has got its key.
     private func bound(
-        _ kind: SessionStoreCase, _ test: (any SessionStore, SessionTicket, Session) async throws -> Void
+        _ kind: SessionStoreCase, _ mode: DeviceConfiguration.Mode = .auto,
+        _ test: (any SessionStore, SessionTicket, Session) async throws -> Void
     ) async throws {
-        try await kind.run(with: Sample.new()) { store, ticket, session async throws in
+        var configuration = Sample.configuration
+        configuration.device.mode = mode
+        try await kind.run(configuration) { store async throws in
+            let (ticket, session) = try await store.create(Sample.new(), now: start)
             let lease = try #require(try await store.lease(session.key, for: .seconds(2), now: start).lease)
             let update = SessionUpdate(device: Self.binding)
             let result = try await store.save(update, ticket: ticket, over: session, under: lease, now: start)
@@ -55,6 +59,17 @@ struct DeviceContractTests {
             #expect(session.lastUsedAt == start + .seconds(600))
             #expect(try await store.lookup(ticket, at: start + .seconds(1_400)).session != nil)
             #expect(try await store.lookup(ticket, at: start + .seconds(600) + kind.idle).reason == .expiredIdle)
+        }
+    }
+
+    @Test("With the mode `off` it needs no proof: its lookups are uses", arguments: SessionStoreCase.shared)
+    func off(kind: SessionStoreCase) async throws {
+        try await bound(kind, .off) { store, ticket, _ in
+            let used = start + .seconds(600)
+            let first = try await store.lookup(ticket, at: used).session
+            #expect(first?.lastUsedAt == used)
+            let second = try await store.lookup(ticket, at: start + .seconds(1_400)).session
+            #expect(second != nil)
         }
     }
 
