@@ -140,7 +140,6 @@ extension CommandReport {
                 ("HOSTS", document.routes.map(\.hosts)), ("SITES", document.routes.map(\.sites)),
                 ("RATE", document.routes.map(\.rate)),
                 ("CREDENTIALS", document.routes.map { $0.credentials.map { [$0] } }),
-                ("DEVICE", document.routes.map { $0.device.map { [$0] } }),
             ]
             for (title, values) in columns where values.contains(where: { $0 != nil }) {
                 let cells = [title] + values.map { $0?.joined(separator: ",") ?? "-" }

@@ -67,8 +67,6 @@ struct RoutesDocument: Encodable {
         let rate: [String]?
         /// `bearer`, `either` or `pass`; absent for sessions.
         let credentials: String?
-        /// `required` if the session has to be bound to a device; otherwise absent.
-        let device: String?
     }
 
     /// An endpoint of the gateway itself.
@@ -95,8 +93,7 @@ struct RoutesDocument: Encodable {
                 upstream: route.upstreamName(in: gateway), target: route.target(in: gateway),
                 requiresAuthorization: route.requiresAuthorization, injects: Self.names(of: route.inject),
                 rate: route.rate.isEmpty ? nil : route.rate,
-                credentials: route.credentials == .session ? nil : route.credentials.rawValue,
-                device: route.require.device ? "required" : nil)
+                credentials: route.credentials == .session ? nil : route.credentials.rawValue)
         }
         let prefix = gateway.accounts.prefix
         local =

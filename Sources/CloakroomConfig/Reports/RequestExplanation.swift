@@ -152,8 +152,8 @@ struct RequestExplanation {
                     route.requiresAuthorization
                         ? "required; \(missingSession(route)) 401 \"\(rejection)\"" : "not required"
                 ),
-            ] + credentials(of: route) + sessions(of: route) + device(of: route) + requirements(of: route)
-            + rates(of: route) + responseFields(of: route)
+            ] + credentials(of: route) + sessions(of: route) + requirements(of: route) + rates(of: route)
+            + responseFields(of: route)
         if let redirect = route.redirect {
             let location = redirect.location(path: path, query: Array(query.utf8))
             return access + [("redirects", "\(redirect.status) to \(String(decoding: location, as: UTF8.self))")]
@@ -247,18 +247,10 @@ struct RequestExplanation {
         return [("sessions", "of \(texts.joined(separator: ", ")); \(others)")]
     }
 
-    /// Whether a session is bound to a device; no row if none is.
-    private func device(of route: Route) -> [(String, String)] {
-        let device = configuration.session.device
-        guard route.usesSession, device.mode != .off else { return [] }
-        let lifetime = ValueFormat<Duration>.rendered(device.lifetime)
-        let proof = "a bound session needs a proof of at most \(lifetime) ago, otherwise 401 unproven"
-        return [("device", (route.require.device ? "required, others get 403 device_required; " : "") + proof)]
-    }
-
     /// What is required of a session, one row for each part.
     private func requirements(of route: Route) -> [(String, String)] {
-        let claims = route.require.claims.map { ("requires", "\($0.summary); otherwise 403 missing_claim") }
+        let device = route.require.device ? [("requires", "a bound session; otherwise 403 device_required")] : []
+        let claims = device + route.require.claims.map { ("requires", "\($0.summary); otherwise 403 missing_claim") }
         let parts = route.require.stepUpTexts
         let alternatives = route.require.anyOf
         let responses =

@@ -7,57 +7,41 @@ enum DeviceValidation {
     ) {
         let device = scope.sectionWithDefaults("device")
         guard !device.isInvalid("mode") else { return }
-        checkRoutes(routes, session.device.mode, becauseOf: device.path + ["mode"])
-        guard session.device.mode != .off else { return }
+        let (mode, cause) = (session.device.mode, [device.path + ["mode"]])
+        for route in routes where route.options.require.device {
+            let require = route.scope.sectionWithDefaults("require")
+            if mode == .off {
+                require.report(
+                    "is never met: no session is bound to a device", "write session.device.mode: auto", at: "device",
+                    becauseOf: cause)
+            } else if route.requiresAuthorization == false || route.options.credentials == .bearer {
+                require.report(
+                    "requires a route that requires a session", "leave it out", at: "device",
+                    becauseOf: ["requiresAuthorization", "authorization"].map { route.scope.path + [$0] })
+            }
+        }
+        guard mode != .off else { return }
         let cookie = scope.sectionWithDefaults("cookie")
         if !session.cookie.isSecure {
             device.report(
                 "requires session.cookie.secure: browsers bind sessions over https only",
                 "leave it out in development", at: "mode", becauseOf: [cookie.path + ["secure"]])
         }
-        let shared =
-            [cookie]
-            + accounts.sites.items.filter { $0.configuration.domain != nil }.map {
-                SitesSection.cookie($0.scope)
-            }
-        for section in session.cookie.domain == nil ? Array(shared.dropFirst()) : shared {
+        let sites = accounts.sites.items.filter { $0.configuration.domain != nil }
+        for section in (session.cookie.domain == nil ? [] : [cookie]) + sites.map({ SitesSection.cookie($0.scope) }) {
             section.report(
                 "conflicts with session.device: a session of several hosts is bound to no device",
-                "leave it out, or write session.device.mode: off", at: "domain",
-                becauseOf: [device.path + ["mode"]])
-        }
-        for site in accounts.sites.configurations + [accounts.sites.main]
-        where site.publicURL?.hasPrefix("http://") == true && session.cookie.isSecure {
-            device.report(
-                "requires a publicURL with https", "correct publicURL, or leave this out", at: "mode",
-                becauseOf: [accounts.scope.path + ["publicURL"]])
+                "leave it out, or write session.device.mode: off", at: "domain", becauseOf: cause)
         }
         if session.device.lifetime < .seconds(300), !device.isInvalid("lifetime") {
             device.warn(
                 "browsers sign 6 times in 9 minutes at most, and then send no proof", "write 5m or more",
                 at: "lifetime")
         }
-        if session.device.mode == .required, accounts.configuration.apps.isEmpty {
+        if mode == .required, accounts.configuration.apps.isEmpty {
             device.warn(
                 "browsers without device-bound sessions, such as Firefox and Safari, are signed out after offer",
                 "write auto, and require.device on the routes that need it", at: "mode")
-        }
-    }
-
-    private static func checkRoutes(
-        _ routes: [RouteSection], _ mode: DeviceConfiguration.Mode, becauseOf cause: [String]
-    ) {
-        for route in routes where route.options.require.device {
-            let scope = route.scope.sectionWithDefaults("require")
-            if mode == .off {
-                scope.report(
-                    "is never met: no session is bound to a device", "write session.device.mode: auto", at: "device",
-                    becauseOf: [cause])
-            } else if route.requiresAuthorization == false || route.options.credentials == .bearer {
-                scope.report(
-                    "requires a route that requires a session", "leave it out", at: "device",
-                    becauseOf: ["requiresAuthorization", "authorization"].map { route.scope.path + [$0] })
-            }
         }
     }
 }

@@ -15,8 +15,7 @@ public struct DeviceFields: Sendable, Equatable, Unprintable {
 
     package init() {}
 
-    /// Reads the fields of a request. Of a field that occurs more than once the last value counts: each is verified.
-    /// - Parameter cookie: The position of the bound cookie's value.
+    /// Reads the fields of a request, and the value of the bound cookie. Of more fields the last one counts: each is verified.
     package init(_ head: borrowing RequestHead, cookie: SingletonField) {
         let bytes = head.bytes.readableBytesUInt8Span
         func value(_ range: ByteRange) -> [UInt8] { (range.start..<range.end).map { bytes[$0] } }
@@ -34,25 +33,5 @@ public struct DeviceFields: Sendable, Equatable, Unprintable {
     private static func unquoted(_ text: [UInt8]) -> [UInt8] {
         let quote = UInt8(ascii: "\"")
         return text.count >= 2 && text.first == quote && text.last == quote ? Array(text.dropFirst().dropLast()) : text
-    }
-}
-
-/// Why a browser did not refresh the proof of its session: `Secure-Session-Skipped`. Counted, and never believed.
-public enum DeviceSkip: String, Sendable, CaseIterable {
-    case quotaExceeded = "quota_exceeded"
-    case unreachable, other
-    case serverError = "server_error"
-
-    /// The first cause of a request; `nil` for none.
-    package init?(_ head: borrowing RequestHead) {
-        let bytes = head.bytes.readableBytesUInt8Span
-        let name = head.fields.first { ASCII.equals(bytes, $0.nameRange, "secure-session-skipped") }
-        guard let value = name?.valueRange else { return nil }
-        self =
-            Self.allCases.first { cause in
-                let text = Array(cause.rawValue.utf8)
-                let range = ByteRange(start: value.start, count: min(value.count, text.count))
-                return ASCII.equals(bytes, range, text)
-            } ?? .other
     }
 }

@@ -183,41 +183,30 @@ public enum AccountEvent: Sendable, Equatable {
 
     /// A token exchange was attempted for an upstream, with its index in ``GatewayConfiguration/upstreams``.
     case tokenExchange(ExchangeResult, SessionID, upstream: Int, duration: Duration)
-    /// A client registered the key of its device, or tried to.
-    case deviceRegistration(DeviceRegistrationOutcome, SessionID, reason: DeviceRejection?)
-    /// A client proved that it has the key of its device, or tried to.
-    case deviceRefresh(DeviceRefreshOutcome, SessionID, reason: DeviceRejection?)
-    /// A request for an account endpoint was checked for its proof.
-    case deviceCheck(DeviceCheck)
-    /// A session was used without its proof, for the first time in 10 minutes from this address.
-    case deviceUnproven(SessionID)
+    /// A client registered the key of its device or proved that it has it, or tried to.
+    case deviceProof(DeviceOutcome, SessionID, reason: DeviceRejection?)
+    /// A request with a session that is bound to a device was checked for its proof.
+    case deviceCheck(DeviceCheck, SessionID)
     /// An identity call was rejected because the gateway's configuration does not match the upstream. The identity is
     /// `nil` for the upstream that signs users in.
     case identityMisconfigured(IdentityMisconfiguration, in: TokenClientError.Operation, of: String?)
 }
 
-/// The result of a registration of a key: the label `outcome`. `repeated`: the session has had the key already.
-public enum DeviceRegistrationOutcome: String, Sendable, CaseIterable {
-    case bound, repeated, rejected
-    case storeError = "store_error"
-}
-
-/// The result of a refresh of a proof: the label `outcome`. `challenged`: the client had no recent challenge.
-public enum DeviceRefreshOutcome: String, Sendable, CaseIterable {
-    case proven, challenged, rejected
+/// The result of a registration of a key or of a refresh of its proof: the label `outcome`. `repeated`: the session has had
+/// the key already. `challenged`: the client had no recent challenge.
+public enum DeviceOutcome: String, Sendable, CaseIterable {
+    case bound, repeated, refreshed, challenged, rejected
 }
 
 /// Why a signed challenge is rejected. For logs only.
 public enum DeviceRejection: String, Error, Sendable, CaseIterable {
-    /// It is no JWS of the type with ES256; or too many proofs failed before.
+    /// `limited`: too many failed before.
     case malformed, limited
-    /// The challenge is of another session or purpose, or too old.
     case invalidChallenge = "invalid_challenge"
     case staleChallenge = "stale_challenge"
     /// A registration without a public key on P-256, or with another one than the session has; a refresh with one.
     case invalidKey = "invalid_key"
     case otherKey = "other_key"
-    /// The signature is not of the key.
     case invalidSignature = "invalid_signature"
 }
 

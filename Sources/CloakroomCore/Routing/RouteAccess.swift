@@ -75,8 +75,6 @@ public final class SessionRules: Sendable {
     private let accepted: [Acceptance]
     private let known: [SessionSource]
     private let requirement: SessionRequirement
-    /// Whether claims of the session can exclude it.
-    private let judgesClaims: Bool
     /// The names of the claims that a verdict may state as missing.
     private let claimNames: [String]
     private let claimHeaders: ClaimHeaders?
@@ -90,7 +88,6 @@ public final class SessionRules: Sendable {
         accepted = Self.acceptances(of: route, in: configuration)
         known = configuration.sessionSources
         requirement = route.require
-        judgesClaims = route.require.judgesClaims || claimHeaders != nil
         // If no alternative is met, the verdict is that of the first one.
         claimNames = (route.require.claims + (route.require.anyOf.first?.claims ?? [])).map(\.name.description)
         rate = Set(configuration.rateLimits.filter(\.isEnforced).map(\.name)).intersection(route.rate)
@@ -141,7 +138,6 @@ public final class SessionRules: Sendable {
         accepted = sources.map { Acceptance(source: $0, token: .none) }
         known = []
         requirement = .none
-        judgesClaims = false
         claimNames = []
         rate = []
         claimHeaders = nil
@@ -176,7 +172,7 @@ public final class SessionRules: Sendable {
         of session: Session, skew: Duration, now: WallTime
     ) -> SessionAdmission.DenialReason? {
         if requirement.device, session.device == nil { return .unbound }
-        guard judgesClaims else { return nil }
+        guard requirement.judgesClaims || claimHeaders != nil else { return nil }
         let claims = session.claims
         guard let claims, let kept = claims.verdict(by: self) else { return judge(claims, skew: skew, now: now) }
         guard kept >= Self.leastMet else {

@@ -55,22 +55,23 @@ package struct AcceptedProof: Sendable {
 package final class DeviceSessions: Sendable {
     /// The permitted difference between the clocks of replicas.
     package static let clockSkew = Duration.seconds(30)
-    /// The maximum length of a challenge and of a proof in characters. They have 54: secret, nonce, time and tag in base64url;
-    /// the challenge of a registration, with a ticket in it, has 111.
+    /// The maximum length of a challenge or proof, of 54 characters, and of the challenge of a registration, of 111.
     private static let (maxLength, maxOffer) = (64, 128)
     /// The names of what is sealed. No cookie has one: they have no spaces.
     private static let (offerName, challengeName, proofName) = ("device offer", "device challenge", "device proof")
     /// The number of proofs of a session and an address that may fail in a minute. Beyond it none is verified.
     private static let maxFailures = 5
-    private static let failurePace = pace(RequestRate(maxFailures, per: .minute), burst: maxFailures)
-    /// The log has a session without a proof once in 10 minutes for each address.
-    private static let reportPace = pace(RequestRate(6, per: .hour), burst: 1)
     private static let maxCounted = 10_000
+    private static let failurePace = {
+        var limit = RateLimit(name: "device")
+        (limit.requests, limit.givenBurst) = (RequestRate(maxFailures, per: .minute), maxFailures)
+        return RatePace(limit)
+    }()
 
     package let configuration: DeviceConfiguration
     private let sealing: any CookieSealing
-    private let observer: any AccountObserver
-    private let counts = RateLimitTable(keys: maxCounted)
+    package let observer: any AccountObserver
+    private let failures = RateLimitTable(keys: maxCounted)
 
     /// - Returns: `nil` if no session is bound.
     package init?(_ configuration: DeviceConfiguration, sealing: any CookieSealing, observer: any AccountObserver) {
@@ -80,18 +81,13 @@ package final class DeviceSessions: Sendable {
         self.observer = observer
     }
 
-    // MARK: - Proofs
-
     /// Whether a session needs a check.
     @inline(__always)
     package func concerns(_ session: Session) -> Bool {
         session.device != nil || configuration.mode == .required
     }
 
-    /// Checks the proof of a request.
-    /// - Parameters:
-    ///   - proof: The value of the bound cookie; empty for none.
-    ///   - accepted: The proof that was accepted last, which is not opened again.
+    /// Checks the proof of a request: the value of the bound cookie, or nothing.
     /// - Returns: `nil` if the session needs none.
     package func check(
         _ session: Session, _ proof: Span<UInt8>, accepted: inout AcceptedProof, now: WallTime
@@ -123,22 +119,17 @@ package final class DeviceSessions: Sendable {
             && now - session.createdAt.wallTime > configuration.offer
     }
 
-    /// The value of the bound cookie until a time.
-    /// - Returns: `nil` if the cipher fails.
+    /// The value of the bound cookie until a time; `nil` if the cipher fails, as below.
     package func proof(for session: SessionKey, _ binding: DeviceBinding, until end: WallTime) -> String? {
         seal(end, Self.name(Self.proofName, session, binding.key))
     }
 
-    // MARK: - Challenges
-
     /// A challenge to be signed with the key of a session.
-    /// - Returns: `nil` if the cipher fails.
     package func challenge(for session: SessionKey, now: WallTime) -> String? {
         seal(now, Self.name(Self.challengeName, session))
     }
 
-    /// When a challenge was issued.
-    /// - Returns: `nil` unless it is one for this session, and not from the future.
+    /// When a challenge was issued; `nil` unless it is one for this session, and not from the future.
     package func time(of challenge: String, for session: SessionKey, now: WallTime) -> WallTime? {
         let time = content(of: challenge.utf8.prefix(Self.maxLength + 1), Self.name(Self.challengeName, session))
         return time.flatMap { Self.time($0[...], now: now) }
@@ -156,14 +147,12 @@ package final class DeviceSessions: Sendable {
     ///
     /// It contains the ticket, because browsers send no `Strict` or `Lax` cookie with the registration after a login that
     /// another site's page continued. Scripts can read it, but not what is sealed in it.
-    /// - Returns: `nil` if the cipher fails.
     package func offer(for ticket: SessionTicket, now: WallTime) -> String? {
         seal(now, Self.offerName, and: Array(ticket.cookieValue.utf8))
     }
 
-    /// What a challenge of a registration contains.
-    /// - Parameter site: The site at which it is presented. The ticket of another one has no session there.
-    /// - Returns: `nil` for another challenge, and one from the future.
+    /// What a challenge of a registration contains; `nil` for another one, and one from the future. At another site its ticket
+    /// has no session.
     package func opened(
         offer: String, at site: SiteTag, now: WallTime
     ) -> (ticket: SessionTicket, issuedAt: WallTime)? {
@@ -175,43 +164,21 @@ package final class DeviceSessions: Sendable {
         return (ticket, time)
     }
 
-    // MARK: - Counts
-
     /// Counts a proof as failed, until ``proofSucceeded(of:from:)``.
     /// - Returns: Whether it may be verified; `false` after too many that failed.
     package func countProof(of session: SessionID, from address: String, now: SessionTime) -> Bool {
-        let key = Self.key(session, address, "failure")
-        return counts.charge(key, Self.failurePace, now: Self.nanoseconds(now)).wait == 0
+        let time = UInt64(clamping: now.milliseconds) &* 1_000_000
+        return failures.charge(Self.key(session, address), Self.failurePace, now: time).wait == 0
     }
 
     /// A proof was no failure.
     package func proofSucceeded(of session: SessionID, from address: String) {
-        counts.refund(Self.key(session, address, "failure"), Self.failurePace)
+        failures.refund(Self.key(session, address), Self.failurePace)
     }
 
-    /// Reports that a session was used without its proof, which may be theft.
-    package func reportUnproven(_ session: SessionID, from origin: AuditContext, now: SessionTime) {
-        let key = Self.key(session, origin.peer, "report")
-        guard counts.charge(key, Self.reportPace, now: Self.nanoseconds(now)).wait == 0 else { return }
-        observer.accountEvent(.deviceUnproven(session), from: origin)
+    private static func key(_ session: SessionID, _ address: String) -> UInt64 {
+        RateKey.processHash.hash(session.value, RateKey(peer: address).value)
     }
-
-    private static func key(_ session: SessionID, _ address: String, _ kind: String) -> UInt64 {
-        let hash = RateKey.processHash
-        return hash.hash(hash.hash(session.value, RateKey(peer: address).value), hash.hash(kind.utf8))
-    }
-
-    private static func nanoseconds(_ time: SessionTime) -> UInt64 {
-        UInt64(clamping: time.milliseconds) &* 1_000_000
-    }
-
-    private static func pace(_ rate: RequestRate, burst: Int) -> RatePace {
-        var limit = RateLimit(name: "device")
-        (limit.requests, limit.givenBurst) = (rate, burst)
-        return RatePace(limit)
-    }
-
-    // MARK: - Sealed times
 
     private func seal(_ time: WallTime, _ name: String, and more: [UInt8] = []) -> String? {
         sealing.seal(UInt64(bitPattern: time.milliseconds).bigEndianBytes + more, name: name).map {

@@ -149,10 +149,7 @@ public final class SessionCookie: Sendable {
         while end < value.count, value[end] != UInt8(ascii: "="), value[end] != UInt8(ascii: ";") { end += 1 }
         while end > index, value[end - 1] == 0x20 || value[end - 1] == 0x09 { end -= 1 }
         let range = ByteRange(start: index, count: end - index)
-        if isLoginCookie(range, value) || isBoundCookie(range, value) { return true }
-        guard end - index == name.count else { return false }
-        for offset in name.indices where value[index + offset] != name[offset] { return false }
-        return true
+        return isLoginCookie(range, value) || isBoundCookie(range, value) || Self.isName(name, range, value)
     }
 
     /// The `Set-Cookie` value that sends a ticket after sign-in.
@@ -188,14 +185,18 @@ public final class SessionCookie: Sendable {
     }
 
     private func isBoundCookie(_ range: ByteRange, _ bytes: Span<UInt8>) -> Bool {
-        guard let boundName, range.count == boundName.count else { return false }
-        for offset in boundName.indices where bytes[range.start + offset] != boundName[offset] { return false }
-        return true
+        guard let boundName else { return false }
+        return Self.isName(boundName, range, bytes)
     }
 
     private func isSessionCookie(_ pair: CookiePairIterator.Pair, _ bytes: Span<UInt8>) -> Bool {
-        guard pair.name.count == name.count else { return false }
-        for offset in name.indices where bytes[pair.name.start + offset] != name[offset] { return false }
+        Self.isName(name, pair.name, bytes)
+    }
+
+    @inline(__always)
+    private static func isName(_ name: [UInt8], _ range: ByteRange, _ bytes: Span<UInt8>) -> Bool {
+        guard range.count == name.count else { return false }
+        for offset in name.indices where bytes[range.start + offset] != name[offset] { return false }
         return true
     }
 }

@@ -161,7 +161,9 @@ public struct AccountController: AccountEndpointHandler {
         if needsProof, let devices, case .active(let session) = lookup {
             var none = AcceptedProof()
             let check = devices.check(session, request.device.cookie.span, accepted: &none, now: request.wallTime)
-            if let check { observer.accountEvent(.deviceCheck(check), from: request.origin) }
+            if let check, session.device != nil {
+                observer.accountEvent(.deviceCheck(check, session.id), from: request.origin)
+            }
             if check == .unproven { return .denied(.unbound, session) }
         }
         return clients.rules.admit(lookup, now: request.wallTime)
@@ -170,12 +172,10 @@ public struct AccountController: AccountEndpointHandler {
     /// 401 for a session without the proof of its device. It neither ends nor is its cookie cleared: the client may be a
     /// thief of the cookie.
     private func unproven(_ session: Session, _ request: AccountRequest) -> AccountResponse {
-        devices?.reportUnproven(session.id, from: request.origin, now: request.now)
-        var response = unauthorized(.unproven)
-        let isBound = session.device != nil
-        let challenge = isBound ? devices?.challengeField(for: session.key, now: request.wallTime) : nil
-        if let challenge { response.fields.append(challenge) }
-        return response
+        let challenge = session.device.flatMap { _ in
+            devices?.challengeField(for: session.key, now: request.wallTime)
+        }
+        return AccountResponse(Problem(.unauthorized, reason: .unproven), fields: challenge.map { [$0] } ?? [])
     }
 
     /// The path at which clients prove that they have the key of their device.

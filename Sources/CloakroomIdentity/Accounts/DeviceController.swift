@@ -4,10 +4,8 @@ import CloakroomCore
 /// send it by themselves (Device Bound Session Credentials, the draft of 2026-02-17), and apps with a key of their own.
 ///
 /// The ticket alone is not enough for anything here: a key is registered with a challenge that only the response to the
-/// sign-in had, for a few minutes after it, and never replaced. A proof needs the key. Nothing is stored but the key.
-///
-/// No response but 401 makes a browser drop its key, and none is a redirect or 429: Chromium would end its side of the
-/// session. So the session stays whatever fails, and is not extended.
+/// sign-in had, and never replaced; a proof needs the key. The session stays whatever fails, and is not extended. No response
+/// but 401 makes a browser drop its key, and none is a redirect or 429: Chromium would end its side of the session.
 struct DeviceController: Sendable {
     /// How long the lease for saving a key is valid, and how often it is tried.
     private static let (leaseDuration, attempts) = (Duration.seconds(2), 3)
@@ -34,7 +32,7 @@ struct DeviceController: Sendable {
                     // That of an earlier sign-in.
                     return account.unauthorized(.revoked)
                 }
-                return refresh(session, binding, request)
+                return refresh(session, binding, ticket, request)
             case .missing(let reason): return account.unauthorized(reason)
             case .notCached: throw SessionStoreError(.unavailable)
             case .denied: return account.unauthorized(SessionEndReason.sourceRemoved.unauthorizedReason)
@@ -43,8 +41,6 @@ struct DeviceController: Sendable {
             return account.storeFailure(error)
         }
     }
-
-    // MARK: - Registration
 
     /// The ticket in the challenge of a registration without a session cookie; `nil` also if that is too late.
     private func offeredTicket(_ request: AccountRequest) -> SessionTicket? {
@@ -60,44 +56,21 @@ struct DeviceController: Sendable {
         _ session: Session, _ ticket: SessionTicket, _ request: AccountRequest
     ) async throws(SessionStoreError) -> AccountResponse {
         func rejected(_ reason: DeviceRejection) -> AccountResponse {
-            note(.deviceRegistration(.rejected, session.id, reason: reason), request)
+            note(.deviceProof(.rejected, session.id, reason: reason), request)
             return reason == .limited ? limited : account.problem(.deviceRequired)
         }
-        let key: [UInt8]
+        let new: DeviceBinding
         do throws(DeviceRejection) {
-            key = try verifiedKey(of: session, ticket, request)
+            new = DeviceBinding(key: try verified(session, ticket, request).key, boundAt: request.wallTime)
         } catch {
             return rejected(error)
         }
-        let new = DeviceBinding(key: key, boundAt: request.wallTime)
-        var binding = session.device ?? new
-        if session.device == nil {
-            do throws(SessionStoreError) {
-                let saved = try await save(new, session, ticket, request)
-                guard let saved else { return account.unauthorized(.revoked) }
-                guard saved.key == key else { return rejected(.otherKey) }
-                binding = saved
-            } catch {
-                note(.deviceRegistration(.storeError, session.id, reason: nil), request)
-                throw error
-            }
-        }
-        note(.deviceRegistration(binding == new ? .bound : .repeated, session.id, reason: nil), request)
-        return response(
-            200, to: session, binding, since: binding.boundAt, request, instructions(session))
-    }
-
-    /// The key that a client registers. Another one than that of the session is rejected before its signature is verified.
-    private func verifiedKey(
-        of session: Session, _ ticket: SessionTicket, _ request: AccountRequest
-    ) throws(DeviceRejection) -> [UInt8] {
-        try verified(session, request) { proof throws(DeviceRejection) in
-            guard let key = proof.key else { throw .invalidKey }
-            guard session.device == nil || session.device?.key == key else { throw .otherKey }
-            let offer = devices.opened(offer: proof.challenge, at: account.site, now: request.wallTime)
-            guard let offer, offer.ticket == ticket else { throw .invalidChallenge }
-            return (key, offer.issuedAt, devices.configuration.offer)
-        }.key
+        var binding = session.device
+        if binding == nil { binding = try await save(new, session, ticket, request) }
+        guard let binding else { return account.unauthorized(.revoked) }
+        guard binding.key == new.key else { return rejected(.otherKey) }
+        note(.deviceProof(binding == new ? .bound : .repeated, session.id, reason: nil), request)
+        return response(200, to: session, binding, since: binding.boundAt, request, instructions(session))
     }
 
     /// Saves the key of a session under the lease of its refresh.
@@ -107,20 +80,17 @@ struct DeviceController: Sendable {
     ) async throws(SessionStoreError) -> DeviceBinding? {
         var (session, failure) = (session, SessionStoreError(.unavailable))
         for attempt in 0..<Self.attempts {
-            // A failed task ends early; it has no response.
-            if attempt > 0 { try? await Task.sleep(for: Self.retryDelay) }
             do throws(SessionStoreError) {
                 if attempt > 0 {
+                    try? await Task.sleep(for: Self.retryDelay)
                     guard case .active(let current) = try await account.store.reload(ticket, now: request.now) else {
                         return nil
                     }
                     if let device = current.device { return device }
                     session = current
                 }
-                guard
-                    case .acquired(let lease) = try await account.store.lease(
-                        session.key, for: Self.leaseDuration, now: request.now)
-                else { continue }
+                let lease = try await account.store.lease(session.key, for: Self.leaseDuration, now: request.now)
+                guard case .acquired(let lease) = lease else { continue }
                 let result = try await account.store.save(
                     SessionUpdate(device: binding), ticket: ticket, over: session, under: lease, now: request.now)
                 await account.store.release(lease, of: session.key)
@@ -147,64 +117,55 @@ struct DeviceController: Sendable {
                     .utf8))
     }
 
-    // MARK: - Refresh
-
     private func refresh(
-        _ session: Session, _ binding: DeviceBinding, _ request: AccountRequest
+        _ session: Session, _ binding: DeviceBinding, _ ticket: SessionTicket, _ request: AccountRequest
     ) -> AccountResponse {
-        let now = request.wallTime
         guard request.device.proof != nil else { return challenged(session, nil, request) }
-        let issuedAt: WallTime
         do throws(DeviceRejection) {
-            issuedAt = try verified(session, request) { proof throws(DeviceRejection) in
-                guard proof.key == nil else { throw .invalidKey }
-                guard let time = devices.time(of: proof.challenge, for: session.key, now: now) else {
-                    throw .invalidChallenge
-                }
-                return (binding.key, time, devices.configuration.lifetime)
-            }.issuedAt
+            let issuedAt = try verified(session, ticket, request).issuedAt
+            note(.deviceProof(.refreshed, session.id, reason: nil), request)
+            return response(204, to: session, binding, since: issuedAt, request, .none)
         } catch {
-            guard error != .limited else {
-                note(.deviceRefresh(.rejected, session.id, reason: error), request)
-                return limited
-            }
             return challenged(session, error, request)
         }
-        note(.deviceRefresh(.proven, session.id, reason: nil), request)
-        return response(204, to: session, binding, since: issuedAt, request, .none)
     }
 
     /// 403 with a challenge: the client signs it and tries again.
     private func challenged(
         _ session: Session, _ reason: DeviceRejection?, _ request: AccountRequest
     ) -> AccountResponse {
-        let isRejected = reason != nil && reason != .staleChallenge
-        let outcome = isRejected ? DeviceRefreshOutcome.rejected : .challenged
-        note(.deviceRefresh(outcome, session.id, reason: isRejected ? reason : nil), request)
-        guard let challenge = devices.challengeField(for: session.key, now: request.wallTime) else { return limited }
-        var response = account.problem(.deviceRequired)
-        response.fields.append(challenge)
-        return response
+        let rejection = reason == .staleChallenge ? nil : reason
+        note(.deviceProof(rejection == nil ? .challenged : .rejected, session.id, reason: rejection), request)
+        guard reason != .limited, let challenge = devices.challengeField(for: session.key, now: request.wallTime) else {
+            return limited
+        }
+        return AccountResponse(account.worded(Problem(.deviceRequired)), fields: [challenge])
     }
 
-    // MARK: - Both
-
     /// Verifies the signed proof of a request. It counts as a failure unless it is valid or late.
-    /// - Parameter expect: Returns the key that has to have signed it, when its challenge was issued, and how old that may be.
+    /// - Returns: The key that signed it, and when its challenge was issued.
     private func verified(
-        _ session: Session, _ request: AccountRequest,
-        _ expect: (DeviceProof) throws(DeviceRejection) -> (key: [UInt8], issuedAt: WallTime, maxAge: Duration)
+        _ session: Session, _ ticket: SessionTicket, _ request: AccountRequest
     ) throws(DeviceRejection) -> (key: [UInt8], issuedAt: WallTime) {
-        let address = request.origin.peer
+        let (address, now) = (request.origin.peer, request.wallTime)
         guard devices.countProof(of: session.id, from: address, now: request.now) else { throw .limited }
         let proof = try DeviceProof(parsing: request.device.proof ?? [])
-        let (key, time, maxAge) = try expect(proof)
-        guard request.wallTime - time <= maxAge else {
-            devices.proofSucceeded(of: session.id, from: address)
-            throw .staleChallenge
+        let isRegistration = request.device.sessionID == nil
+        guard (proof.key != nil) == isRegistration, let key = proof.key ?? session.device?.key else {
+            throw .invalidKey
         }
-        guard proof.isSigned(by: key) else { throw .invalidSignature }
+        // Another key is rejected before its signature is verified.
+        guard session.device == nil || session.device?.key == key else { throw .otherKey }
+        let offer = isRegistration ? devices.opened(offer: proof.challenge, at: account.site, now: now) : nil
+        let time =
+            isRegistration
+            ? offer.flatMap { $0.ticket == ticket ? $0.issuedAt : nil }
+            : devices.time(of: proof.challenge, for: session.key, now: now)
+        guard let time else { throw .invalidChallenge }
+        let isLate = now - time > (isRegistration ? devices.configuration.offer : devices.configuration.lifetime)
+        guard isLate || proof.isSigned(by: key) else { throw .invalidSignature }
         devices.proofSucceeded(of: session.id, from: address)
+        if isLate { throw .staleChallenge }
         return (key, time)
     }
 

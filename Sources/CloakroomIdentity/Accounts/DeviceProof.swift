@@ -2,10 +2,7 @@ package import CloakroomCore
 import Crypto
 
 /// A challenge that a client has signed with the key of its device: a JWS with ES256 of the type `dbsc+jwt` (Device Bound
-/// Session Credentials, §9).
-///
-/// `jti` is the challenge. Issuer, audience, subject and times of the payload are not read: the challenge is for one
-/// session at this gateway, and has its time.
+/// Session Credentials, §9). Of the payload only `jti` is read: the challenge is for one session here, and has its time.
 package struct DeviceProof: Sendable {
     /// `jti`. Not verified.
     package let challenge: String

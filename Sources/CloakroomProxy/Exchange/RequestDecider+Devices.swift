@@ -31,24 +31,23 @@ extension RequestDecider {
 }
 
 extension Exchange {
-    /// The session of the request needed the proof of a device: records the result, and a use of the session only with
-    /// a proof.
+    /// The session of the request needed the proof of a device: records the result, and a use only with a proof.
     /// - Parameter slides: Whether the request is a use now. Otherwise ``limitSession(_:now:)`` decides about that.
     @inline(never)
     func deviceChecked(slides: Bool, now: UInt64) {
-        guard let (session, check) = request.checked, let devices = snapshot.config.devices else { return }
-        let (metrics, time) = (snapshot.config.telemetry.metrics, context.sessionTime(at: now))
-        metrics.recordDeviceCheck(check)
-        guard check == .unproven else {
-            if slides { snapshot.config.sessions.recordUse(of: session, now: time) }
+        let config = snapshot.config
+        guard let (session, check) = request.checked, session.device != nil, let devices = config.devices else {
             return
         }
-        if let cause = DeviceSkip(request.head) { metrics.recordDeviceSkip(cause) }
-        let origin = AuditContext(peer: clientAddress, requestID: "\(telemetry.record.requestID)")
-        devices.reportUnproven(session.id, from: origin, now: time)
-        guard session.device != nil,
-            let field = devices.challengeField(for: session.key, now: context.wallTime(at: now))
-        else { return }
+        guard check == .unproven else {
+            config.telemetry.metrics.recordDeviceCheck(check)
+            if slides { config.sessions.recordUse(of: session, now: context.sessionTime(at: now)) }
+            return
+        }
+        devices.observer.accountEvent(
+            .deviceCheck(check, session.id),
+            from: AuditContext(peer: clientAddress, requestID: "\(telemetry.record.requestID)"))
+        guard let field = devices.challengeField(for: session.key, now: context.wallTime(at: now)) else { return }
         request.rateLines += Array("\(field.name): \(field.value)\r\n".utf8)
     }
 }

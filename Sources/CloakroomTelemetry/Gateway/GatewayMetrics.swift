@@ -36,7 +36,10 @@ public struct GatewayMetrics: Sendable {
     private let refreshDurations: [AccountEvent.RefreshResult: HistogramHandle]
     private let unauthorizedResponses: [UnauthorizedReason: CounterHandle]
     private let misdirected: [MisdirectedReason: CounterHandle]
-    private let devices: DeviceMetrics
+    private let deviceProofs: [DeviceOutcome: CounterHandle]
+    private let deviceChecks: [DeviceCheck: CounterHandle]
+    /// That of most requests with a bound session, without a look-up.
+    private let provenChecks: CounterHandle?
 
     /// Registers the families.
     public init(registry: PrometheusRegistry) {
@@ -65,32 +68,12 @@ public struct GatewayMetrics: Sendable {
         misdirected = scope.counters(
             "cloakroom_misdirected_total", help: "Requests for hosts that are not served, by reason.", by: "reason")
         config = ConfigMetrics(registry: registry)
-        devices = DeviceMetrics(scope)
-    }
-}
-
-/// The metrics of sessions that are bound to a device.
-private struct DeviceMetrics: Sendable {
-    let registrations: [DeviceRegistrationOutcome: CounterHandle]
-    let refreshes: [DeviceRefreshOutcome: CounterHandle]
-    let checks: [DeviceCheck: CounterHandle]
-    /// That of most requests with a bound session, without a look-up.
-    let proven: CounterHandle?
-    let skipped: [DeviceSkip: CounterHandle]
-
-    init(_ scope: MetricScope) {
-        registrations = scope.counters(
-            "cloakroom_device_registrations_total", help: "Registrations of keys of devices, by outcome.",
-            by: "outcome")
-        refreshes = scope.counters(
-            "cloakroom_device_refreshes_total", help: "Refreshes of the proof of a device, by outcome.", by: "outcome")
-        checks = scope.counters(
+        deviceProofs = scope.counters(
+            "cloakroom_device_proofs_total", help: "Signed proofs of devices, by outcome.", by: "outcome")
+        deviceChecks = scope.counters(
             "cloakroom_device_checks_total", help: "Requests with a session that is bound to a device, by outcome.",
             by: "outcome")
-        proven = checks[.proven]
-        skipped = scope.counters(
-            "cloakroom_device_skipped_total",
-            help: "Requests without a proof whose browser reports why, by cause.", by: "cause")
+        provenChecks = deviceChecks[.proven]
     }
 }
 
@@ -152,21 +135,13 @@ extension GatewayMetrics {
         misdirected[reason]?.increment()
     }
 
-    /// Records the registration of the key of a device.
-    public func recordDeviceRegistration(_ outcome: DeviceRegistrationOutcome) {
-        devices.registrations[outcome]?.increment()
-    }
-
-    /// Records a refresh of the proof of a device.
-    public func recordDeviceRefresh(_ outcome: DeviceRefreshOutcome) { devices.refreshes[outcome]?.increment() }
+    /// Records a signed proof of a device.
+    public func recordDeviceProof(_ outcome: DeviceOutcome) { deviceProofs[outcome]?.increment() }
 
     /// Records a request with a session that is bound to a device.
     public func recordDeviceCheck(_ check: DeviceCheck) {
-        if check == .proven { devices.proven?.increment() } else { devices.checks[check]?.increment() }
+        (check == .proven ? provenChecks : deviceChecks[check])?.increment()
     }
-
-    /// Records a request without a proof whose browser reports why.
-    public func recordDeviceSkip(_ cause: DeviceSkip) { devices.skipped[cause]?.increment() }
 
     /// Records a created session.
     public func recordSessionCreated() {

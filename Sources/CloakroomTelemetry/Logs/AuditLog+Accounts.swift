@@ -65,18 +65,17 @@ extension AuditLog {
             write(
                 "token exchange failed", Self.values("token_exchange_failed", values, session), origin, level: .warning,
                 limitedBy: failedExchanges, at: now)
-        case .deviceCheck, .deviceRefresh(_, _, reason: nil): break
-        case .deviceRegistration(.bound, let session, _), .deviceRegistration(.repeated, let session, _):
-            write("session bound to a device", Self.values("device_bound", [:], session), origin)
-        case .deviceRegistration(_, let session, let reason), .deviceRefresh(_, let session, let reason):
-            write(
-                "proof of a device rejected",
-                Self.values("device_rejected", ["reason": reason?.rawValue ?? "store_error"], session), origin,
-                limitedBy: rejectedProofs, at: now)
-        case .deviceUnproven(let session):
+        case .deviceCheck(.unproven, let session):
             write(
                 "bound session used without the proof of its device", Self.values("device_unproven", [:], session),
                 origin, level: .warning, limitedBy: unproven, at: now)
+        case .deviceProof(.bound, let session, _), .deviceProof(.repeated, let session, _):
+            write("session bound to a device", Self.values("device_bound", [:], session), origin)
+        case .deviceProof(_, let session, let reason?):
+            write(
+                "proof of a device rejected", Self.values("device_rejected", ["reason": reason.rawValue], session),
+                origin, limitedBy: rejectedProofs, at: now)
+        case .deviceCheck, .deviceProof: break
         case .identityMisconfigured(let reason, let call, let identity):
             var values = ["call": call.rawValue, "reason": reason.rawValue, "hint": "\(reason.hint(in: call))"]
             values["identity"] = identity

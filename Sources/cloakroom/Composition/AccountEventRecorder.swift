@@ -30,10 +30,9 @@ struct AccountEventRecorder: AccountObserver {
         case .signOut: metrics.recordSignOut(.user)
         case .signOutOthers: metrics.recordSignOut(.everywhere)
         case .revoked: metrics.recordSignOut(.admin)
-        case .evicted, .revokeFailed, .identityMisconfigured, .deviceUnproven: break
-        case .deviceRegistration(let outcome, _, _): metrics.recordDeviceRegistration(outcome)
-        case .deviceRefresh(let outcome, _, _): metrics.recordDeviceRefresh(outcome)
-        case .deviceCheck(let check): metrics.recordDeviceCheck(check)
+        case .evicted, .revokeFailed, .identityMisconfigured: break
+        case .deviceProof(let outcome, _, _): metrics.recordDeviceProof(outcome)
+        case .deviceCheck(let check, _): metrics.recordDeviceCheck(check)
         case .tokenRefresh(let result, _, let duration):
             metrics.recordRefresh(result, durationNanoseconds: duration.wholeNanoseconds)
         case .loginBegan(let identity):

@@ -1,4 +1,3 @@
-import Synchronization
 import Testing
 
 @testable import CloakroomCore
@@ -21,10 +20,8 @@ private struct HashedSealing: CookieSealing {
     }
 }
 
-private final class EventList: AccountObserver {
-    let events = Mutex<[AccountEvent]>([])
-
-    func accountEvent(_ event: AccountEvent, from origin: AuditContext) { events.withLock { $0.append(event) } }
+private struct NoObserver: AccountObserver {
+    func accountEvent(_ event: AccountEvent, from origin: AuditContext) {}
 }
 
 @Suite("Sessions that are bound to a device")
@@ -32,7 +29,6 @@ struct DeviceSessionsTests {
     private static let start = WallTime(seconds: 1_700_000_000)
     private static let key = (0..<64).map { UInt8($0) }
     private static let binding = DeviceBinding(key: key, boundAt: start)
-    private let observer = EventList()
 
     private static func session(
         _ binding: DeviceBinding? = binding, word: UInt64 = 1, createdAt: WallTime = start
@@ -49,7 +45,7 @@ struct DeviceSessionsTests {
     ) throws -> DeviceSessions {
         var configuration = DeviceConfiguration()
         (configuration.mode, configuration.settle) = (mode, settle)
-        return try #require(DeviceSessions(configuration, sealing: HashedSealing(secret), observer: observer))
+        return try #require(DeviceSessions(configuration, sealing: HashedSealing(secret), observer: NoObserver()))
     }
 
     private func check(
@@ -139,7 +135,7 @@ struct DeviceSessionsTests {
         #expect(!devices.isOverdue(Self.session(), now: Self.start + .seconds(9_000)))
         var off = DeviceConfiguration()
         off.mode = .off
-        #expect(DeviceSessions(off, sealing: HashedSealing(), observer: observer) == nil)
+        #expect(DeviceSessions(off, sealing: HashedSealing(), observer: NoObserver()) == nil)
     }
 
     @Test("Rule 117: a challenge is for one session, and not from the future")
@@ -217,20 +213,5 @@ struct DeviceSessionsTests {
         for _ in 0..<5 { #expect(count(id, "192.0.2.1", 80)) }
         // The table is bounded: other keys may replace some.
         for word in 0..<50_000 { _ = count(SessionID(UInt64(word) << 8), "192.0.2.1", 80) }
-    }
-
-    @Test("Use without a proof is reported once in 10 minutes for a session and an address")
-    func reports() throws {
-        let devices = try devices()
-        func report(_ word: UInt64, _ peer: String, _ seconds: Int64) {
-            devices.reportUnproven(
-                SessionID(word), from: AuditContext(peer: peer), now: Self.start.sessionTime + .seconds(seconds))
-        }
-        for second in 0..<600 { report(1, "192.0.2.1", Int64(second)) }
-        report(1, "192.0.2.2", 1)
-        report(2, "192.0.2.1", 1)
-        report(1, "192.0.2.1", 600)
-        let expected = [1, 1, 2, 1].map { AccountEvent.deviceUnproven(SessionID($0)) }
-        #expect(observer.events.withLock { $0 } == expected)
     }
 }

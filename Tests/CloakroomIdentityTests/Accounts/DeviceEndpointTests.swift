@@ -83,8 +83,8 @@ struct DeviceEndpointTests {
         #expect(await send(&client, try client.signed(challenge), at: Self.after(9)).status == 200)
         #expect(try self.session(client).device == session.device)
         #expect(await subject.endpoints.respond(client.request(.currentSession, at: Self.after(300))).status == 200)
-        #expect(subject.observer.all.contains(.deviceRegistration(.bound, session.id, reason: nil)))
-        #expect(subject.observer.all.contains(.deviceRegistration(.repeated, session.id, reason: nil)))
+        #expect(subject.observer.all.contains(.deviceProof(.bound, session.id, reason: nil)))
+        #expect(subject.observer.all.contains(.deviceProof(.repeated, session.id, reason: nil)))
     }
 
     @Test("Rule 115: a thief with the ticket registers no key: not without the challenge, not late, not a second one")
@@ -100,7 +100,7 @@ struct DeviceEndpointTests {
             (thief.ticket, thief.peer) = (owner.ticket, "192.0.2.\(seconds % 200)")
             let response = await send(&thief, token, at: Self.after(seconds))
             #expect(response.problem?.code == .deviceRequired && response.fields.isEmpty, "\(seconds)")
-            #expect(subject.observer.all.last == .deviceRegistration(.rejected, id, reason: reason), "\(seconds)")
+            #expect(subject.observer.all.last == .deviceProof(.rejected, id, reason: reason), "\(seconds)")
             #expect(thief.proof == nil)
         }
         let thief = try DeviceClient()
@@ -121,7 +121,7 @@ struct DeviceEndpointTests {
         var second = try DeviceClient()
         (second.ticket, second.peer) = (bound.ticket, "192.0.2.250")
         #expect(await send(&second, try second.signed(challenge), at: Self.after(1)).status == 403)
-        #expect(subject.observer.all.last == .deviceRegistration(.rejected, boundID, reason: .otherKey))
+        #expect(subject.observer.all.last == .deviceProof(.rejected, boundID, reason: .otherKey))
         #expect(second.proof == nil)
     }
 
@@ -221,7 +221,7 @@ struct DeviceEndpointTests {
         #expect(try await refresh(&client, at: Self.after(602)) == 204)
         // After a restart of the browser there is no challenge.
         let empty = await send(&client, nil, at: Self.after(610))
-        #expect(empty.status == 403 && subject.observer.all.last == .deviceRefresh(.challenged, id, reason: nil))
+        #expect(empty.status == 403 && subject.observer.all.last == .deviceProof(.challenged, id, reason: nil))
         #expect(empty.values(of: "Set-Cookie").isEmpty)
         #expect(try await refresh(&client, at: Self.after(611)) == 204)
         #expect(try session(client).version == 2, "a refresh writes nothing")
@@ -257,7 +257,7 @@ struct DeviceEndpointTests {
             #expect(response.problem?.code == .deviceRequired, "row \(index)")
             #expect(response.values(of: "Secure-Session-Challenge").count == 1, "row \(index)")
             #expect(response.values(of: "Set-Cookie").isEmpty, "row \(index)")
-            #expect(subject.observer.all.last == .deviceRefresh(.rejected, id, reason: row.1), "row \(index)")
+            #expect(subject.observer.all.last == .deviceProof(.rejected, id, reason: row.1), "row \(index)")
         }
         var owner = client
         #expect(try await refresh(&owner, at: Self.after(21)) == 204)
@@ -291,7 +291,7 @@ struct DeviceEndpointTests {
             #expect(response.values(of: "Set-Cookie").isEmpty)
         }
         let id = try session(client).id
-        #expect(subject.observer.all.filter { $0 == .deviceUnproven(id) }.count == 1)
+        #expect(subject.observer.all.filter { $0 == .deviceCheck(.unproven, id) }.count == 4)
         #expect(try await refresh(&client, at: Self.after(400)) == 204)
         let list = await subject.endpoints.respond(client.request(.listSessions, at: Self.after(500)))
         #expect(list.json?.contains(#""bound":true"#) == true)
@@ -357,5 +357,7 @@ struct DeviceEndpointTests {
         #expect(await required.endpoints.respond(client.request(.currentSession, at: Self.after(120))).status == 200)
         let late = await required.endpoints.respond(client.request(.currentSession, at: Self.after(121)))
         #expect(late.problem?.reason == .unproven && late.fields.isEmpty)
+        let isReported = required.observer.all.contains { if case .deviceCheck = $0 { true } else { false } }
+        #expect(!isReported, "a session that was never bound is not stolen")
     }
 }

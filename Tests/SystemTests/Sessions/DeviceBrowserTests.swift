@@ -36,10 +36,9 @@ struct DeviceBrowserTests {
                 let series = "cloakroom_device_\(name)_total{outcome=\"\(outcome)\"} "
                 return metrics.first { $0.hasPrefix(series) }.flatMap { Int($0.dropFirst(series.count)) } ?? 0
             }
-            #expect(count("registrations", "bound") == 1)
-            #expect(count("registrations", "rejected") == 1)
-            #expect(count("refreshes", "proven") >= 2)
-            #expect(count("refreshes", "rejected") == 0)
+            #expect(count("proofs", "bound") == 1)
+            #expect(count("proofs", "rejected") == 1)
+            #expect(count("proofs", "refreshed") >= 2)
             #expect(count("checks", "unproven") == 2)
             #expect(gateway.program.output.contains(#""event":"device_unproven""#))
         }
