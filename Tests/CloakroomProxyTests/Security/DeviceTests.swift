@@ -104,6 +104,44 @@ struct DeviceTests {
         }
     }
 
+    @Test("Rule 114: the proof of a session is none for another one on the same connection, and the reverse")
+    func sameConnection() async throws {
+        let fixture = try DeviceFixture()
+        let device = try #require(fixture.session.device)
+        let binding = DeviceBinding(key: device.key, boundAt: device.boundAt)
+        let made = FakeSessions.make(device: binding)
+        let stolen = fixture.sessions.add(made)
+        let end = device.boundAt + .seconds(7_800)
+        let proof = try #require(fixture.devices.proof(for: made.1.key, binding, until: end))
+        let cookie = "\(stolen); __Host-cloakroom-bound=\(proof)"
+        try await Scenario(
+            "two sessions", on: fixture.setup(), .ok(Ask.get("/private/a", fixture.cookie)),
+            .ask(
+                Ask.get("/private/a", "\(stolen); __Host-cloakroom-bound=\(fixture.proof)"), 401, reason: "unproven"),
+            .ok(Ask.get("/private/a", cookie)),
+            .ask(
+                Ask.get("/private/a", "\(fixture.stolen); __Host-cloakroom-bound=\(proof)"), 401, reason: "unproven"),
+            .ok(Ask.get("/private/a", fixture.cookie)), sent: [.init(), .init(), .init()], alsoHTTP2: true
+        ).run()
+    }
+
+    @Test("Rule 114: a request without the proof causes no refresh of the tokens")
+    func noRefresh() async throws {
+        let fixture = try DeviceFixture()
+        let made = FakeSessions.make(
+            "Bearer stale", refreshToken: "r", accessTokenExpiresAt: WallTime(seconds: 1),
+            device: DeviceBinding(key: [1], boundAt: WallTime(seconds: 0)))
+        let stolen = fixture.sessions.add(made)
+        let refresher = FakeRefresher()
+        try await Scenario(
+            "stale tokens", on: fixture.setup().with(\.refresher, refresher),
+            .ask(Ask.get("/private/a", stolen), 401, reason: "unproven"),
+            .ask(Ask.get("/private/a", "\(stolen); __Host-cloakroom-bound=\(fixture.proof)"), 401, reason: "unproven"),
+            sent: [], alsoHTTP2: true
+        ).run()
+        #expect(refresher.calls.isEmpty && refresher.soon.isEmpty)
+    }
+
     @Test("Rule 114: a session that got its key a moment ago, and one without a key, need no proof")
     func settling() async throws {
         let fixture = try DeviceFixture(isSettling: true)

@@ -180,7 +180,7 @@ class Browser:
             self.driver = self.drivers[value]
         else:
             self.driver = self.launch()
-            # Who has copied a cookie keeps it beyond its end.
+            # A client that has copied a cookie keeps it beyond its end.
             kept = [{name: value for name, value in cookie.items() if name != "expires"} for cookie in cookies]
             self.driver.execute_cdp_cmd("Storage.setCookies", {"cookies": kept})
 
