@@ -1,3 +1,4 @@
+import CloakroomCore
 import Foundation
 import MockAPI
 import TestSupport
