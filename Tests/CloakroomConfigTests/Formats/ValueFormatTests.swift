@@ -52,7 +52,7 @@ import Testing
         #expect(NameSuggestion.nearest(to: name, among: ["idleTimeout", "name", "path", "absoluteTimeout"]) == nearest)
     }
 
-    @Test("A list of names has those first that begin like the unknown one, and tells how many it leaves out")
+    @Test("A list of names has those first that begin like the unknown one, and states how many it leaves out")
     func listedNames() {
         let names = (10..<32).map { "key\($0)" } + ["require", "requiresAuthorization", "Requests"]
         let listed = NameSuggestion.suggestion(for: "requireAuth", among: names)

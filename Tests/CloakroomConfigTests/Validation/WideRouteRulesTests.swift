@@ -125,7 +125,7 @@ struct WideRouteRulesTests {
         #expect(exitCode == 0)
     }
 
-    @Test("A route with files that hides the user call is a note: nobody requests the user of an app's files")
+    @Test("A route with files that hides the user call is a note: no client requests the user of an app's files")
     func filesHideUser() throws {
         let yaml =
             ConfigFixture.good.replacing("{ path: /auth }", with: "{ path: /auth }\n    user: { path: /me }")
