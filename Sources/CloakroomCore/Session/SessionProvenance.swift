@@ -87,8 +87,9 @@ final class SharedProvenance: Sendable {
 
     /// The claims, parsed when they are needed for the first time.
     var claims: SessionClaims? {
-        guard let provenance else { return nil }
-        return parsedClaims.load() ?? parsedClaims.storeIfNil(SessionClaims(provenance))
+        // Most requests: without a copy of the provenance.
+        if let parsed = parsedClaims.load() { return parsed }
+        return provenance.map { parsedClaims.storeIfNil(SessionClaims($0)) }
     }
 }
 

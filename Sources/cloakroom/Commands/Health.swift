@@ -14,8 +14,8 @@ struct Health: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The admin listener, as host:port or URL. Default: admin.address of FILE, or CLOAKROOM_ADMIN_ADDRESS, or"
-                + " admin.address of the first of \(ConfigPlace.defaultFilesText), or"
+            "The admin listener, as host:port or URL. Default: CLOAKROOM_ADMIN_ADDRESS, or admin.address of FILE, or"
+                + " of the first of \(ConfigPlace.defaultFilesText), or"
                 + " \(AdminConfiguration.defaults.address).",
             valueName: "host:port"))
     var address: String?

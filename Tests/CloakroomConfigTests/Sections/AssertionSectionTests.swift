@@ -63,7 +63,7 @@ struct AssertionSectionTests {
             ("2m", "19s", "11:", "must be"), ("2m", "601s", "11:", "must be"),
             ("[email, /groups]", "[email, name]", "12:", "no identity keeps"),
             ("  secrets: [0123456789abcdef0123456789abcdef]\n", "", "9:", "requires session.secrets"),
-            ("true }", "true, passFields: [x_identity] }", "27:", "conflicts"),
+            ("true }", "true, passFields: [x_identity] }", "27:", "must be a field that a route can pass"),
             ("true }", "true, requestFields: { set: { X-IDENTITY: a } } }", "27:", "conflicts"),
         ])
     func mistakes(piece: String, other: String, place: String, message: String) throws {

@@ -34,7 +34,7 @@ struct HealthTests {
             for (arguments, environment) in [
                 (["--address", address], [:]), ([], ["CLOAKROOM_ADMIN_ADDRESS": address]), ([], [:]),
                 (["--address", "http://\(address)/"], [:]), ([], ["CLOAKROOM_ADMIN_ADDRESS": "http://\(address)"]),
-                (["other.yaml"], ["CLOAKROOM_ADMIN_ADDRESS": "127.0.0.1:9"]), (["--config", "other.yaml"], [:]),
+                (["other.yaml"], [:]), (["--config", "other.yaml"], [:]),
             ] as [([String], [String: String])] {
                 // A busy machine may take longer than the 2 s that the command waits.
                 try await eventually("the gateway is reported as ready") {

@@ -6,11 +6,11 @@ import Testing
 /// A scripted client with a key of its own, in another language and with another library, against the running program.
 @Suite("Sessions that are bound to a device", .serialized, .timeLimit(.minutes(3)))
 struct DeviceSessionTests {
-    @Test("Rules 114, 115 and 117: a client registers its key and refreshes; a copy of its cookies is worthless soon")
+    @Test("Rules 114, 115 and 117: a client registers its key and refreshes; its ticket alone is worthless")
     func theft() async throws {
         let settings = [
             "session.cookie.secure=true", "listeners.0.behindTLSProxy=true", "session.device.mode=auto",
-            "session.device.lifetime=10s", "session.device.settle=0s",
+            "session.device.settle=0s",
         ]
         try await GatewayProcess.running(set: settings) { gateway, mock in
             let python = try await Executables.python(with: "cryptography")
@@ -22,13 +22,12 @@ struct DeviceSessionTests {
                 Step("sign in", 200), Step("registered by a thief", 403), Step("registered", 200),
                 Step("registered again", 200), Step("used", 200), Step("listed as bound", 200),
                 Step("refreshed without a proof", 403), Step("refreshed", 204), Step("refreshed by another key", 403),
-                Step("used with the copy", 200), Step("refreshed", 204), Step("used", 200),
-                Step("used with the ticket alone", 401, "unproven"), Step("used with the copy", 401, "unproven"),
+                Step("used with the copy", 200), Step("used with the ticket alone", 401, "unproven"),
                 Step("registered by a thief", 403), Step("used", 200), Step("signed out", 204),
                 Step("refreshed after that", 401, "revoked"),
             ]
             #expect(steps == expected)
-            #expect(mock.observations.snapshot().count("GET", "/videos/1") == 4)
+            #expect(mock.observations.snapshot().count("GET", "/videos/1") == 3)
         }
     }
 
@@ -43,7 +42,7 @@ struct DeviceSessionTests {
     }
 
     private static let script = #"""
-        import base64, http.client, json, re, sys, time
+        import base64, http.client, json, re, sys
         from cryptography.hazmat.primitives import hashes
         from cryptography.hazmat.primitives.asymmetric import ec, utils
 
@@ -110,13 +109,7 @@ struct DeviceSessionTests {
         copy = dict(cookies)
         device("refreshed by another key", signed(thief, challenge, False), dict(copy))
         ask("used with the copy", "GET", "/videos/1", jar=dict(copy))
-        time.sleep(42)
-        device("asked", None)
-        steps.pop()
-        device("refreshed", signed(key, challenge, False))
-        ask("used", "GET", "/videos/1")
         ask("used with the ticket alone", "GET", "/videos/1", jar=dict(ticket))
-        ask("used with the copy", "GET", "/videos/1", jar=dict(copy))
         known, session = session, None
         device("registered by a thief", signed(thief, offer, True), dict(ticket))
         session = known
