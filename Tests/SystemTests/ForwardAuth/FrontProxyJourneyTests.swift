@@ -152,8 +152,9 @@ struct FrontProxyJourneyTests {
 
     private func exchange(_ site: Site) async throws {
         for _ in 0..<2 {
-            let response = try await site.send("POST", Self.echo, body: "x")
-            #expect(response.status == 200 && response.body == "x", "\(response)")
+            // Without a body: Caddy and Traefik cut off a response that begins before they have sent one.
+            let response = try await site.send("POST", Self.echo)
+            #expect(response.status == 200 && response.body.isEmpty, "\(response)")
         }
         let tokens = site.received("Authorization", Self.echo)
         #expect(tokens.count == 2 && Set(tokens).count == 1)
