@@ -17,18 +17,19 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 list=deploy/dependencies.txt
 resolved=Package.resolved
 
-# The pins of Package.resolved, one line each: identity, version, commit, location. SwiftPM writes one key per line.
+# The pins of Package.resolved, one line each: identity, version, commit, location. SwiftPM writes one key per line. It takes
+# the location of any package that depends on the other one, with or without `.git`.
 pins() {
     awk -F '"' '
         $2 == "identity" || $2 == "location" || $2 == "revision" || $2 == "version" { if (NF > 3) value[$2] = $4 }
         $2 == "identity" { delete value["version"] }
         $2 == "version" && NF > 3 { print value["identity"], value["version"], value["revision"], value["location"] }
-    ' "$resolved" | LC_ALL=C sort
+    ' "$resolved" | sed 's/\.git$//' | LC_ALL=C sort
 }
 
 # The lines of the list without comments.
 listed() {
-    grep -v -e '^#' -e '^$' "$list" | LC_ALL=C sort
+    grep -v -e '^#' -e '^$' "$list" | sed 's/\.git$//' | LC_ALL=C sort
 }
 
 as_json() {

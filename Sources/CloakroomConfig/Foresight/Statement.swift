@@ -116,10 +116,11 @@ extension Statement.Conditions: ConfigSection {
         }
     }
 
-    /// Whether each part is met by all requests that other conditions describe, because their own part implies it.
-    fileprivate func areImplied(by other: Self) -> Bool {
+    /// Whether each part is met by all requests that other conditions describe, because their own part implies it. Paths of
+    /// `never` mean other spellings too, and the upstreams and tokens of `always` are what it demands.
+    fileprivate func areImplied(by other: Self, _ kind: Statement.Kind) -> Bool {
         let everywhere = PathPattern(segments: [.wildcard])
-        let theirPaths = other.paths.isEmpty ? [everywhere] : other.paths
+        let theirPaths = other.paths.isEmpty || kind == .never ? [everywhere] : other.paths
         func names(_ method: String) -> Bool {
             let isUnsafe = method == Statement.unsafeMethods || !RequestMethod(Array(method.utf8).span).isSafe
             return methods.contains(method) || isUnsafe && methods.contains(Statement.unsafeMethods)
@@ -129,8 +130,9 @@ extension Statement.Conditions: ConfigSection {
             && (hosts.isEmpty
                 || !other.hosts.isEmpty
                     && other.hosts.allSatisfy { theirs in hosts.contains { HostNames.covers($0, theirs) } })
-            && (upstreams.isEmpty || !other.upstreams.isEmpty && Set(upstreams).isSuperset(of: other.upstreams))
-            && Set(other.sends).isSuperset(of: sends)
+            && (upstreams.isEmpty
+                || kind == .never && !other.upstreams.isEmpty && Set(upstreams).isSuperset(of: other.upstreams))
+            && (sends.isEmpty || kind == .never && Set(other.sends).isSuperset(of: sends))
             && (session == nil || session == other.session || session == true && !other.claims.isEmpty)
             && SessionRequirement(claims: other.claims).implies(SessionRequirement(claims: claims))
             && (crossSite == nil || crossSite == other.crossSite)
@@ -185,7 +187,7 @@ extension Statement {
         }
         if unless == Conditions(), !scope.reading.invalidKeys.contains(where: { $0.starts(with: exception.path) }) {
             exception.report("must contain a condition: it would excuse every request", "write such as session: true")
-        } else if let unless, unless != Conditions(), unless.areImplied(by: self.scope) {
+        } else if let unless, unless != Conditions(), unless.areImplied(by: self.scope, self.kind) {
             exception.report(
                 "unless excuses all requests of the statement: it could never fail",
                 "write a condition that the statement itself does not have, such as session: true")

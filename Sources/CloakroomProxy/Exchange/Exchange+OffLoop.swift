@@ -222,7 +222,8 @@ extension Exchange {
         // The connection may be serving another request by now.
         guard self.number == number else { return }
         let isOver = lookup.map { admission(of: $0, now: now).endsResponse } ?? false
-        if case .close(let reason)? = tunnel?.sessionLoaded(isOver: isOver) { endTunnel(reason) }
+        let isBound = if case .active(let session)? = lookup { session.device != nil } else { false }
+        if case .close(let reason)? = tunnel?.sessionLoaded(isOver: isOver, isBound: isBound) { endTunnel(reason) }
     }
 
     private func accountResponded(with response: AccountResponse) {

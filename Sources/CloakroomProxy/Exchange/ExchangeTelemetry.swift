@@ -122,6 +122,9 @@ struct ExchangeTelemetry {
         record.sessionHash = permit.sessionID?.value
     }
 
+    /// The request has the ticket of a session, but not the proof that it needs.
+    mutating func lacksProof(of session: SessionID) { record.sessionHash = session.value }
+
     /// Sets the error that a local response reports.
     mutating func failed(_ error: ExchangeErrorType) { record.errorType = error }
 

@@ -44,6 +44,7 @@ extension Exchange {
             if slides { config.sessions.recordUse(of: session, now: context.sessionTime(at: now)) }
             return
         }
+        telemetry.lacksProof(of: session.id)
         devices.observer.accountEvent(
             .deviceCheck(check, session.id),
             from: AuditContext(peer: clientAddress, requestID: "\(telemetry.record.requestID)"))

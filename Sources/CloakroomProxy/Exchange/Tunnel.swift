@@ -184,10 +184,13 @@ struct Tunnel {
     }
 
     /// The session was loaded from the store.
-    /// - Parameter isOver: Whether it has ended. An unreachable store ends no session.
-    mutating func sessionLoaded(isOver: Bool) -> DeadlineAction {
+    /// - Parameters:
+    ///   - isOver: Whether it has ended. An unreachable store ends no session.
+    ///   - isBound: Whether it is bound to a device.
+    mutating func sessionLoaded(isOver: Bool, isBound: Bool = false) -> DeadlineAction {
         assert(isSessionLoading, "no session was being loaded")
         isSessionLoading = false
+        self.isBound = self.isBound || isBound
         return isOver ? .close(.sessionEnded) : .continue
     }
 

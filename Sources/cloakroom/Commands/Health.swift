@@ -79,7 +79,7 @@ struct Health: AsyncParsableCommand {
             caFile: caFile)
         if !result.isReady, given == nil, named == nil, (try? ConfigPlace.find(nil)) == nil {
             _ = try CommandFailure.exit(
-                "no configuration was found (write the FILE of the gateway, or --address HOST:PORT)")
+                "no configuration was found that may be used (write the FILE of the gateway, or --address HOST:PORT)")
         }
         return result
     }

@@ -112,6 +112,11 @@ struct TunnelTests {
         #expect(tunnel.sessionLookedUp(.admitted(session, .own), at: time, now: 400 * Self.second) == .continue)
         #expect(tunnel.sessionLookedUp(.notCached, at: time, now: 401 * Self.second) == .loadSession)
         #expect(tunnel.deadlineExpired(now: 402 * Self.second) == .close(.sessionEnded))
+        // Also if it is loaded each time.
+        var loaded = try Self.make(idleTimeout: 900 * Self.second, proofLifetime: 300 * Self.second)
+        #expect(loaded.sessionLookedUp(.notCached, at: time, now: Self.second) == .loadSession)
+        #expect(loaded.sessionLoaded(isOver: false, isBound: true) == .continue)
+        #expect(loaded.deadlineExpired(now: 400 * Self.second) == .close(.sessionEnded))
         var early = try Self.make(idleTimeout: 900 * Self.second, proofLifetime: 300 * Self.second)
         #expect(early.sessionLookedUp(.admitted(session, .own), at: time, now: Self.second) == .continue)
         #expect(early.deadlineExpired(now: 299 * Self.second) == .recheckSession(isUsed: false))
