@@ -19,6 +19,20 @@ struct FrontProxy: Sendable {
     /// The host of the files.
     static let host = "app.example.com"
 
+    /// The beginning of the configuration of a gateway that decides for a proxy: listeners, and cookies for http.
+    static func listeners(_ kind: Kind, _ ports: Ports) -> String {
+        """
+        listeners:
+          - { address: "127.0.0.1:\(ports.accounts)" }
+          - address: 127.0.0.1:\(ports.decisions)
+            forwardAuth: { proxy: \(kind.rawValue), sources: [127.0.0.1], hosts: [\(host)] }
+        admin: { address: "127.0.0.1:0" }
+        trustedProxies: [127.0.0.1]
+        session: { cookie: { secure: false } }
+
+        """
+    }
+
     let kind: Kind
     let port: Int
     private let curl: Curl

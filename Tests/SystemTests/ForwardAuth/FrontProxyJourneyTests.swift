@@ -70,13 +70,7 @@ struct FrontProxyJourneyTests {
         let common = "hosts: [\(FrontProxy.host)], inject: [apiToken, bearer], requiresAuthorization: true"
         let page = "methods: [GET], upstream: api, onMissingSession: login, \(common)"
         let acr = "require: { acr: [\"urn:example:mfa\"], maxAge: 5m }"
-        return """
-            listeners:
-              - { address: "127.0.0.1:\(ports.accounts)" }
-              - address: 127.0.0.1:\(ports.decisions)
-                forwardAuth: { proxy: \(kind.rawValue), sources: [127.0.0.1], hosts: [\(FrontProxy.host)] }
-            admin: { address: "127.0.0.1:0" }
-            trustedProxies: [127.0.0.1]
+        return FrontProxy.listeners(kind, ports) + """
             identities:
               company:
                 issuer: \(issuer)
@@ -87,7 +81,6 @@ struct FrontProxyJourneyTests {
             upstreams:
               api: { external: true, apiToken: { value: \(token) }, claimHeaders: { X-Account-Id: sub } }
               billing: { external: true, apiToken: { value: \(token) } }
-            session: { cookie: { secure: false } }
             routes:
               - { name: episodes, methods: [GET], path: /episodes, upstream: api, hosts: [\(FrontProxy.host)],
                   requiresAuthorization: false, inject: [apiToken] }
@@ -134,13 +127,20 @@ struct FrontProxyJourneyTests {
         }
     }
 
-    private func signIn(_ site: Site) async throws {
-        let rejected = try await site.send("GET", Self.page)
+    /// Expects that a script gets 401, and a page a redirect to a login with a query.
+    /// - Returns: The response for the script.
+    private func rejected(_ path: String, login query: String, _ site: Site) async throws -> TestResponse {
+        let rejected = try await site.send("GET", path)
         #expect(rejected.status == 401)
-        let redirect = try await site.send("GET", Self.page, FormBrowser.navigation)
+        let redirect = try await site.send("GET", path, FormBrowser.navigation)
         #expect(redirect.status == 303)
         let location = redirect.values(of: "Location").first ?? ""
-        #expect(location.hasPrefix("http://\(FrontProxy.host)/auth/login?returnTo="), "\(location)")
+        #expect(location.hasPrefix("http://\(FrontProxy.host)/auth/login?\(query)"), "\(location)")
+        return rejected
+    }
+
+    private func signIn(_ site: Site) async throws {
+        _ = try await rejected(Self.page, login: "returnTo=", site)
         #expect(site.received("Host", Self.bytes).isEmpty)
         let page = try await site.visit(Self.page)
         #expect(page.status == 200 && page.body.utf8.count == 3, "\(page)")
@@ -165,16 +165,11 @@ struct FrontProxyJourneyTests {
     }
 
     private func stepUp(_ site: Site) async throws {
-        let rejected = try await site.send("GET", Self.strong)
-        #expect(rejected.status == 401)
+        let rejected = try await rejected(Self.strong, login: "for=strong&returnTo=", site)
         let challenge = rejected.values(of: "WWW-Authenticate").joined()
         for part in ["insufficient_user_authentication", #"acr_values="urn:example:mfa""#, "max_age"] {
             #expect(challenge.contains(part), "\(challenge)")
         }
-        let redirect = try await site.send("GET", Self.strong, FormBrowser.navigation)
-        #expect(redirect.status == 303)
-        let location = redirect.values(of: "Location").first ?? ""
-        #expect(location.hasPrefix("http://\(FrontProxy.host)/auth/login?for=strong&returnTo="), "\(location)")
         #expect(site.received("Host", Self.slow).isEmpty)
         let page = try await site.visit(Self.strong)
         #expect(page.status == 200 && page.body == "waiting\ndone\n", "\(page)")

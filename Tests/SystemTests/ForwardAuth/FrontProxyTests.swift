@@ -46,13 +46,7 @@ struct FrontProxyTests {
 
     private static func configuration(_ kind: FrontProxy.Kind, _ ports: FrontProxy.Ports, token: String) -> String {
         let common = "upstream: api, hosts: [\(FrontProxy.host)]"
-        return """
-            listeners:
-              - { address: "127.0.0.1:\(ports.accounts)" }
-              - address: 127.0.0.1:\(ports.decisions)
-                forwardAuth: { proxy: \(kind.rawValue), sources: [127.0.0.1], hosts: [\(FrontProxy.host)] }
-            admin: { address: "127.0.0.1:0" }
-            trustedProxies: [127.0.0.1]
+        return FrontProxy.listeners(kind, ports) + """
             upstreams:
               api:
                 targets: ["http://127.0.0.1:\(ports.api)"]
@@ -61,7 +55,6 @@ struct FrontProxyTests {
                 refresh: { path: /auth/refresh }
                 revoke: { path: /auth/revoke }
                 user: { path: /user }
-            session: { cookie: { secure: false } }
             routes:
               - { name: episodes, methods: [GET], path: /episodes, requiresAuthorization: false, inject: [apiToken], \(common) }
               - name: user
