@@ -37,14 +37,6 @@ package struct AcceptedProof: Sendable {
     fileprivate var end = WallTime(milliseconds: .min)
 
     package init() {}
-
-    /// Compares in a time that depends only on the lengths.
-    fileprivate func isSame(as proof: Span<UInt8>) -> Bool {
-        guard value.count == proof.count else { return false }
-        var difference: UInt8 = 0
-        for index in value.indices { difference |= value[index] ^ proof[index] }
-        return difference == 0
-    }
 }
 
 /// Issues and checks challenges and proofs of sessions that are bound to a key of their device (Device Bound Session
@@ -93,7 +85,9 @@ package final class DeviceSessions: Sendable {
         _ session: Session, _ proof: Span<UInt8>, accepted: inout AcceptedProof, now: WallTime
     ) -> DeviceCheck? {
         guard let binding = session.device else { return isOverdue(session, now: now) ? .unproven : nil }
-        if accepted.binding === binding, now <= accepted.end, accepted.isSame(as: proof) { return .proven }
+        if accepted.binding === binding, now <= accepted.end, accepted.value.span.isSameSecret(as: proof) {
+            return .proven
+        }
         return open(proof, of: session, binding, &accepted, now: now)
     }
 

@@ -21,11 +21,16 @@ public struct Secret: Sendable, Hashable, Redacted {
 
     /// Compares in a time that depends only on the lengths.
     public static func == (left: Secret, right: Secret) -> Bool {
-        guard left.bytes.count == right.bytes.count else { return false }
+        left.bytes.span.isSameSecret(as: right.bytes.span)
+    }
+}
+
+extension Span<UInt8> {
+    /// Compares in a time that depends only on the lengths.
+    func isSameSecret(as other: Span<UInt8>) -> Bool {
+        guard count == other.count else { return false }
         var difference: UInt8 = 0
-        for index in left.bytes.indices {
-            difference |= left.bytes[index] ^ right.bytes[index]
-        }
+        for index in indices { difference |= self[index] ^ other[index] }
         return difference == 0
     }
 }
