@@ -51,7 +51,11 @@ class Provider:
 
     def send_logout(self, url, **claims):
         """Sends a logout token for `sub` or `sid`. Returns the status of the response."""
-        return self.control("POST", "logout?" + urllib.parse.urlencode({"url": url, **claims}))["status"]
+        body = urllib.parse.urlencode(
+            {"logout_token": self.control("GET", "logout-token?" + urllib.parse.urlencode(claims))["token"]}
+        )
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        return request(url, "POST", headers=form, body=body)[0]
 
     def token_calls(self):
         """The numbers of refreshes, and of all other successful or rejected calls of the token endpoint."""
