@@ -149,7 +149,7 @@ let package = Package(
         // A mock of the upstream API, for demos and tests.
         .target(
             name: "MockAPI",
-            dependencies: [nioCore, nioHTTP1, nioPosix, lifecycle, asyncHTTPClient, crypto, cryptoExtras, log],
+            dependencies: [nioCore, nioHTTP1, nioPosix, lifecycle, crypto, cryptoExtras, log],
             resources: [.embedInCode("Page")], swiftSettings: settings),
         // A client library that holds no tokens; the gateway manages them.
         room("ThinClient", []),
@@ -169,7 +169,7 @@ let package = Package(
                 "CloakroomProxy", "CloakroomSessions", "CloakroomTelemetry", "CloakroomTLS", "CloakroomWire", "CZlib",
                 arguments, asyncHTTPClient, configuration, crypto, lifecycle, signals, log, metrics, tracing, x509,
                 asn1,
-                nioCore, nioHTTP1, nioPosix, nioSSL, nioTLS,
+                nioCore, nioHTTP1, nioPosix, nioSSL,
             ],
             swiftSettings: settings),
         // The demo, and the mocks for trials: not in production, because it forges tokens. It starts the program above.
@@ -265,11 +265,14 @@ let package = Package(
             dependencies: [
                 "cloakroom", "cloakroom-demo", "MockAPI", "ThinClient", "CloakroomAdmin", "CloakroomConfig",
                 "CloakroomCore", "CloakroomSessions",
-                "CloakroomTelemetry", "TestSupport", arguments, asyncHTTPClient, log, nioCore, nioHTTP1, nioPosix,
-                nioSSL, nioTLS,
+                "CloakroomTelemetry", "TestSupport", arguments, asyncHTTPClient, crypto, log, nioCore, nioHTTP1,
+                nioPosix, nioSSL, nioTLS,
             ],
             // Programs that the tests run from the sources.
-            exclude: ["Providers/idpyoidc_provider.py", "Support/browser.py", "Support/stopped_job.py"],
+            exclude: [
+                "Login/dpop_client.py", "Providers/idpyoidc_provider.py", "Support/browser.py",
+                "Support/stopped_job.py",
+            ],
             swiftSettings: settings),
     ]
 )

@@ -15,7 +15,7 @@ public struct AdminServer: Service, Unprintable {
     private let host: String
     private let port: Int
     private let responder: AdminResponder
-    private let tls: AdminTLS?
+    private let tls: (any AdminTLS)?
     private let logger: Logger
     private let onBound: @Sendable (_ port: Int) async -> Void
 
@@ -36,7 +36,7 @@ public struct AdminServer: Service, Unprintable {
         host: String, port: Int, registry: PrometheusRegistry, probes: [ReadinessProbe],
         revocation: RevokeSessionsHandler? = nil, status: StatusDataSource? = nil,
         access: AdminAccess = AdminAccess(), rejectedRequests: RejectedRequests = RejectedRequests(),
-        tls: AdminTLS? = nil,
+        tls: (any AdminTLS)? = nil,
         now: @escaping @Sendable () -> WallTime, logger: Logger,
         onBound: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) {
@@ -94,7 +94,7 @@ public struct AdminServer: Service, Unprintable {
     private func add(to channel: any Channel, _ connections: AdminConnectionLimit) throws {
         let peer = channel.remoteAddress?.ipAddress ?? ""
         if let tls {
-            try channel.pipeline.syncOperations.addHandler(tls.makeHandler(), name: AdminTLS.handlerName)
+            try channel.pipeline.syncOperations.addHandler(tls.makeHandler(), name: AdminConnection.tlsHandlerName)
         }
         let connection = AdminConnection(connections, peer: peer) { [responder, logger] reason in
             responder.rejections.note(reason, peer: peer, now: responder.now(), logger: logger)

@@ -5,15 +5,9 @@ public struct ReadinessCheck: Sendable, Equatable, Encodable {
     /// Whether the check succeeded.
     public let isReady: Bool
     /// The reason of a failure. It is visible to all clients of the admin listener, so it contains no secret.
-    public let detail: String?
+    public var detail: String?
 
     private enum CodingKeys: String, CodingKey { case name, detail, isReady = "ready" }
-
-    package init(name: String, isReady: Bool, detail: String? = nil) {
-        self.name = name
-        self.isReady = isReady
-        self.detail = detail
-    }
 }
 
 /// Performs a readiness check.

@@ -128,7 +128,7 @@ extension YAMLTree {
             do {
                 bytes = try ConfigRelativePath.contents(of: file)
             } catch {
-                throw YAMLSyntaxError(position: nil, key: nil, valueError: error)
+                throw YAMLSyntaxError(error.message, error.suggestion, at: nil)
             }
         } else {
             self.init()
@@ -137,8 +137,7 @@ extension YAMLTree {
         // A byte order mark would move the keys of the first line by a column.
         if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { bytes.removeFirst(3) }
         guard let text = String(validating: bytes, as: UTF8.self) else {
-            throw YAMLSyntaxError(
-                position: nil, key: nil, valueError: ConfigValueError("the file must be in UTF-8", "save it as UTF-8"))
+            throw YAMLSyntaxError("the file must be in UTF-8", "save it as UTF-8", at: nil)
         }
         try self.init(yaml: text, report: report)
     }

@@ -42,8 +42,7 @@ public enum SessionStoreFactory {
             // Configured secrets keep the hashed names in logs stable across restarts; otherwise a random key will do.
             let accounts = secrets?.accountHashes ?? AccountHasher(KeyedHash(using: &random))
             let store = MemorySessionStore(
-                configuration, accountHashes: accounts, clock: clock, onCreated: events.onCreated,
-                onEnded: events.onEnded)
+                configuration, accountHashes: accounts, clock: clock, events: events)
             return Product(store: store, accounts: accounts)
         case .sqlite:
             let records = SQLiteRecordStore(path: configuration.sqlite.path, logger: logger, now: clock)

@@ -119,6 +119,12 @@ public enum Byte {
         byte &- UInt8(ascii: "A") < 26 ? byte | 0x20 : byte
     }
 
+    /// Whether the byte is an ASCII letter or digit.
+    @inlinable @inline(__always)
+    package static func isLetterOrDigit(_ byte: UInt8) -> Bool {
+        lowerCase(byte) &- UInt8(ascii: "a") < 26 || byte &- UInt8(ascii: "0") < 10
+    }
+
     /// Returns the value of a decimal digit.
     @inline(__always)
     static func decimal(_ byte: UInt8) -> Int? {
@@ -153,6 +159,21 @@ public enum Byte {
     @inlinable @inline(__always)
     public static func hexDigit(_ nibble: UInt8) -> UInt8 {
         nibble < 10 ? UInt8(ascii: "0") &+ nibble : UInt8(ascii: "a") &+ (nibble &- 10)
+    }
+
+    /// Returns a text with all bytes percent-encoded in upper case (RFC 3986 §2.1) except those that are kept.
+    package static func percentEncoded(_ text: String, keeping isKept: (UInt8) -> Bool) -> [UInt8] {
+        let digits = Array("0123456789ABCDEF".utf8)
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.utf8.count)
+        for byte in text.utf8 {
+            if isKept(byte) {
+                bytes.append(byte)
+            } else {
+                bytes += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 0xf)]]
+            }
+        }
+        return bytes
     }
 
     /// Returns two lower-case hexadecimal digits for each byte.

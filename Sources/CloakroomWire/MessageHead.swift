@@ -27,6 +27,11 @@ public struct RequestHead: Sendable {
         fields.removeAll(keepingCapacity: true)
         bytes = ByteBuffer()
     }
+
+    /// A copy of a part of the head.
+    package func copy(of range: ByteRange) -> [UInt8] {
+        bytes.getBytes(at: bytes.readerIndex + range.start, length: range.count) ?? []
+    }
 }
 
 /// The head of a response: its bytes, and the positions of its parts.

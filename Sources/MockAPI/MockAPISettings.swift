@@ -23,27 +23,13 @@ public struct MockAPISettings: Sendable, Redacted {
     public var refreshTokenLifetime = Duration.seconds(28_800)
     /// Whether the `/__mock/…` paths exist: the recorded traffic and test bodies.
     public var exposeObservations = false
-    /// The identities of the gateway that the page links to for sign-in.
-    public var identities: [PageIdentity] = []
+    /// The names of the identities of the gateway that the page links to for sign-in.
+    public var identities: [String] = []
     /// A request field whose value is the id of a user that the gateway has signed in at a provider; such requests need no
     /// access token. The gateway must remove the field from requests of clients.
     public var userField: String?
     /// The clock for issuing and expiring tokens.
     public var now: @Sendable () -> Date = { Date() }
-}
-
-/// An identity of the gateway, as the page shows it.
-public struct PageIdentity: Sendable, Equatable {
-    /// The name in the configuration of the gateway.
-    public var name: String
-    /// The text of the link follows `Continue with`.
-    public var label: String
-
-    /// Creates an identity.
-    public init(name: String, label: String) {
-        self.name = name
-        self.label = label
-    }
 }
 
 /// A user of the mock.

@@ -23,6 +23,7 @@ public struct GatewayClient: Sendable {
     private let nameMember: String
     private let fields: [String: String]
     private let transport: any Transport
+    private let prover: DeviceProver?
 
     /// Creates a client.
     /// - Parameters:
@@ -31,15 +32,23 @@ public struct GatewayClient: Sendable {
     ///   - nameMember: The member with the user name: `accounts.name.member`.
     ///   - fields: Fields of every request, such as that of `csrf.requireHeader`.
     ///   - transport: Sends requests and keeps cookies. Two clients of one user can share it; two users cannot.
+    ///   - deviceKey: Sessions are bound to this key if the gateway offers it: `device` of the app, or
+    ///     `session.device.mode`. One client has the transport then.
     public init(
         gateway: URL, accounts: String = "/auth", nameMember: String = "email", fields: [String: String] = [:],
-        transport: any Transport = URLSessionTransport()
+        transport: any Transport = URLSessionTransport(), deviceKey: (any DeviceKey)? = nil
     ) {
         self.gateway = gateway
         self.accounts = accounts
         self.nameMember = nameMember
         self.fields = fields
         self.transport = transport
+        prover = deviceKey.map { key in
+            var request = URLRequest(url: gateway.appending(path: accounts + "/device"))
+            request.httpMethod = "POST"
+            for (name, value) in fields { request.setValue(value, forHTTPHeaderField: name) }
+            return DeviceProver(key, request, transport)
+        }
     }
 
     // MARK: - The API
@@ -91,12 +100,15 @@ public struct GatewayClient: Sendable {
     ///   - staysSignedIn: Whether to stay signed in after the app has ended. Has an effect if the gateway's
     ///     `session.cookie.persistent` is `onRequest`, with a transport that keeps cookies
     ///     (``URLSessionTransport/keepingCookies``).
+    ///   - app: The name in `accounts.apps` whose lifetimes the session gets; `nil` for those of `session`.
     ///   - user: The type of the user's document, which is the API's own.
     public func signIn<User: Decodable>(
-        name: String, password: String, staysSignedIn: Bool = false, as user: User.Type = User.self
+        name: String, password: String, staysSignedIn: Bool = false, app: String? = nil,
+        as user: User.Type = User.self
     ) async throws(ClientError) -> SignedIn<User> {
         var body: [String: JSONText] = [nameMember: .text(name), "password": .text(password)]
         if staysSignedIn { body["persistent"] = .flag(true) }
+        if let app { body["app"] = .text(app) }
         return try await request("POST", accounts, body: body)
     }
 
@@ -181,7 +193,17 @@ public struct GatewayClient: Sendable {
 
     // MARK: - Requests
 
+    /// Sends a request, and once more if its session needed a new proof: the gateway has not forwarded it then.
     private func perform(_ request: URLRequest) async throws(ClientError) -> (Data, HTTPURLResponse) {
+        guard let prover else { return try await send(request) }
+        let proofs = await prover.prepare()
+        let (data, response) = try await send(request)
+        let lacksProof = response.statusCode == 401 && ClientError(response, body: data).reason == "unproven"
+        guard await prover.received(response, lacksProof: lacksProof, after: proofs) else { return (data, response) }
+        return try await send(request)
+    }
+
+    private func send(_ request: URLRequest) async throws(ClientError) -> (Data, HTTPURLResponse) {
         do { return try await transport.send(request) } catch {
             throw ClientError(code: Task.isCancelled ? .cancelled : .network)
         }

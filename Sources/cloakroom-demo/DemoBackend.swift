@@ -23,7 +23,7 @@ struct DemoBackend: AsyncParsableCommand {
         settings.port = options.apiPort
         settings.exposeObservations = true
         if let provider {
-            settings.identities = [PageIdentity(name: provider.name, label: provider.name)]
+            settings.identities = [provider.name]
             settings.userField = DemoConfiguration.userField
         }
         try await MockAPI(settings: settings).whileServing { api in

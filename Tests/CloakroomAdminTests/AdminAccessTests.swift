@@ -278,17 +278,14 @@ struct AdminRequestLimitsTests {
         return !made.isOpen
     }
 
-    @Test("Rule 70: a connection without a request ends after 5 s")
-    func silent() throws {
+    @Test(
+        "Rule 70: a connection ends 5 s after its begin or 30 s after a head, 90 s after a response or 30 s if it is unread",
+        arguments: [(false, nil, 5), (true, nil, 30), (true, true, 90), (true, false, 30)] as [(Bool, Bool?, Int64)])
+    func idle(hasRequest: Bool, isTaken: Bool?, seconds: Int64) throws {
         let made = try EmbeddedConnection()
-        #expect(ends(made, after: .seconds(5)))
-    }
-
-    @Test("Rule 70: a response that does not begin within 30 s of the request's head ends the connection")
-    func late() throws {
-        let made = try EmbeddedConnection()
-        try made.receive()
-        #expect(ends(made, after: .seconds(30)))
+        if hasRequest { try made.receive() }
+        if let isTaken { made.respond(isTaken: isTaken) }
+        #expect(ends(made, after: .seconds(seconds)))
     }
 
     @Test("Rule 70: a request body that is not complete within 30 s of the head ends the connection")
@@ -315,22 +312,6 @@ struct AdminRequestLimitsTests {
             made.advance(.seconds(1))
         }
         #expect(ends(made, after: .seconds(1)))
-    }
-
-    @Test("Rule 70: a connection without a further request ends after 90 s")
-    func idle() throws {
-        let made = try EmbeddedConnection()
-        try made.receive()
-        made.respond()
-        #expect(ends(made, after: .seconds(90)))
-    }
-
-    @Test("Rule 70: a response that is not read ends its connection after 30 s")
-    func unread() throws {
-        let made = try EmbeddedConnection()
-        try made.receive()
-        made.respond(isTaken: false)
-        #expect(ends(made, after: .seconds(30)))
     }
 
     @Test("Rule 70: a request above 32 KiB ends its connection; requests of one connection are counted apart")

@@ -85,16 +85,6 @@ struct AdminServerTests {
         }
     }
 
-    @Test("HEAD has the Content-Length of GET's body and no body")
-    func head() async throws {
-        try await serving { address in
-            let (response, body) = try await send(.HEAD, address + "/live")
-            #expect(response.status == .ok)
-            #expect(response.headers.first(name: "content-length") == "5")
-            #expect(body.isEmpty)
-        }
-    }
-
     @Test("Shutdown ends idle connections at once, and the others after their response")
     func shutdown() async throws {
         let gate = Gate()
@@ -120,52 +110,5 @@ struct AdminServerTests {
         let busy = try #require(await peers.first { _ in true })
         let response = String(buffer: try await busy.rest())
         #expect(response.contains("\r\nConnection: close\r\n") && response.contains(#""checks":["#))
-    }
-
-    @Test("promtool reports no problem in /metrics of a gateway with traffic")
-    func promtool() async throws {
-        var settings = TelemetrySettings()
-        settings.version = "1.0"
-        settings.isAccessLogEnabled = false
-        let telemetry = GatewayTelemetry(settings: settings)
-        defer { telemetry.shutdown() }
-        Self.exercise(telemetry)
-        try await serving(telemetry.registry) { address in
-            let (response, body) = try await send(.GET, address + "/metrics")
-            #expect(response.status == .ok)
-            #expect(response.headers.first(name: "content-type") == "text/plain; version=0.0.4; charset=utf-8")
-            #expect(String(decoding: body, as: UTF8.self).contains("http_server_request_duration_seconds_bucket"))
-            let (status, problems) = try Promtool().checkMetrics(body)
-            #expect(status == 0, "\(problems)")
-            #expect(problems.isEmpty)
-        }
-    }
-
-    /// Uses every metric family once.
-    private static func exercise(_ telemetry: GatewayTelemetry) {
-        let target = UpstreamTarget(upstream: "api", address: "::1", port: 9_000)
-        let loop = telemetry.makeLoopTelemetry(
-            routes: [RouteLabels(name: "a \"quoted\\\nname\"", pattern: "/a")], upstreams: [target])
-        var record = ExchangeRecord()
-        record.routeIndex = 0
-        record.status = 502
-        record.errorType = .upstreamReset
-        record.decision = .forwarded
-        record.upstreamIndex = 0
-        record.upstreamDurationNanoseconds = 1_000
-        record.durationNanoseconds = 2_000
-        let empty: [UInt8] = []
-        loop.requestStarted(scheme: .http, method: .other)
-        loop.requestCompleted(record, method: empty.span, path: empty.span)
-        let metrics = telemetry.metrics
-        metrics.recordSignIn(.success, durationNanoseconds: 1)
-        let upstream = metrics.upstream("api")
-        upstream.activeConnections.add(1)
-        upstream.pendingRequests.add(1)
-        upstream.countRetry(.reset, outcome: .sent)
-        metrics.rejections(reason: "bad_host").increment()
-        _ = telemetry.registry.makeTimer(label: "library.work", dimensions: [("kind", "x")])
-        _ = telemetry.registry.makeCounter(label: "library.jobs", dimensions: [])
-        telemetry.registry.makeRecorder(label: "library.size", dimensions: [], aggregate: true).record(12.5)
     }
 }

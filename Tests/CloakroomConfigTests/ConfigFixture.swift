@@ -15,6 +15,8 @@ final class ConfigFixture {
           api:
             targets: ["http://127.0.0.1:9000"]
         """
+    /// Six lines: a listener behind a proxy and an upstream, whose further keys may follow.
+    static let proxied = head.replacing("upstreams:", with: "    behindTLSProxy: true\nupstreams:")
     /// Four lines: an identity, whose further keys may follow.
     static let company = """
         identities:

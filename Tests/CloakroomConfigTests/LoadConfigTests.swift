@@ -1,5 +1,6 @@
 import CloakroomConfig
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -221,6 +222,18 @@ import Testing
             "a: [*nobody]\n",
             "cloakroom.yaml:1:5: the file must be valid YAML: found undefined alias"
                 + " (check indentation, colons and quotation marks)"
+        ),
+        (
+            "a: [*.example.com]\n",
+            "cloakroom.yaml:1:6: the file must be valid YAML: did not find expected alphabetic or numeric character"
+                + " (check indentation, colons and quotation marks; write paths with {} in a list, and names with *,"
+                + " as \"/videos/{id}\" and \"*.example.com\")"
+        ),
+        (
+            "a: [/videos/{id}]\n",
+            "cloakroom.yaml:1:13: the file must be valid YAML: did not find expected ',' or ']'"
+                + " (check indentation, colons and quotation marks; write paths with {} in a list, and names with *,"
+                + " as \"/videos/{id}\" and \"*.example.com\")"
         ),
     ])
     func whatIsNoConfigurationAtAllIsTold(_ yaml: String, _ valueError: String) throws {

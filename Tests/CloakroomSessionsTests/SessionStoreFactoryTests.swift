@@ -110,7 +110,7 @@ struct StoreMeterTests {
         expect(.list)
         _ = try await store.takeOldest(of: session.user, over: 1, but: session.id, reason: .revoked, now: now)
         expect(.list)
-        _ = try await store.takeAll(of: session.user.account, but: nil, reason: .revoked, now: now)
+        _ = try await store.takeAll(.account(session.user.account), reason: .revoked, now: now)
         expect(.cutoffWrite, .list, .remove)
         let counter = ThrottleCounter(ThrottleKey(.address, hash: 1), SignInThrottle.rule(.address))
         let result = ThrottleResult([counter], [nil], now: now)

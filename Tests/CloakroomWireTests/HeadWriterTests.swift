@@ -7,15 +7,17 @@ struct HeadWriterTests {
     private static let source = Array("0123456789".utf8)
 
     private func write(reserving size: Int, into buffer: inout ByteBuffer) {
-        buffer.writeHead(reserving: size) { writer in
-            writer.append("GET ")
-            writer.append(Self.source.span.bytes, ByteRange(start: 2, count: 3))
-            writer.append([UInt8(ascii: "?")])
-            writer.append(Self.source.span.bytes.extracting(7..<9))
-            writer.append(text: " é ")
-            writer.appendHex(0x0123_4567_89ab_cdef)
-            writer.append("\r\n")
-        }
+        buffer.writeHead(reserving: size) { append(to: &$0) }
+    }
+
+    private func append(to writer: inout HeadWriter) {
+        writer.append("GET ")
+        writer.append(Self.source.span.bytes, ByteRange(start: 2, count: 3))
+        writer.append([UInt8(ascii: "?")])
+        writer.append(Self.source.span.bytes.extracting(7..<9))
+        writer.append(text: " é ")
+        writer.appendHex(0x0123_4567_89ab_cdef)
+        writer.append("\r\n")
     }
 
     @Test("Parts are appended in order, whatever was reserved", arguments: [0, 1, 5, 33, 34, 35, 1_000])
@@ -23,6 +25,13 @@ struct HeadWriterTests {
         var buffer = ByteBuffer()
         write(reserving: size, into: &buffer)
         #expect(String(buffer: buffer) == "GET 234?78 é 0123456789abcdef\r\n")
+        var calls = 0
+        let bytes = [UInt8](reserving: size, from: &calls) { writer, calls in
+            calls += 1
+            append(to: &writer)
+        }
+        #expect(String(decoding: bytes, as: UTF8.self) == "GET 234?78 é 0123456789abcdef\r\n")
+        #expect(calls == (size < bytes.count ? 2 : 1))
     }
 
     @Test("A head is written after the content of the buffer, which stays", arguments: [1, 1_000])
@@ -54,6 +63,9 @@ struct HeadWriterTests {
             writer.append(Self.source.span.bytes.extracting(3..<3))
         }
         #expect(buffer.readableBytes == 0)
+        var nothing: Void = ()
+        let bytes = [UInt8](reserving: 0, from: &nothing) { _, _ in }
+        #expect(bytes.isEmpty)
     }
 
     @Test(

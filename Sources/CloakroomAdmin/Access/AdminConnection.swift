@@ -4,28 +4,14 @@ public import NIOCore
 import NIOTLS
 
 /// TLS of the admin listener, provided by the part that owns the certificates.
-public struct AdminTLS: Sendable {
-    /// The name of the handler in the pipeline.
-    static let handlerName = "tls"
-
-    let makeHandler: @Sendable () throws -> any ChannelHandler
-    let hasClientCertificate: @Sendable (any Channel) -> Bool
-    let watch: @Sendable () async -> Void
-
-    /// - Parameters:
-    ///   - makeHandler: Creates the handler of one connection.
-    ///   - hasClientCertificate: Whether the client of a connection presented a certificate that was verified. Called on
-    ///     the event loop of the connection.
-    ///   - watch: Reloads changed files until it is cancelled.
-    public init(
-        makeHandler: @escaping @Sendable () throws -> any ChannelHandler,
-        hasClientCertificate: @escaping @Sendable (any Channel) -> Bool,
-        watch: @escaping @Sendable () async -> Void
-    ) {
-        self.makeHandler = makeHandler
-        self.hasClientCertificate = hasClientCertificate
-        self.watch = watch
-    }
+public protocol AdminTLS: Sendable {
+    /// Creates the handler of one connection.
+    func makeHandler() throws -> any ChannelHandler
+    /// Whether the client of a connection presented a certificate that was verified. Called on the event loop of the
+    /// connection.
+    func hasClientCertificate(_ channel: any Channel) -> Bool
+    /// Reloads changed files until it is cancelled.
+    func watch() async
 }
 
 /// A connection to the admin listener, in HTTP/1.1. One request at a time is served; pipelined ones wait.
@@ -37,6 +23,8 @@ final class AdminConnection: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
+    /// The name of the TLS handler in the pipeline.
+    static let tlsHandlerName = "tls"
     static let timeout = TimeAmount.seconds(30)
     static let headTimeout = TimeAmount.seconds(5)
     /// Longer than scrape intervals, so that scrapers can keep their connection.
@@ -257,7 +245,7 @@ final class AdminConnection: ChannelInboundHandler {
         guard let context else { return }
         release()
         // `close` on the context of a handler starts below it: the TLS handler would wait for the client.
-        let tls = try? context.pipeline.syncOperations.context(name: AdminTLS.handlerName)
+        let tls = try? context.pipeline.syncOperations.context(name: Self.tlsHandlerName)
         (tls ?? context).close(promise: nil)
     }
 

@@ -19,22 +19,19 @@ struct DurationStats: Sendable, Equatable {
         return HistogramQuantile(quantile, bounds: bounds, cumulative: cumulative)
     }
 
-    mutating func add(_ histogram: MetricsSnapshot.Histogram) {
-        if cumulative.isEmpty {
-            bounds = histogram.bounds
-            cumulative = histogram.cumulative
-        } else if bounds == histogram.bounds {
-            for index in cumulative.indices { cumulative[index] &+= histogram.cumulative[index] }
-        }
-    }
+    mutating func add(_ histogram: MetricsSnapshot.Histogram) { add(histogram.cumulative, within: histogram.bounds) }
 
     /// The sum has no ``latencies``: one part may lack them.
     mutating func add(_ other: DurationStats) {
-        defer { latencies = nil }
+        add(other.cumulative, within: other.bounds)
+        latencies = nil
+    }
+
+    private mutating func add(_ counts: [UInt64], within bounds: [Double]) {
         if cumulative.isEmpty {
-            self = other
-        } else if bounds == other.bounds {
-            for index in cumulative.indices { cumulative[index] &+= other.cumulative[index] }
+            (self.bounds, cumulative) = (bounds, counts)
+        } else if self.bounds == bounds {
+            for index in cumulative.indices { cumulative[index] &+= counts[index] }
         }
     }
 

@@ -200,11 +200,15 @@ struct StatusDocument: Sendable, Encodable {
             var lastFailure: Failure?
         }
 
-        struct Failure: Sendable, Encodable {
-            var at: String
-            var secondsAgo: Int64
-            var reason: String
-        }
+    }
+
+    /// The last failure of a target or a provider.
+    struct Failure: Sendable, Encodable {
+        var at: String
+        var secondsAgo: Int64
+        var reason: String
+        /// Absent for a target.
+        var remedy: String?
     }
 
     /// An OpenID Provider.
@@ -228,13 +232,6 @@ struct StatusDocument: Sendable, Encodable {
         /// Differences between the provider and the configuration; absent if there are none.
         var findings: [String]?
         var lastFailure: Failure?
-
-        struct Failure: Sendable, Encodable {
-            var at: String
-            var secondsAgo: Int64
-            var reason: String
-            var remedy: String
-        }
     }
 
     /// Client connections, and pauses in which none is accepted.

@@ -130,11 +130,7 @@ extension StatusReporter {
                 loginsTotal: sample.logins[name] ?? 0, loginsRecent: window.change.logins[name] ?? 0,
                 loginsFailedRecent: window.change.failedLogins[name] ?? 0, logoutsTotal: logouts[name] ?? 0,
                 findings: identity.findings.isEmpty ? nil : identity.findings,
-                lastFailure: identity.lastFailure.map { failure in
-                    .init(
-                        at: failure.time.iso8601, secondsAgo: now.seconds(since: failure.time),
-                        reason: failure.reason, remedy: failure.remedy)
-                })
+                lastFailure: identity.lastFailure.map { .init($0, now: now) })
         }
     }
 
@@ -248,16 +244,23 @@ extension StatusDocument.Latency {
     }
 }
 
+extension StatusDocument.Failure {
+    fileprivate init(_ failure: FailureStatus, now: WallTime) {
+        self.init(
+            at: failure.time.iso8601, secondsAgo: now.seconds(since: failure.time), reason: failure.reason,
+            remedy: failure.remedy)
+    }
+}
+
 extension StatusDocument.IdentityCallFailure {
-    init(_ status: IdentityCallStatus, now: WallTime) {
-        let failure = status.failure
+    init(_ failure: IdentityCallFailure, now: WallTime) {
         var (upstream, identity): (String?, String?)
         switch failure.source {
         case .upstream(let name): upstream = name
         case .identity(let name): identity = name
         }
         self.init(
-            at: status.time.iso8601, secondsAgo: now.seconds(since: status.time), call: failure.call.rawValue,
+            at: failure.time.iso8601, secondsAgo: now.seconds(since: failure.time), call: failure.call.rawValue,
             upstream: upstream, identity: identity, method: failure.method,
             server: failure.server, path: failure.path, status: failure.status, reason: failure.defect.reason,
             key: failure.defect.key, expected: failure.defect.expected,
@@ -272,9 +275,7 @@ extension StatusDocument.Upstream.Target {
             address: target.address, peer: target.peer, circuit: target.circuit.rawValue,
             state: target.condition.rawValue, reason: target.reason, until: target.until?.iso8601,
             secondsLeft: target.until.map { $0.seconds(since: now) }, inFlight: target.inFlight,
-            lastFailure: target.lastFailure.map {
-                .init(at: $0.time.iso8601, secondsAgo: now.seconds(since: $0.time), reason: $0.reason)
-            })
+            lastFailure: target.lastFailure.map { .init($0, now: now) })
     }
 }
 
@@ -325,7 +326,7 @@ public struct StatusDataSource: Sendable {
     /// The OpenID Providers, in the order of the configuration.
     public var identities: @Sendable () -> [IdentityStatus]
     /// The last failed identity calls, the newest first.
-    public var identityCalls: @Sendable () -> [IdentityCallStatus]
+    public var identityCalls: @Sendable () -> [IdentityCallFailure]
     /// The certificates of all listeners.
     public var certificates: @Sendable () -> [CertificateStatus]
     /// Whether the gateway is draining.
@@ -340,7 +341,7 @@ public struct StatusDataSource: Sendable {
     package init(
         config: @escaping @Sendable () -> ConfigStatus, upstreams: @escaping @Sendable () -> [UpstreamStatus],
         identities: @escaping @Sendable () -> [IdentityStatus] = { [] },
-        identityCalls: @escaping @Sendable () -> [IdentityCallStatus] = { [] },
+        identityCalls: @escaping @Sendable () -> [IdentityCallFailure] = { [] },
         certificates: @escaping @Sendable () -> [CertificateStatus],
         isDraining: @escaping @Sendable () -> Bool = { false }, store: String, version: String, commit: String
     ) {

@@ -21,6 +21,8 @@ enum Credential: Hashable {
     case none, cookie
     /// A verified access token of an identity.
     case token
+    /// A name and a password, with which the gateway signs in.
+    case basic
     /// `Authorization` that only the upstream verifies.
     case unverified
 }
@@ -30,8 +32,9 @@ extension RouteCredentials {
     func reads(_ credential: Credential) -> Bool {
         switch credential {
         case .none: true
-        case .cookie: self != .bearer
+        case .cookie: contains(.session)
         case .token: acceptsTokens
+        case .basic: contains(.basic)
         case .unverified: self == .pass
         }
     }
@@ -125,7 +128,7 @@ final class DecisionTables {
             if state.credential == .unverified, credentials == .pass {
                 return .decide(rules.access.passing, at: index, now: Self.now, session: lookup)
             }
-            if state.credential == .token, case .active(let session) = lookup {
+            if state.credential == .token || state.credential == .basic, case .active(let session) = lookup {
                 return .decide(rules.access, at: index, refreshed: session, rules: rules, now: Self.now)
             }
             return .decide(rules.access, at: index, now: Self.now, rules: rules, session: lookup)
@@ -167,10 +170,13 @@ final class DecisionTables {
     ) -> Bool {
         let origins = route.stream.origins
         if kind == .tunnel, !origins.isEmpty, !Self.contains(origins, origin) { return true }
-        let isSentByBrowser = credential == .cookie || credential == .unverified && !addsFields(origin, kind)
+        let isSentByBrowser =
+            credential == .cookie || credential == .basic || credential == .unverified && !addsFields(origin, kind)
         guard route.credentials.reads(credential) else { return false }
         let isChecked = route.usesSession || credential == .unverified
-        return isSentByBrowser && isChecked && rejected[origin]?.contains(kind) == true
+        // One that may cause a sign-in is rejected whatever its method is.
+        let checkedKind = credential == .basic && kind == .safe ? .unsafe : kind
+        return isSentByBrowser && isChecked && rejected[origin]?.contains(checkedKind) == true
     }
 
     private static func contains(_ origins: [String], _ origin: String) -> Bool {

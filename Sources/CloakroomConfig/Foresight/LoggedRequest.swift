@@ -89,7 +89,9 @@ struct LoggedRequest {
         (upstream, sentPath) = (text("upstream"), sent.map { Array($0.utf8) })
         hasReason = members["unauthorized_reason"] != nil
         hasSession = members["session"] != nil
-        credential = text("credential").map { $0 == "bearer" ? .token : .unverified }
+        credential = text("credential").map {
+            ["bearer", "dpop"].contains($0) ? .token : $0 == "basic" ? .basic : .unverified
+        }
         names = (path, authority ?? "")
     }
 }

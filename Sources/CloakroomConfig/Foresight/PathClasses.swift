@@ -18,7 +18,7 @@ struct TooManyClasses: Error {
 ///
 /// Why these suffice: whatever decides about a path reads it segment by segment, from the left, and asks of a segment only
 /// whether it is equal to one of finitely many literals, whether it is empty, and whether it is the last one. It asks this
-/// of three readings: the bytes (``PathPattern``), and the two lenient ones of ``PathPattern/coversLeniently(_:)``. What a
+/// of three readings: the bytes (``PathPattern``), and the two of ``PathPattern/lenientReadings(of:)``. What a
 /// pattern still accepts after a segment is its remaining part, so a position in each pattern of each reading is all that
 /// is known about a prefix: the state below. Two prefixes with the same state are decided alike whatever follows, so one
 /// of them, the shortest, represents all. States are finitely many, because positions are. From a state, the segments that
@@ -175,54 +175,61 @@ struct PathClasses {
     }
 }
 
-/// The patterns whose beginnings a path is compared with.
+/// Patterns as a tree, with which a path is compared segment by segment. All names of parameters are alike.
 private struct SegmentTests {
-    /// What of a pattern has been met: the number of segments, or -1 for all paths that follow.
-    struct Position: Hashable {
-        let pattern: Int32
-        let segment: Int32
-    }
+    /// What of patterns has been met: the node of their common beginning.
+    typealias Position = Int
 
-    private let patterns: [[PathPattern.Segment]]
-    let literals: Set<String>
+    /// What follows each node. After a wildcard it is the wildcard again.
+    private var nodes: [[PathPattern.Segment: Position]] = [[:]]
 
     init(_ patterns: [PathPattern]) {
-        var seen: Set<PathPattern> = []
-        self.patterns = patterns.filter { seen.insert($0).inserted }.map(\.segments)
-        literals = Set(
-            self.patterns.joined().compactMap { if case .literal(let text) = $0, !text.isEmpty { text } else { nil } })
+        for pattern in patterns {
+            var node = 0
+            for segment in pattern.segments {
+                let key = if case .parameter = segment { PathPattern.Segment.parameter("") } else { segment }
+                let next = nodes[node][key] ?? nodes.count
+                nodes[node][key] = next
+                if next == nodes.count { nodes.append(segment == .wildcard ? [.wildcard: next] : [:]) }
+                node = next
+            }
+        }
     }
 
-    var start: [Position] { patterns.indices.map { Position(pattern: Int32($0), segment: 0) } }
+    var start: [Position] { [0] }
+    var literals: Set<String> { next(at: Array(nodes.indices)) }
 
     /// The literals that come next.
     func next(at positions: [Position]) -> Set<String> {
         Set(
-            positions.compactMap { position in
-                guard case .literal(let text)? = segment(at: position), !text.isEmpty else { return nil }
-                return text
+            positions.flatMap { nodes[$0].keys }.compactMap { segment in
+                if case .literal(let text) = segment, !text.isEmpty { text } else { nil }
             })
     }
 
     func ordered(_ texts: Set<String>) -> [String] { texts.sorted { ($0.utf8.count, $0) < ($1.utf8.count, $1) } }
 
     func advanced(_ positions: [Position], by text: String) -> [Position] {
-        positions.compactMap { position in
-            guard position.segment >= 0 else { return position }
-            switch segment(at: position) {
-            case nil: return nil
-            case .literal(let literal)? where literal != text: return nil
-            case .parameter? where text.isEmpty: return nil
-            case .wildcard?: return Position(pattern: position.pattern, segment: -1)
-            case .literal?, .parameter?: return Position(pattern: position.pattern, segment: position.segment + 1)
-            }
-        }
+        let segments: [PathPattern.Segment] = [.literal(text)] + (text.isEmpty ? [] : [.parameter("")]) + [.wildcard]
+        return positions.flatMap { position in segments.compactMap { nodes[position][$0] } }
+    }
+}
+
+/// A path, and how lenient servers read it.
+struct PathReadings {
+    private let exact: PathPattern
+    private let lenient: [PathPattern]
+
+    /// - Parameter path: In the normal form of ``RequestTarget``.
+    init(_ path: [UInt8]) {
+        exact = PathPattern(ofPath: path.dropFirst())
+        lenient = PathPattern.lenientReadings(of: path)
     }
 
-    private func segment(at position: Position) -> PathPattern.Segment? {
-        let segments = patterns[Int(position.pattern)]
-        let index = Int(position.segment)
-        return segments.indices.contains(index) ? segments[index] : nil
+    /// Whether it is one of the paths of patterns, or a reading of it is one of lenient ones. All paths are if there are none.
+    func meets(_ patterns: [PathPattern], _ lenientPatterns: [PathPattern] = []) -> Bool {
+        patterns.isEmpty || patterns.contains { $0.covers(exact) }
+            || lenientPatterns.contains { pattern in lenient.contains { pattern.covers($0) } }
     }
 }
 

@@ -17,17 +17,23 @@ struct Proof {
     }
 
     let statements: [Statement]
-    private let configurations: [GatewayConfiguration]
-    private let new: DecisionTables
-    private let old: DecisionTables?
+    /// Those of the configuration, and of the older one.
+    private let tables: [DecisionTables]
     private let paths: PathClasses
     private let hosts: [Host]
-    private let methods: [String]
+    private let methods: [Method]
     /// `nil` is the user, or a page of the gateway.
     private let origins: [String?]
 
-    /// A host, the groups that it leads to, and whether it is served without client certificates now, and was not before.
-    private typealias Host = (name: String?, new: Int?, old: Int?, isOpened: Bool)
+    /// The patterns of ``statements``, and those of `never` as lenient servers read them.
+    private let patterns: [(scope: [PathPattern], lenient: [PathPattern], unless: [PathPattern])]
+    /// For each statement, the first one with the same claims.
+    private let claims: [Int]
+
+    /// A host; by configuration the groups that it leads to and their sites, -1 for none; and whether it is served without
+    /// client certificates now, and was not before. Conditions are those of each statement, and those of its `unless`.
+    private typealias Host = (name: String?, groups: [Int?], sites: [Int], isOpened: Bool, conditions: [Bool])
+    private typealias Method = (name: String, isSafe: Bool, conditions: [Bool])
 
     /// - Parameter older: The configuration that is replaced.
     init(
@@ -35,34 +41,46 @@ struct Proof {
     ) throws(TooManyClasses) {
         self.statements = statements + (older == nil ? [] : [Statement(name: "opens nothing", kind: .opensNothing)])
         let configurations = [configuration] + (older.map { [$0] } ?? [])
-        let conditions = statements.flatMap { [$0.scope] + ($0.unless.map { [$0] } ?? []) }
+        let conditions = self.statements.flatMap { [$0.scope, $0.unless ?? Statement.Conditions()] }
+        patterns = self.statements.map { statement in
+            let scope = statement.scope.paths
+            return (scope, statement.kind == .never ? scope.map(\.lenient) : [], statement.unless?.paths ?? [])
+        }
+        claims = Self.firsts(self.statements.map(Self.claims))
         let stated = conditions.flatMap(\.paths)
-        var patterns = stated
-        var steps = 0
-        for configuration in configurations { patterns += try Self.patterns(configuration, stated, &steps) }
-        paths = try PathClasses(patterns)
+        var (compared, steps) = (stated, 0)
+        for configuration in configurations { compared += try Self.patterns(configuration, stated, &steps) }
+        paths = try PathClasses(compared)
         let trusted = configurations.flatMap { configuration in
             configuration.crossSite.trustedOrigins + configuration.crossSite.corsOrigins
                 + configuration.routes.flatMap(\.stream.origins)
         }
         let others = ["https://other.invalid"] + Set(trusted).sorted()
         origins = [nil] + others.map(Optional.some)
-        let tables = (
-            new: DecisionTables(configuration, origins: others), old: older.map { DecisionTables($0, origins: others) }
-        )
-        self.configurations = configurations
-        (new, old) = tables
+        let tables = configurations.map { DecisionTables($0, origins: others) }
+        self.tables = tables
         let named = configurations.flatMap(\.routes).flatMap(\.methods) + conditions.flatMap(\.methods)
         let unnamed = ["PUT", "DELETE", "PATCH", "UNNAMED"].first { !named.contains($0) } ?? "UNNAMED"
         let standard = ["GET", "HEAD", "POST", unnamed, "OPTIONS"]
-        methods = standard + Set(named).subtracting(standard + [Statement.unsafeMethods]).sorted()
+        methods = (standard + Set(named).subtracting(standard + [Statement.unsafeMethods]).sorted()).map { name in
+            let isSafe = RequestMethod(Array(name.utf8).span).isSafe
+            let listed = conditions.map(\.methods).map { methods in
+                methods.isEmpty || methods.contains(name) || !isSafe && methods.contains(Statement.unsafeMethods)
+            }
+            return (name, isSafe, listed)
+        }
+        let lists = conditions.map { $0.hosts.isEmpty ? nil : HostNames([$0.hosts]) }
         var seen: Set<[Int?]> = []
         hosts = Self.hostNames(configurations, conditions).compactMap { name in
-            let (now, before) = (tables.new.place(of: name), tables.old?.place(of: name))
-            let isOpened = now.isOpen && before.map { $0.group != nil && !$0.isOpen } ?? false
-            let memberships = [isOpened ? 1 : 0] + conditions.map { Self.lists($0, name) ? 1 : 0 }
-            guard seen.insert([now.group, before?.group] + memberships).inserted else { return nil }
-            return (name, now.group, before?.group, isOpened)
+            let places = tables.map { $0.place(of: name) }
+            let groups = places.map { $0.group }
+            let isOpened = places[0].isOpen && places.dropFirst().contains { $0.group != nil && !$0.isOpen }
+            let listed = lists.map { list in
+                list.map { list in name.map { list.value(of: $0) != nil } ?? false } ?? true
+            }
+            guard seen.insert(groups + ([isOpened] + listed).map { $0 ? 1 : 0 }).inserted else { return nil }
+            let sites = zip(tables, groups).map { own, group in group.map { own.table.groups.site(of: $0) } ?? -1 }
+            return (name, groups, sites, isOpened, listed)
         }
     }
 
@@ -105,8 +123,14 @@ struct Proof {
         return names + ["localhost", "other.invalid", "127.0.0.1", "any.localhost", nil]
     }
 
-    private static func lists(_ conditions: Statement.Conditions, _ host: String?) -> Bool {
-        conditions.hosts.isEmpty || host.map { HostNames([conditions.hosts]).value(of: $0) != nil } ?? false
+    private static func claims(of statement: Statement) -> [RequiredClaim] {
+        statement.scope.claims + (statement.unless?.claims ?? [])
+    }
+
+    /// For each element, the index of the first one that is equal.
+    private static func firsts<Element: Hashable>(_ all: [Element]) -> [Int] {
+        let first = Dictionary(zip(all, all.indices)) { first, _ in first }
+        return all.map { first[$0] ?? 0 }
     }
 
     // MARK: - Deciding
@@ -125,58 +149,77 @@ struct Proof {
     /// A request up to its session.
     private struct Place {
         let host: Host
-        let method: String
+        let method: Method
         let path: String
-        let isSafe: Bool
-        let new: (match: RouteTable.Match, sent: [UInt8])?
-        let old: (match: RouteTable.Match, sent: [UInt8])?
+        /// By configuration; `nil` if the host is not served.
+        let found: [(match: RouteTable.Match, sent: [UInt8])?]
+        /// By configuration, the index of the route, -1 without one.
+        var routes: [Int] { found.map { if case .route(let index)? = $0?.match { index } else { -1 } } }
 
         /// What decides about it: requests with the same are decided alike. Of a host the site is enough, because the route
         /// is known.
-        func key(_ isExcusable: Bool, _ sites: (new: Int?, old: Int?)) -> [Int] {
-            let number = { (match: RouteTable.Match?) in if case .route(let index)? = match { index } else { -1 } }
-            let flags = [method == "GET", isSafe, host.isOpened, isExcusable, new?.sent == old?.sent]
-            return [number(new?.match), number(old?.match), sites.new ?? -1, sites.old ?? -1] + flags.map { $0 ? 1 : 0 }
+        var key: [Int] {
+            let isSentAlike = found[0]?.sent == found[found.count - 1]?.sent
+            let flags = [method.name == "GET", method.isSafe, host.isOpened, isSentAlike]
+            return routes + host.sites + flags.map { $0 ? 1 : 0 }
         }
+
+        /// Whether its host and method are those of the conditions with an index.
+        func isDescribed(by conditions: Int) -> Bool { host.conditions[conditions] && method.conditions[conditions] }
     }
 
-    /// The maximum number of requests that are decided: about 30 seconds.
-    static let mostDecisions = 15_000_000
+    /// The maximum of what is done, in requests that are decided: about 20 seconds.
+    static let mostDecisions = 10_000_000
     /// The maximum number of sessions that are kept for further requests.
     private static let mostKept = 200_000
 
     /// The verdict about each statement.
     func verdicts(atMost limit: Int = mostDecisions) throws(TooManyClasses) -> [Verdict] {
         var decisions = 0
-        var known = KnownSessions()
+        var known = KnownSessions(requirements: tables.map { Self.firsts($0.configuration.routes.map(\.require)) })
         var failures: [Counterexample?] = statements.map { _ in nil }
         var matched = statements.map { $0.kind == .opensNothing }
-        var seen: [Set<[Int]>] = statements.map { _ in [] }
+        var seen: [Set<Int>] = statements.map { _ in [] }
+        var numbers: [[Int]: Int] = [:]
+        // To compare a path with a pattern, or a request with a statement, takes a fraction of a decision.
+        let comparisons = 1 + patterns.reduce(0) { $0 + $1.scope.count + $1.lenient.count + $1.unless.count } / 8
+        let turn = 1 + statements.count / 16
         for sample in paths.samples {
             let bytes = Array(sample.path.utf8)
-            let scopes = statements.map { Self.holds($0.scope.paths, bytes, leniently: $0.kind == .never) }
-            let exceptions = statements.map { Self.holds($0.unless?.paths ?? [], bytes, leniently: false) }
+            let path = PathReadings(bytes)
+            decisions += comparisons
+            let scopes = patterns.map { path.meets($0.scope, $0.lenient) }
+            let exceptions = patterns.map { path.meets($0.unless) }
+            // By route: whether the path that the upstream would receive is one of which nothing may be served.
+            var rewritten: [Int: [Bool]] = [:]
             for host in hosts {
-                let sites = (
-                    new: host.new.map { new.table.groups.site(of: $0) },
-                    old: host.old.flatMap { group in old.map { $0.table.groups.site(of: group) } }
-                )
                 for method in methods {
-                    decisions += 1
-                    let place = Place(
-                        host: host, method: method, path: sample.path,
-                        isSafe: RequestMethod(Array(method.utf8).span).isSafe,
-                        new: host.new.map { new.table.match(method, bytes, group: $0) },
-                        old: host.old.flatMap { group in old.map { $0.table.match(method, bytes, group: group) } })
+                    decisions += turn
+                    let found = zip(tables, host.groups).map { tables, group in
+                        group.map { tables.table.match(method.name, bytes, group: $0) }
+                    }
+                    let place = Place(host: host, method: method, path: sample.path, found: found)
+                    let route = place.routes[0]
+                    if let sent = found[0]?.sent, route >= 0, rewritten[route] == nil,
+                        tables[0].configuration.routes[route].rewrite != nil
+                    {
+                        decisions += comparisons
+                        let path = PathReadings(sent)
+                        rewritten[route] = patterns.map { path.meets($0.scope, $0.lenient) }
+                    }
+                    let sent = rewritten[route]
+                    let key = place.key
+                    let number = numbers[key] ?? numbers.count
+                    if number == numbers.count { numbers[key] = number }
                     for (index, statement) in statements.enumerated() where failures[index] == nil {
-                        guard scopes[index] || isRewritten(place, into: statement), isMeant(statement, sample, host),
-                            Self.describes(statement.scope, place)
+                        guard scopes[index] || statement.kind == .never && sent?[index] == true,
+                            place.isDescribed(by: 2 * index), isMeant(statement, sample, host)
                         else { continue }
                         let isExcusable =
-                            statement.unless.map { exceptions[index] && Self.describes($0, place) } ?? false
-                        guard seen[index].insert(place.key(isExcusable, sites)).inserted else { continue }
+                            statement.unless != nil && exceptions[index] && place.isDescribed(by: 2 * index + 1)
+                        guard seen[index].insert(2 * number + (isExcusable ? 1 : 0)).inserted else { continue }
                         let sessions = try sessions(of: place, index, &known, &decisions)
-                        decisions += sessions.states.count * origins.count
+                        decisions += 1 + sessions.states.count * origins.count
                         failures[index] = violation(of: statement, place, sessions, isExcusable, &matched[index])
                     }
                     guard decisions <= limit else { throw .decisions }
@@ -189,8 +232,10 @@ struct Proof {
         }
     }
 
-    /// By what routes require, and by statement: most routes require the same as others.
+    /// By what routes require, and by claims of statements: most require the same as others.
     private struct KnownSessions {
+        /// For each route of both configurations, the first one that requires the same.
+        let requirements: [[Int]]
         var classes: [[Int]: SessionClasses] = [:]
         var count = 0
     }
@@ -199,16 +244,12 @@ struct Proof {
     private func sessions(
         of place: Place, _ statement: Int, _ known: inout KnownSessions, _ decisions: inout Int
     ) throws(TooManyClasses) -> SessionClasses {
-        let (route, older) = (Self.route(place.new?.match, new), old.flatMap { Self.route(place.old?.match, $0) })
-        let first = { (route: Route?, routes: [Route]?) in
-            route.flatMap { route in routes?.firstIndex { $0.require == route.require } } ?? -1
-        }
-        let key = [first(route, new.configuration.routes), first(older, old?.configuration.routes), statement]
+        let key = zip(place.routes, known.requirements).map { $0 < 0 ? -1 : $1[$0] } + [claims[statement]]
         if let found = known.classes[key] { return found }
-        let conditions = statements[statement]
+        let configurations = tables.map(\.configuration)
         let made = try SessionClasses(
-            configurations, for: [route, older].compactMap(\.self),
-            claims: conditions.scope.claims + (conditions.unless?.claims ?? []))
+            configurations, for: zip(place.routes, configurations).compactMap { $0 < 0 ? nil : $1.routes[$0] },
+            claims: Self.claims(of: statements[statement]))
         // To make one takes as long as ten decisions.
         decisions += made.states.count * 10
         // The others are made again: they would need much memory.
@@ -219,45 +260,9 @@ struct Proof {
         return made
     }
 
-    /// What the route of a request makes of each session; empty without one.
-    private static func admissions(
-        _ match: RouteTable.Match?, _ group: Int?, _ tables: DecisionTables, _ sessions: SessionClasses
-    ) -> [DecisionTables.Admission] {
-        guard case .route(let index)? = match, let group else { return [] }
-        return tables.admissions(to: index, group: group, sessions)
-    }
-
-    /// The route of a request.
-    private static func route(_ match: RouteTable.Match?, _ tables: DecisionTables) -> Route? {
-        if case .route(let index)? = match { tables.configuration.routes[index] } else { nil }
-    }
-
-    /// Whether the path that an upstream would receive is one of which nothing may be served.
-    private func isRewritten(_ place: Place, into statement: Statement) -> Bool {
-        // Without a copy of the route: most paths are asked about here.
-        guard statement.kind == .never, let found = place.new, case .route(let index) = found.match,
-            new.configuration.routes[index].rewrite != nil
-        else { return false }
-        return Self.holds(statement.scope.paths, found.sent, leniently: true)
-    }
-
     /// Not every spelling has to be served, nor at hosts that the gateway does not have.
     private func isMeant(_ statement: Statement, _ sample: PathClasses.Sample, _ host: Host) -> Bool {
-        statement.kind != .always || sample.isPlain && (host.new != nil || !statement.scope.hosts.isEmpty)
-    }
-
-    private static func holds(_ patterns: [PathPattern], _ path: [UInt8], leniently: Bool) -> Bool {
-        let literal = PathPattern(ofPath: path.dropFirst())
-        return patterns.isEmpty
-            || patterns.contains { $0.covers(literal) || leniently && $0.coversLeniently(path) }
-    }
-
-    /// Whether method and host are among those of conditions.
-    private static func describes(_ conditions: Statement.Conditions, _ place: Place) -> Bool {
-        let (methods, method) = (conditions.methods, place.method)
-        guard methods.isEmpty || methods.contains(method) || !place.isSafe && methods.contains(Statement.unsafeMethods)
-        else { return false }
-        return lists(conditions, place.host.name)
+        statement.kind != .always || sample.isPlain && (host.groups[0] != nil || !statement.scope.hosts.isEmpty)
     }
 
     /// The first session and page with which a request breaks a statement.
@@ -267,20 +272,26 @@ struct Proof {
         _ hasMatch: inout Bool
     ) -> Counterexample? {
         let isBare = statement.unless == nil && statement.scope.dependsOnRequestAlone
-        if statement.kind == .never, isBare, place.host.new != nil { hasMatch = true }
-        let route = Self.route(place.new?.match, new)
-        var kinds: [CrossSitePolicy.RequestKind] = [place.isSafe ? .safe : .unsafe]
+        if statement.kind == .never, isBare, place.host.groups[0] != nil { hasMatch = true }
+        let new = tables[0]
+        let route = place.routes[0] < 0 ? nil : new.configuration.routes[place.routes[0]]
+        var kinds: [CrossSitePolicy.RequestKind] = [place.method.isSafe ? .safe : .unsafe]
         // That a request opens a WebSocket is its client's choice.
-        if place.method == "GET", route?.allowsWebSocket == true, statement.kind != .always { kinds.append(.tunnel) }
-        let admissions = Self.admissions(place.new?.match, place.host.new, new, sessions)
-        let older = old.map { Self.admissions(place.old?.match, place.host.old, $0, sessions) } ?? []
+        if place.method.name == "GET", route?.allowsWebSocket == true, statement.kind != .always {
+            kinds.append(.tunnel)
+        }
+        let pages = origins.flatMap { origin in kinds.map { (origin, $0) } }
+        // What each route makes of each session; empty without one.
+        let admissions = zip(tables, zip(place.routes, place.host.groups)).map { tables, place in
+            place.0 < 0 ? [] : place.1.map { tables.admissions(to: place.0, group: $0, sessions) } ?? []
+        }
         for (index, state) in sessions.states.enumerated() {
             // A field that is not read is like none.
-            let isField = state.credential == .token || state.credential == .unverified
+            let isField = state.credential != .none && state.credential != .cookie
             guard !isField || route?.credentials.reads(state.credential) == true else { continue }
-            for (origin, kind) in origins.flatMap({ origin in kinds.map { (origin, $0) } }) {
+            for (origin, kind) in pages {
                 if let origin, !new.canSend(state.credential, from: origin, kind) { continue }
-                let service = service(place.new, admissions, new, index, state.credential, origin, kind)
+                let service = service(place, 0, admissions[0], index, state.credential, origin, kind)
                 let isOf = service.map { statement.service == .served || $0.upstream != nil } ?? false
                 let isTarget = isOf && Self.names(statement.scope, service)
                 let isDescribed = meets(statement.scope, service, state, origin)
@@ -299,16 +310,16 @@ struct Proof {
                     hasMatch = true
                     isBroken = !isTarget
                 case .opensNothing:
-                    guard let service, let old else { continue }
-                    let before = self.service(place.old, older, old, index, state.credential, origin, kind)
+                    guard let service else { continue }
+                    let before = self.service(place, 1, admissions[1], index, state.credential, origin, kind)
                     isBroken =
                         place.host.isOpened || before?.target != service.target
                         || !service.tokens.isSubset(of: before?.tokens ?? [])
                 }
                 guard isBroken else { continue }
                 return Counterexample(
-                    method: place.method, host: place.host.name, path: place.path, state, origin, kind,
-                    outcome: outcome(place.new?.match, service), service, new)
+                    method: place.method.name, host: place.host.name, path: place.path, state, origin, kind,
+                    outcome: outcome(place.found[0]?.match, service), service, new)
             }
         }
         return nil
@@ -336,12 +347,12 @@ struct Proof {
 
     /// What a request gets; `nil` if it is not served.
     private func service(
-        _ found: (match: RouteTable.Match, sent: [UInt8])?, _ admissions: [DecisionTables.Admission],
-        _ tables: DecisionTables, _ state: Int, _ credential: Credential, _ origin: String?,
-        _ kind: CrossSitePolicy.RequestKind
+        _ place: Place, _ index: Int, _ admissions: [DecisionTables.Admission], _ state: Int,
+        _ credential: Credential, _ origin: String?, _ kind: CrossSitePolicy.RequestKind
     ) -> Service? {
-        guard let found, !admissions.isEmpty, case .route(let index) = found.match else { return nil }
-        let route = tables.configuration.routes[index]
+        guard let sent = place.found[index]?.sent, !admissions.isEmpty else { return nil }
+        let tables = self.tables[index]
+        let route = tables.configuration.routes[place.routes[index]]
         guard route.redirect == nil, case .permitted(let hasSession, let tokens) = admissions[state] else { return nil }
         // Other routes ignore an upgrade.
         let isTunnel = kind == .tunnel && route.allowsWebSocket
@@ -351,7 +362,7 @@ struct Proof {
         return Service(
             route: route, upstream: upstream, hasSession: hasSession, tokens: tokens,
             target: Array((upstream ?? route.target(in: tables.configuration)).utf8) + [isTunnel ? 0x09 : 0x20]
-                + (upstream == nil ? [] : found.sent))
+                + (upstream == nil ? [] : sent))
     }
 
     private static func vacuous(_ statement: Statement) -> Verdict {
@@ -372,11 +383,11 @@ struct Proof {
     private func outcome(_ match: RouteTable.Match?, _ service: Service?) -> String {
         if let service {
             let verb = service.upstream == nil ? "gets" : "is forwarded to"
-            return "\(verb) \(service.route.target(in: new.configuration)) by route \(service.route.name)"
+            return "\(verb) \(service.route.target(in: tables[0].configuration)) by route \(service.route.name)"
         }
         return switch match {
         case nil: "is not served at this host"
-        case .route(let index)?: "is rejected by route \(new.configuration.routes[index].name)"
+        case .route(let index)?: "is rejected by route \(tables[0].configuration.routes[index].name)"
         case .accountEndpoint?: "gets a response of the gateway"
         case .notFound?: "gets 404"
         case .methodNotAllowed?: "gets 405"

@@ -27,7 +27,7 @@ struct Counterexample: Encodable {
         _ kind: CrossSitePolicy.RequestKind, outcome: String, _ service: Proof.Service?, _ tables: DecisionTables
     ) {
         (self.method, self.host, self.path, self.origin) = (method, host, path, origin)
-        let isField = state.credential == .token || state.credential == .unverified
+        let isField = state.credential != .none && state.credential != .cookie
         session = state.credential == .cookie ? state.description : nil
         authorization = isField ? state.description : nil
         self.outcome = kind == .tunnel ? "\(outcome), as a WebSocket" : outcome
@@ -51,7 +51,7 @@ struct Counterexample: Encodable {
             }
         }
         if isField {
-            let isBasic = origin.map { !tables.addsFields($0, kind) } ?? false
+            let isBasic = state.credential == .basic || origin.map { !tables.addsFields($0, kind) } ?? false
             words += ["-H", Self.quoted("Authorization: \(isBasic ? "Basic" : "Bearer") TOKEN")]
         }
         if kind == .tunnel {

@@ -17,7 +17,6 @@ struct Replay {
     private var document: ReplayDocument
     private var groups: [[String]: ReplayDocument.Group] = [:]
     private let tables: DecisionTables
-    private var hosts: [String: [HostRules.Resolution]] = [:]
     /// By route and site, what the route makes of a credential.
     private var known: [[Int]: [Credential: Set<DecisionTables.Admission>]] = [:]
     private let listeners: [(address: String, isSecure: Bool)]
@@ -25,10 +24,9 @@ struct Replay {
     /// - Parameter name: That of the configuration.
     init(_ configuration: GatewayConfiguration, name: String) throws(TooManyClasses) {
         tables = DecisionTables(configuration)
-        let routes = configuration.routes
+        var requirements: Set<SessionRequirement> = []
         // Whether there are too many. They are not kept: a log usually has requests of few routes.
-        for (index, route) in routes.enumerated()
-        where routes.firstIndex(where: { $0.require == route.require }) == index {
+        for route in configuration.routes where requirements.insert(route.require).inserted {
             _ = try SessionClasses([configuration], for: [route])
         }
         document = ReplayDocument(configuration: name)
@@ -58,7 +56,9 @@ struct Replay {
             switch error {
             case .event: return
             case .incomplete: document.incomplete += 1
-            case .foreign: skip()
+            case .foreign:
+                document.skipped += 1
+                if document.skippedLines.count < Self.mostNumbers { document.skippedLines.append(lines) }
             }
             return
         }
@@ -79,17 +79,6 @@ struct Replay {
         } else {
             groups[key, default: group].count += 1
         }
-    }
-
-    /// Counts a line that is too long.
-    mutating func readTooLong() {
-        document.lines += 1
-        skip()
-    }
-
-    private mutating func skip() {
-        document.skipped += 1
-        if document.skippedLines.count < Self.mostNumbers { document.skippedLines.append(lines) }
     }
 
     // MARK: - Deciding
@@ -171,23 +160,22 @@ struct Replay {
             }
         }
         if let verdict = verdict(aboutUnread: request, route, without) { return verdict }
+        // Of a token, or of a name and a password.
+        let isVerified = [.token, .basic].contains { request.credential == $0 && route.credentials.reads($0) }
         let isSame: Bool
         switch request.decision {
         case .rateLimited:
-            // Also for many tokens that are not valid.
-            isSame = limits(route) || request.credential == .token && route.credentials.acceptsTokens
+            // Also for many that are not valid.
+            isSame = limits(route) || isVerified
         case .csrfRejected:
             isSame =
                 route.usesSession || route.credentials == .pass
                 || route.allowsWebSocket && !route.stream.origins.isEmpty
-        case .unauthenticated where request.credential == .token && route.credentials.acceptsTokens:
-            // The token is taken to be invalid: whatever the route, it is rejected then.
+        case .unauthenticated where isVerified:
+            // It is taken to be invalid: whatever the route, it is rejected then.
             isSame = true
-        case .unauthenticated where request.hasReason:
-            isSame = without == .unauthenticated
-            if !isSame { return .now(now(without)) }
         case .unauthenticated:
-            isSame = with.union([without]).contains(.unauthenticated)
+            isSame = without == .unauthenticated || !request.hasReason && with.contains(.unauthenticated)
             if !isSame { return .now(now(without)) }
         case .forbidden:
             isSame = with.contains(.forbidden)
@@ -211,8 +199,12 @@ struct Replay {
         if request.decision == .rateLimited, limits(route) { return .same }
         switch route.credentials {
         case .pass: return .now("forwarded with Authorization that is not verified, by route \(route.name)")
-        case .bearer, .either: return .differs("401 unless route \(route.name) verifies the token", isUnknown: true)
-        case .session:
+        case _ where route.credentials != .session && credential == .unverified:
+            return .differs("401 unless route \(route.name) verifies the token", isUnknown: true)
+        case _ where route.credentials != .session:
+            return request.decision == .unauthenticated
+                ? .same : .now("401, route \(route.name) accepts no such Authorization")
+        default:
             guard request.decision == .unauthenticated, without == .unauthenticated else { return nil }
             return .differs("401 unless it has a session, by route \(route.name)", isUnknown: true)
         }
@@ -252,21 +244,12 @@ struct Replay {
     }
 
     /// What the host of a request leads to, on the listener that the log names, or else on those with its scheme.
-    private mutating func resolutions(of request: LoggedRequest) -> [HostRules.Resolution] {
-        let all = resolutions(of: request.host)
+    private func resolutions(of request: LoggedRequest) -> [HostRules.Resolution] {
+        let all = tables.resolutions(of: request.host)
         guard all.count == listeners.count else { return all }
         let own = zip(listeners, all).filter { listener, _ in
             request.listener.map { $0 == listener.address } ?? request.isSecure.map { $0 == listener.isSecure } ?? true
         }
         return own.isEmpty && request.listener == nil ? all : own.map(\.1)
-    }
-
-    private mutating func resolutions(of host: String?) -> [HostRules.Resolution] {
-        if let known = hosts[host ?? ""] { return known }
-        // Clients choose hosts.
-        if hosts.count == 4_096 { hosts = [:] }
-        let found = tables.resolutions(of: host)
-        hosts[host ?? ""] = found
-        return found
     }
 }

@@ -16,8 +16,8 @@ struct SessionClasses {
         /// For readers.
         let description: String
 
-        /// Whether it has a session: that of a cookie, or a verified access token.
-        var hasSession: Bool { credential == .cookie || credential == .token }
+        /// Whether it has a session: that of a cookie, a verified access token, or a name and a password.
+        var hasSession: Bool { credential != .none && credential != .unverified }
     }
 
     /// A value of a claim, for readers and in JSON.
@@ -81,6 +81,11 @@ struct SessionClasses {
             if let source = site.sessionSource, known[.cookie, default: []].insert(source).inserted {
                 let name = site.accounts.upstream.map { site.upstreams[$0].name } ?? ""
                 states.append(State(.cookie, source, "a session of upstream \(name)"))
+                // Whatever the routes: others that require the same share these classes, and read it.
+                if configurations.flatMap(\.routes).contains(where: { $0.credentials.contains(.basic) }) {
+                    states.append(
+                        State(.basic, source, "a name and a password at upstream \(name)", isBound: false))
+                }
             }
         }
         for identity in identities {
@@ -169,7 +174,8 @@ struct SessionClasses {
 
 extension SessionClasses.State {
     fileprivate init(
-        _ credential: Credential, _ source: SessionSource, _ description: String, _ provenance: SessionProvenance? = nil
+        _ credential: Credential, _ source: SessionSource, _ description: String,
+        _ provenance: SessionProvenance? = nil, isBound: Bool = true
     ) {
         let now = DecisionTables.now
         let session = Session(
@@ -177,7 +183,7 @@ extension SessionClasses.State {
             tokens: TokenSet(authorization: Secret("Bearer token"), obtainedAt: now), source: source,
             provenance: provenance,
             // Sessions without a key can use no more routes, and are not classes of their own.
-            device: credential == .cookie ? DeviceBinding(key: [], boundAt: now) : nil,
+            device: isBound ? DeviceBinding(key: [], boundAt: now) : nil,
             createdAt: SessionTime(milliseconds: 0), expiresAt: SessionTime(milliseconds: .max),
             lastUsedAt: SessionTime(milliseconds: 0))
         self.init(
@@ -200,6 +206,7 @@ extension SessionClasses.State {
             claims: Array(document.utf8))
         let details = parts.isEmpty ? "" : " with \(parts.joined(separator: ", "))"
         let noun = credential == .token ? "an access token" : "a session"
-        self.init(credential, identity.source, "\(noun) of \(identity.name)\(details)", provenance)
+        let isBound = credential == .cookie || identity.accessTokens?.dpop != .off
+        self.init(credential, identity.source, "\(noun) of \(identity.name)\(details)", provenance, isBound: isBound)
     }
 }

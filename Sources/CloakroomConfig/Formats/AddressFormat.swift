@@ -5,6 +5,9 @@ extension ValueFormat where Value == HostAndPort {
     /// An address to listen on: `0.0.0.0:8443`, `[::1]:9464`, `localhost:0`.
     static let listening = ValueFormat("host and port") { text throws(ConfigValueError) in
         guard let address = HostAndPort(text), HostAndPort.isHost(address.host) else {
+            try require(
+                text.split(separator: ":").last.flatMap { Int($0) } ?? 0 <= UInt16.max,
+                "must have a port up to 65535, not \(text.quoted)", "write a port from 1 to 65535")
             throw ConfigValueError(
                 "must be host:port, not \(text.quoted)", "write an address such as 0.0.0.0:8443 or [::1]:8443")
         }
@@ -22,16 +25,6 @@ extension HostAndPort {
         else { return nil }
         self = address
     }
-
-    /// Whether a text is an IP address or a possible host name.
-    static func isHost(_ host: String) -> Bool {
-        if host.contains(":") { return IPAddress.bytes(of: host) != nil }
-        // The maximum length of a host name (RFC 1035 §2.3.4); metrics contain it.
-        guard host.utf8.count <= 253 else { return false }
-        return host.utf8.allSatisfy { byte in
-            byte.isLetterOrDigit || byte == UInt8(ascii: "-") || byte == UInt8(ascii: ".") || byte == UInt8(ascii: "_")
-        }
-    }
 }
 
 extension ValueFormat where Value == (text: String, range: CIDRBlock) {
@@ -48,14 +41,7 @@ extension ValueFormat where Value == (text: String, range: CIDRBlock) {
 
 extension UInt8 {
     /// Whether the byte is an ASCII letter or digit.
-    var isLetterOrDigit: Bool {
-        switch self {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"):
-            true
-        default: false
-        }
-    }
+    var isLetterOrDigit: Bool { Byte.isLetterOrDigit(self) }
 
     /// Whether the byte is allowed in a token (RFC 9110 §5.6.2).
     var isTokenCharacter: Bool { Byte.isToken(self) }

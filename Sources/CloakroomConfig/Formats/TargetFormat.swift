@@ -35,7 +35,7 @@ extension ValueFormat where Value == UpstreamTargetConfiguration {
         if authority.hasSuffix("/") { authority = authority.dropLast() }
         try require(
             !authority.contains("/"), "must be a target without a path",
-            "write \(example); the path is taken from the request")
+            "write \(example); the path is taken from the request, and addPrefix of a route adds to it")
         guard let address = HostAndPort(connecting: authority, usualPort: usualPort) else {
             throw ConfigValueError("\(text.quoted) must have a valid host and port", "write \(example)")
         }

@@ -122,6 +122,13 @@ struct ConfigScope {
         return values
     }
 
+    /// Whether a key that has one value or a list is read as a list: a flag or a variable may have several values too.
+    func isList(_ name: String) -> Bool {
+        let key = path + [name]
+        if reading.isSet(key, in: .flags) || reading.isSet(key, in: .environment) { return true }
+        return if case .list? = reading.tree[key]?.shape { true } else { false }
+    }
+
     /// A list with a default. If it is empty or malformed, which is reported, the default is used to continue parsing.
     func list<Value>(
         _ name: String, as format: ValueFormat<Value>, default fallback: [Value], allowsEmpty: Bool = false

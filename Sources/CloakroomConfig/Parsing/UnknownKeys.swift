@@ -8,6 +8,8 @@ struct UnknownKeys {
     private let members: [[String]: Set<String>]
     /// Likely intended keys of misspelled ones; they are not reported as missing too.
     private(set) var likelyIntendedKeys: Set<[String]> = []
+    /// The known keys and sections by their last name.
+    private lazy var places = Dictionary(grouping: known.union(members.keys)) { $0.last ?? "" }
 
     /// Treats all keys looked up so far as known.
     init(_ reading: ConfigParser) {
@@ -57,48 +59,34 @@ struct UnknownKeys {
         reportUnknownVariables()
     }
 
-    /// The last two names of keys that are constants or had no effect; only the last one after a user-defined name.
-    private static let removed: Set<String> = [
-        "backChannel", "balance.failurePenalty", "balance.halfLife", "cors.maxAge", "dns.eachAddress", "eject.longest",
-        "eject.most", "eject.statuses", "eject.time", "eject.volume", "health.host", "health.method", "health.rise",
-        "health.start", "inFlight.upstream", "limits.requestsPerConnection", "limits.target", "login.pending",
-        "login.timeout", "otlp.batchLimit", "otlp.timeout", "panicBelow", "pool.congestedAfter",
-        "pool.congestedTimeout", "pool.connectionLifetime", "pool.requestsPerConnection", "pool.streams", "retry.on",
-        "retry.perSecond", "revoke.accessToken", "revoke.expiresIn", "revoke.refreshToken", "revoke.success",
-        "tls.additionalCertificates", "tls.cipherSuites", "tls.minimumVersion", "user.accessToken", "user.credentials",
-        "user.expiresIn", "user.refreshToken", "valkey.replicationTimeout",
-    ]
-
-    /// What to write instead of keys that have moved, by their last two names.
-    private static let moved: [String: String] = [
-        "refresh.client": "move it up, to the upstream", "revoke.client": "move it up, to the upstream",
-        "signIn.client": "move it up, to the upstream", "refresh.errorCode": "move it up, to the upstream",
-        "signIn.errorCode": "move it up, to the upstream",
-        "reload.watch": "for false, write interval: 0s; for true, leave it out",
-    ]
-
     private mutating func report(_ path: [String], at origin: ValueSource) {
-        func add(_ error: String, _ remedy: String) {
-            reading.add(ConfigValueError(error, remedy), key: path, origin: origin)
-        }
         let parent = Array(path.dropLast())
         let name = path.last ?? ""
         let siblings = members[parent]?.sorted() ?? []
-        let lastNames = path.suffix(2).joined(separator: ".")
-        if Self.removed.contains(lastNames) || Self.removed.contains(name) {
-            return add("unknown key: its default is fixed", "remove it")
-        }
-        if let remedy = Self.moved[lastNames] { return add("unknown key", remedy) }
-        if let nearest = NameSuggestion.nearest(to: name, among: siblings) {
-            likelyIntendedKeys.insert(parent + [nearest])
-        }
+        let nearest = NameSuggestion.nearest(to: name, among: siblings)
+        if let nearest { likelyIntendedKeys.insert(parent + [nearest]) }
         var suggestion = NameSuggestion.suggestion(for: name, among: siblings)
         if let next = nextIndex(in: path) {
             suggestion = "the next index is \(next)"
         } else if siblings.isEmpty, let nearest = nearestKey(to: path) {
             suggestion = "did you mean \(nearest)?"
+        } else if nearest == nil, let place = otherPlace(of: name, in: parent) {
+            suggestion = place
         }
-        add(parent.last == "messages" ? "unknown message code" : "unknown key", suggestion)
+        let error = parent.last == "messages" ? "unknown message code" : "unknown key"
+        reading.add(ConfigValueError(error, suggestion), key: path, origin: origin)
+    }
+
+    /// Where a key of another section belongs, or its section: usually one of them is not indented as it should be.
+    private mutating func otherPlace(of name: String, in parent: [String]) -> String? {
+        if parent.count == 2,
+            members[[parent[0]]]?.contains(where: { members[[parent[0], $0]]?.contains(parent[1]) == true }) == true
+        {
+            return "if \(parent[1]) belongs to one of \(parent[0]), indent it further"
+        }
+        let depth = places[name]?.map(\.count).min()
+        let found = places[name]?.filter { $0.count == depth } ?? []
+        return found.count == 1 ? "did you mean \(found[0].joined(separator: "."))?" : nil
     }
 
     /// The index of the first item that a list of sections lacks, if the key is in a later one.

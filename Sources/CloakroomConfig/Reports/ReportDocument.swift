@@ -65,7 +65,7 @@ struct RoutesDocument: Encodable {
         let injects: [String]
         /// The names of rate limits; absent without any.
         let rate: [String]?
-        /// `bearer`, `either` or `pass`; absent for sessions.
+        /// `bearer`, `basic`, `either`, `pass`, or several with commas; absent for sessions.
         let credentials: String?
     }
 
@@ -93,7 +93,7 @@ struct RoutesDocument: Encodable {
                 upstream: route.upstreamName(in: gateway), target: route.target(in: gateway),
                 requiresAuthorization: route.requiresAuthorization, injects: Self.names(of: route.inject),
                 rate: route.rate.isEmpty ? nil : route.rate,
-                credentials: route.credentials == .session ? nil : route.credentials.rawValue)
+                credentials: route.credentials == .session ? nil : route.credentials.description)
         }
         let prefix = gateway.accounts.prefix
         local =

@@ -91,7 +91,7 @@ struct RequestExplanation {
         let (match, sent) = table.match(method, path, group: group)
         switch match {
         case .notFound:
-            return rejected(404, withheld ?? reasonForNothing(at: sent, in: table, group))
+            return rejected(404, withheld ?? reasonForNothing(at: sent, in: table, group) + routeAtHost(path, table))
         case .methodNotAllowed(let allow):
             let reason = withheld.map { " (\($0))" } ?? ""
             return (.rejected(status: 405), [("response", "405, Allow: \(allow)\(reason)")] + rates())
@@ -119,6 +119,18 @@ struct RequestExplanation {
 
     private func rejected(_ status: Int, _ reason: String, isCounted: Bool = true) -> (Outcome, [(String, String)]) {
         (.rejected(status: status), [("response", "\(status): \(reason)")] + (isCounted ? rates() : []))
+    }
+
+    /// A route that serves a path at hosts that it lists, if the request names no host.
+    private func routeAtHost(_ path: [UInt8], _ table: RouteTable) -> String {
+        guard host == nil, !target.contains("://") else { return "" }
+        for group in table.groups.members.indices.dropFirst() {
+            guard case .route(let index) = table.match(method, path, group: group).match,
+                let host = configuration.routes[index].hosts.first
+            else { continue }
+            return "; route \(configuration.routes[index].name) serves it at \(host), see --host"
+        }
+        return ""
     }
 
     /// The reason why no route serves a path.
@@ -225,10 +237,21 @@ struct RequestExplanation {
 
     /// The credentials of the route; no row for sessions.
     private func credentials(of route: Route) -> [(String, String)] {
-        guard route.credentials != .session else { return [] }
-        let tokens = "access tokens of \(configuration.tokenSources(of: route).joined(separator: ", "))"
-        let others = route.credentials == .bearer ? "" : "; without the field the session"
-        return [("credentials", "Authorization: \(route.credentials == .pass ? "sent unverified" : tokens)\(others)")]
+        let credentials = route.credentials
+        guard credentials != .session else { return [] }
+        var texts = credentials == .pass ? ["sent unverified"] : []
+        if credentials.acceptsTokens {
+            let names = configuration.tokenSources(of: route).map { name in
+                let binding = configuration.providers.first { $0.name == name }?.accessTokens?.dpop ?? .off
+                return binding == .off ? name : "\(name) (DPoP \(binding.rawValue))"
+            }
+            texts.append("access tokens of \(names.joined(separator: ", "))")
+        }
+        if credentials.contains(.basic), let upstream = configuration.accounts.upstream {
+            texts.append("a name and a password (Basic), to sign in at \(configuration.upstreams[upstream].name)")
+        }
+        let others = credentials.contains(.session) ? "; without the field the session" : ""
+        return [("credentials", "Authorization: \(texts.joined(separator: ", or "))\(others)")]
     }
 
     /// Whose sessions may use the route, and which token the upstream receives of them; no row if there is one source

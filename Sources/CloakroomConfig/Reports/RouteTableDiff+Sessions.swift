@@ -11,6 +11,9 @@ extension RouteTableDiff {
         var texts = sources.isEmpty ? [] : ["also sessions of \(sources.joined(separator: ", "))"]
         let tokens = Set(new.tokenSources(of: after)).subtracting(old.tokenSources(of: before)).sorted()
         if !tokens.isEmpty { texts.append("also access tokens of \(tokens.joined(separator: ", "))") }
+        if after.credentials.contains(.basic), !before.credentials.contains(.basic) {
+            texts.append("also names and passwords (Basic)")
+        }
         if !after.require.implies(before.require) {
             let (lost, now) = (before.require.texts, after.require.texts)
             texts += now.filter { !lost.contains($0) }

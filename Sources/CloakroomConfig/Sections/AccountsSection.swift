@@ -24,6 +24,7 @@ struct AccountsSection {
         }
         (accounts.identities, accounts.upstream) = signIn(scope)
         accounts.login.read(from: scope.sectionWithDefaults("login"))
+        accounts.basic.read(from: scope.sectionWithDefaults("basic"))
         apps = AppsSection(from: scope)
         accounts.apps = apps.items.map(\.configuration)
         sites = SitesSection(from: root, main: SiteConfiguration(accounts), signIn: signIn)
@@ -143,9 +144,18 @@ extension AccountsConfiguration.SignInName: ConfigSection {
     ]
 
     func check(_ scope: ConfigScope) {
-        guard member == "password" || member == "persistent" else { return }
+        guard ["password", "persistent", "app"].contains(member) else { return }
         scope.report("\(member) is another member of a sign-in", "write another name such as username", at: "member")
     }
+}
+
+extension BasicConfiguration: ConfigSection {
+    /// `accounts.basic`.
+    static let keys: [Key<Self>] = [
+        Key("idle", \.idle, .duration(.seconds(1) ... .seconds(3_600))),
+        Key("maximum", \.maximum, .duration(.seconds(60) ... .seconds(86_400))),
+        Key("entries", \.entries, .integer(2...100_000)),
+    ]
 }
 
 extension LoginConfiguration: ConfigSection {

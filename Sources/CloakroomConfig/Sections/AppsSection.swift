@@ -9,24 +9,20 @@ struct AppsSection {
     let items: [(scope: ConfigScope, configuration: AppConfiguration)]
 
     init(from accounts: ConfigScope) {
-        let named = accounts.named("apps")
-        items = named.map { name, scope in
-            scope.checkName(name)
+        items = accounts.items(named: "apps", of: ("app", "apps"), most: Self.most).map { name, scope in
             var app = AppConfiguration(name: name)
             app.read(from: scope)
             return (scope, app)
         }
-        if named.count > Self.most {
-            accounts.report("must be at most \(Self.most) apps, not \(named.count)", "remove some", at: "apps")
-        }
-        ConfigScope.checkVariables(named, of: "app")
     }
 
     /// - Parameter site: The default site, to which the apps belong.
-    func check(_ site: SiteConfiguration, _ identities: IdentitiesSection, _ routes: [RouteSection]) {
-        let names = site.identities.compactMap {
-            if case .provider(let index) = $0 { identities.names[index] } else { nil }
-        }
+    func check(
+        _ site: SiteConfiguration, _ identities: IdentitiesSection, _ routes: [RouteSection],
+        _ session: SessionConfiguration
+    ) {
+        for (scope, app) in items { app.check(scope, in: session) }
+        let names = identities.items(of: site.identities).map(\.name)
         for (scope, app) in items where !app.redirect.isEmpty {
             if names.isEmpty {
                 scope.report(
@@ -62,9 +58,41 @@ extension AppConfiguration: ConfigSection {
         Key(optional: "label", \.label, .label),
         Key("confirm", \.confirm, .flag),
         Key { $1.identities = $0.nonEmptyList("identities", as: .text) ?? [] },
+        Key(optional: "idleTimeout", \.idleTimeout, lifetime, .restart),
+        Key(optional: "absoluteTimeout", \.absoluteTimeout, lifetime, .restart),
+        Key(optional: "device", \.device, .choice(), .restart),
     ]
 
+    /// Browsers keep no cookie for longer than 400 days.
+    private static let lifetime = ValueFormat<Duration>.duration(.seconds(1) ... .seconds(400 * 86_400))
+
     func check(_ scope: ConfigScope) { scope.reportRepetition(in: identities, at: "identities") }
+
+    /// Checks the lifetimes of its sessions, which are those of the default site.
+    fileprivate func check(_ scope: ConfigScope, in session: SessionConfiguration) {
+        let isInvalid = ["idleTimeout", "absoluteTimeout", "device"].contains(where: scope.isInvalid)
+        guard !isInvalid, let (idle, absolute) = terms(session).map({ ($0.idle, $0.absolute) }) else { return }
+        let name = absoluteTimeout == nil ? "idleTimeout" : "absoluteTimeout"
+        let causes = [["session", "idleTimeout"], ["session", "absoluteTimeout"], scope.path + [name]]
+        if idle > absolute {
+            scope.report(
+                "idleTimeout \(ValueFormat.rendered(idle)) must be at most absoluteTimeout"
+                    + " \(ValueFormat.rendered(absolute))", "raise absoluteTimeout, or lower idleTimeout", at: name,
+                becauseOf: causes)
+        }
+        guard absolute > .seconds(30 * 86_400) else { return }
+        if device != .required {
+            scope.report(
+                "requires device: required above 30d: a copied cookie would be valid for as long",
+                "add device: required, or write 30d or less", at: "absoluteTimeout", becauseOf: causes)
+        }
+        if session.store == .memory {
+            scope.report(
+                "requires a store outside the process above 30d: each restart would end the sessions",
+                "write session.store: sqlite or valkey, or 30d or less", at: "absoluteTimeout",
+                becauseOf: [["session", "store"]])
+        }
+    }
 }
 
 extension Route {

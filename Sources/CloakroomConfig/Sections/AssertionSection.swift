@@ -8,10 +8,7 @@ extension AssertionConfiguration {
         let audience = scope.required("audience", as: .clientID)
         let lifetime = scope.value("lifetime", as: .duration(.seconds(20) ... .seconds(600)), default: .seconds(60))
         let claims = scope.list("claims", as: .claimName, default: [], allowsEmpty: true)
-        if claims.count > ClaimHeadersSection.most {
-            scope.report(
-                "must be at most \(ClaimHeadersSection.most) claims, not \(claims.count)", "remove some", at: "claims")
-        }
+        scope.checkCount(claims.count, most: ClaimHeadersSection.most, "claims", at: "claims")
         guard scope.isPresent, let header, let audience else { return nil }
         self.init(header: header, audience: audience)
         (self.lifetime, self.claims) = (lifetime, claims)
@@ -57,10 +54,8 @@ enum AssertionRules {
                     "leave it out, or add identities", at: "header")
                 continue
             }
-            for (index, claim) in assertion.claims.enumerated() where !identities.keeps(claim) {
-                section.report(
-                    "requires a claim that no identity keeps",
-                    "add \(claim.description.escaped) to keep.claims of an identity", at: "claims", item: index)
+            for (index, claim) in assertion.claims.enumerated() {
+                identities.check(claim, "the assertion would not state it", in: section, at: "claims", item: index)
             }
         }
     }

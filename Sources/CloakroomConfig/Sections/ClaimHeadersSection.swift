@@ -19,9 +19,7 @@ enum ClaimHeadersSection {
         scope.reading.document(section.path + ["NAME", "join"]) { $0.expectation = separator.expectation }
         guard !scope.reading.invalidKeys.contains(section.path) else { return [] }
         let names = scope.named("claimHeaders", isSection: false)
-        if names.count > most {
-            scope.report("must be at most \(most) fields, not \(names.count)", "remove some", at: "claimHeaders")
-        }
+        scope.checkCount(names.count, most: most, "fields", at: "claimHeaders")
         var seen: [String: String] = [:]
         return names.compactMap { name in
             do throws(ConfigValueError) {
@@ -70,21 +68,12 @@ enum ClaimHeadersSection {
         "punctuation character other than `%`", render: { String(Unicode.Scalar($0)) }
     ) { text throws(ConfigValueError) in
         guard text.utf8.count == 1, let byte = text.utf8.first, (0x21...0x7e).contains(byte),
-            !Byte.isAlphanumeric(byte), byte != UInt8(ascii: "%")
+            !byte.isLetterOrDigit, byte != UInt8(ascii: "%")
         else {
             throw ConfigValueError(
                 "must be one punctuation character other than %, not \(text.quoted)", "write one such as \",\"")
         }
         return byte
-    }
-}
-
-extension Byte {
-    fileprivate static func isAlphanumeric(_ byte: UInt8) -> Bool {
-        switch lowerCase(byte) {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"): true
-        default: false
-        }
     }
 }
 
@@ -101,10 +90,8 @@ enum ClaimHeaderRules {
                     section.report(
                         "conflicts with \(token), the field of an API token", "write another name", at: header.name)
                 }
-                if !identities.items.isEmpty, !identities.keeps(header.claim) {
-                    section.report(
-                        "requires a claim that no identity keeps: the field would never be sent",
-                        "add \(header.claim.description.escaped) to keep.claims of an identity", at: header.name)
+                if !identities.items.isEmpty {
+                    identities.check(header.claim, "the field would never be sent", in: section, at: header.name)
                 }
             }
             if identities.items.isEmpty {
@@ -128,5 +115,14 @@ extension IdentitiesSection {
     /// Whether sessions of an identity may have a claim. An invalid identity could keep it.
     func keeps(_ claim: ClaimName) -> Bool {
         configurations.count < items.count || configurations.contains { $0.keeps(claim) }
+    }
+
+    /// Reports a claim that no identity keeps.
+    /// - Parameter effect: What follows from that.
+    func check(_ claim: ClaimName, _ effect: String, in scope: ConfigScope, at key: String, item: Int? = nil) {
+        guard !keeps(claim) else { return }
+        scope.report(
+            "requires a claim that no identity keeps: \(effect)",
+            "add \(claim.description.escaped) to keep.claims of an identity", at: key, item: item)
     }
 }

@@ -28,6 +28,8 @@ extension GatewayConfiguration: ConfigSection {
         let accounts = AccountsSection(from: root, upstreams: upstreams, identities: identities)
         var configuration = GatewayConfiguration.defaults
         configuration.session.read(from: root.sectionWithDefaults("session"))
+        configuration.session.apps = accounts.configuration.apps.compactMap { $0.terms(configuration.session) }
+        configuration.session.device.isUsedByApps = configuration.session.apps.contains { $0.device != .off }
         configuration.crossSite.read(from: root)
         let rateLimits = RateLimitsSection(from: root)
         let routes = root.items("routes").map { RouteSection(from: $0, upstreams: upstreams) }
@@ -66,7 +68,10 @@ extension GatewayConfiguration: ConfigSection {
             crossSite: configuration.crossSite)
         DeviceValidation.check(
             configuration.session, scope: root.sectionWithDefaults("session"), accounts: accounts, routes: routes)
-        accounts.apps.check(accounts.sites.main, identities, routes)
+        EmbeddedCookieValidation.check(
+            configuration.session, configuration.crossSite, scope: root.sectionWithDefaults("session"),
+            sites: accounts.sites)
+        accounts.apps.check(accounts.sites.main, identities, routes, configuration.session)
         ClaimHeaderRules.check(upstreams, identities)
         AssertionRules.check(
             upstreams, identities, secrets: configuration.session.secrets, session: root.sectionWithDefaults("session"))

@@ -4,7 +4,7 @@ import CloakroomWire
 /// `identities`: a mapping from names to OpenID Providers, at most 16; default none.
 struct IdentitiesSection {
     /// The maximum number of identities.
-    static let most = 16
+    private static let most = 16
 
     /// An identity. It has no configuration if a required key is missing or malformed.
     struct Item {
@@ -21,22 +21,21 @@ struct IdentitiesSection {
     var configurations: [IdentityConfiguration] { items.compactMap(\.configuration) }
 
     init(from root: ConfigScope, upstreams: UpstreamsSection) {
-        let named = root.named("identities")
-        items = named.map { name, scope in
-            scope.checkName(name)
-            return Item(
+        items = root.items(named: "identities", of: ("identity", "identities"), most: Self.most).map { name, scope in
+            Item(
                 name: name, scope: scope,
                 configuration: IdentityConfiguration(named: name, from: scope, upstreams: upstreams))
         }
-        if named.count > Self.most {
-            root.report("must be at most \(Self.most) identities, not \(named.count)", "remove some", at: "identities")
-        }
-        ConfigScope.checkVariables(named, of: "identity")
         checkIssuers()
         // An upstream that signs users in is an identity too.
         for item in items where upstreams.names.contains(item.name) {
             item.scope.report("conflicts with the upstream of this name", "rename one of them")
         }
+    }
+
+    /// The identities among what users sign in with.
+    func items(of sources: [SignInSource]) -> [Item] {
+        sources.compactMap { if case .provider(let index) = $0 { items[index] } else { nil } }
     }
 
     /// Two registrations at one provider have the same accounts, but sessions of one are not valid for the other.
@@ -161,8 +160,7 @@ extension IdentityConfiguration.KeptClaims: ConfigSection {
     ]
 
     func check(_ scope: ConfigScope) {
-        guard claims.count > 32 else { return }
-        scope.report("must be at most 32 claims, not \(claims.count)", "keep those that are needed", at: "claims")
+        scope.checkCount(claims.count, most: 32, "claims", "keep those that are needed", at: "claims")
     }
 }
 
@@ -173,26 +171,17 @@ extension IdentityConfiguration.AccessTokens: ConfigSection {
         Key { $1.types = $0.list("types", as: .choice(of: [.accessToken, .jwt]), default: $1.types) },
         Key("maximumAge", \.maximumAge, .duration(.seconds(60) ... .seconds(86_400))),
         Key(list: "clients", \.clients, .clientID),
+        Key("dpop", \.dpop, .choice()),
         Key { $1.readIntrospection($0) },
     ]
 
     private mutating func readIntrospection(_ scope: ConfigScope) {
-        let isUsed = scope.value("verify", as: .choice(), default: Verification.jwt) == .introspection
         let section = scope.section("introspection")
         var given = IdentityConfiguration.Introspection()
         given.read(from: section)
-        introspection = isUsed ? given : nil
-        guard !scope.isInvalid("verify") else { return }
-        if section.isPresent, !isUsed {
-            scope.warn("has no effect with verify: jwt", "write verify: introspection", at: "introspection")
-        }
-        if scope.isSet("types"), isUsed {
-            scope.warn("has no effect with verify: introspection", "leave it out", at: "types")
-        }
-    }
-
-    private enum Verification: String, CaseIterable {
-        case jwt, introspection
+        guard section.isPresent else { return }
+        introspection = given
+        if scope.isSet("types") { scope.warn("has no effect with introspection", "leave it out", at: "types") }
     }
 
     /// - Returns: `nil` if the section is absent.

@@ -1,60 +1,59 @@
 import CloakroomCore
 
-/// An item of `listeners`.
+/// An item of `listeners`, with the properties of its configuration.
+@dynamicMemberLookup
 struct ListenerSection {
     let scope: ConfigScope
-    let address: HostAndPort?
-    let tls: ListenerTLSConfiguration?
-    /// Whether `tls` is set, valid or not.
-    let hasTLS: Bool
-    let isBehindTLSProxy: Bool
-    let http2: Bool
-    /// The port of the URLs that the listener redirects to; `nil` if it serves requests.
-    let redirectToHTTPS: Int?
-    /// Whether it serves hosts of this machine only.
-    let isForDevelopment: Bool
-    /// Empty if the listener serves every host.
-    let hosts: [String]
-    let proxyProtocolSources: [CIDRBlock]?
-    /// Whether `forwardAuth` is set, valid or not.
-    let decides: Bool
-    let forwardAuth: ForwardAuthConfiguration?
+    /// The port is negative without a valid address.
+    private var options = ListenerConfiguration(address: HostAndPort(host: "", port: -1))
 
     init(from scope: ConfigScope) {
         self.scope = scope
-        address = scope.required("address", as: .listening)
-        let tls = scope.section("tls")
-        hasTLS = scope.reading.isSectionSet(tls.path)
-        self.tls = ListenerTLSConfiguration(from: tls)
-        http2 = scope.value("http2", as: .flag, default: hasTLS)
-        proxyProtocolSources = scope.section("proxyProtocol").requiredList("trustedSources", as: .addressRange)?
-            .map(\.range)
-        isBehindTLSProxy = scope.value("behindTLSProxy", as: .flag, default: false)
-        redirectToHTTPS = scope.optional("redirectToHTTPS", as: .integer(1...65_535))
-        isForDevelopment = scope.value("development", as: .flag, default: false)
-        hosts = scope.hosts()
-        let forwardAuth = scope.section("forwardAuth")
-        decides = scope.reading.isSectionSet(forwardAuth.path)
-        self.forwardAuth = ForwardAuthConfiguration(from: forwardAuth)
-        if hasTLS, isBehindTLSProxy {
-            scope.report("conflicts with tls", "keep either tls or behindTLSProxy", at: "behindTLSProxy")
-        }
+        options.read(from: scope)
     }
 
-    /// Whether clients use `https`.
-    var usesHTTPS: Bool { hasTLS || isBehindTLSProxy }
+    subscript<Value>(dynamicMember property: KeyPath<ListenerConfiguration, Value>) -> Value {
+        options[keyPath: property]
+    }
 
-    var configuration: ListenerConfiguration? {
-        address.map {
-            var listener = ListenerConfiguration(
-                address: $0, tls: tls, http2: http2, proxyProtocolSources: proxyProtocolSources)
-            listener.redirectToHTTPS = redirectToHTTPS
-            listener.isBehindTLSProxy = isBehindTLSProxy
-            listener.isForDevelopment = isForDevelopment
-            listener.hosts = hosts
-            listener.forwardAuth = forwardAuth
-            return listener
-        }
+    var address: HostAndPort? { options.address.port < 0 ? nil : options.address }
+    var configuration: ListenerConfiguration? { address == nil ? nil : options }
+    /// Whether `tls` is set, valid or not.
+    var hasTLS: Bool { scope.reading.isSectionSet(scope.path + ["tls"]) }
+    /// Whether `forwardAuth` is set, valid or not.
+    var decides: Bool { scope.reading.isSectionSet(scope.path + ["forwardAuth"]) }
+    /// Whether clients use `https`.
+    var usesHTTPS: Bool { hasTLS || options.isBehindTLSProxy }
+}
+
+extension ListenerConfiguration: ConfigSection {
+    /// One listener. Certificates, versions and cipher suites can change without a restart.
+    static let keys: [Key<Self>] = [
+        Key("address", \.address, .restart) {
+            if let address = $0.required("address", as: .listening) { $1.address = address }
+        },
+        Key("tls", \.hasTLS, .restart) { $1.tls = ListenerTLSConfiguration(from: $0.section("tls")) },
+        Key("http2", \.http2, .restart) {
+            $1.http2 = $0.value("http2", as: .flag, default: $0.reading.isSectionSet($0.path + ["tls"]))
+        },
+        Key("proxyProtocol", \.proxyProtocolSources, .restart) {
+            $1.proxyProtocolSources = $0.section("proxyProtocol").requiredList("trustedSources", as: .addressRange)?
+                .map(\.range)
+        },
+        Key("behindTLSProxy", \.isBehindTLSProxy, .flag),
+        Key(optional: "redirectToHTTPS", \.redirectToHTTPS, .integer(1...65_535)),
+        Key("development", \.isForDevelopment, .flag),
+        Key { $1.hosts = $0.hosts() },
+        Key("forwardAuth", \.forwardAuth, .restart) {
+            $1.forwardAuth = ForwardAuthConfiguration(from: $0.section("forwardAuth"))
+        },
+    ]
+
+    private var hasTLS: Bool { tls != nil }
+
+    func check(_ scope: ConfigScope) {
+        guard isBehindTLSProxy, scope.reading.isSectionSet(scope.path + ["tls"]) else { return }
+        scope.report("conflicts with tls", "keep either tls or behindTLSProxy", at: "behindTLSProxy")
     }
 }
 

@@ -50,7 +50,7 @@ extension ProviderEndpoints: ConfigSection {
         }
         if fixed.introspection == nil, identity.accessTokens?.introspection != nil, !scope.isInvalid("introspection") {
             scope.reportMissing(
-                "introspection", "accessTokens.verify is introspection", "write its URL, or accessTokens.verify: jwt")
+                "introspection", "accessTokens.introspection is set", "write its URL, or leave that out")
         }
         if fixed.pushed == nil, identity.pushed == .always, !scope.isInvalid("pushed") {
             scope.reportMissing("pushed", "pushed is always", "write its URL, or pushed: auto")

@@ -3,7 +3,7 @@ import CloakroomCore
 /// `rateLimits`: a mapping from names to limits, at most 32; default none.
 struct RateLimitsSection {
     /// The maximum number of limits.
-    static let most = 32
+    private static let most = 32
 
     let root: ConfigScope
     let items: [(name: String, scope: ConfigScope)]
@@ -14,17 +14,12 @@ struct RateLimitsSection {
 
     init(from root: ConfigScope) {
         self.root = root
-        items = root.named("rateLimits")
+        items = root.items(named: "rateLimits", of: ("rate limit", "limits"), most: Self.most)
         limits = items.map { name, scope in
-            scope.checkName(name)
             var limit = RateLimit(name: name)
             limit.read(from: scope)
             return limit
         }
-        if items.count > Self.most {
-            root.report("must be at most \(Self.most) limits, not \(items.count)", "remove some", at: "rateLimits")
-        }
-        ConfigScope.checkVariables(items, of: "rate limit")
     }
 }
 
@@ -48,16 +43,28 @@ extension RateLimit: ConfigSection {
 }
 
 extension ConfigScope {
-    /// Reports sections whose names differ only in what names of variables do not preserve: case and punctuation.
-    /// - Parameter kind: What the names belong to.
-    static func checkVariables(_ sections: [(name: String, scope: ConfigScope)], of kind: String) {
+    /// The sections of a mapping, in the order of the file. Reports names that flags cannot contain, names that differ only
+    /// in what names of variables do not preserve, case and punctuation, and too many of them.
+    /// - Parameter kind: What one name belongs to, and several.
+    func items(
+        named name: String, of kind: (one: String, many: String), most: Int = .max
+    ) -> [(name: String, scope: ConfigScope)] {
+        let sections = named(name)
+        checkCount(sections.count, most: most, kind.many, at: name)
         var variables: [String: String] = [:]
-        for (name, scope) in sections {
-            guard let other = variables.updateValue(name, forKey: scope.reading.variable([name])) else { continue }
-            scope.report(
-                "conflicts with \(kind) \(other.quoted), which differs only in case or punctuation",
-                "rename one")
+        for (name, section) in sections {
+            section.checkName(name)
+            guard let other = variables.updateValue(name, forKey: reading.variable([name])) else { continue }
+            section.report(
+                "conflicts with \(kind.one) \(other.quoted), which differs only in case or punctuation", "rename one")
         }
+        return sections
+    }
+
+    /// Reports a list or a mapping with too many items.
+    func checkCount(_ count: Int, most: Int, _ noun: String, _ remedy: String = "remove some", at name: String) {
+        guard count > most else { return }
+        report("must be at most \(most) \(noun), not \(count)", remedy, at: name)
     }
 }
 

@@ -9,11 +9,9 @@ extension SessionRequirement {
         device = scope.value("device", as: .flag, default: false)
         let items = scope.items("anyOf")
         anyOf = items.map(Self.init(parts:))
-        if items.count > Self.maxAlternatives {
-            scope.report(
-                "must be at most \(Self.maxAlternatives) alternatives, not \(items.count)",
-                "write the values of one claim as one alternative", at: "anyOf")
-        }
+        scope.checkCount(
+            items.count, most: Self.maxAlternatives, "alternatives", "write the values of one claim as one alternative",
+            at: "anyOf")
         if items.isEmpty, scope.reading.tree[scope.path + ["anyOf"]] != nil, !scope.isInvalid("anyOf") {
             scope.report("must not be empty", "write at least one, or leave it out", at: "anyOf")
         }
@@ -66,11 +64,9 @@ extension ConfigScope {
 
     private func claimValues(_ name: String) -> [String]? {
         let values = nonEmptyList(name, as: .text)
-        if let values, values.count > Self.maxClaimValues {
-            report(
-                "must be at most \(Self.maxClaimValues) values, not \(values.count)",
-                "let the provider state one value for all of them", at: name)
-        }
+        checkCount(
+            values?.count ?? 0, most: Self.maxClaimValues, "values", "let the provider state one value for all of them",
+            at: name)
         return values
     }
 

@@ -172,9 +172,37 @@ extension Route: ConfigSection {
         Key("grpc", \.grpc, .flag),
         Key(section: "stream", \.stream),
         Key("onMissingSession", \.onMissingSession, .choice()),
-        Key("authorization", \.credentials, .choice()),
+        Key { $1.credentials = RouteCredentials(from: $0) },
         Key { $1.require = SessionRequirement(from: $0.sectionWithDefaults("require")) },
     ]
+}
+
+extension RouteCredentials {
+    /// `authorization` of a route: a word, or a list of them.
+    fileprivate init(from scope: ConfigScope) {
+        guard scope.isList("authorization") else {
+            self = scope.value("authorization", as: .credentials, default: .session)
+            return
+        }
+        let all = scope.nonEmptyList("authorization", as: .credentials) ?? [.session]
+        self.init(all)
+        if all.count > 1, all.contains(.pass) {
+            scope.report("pass conflicts with others", "write it alone", at: "authorization")
+        }
+    }
+}
+
+extension ValueFormat where Value == RouteCredentials {
+    fileprivate static let credentials = ValueFormat(
+        RouteCredentials.words.map { "`\($0.word)`" }.joined(separator: ", ")
+    ) { text throws(ConfigValueError) in
+        let words = RouteCredentials.words
+        guard let found = words.first(where: { $0.word == text.lowercased() }) else {
+            throw ConfigValueError(
+                "must be one of the allowed values, not \(text.quoted)", "write \(words.map(\.word).alternatives)")
+        }
+        return found.credentials
+    }
 }
 
 extension StreamLimits: ConfigSection {

@@ -52,9 +52,7 @@ extension SessionConfiguration: ConfigSection {
             }
             return []
         }
-        if secrets.count > 8 {
-            scope.report("must be at most 8 secrets, not \(secrets.count)", "keep the newest 8 or fewer", at: "secrets")
-        }
+        scope.checkCount(secrets.count, most: 8, "secrets", "keep the newest 8 or fewer", at: "secrets")
         for index in secrets.indices where secrets[..<index].contains(secrets[index]) {
             scope.report("must be unique", "keep one of them", at: "secrets", item: index)
         }
@@ -73,6 +71,7 @@ extension CookieConfiguration: ConfigSection {
         },
         Key(optional: "domain", \.domain, .cookieDomain, .restart),
         Key("sameSite", \.sameSite, .choice(), .restart),
+        Key("partitioned", \.isPartitioned, .flag, .restart),
         Key("persistent", \.persistence, .choice()),
     ]
 }

@@ -3,7 +3,7 @@ import CloakroomCore
 /// `sites`: a mapping from names to hosts with sessions of their own, at most 16; default none.
 struct SitesSection {
     /// The maximum number of sites besides the default one.
-    static let most = 16
+    private static let most = 16
 
     /// The default site.
     let main: SiteConfiguration
@@ -19,9 +19,7 @@ struct SitesSection {
         signIn: (ConfigScope) -> (identities: [SignInSource], upstream: Int?)
     ) {
         self.main = main
-        let named = root.named("sites")
-        items = named.map { name, scope in
-            scope.checkName(name)
+        items = root.items(named: "sites", of: ("site", "sites"), most: Self.most).map { name, scope in
             var site = SiteConfiguration(name: name)
             site.hosts = scope.requiredList("hosts", as: .host) ?? []
             scope.reportRepetition(in: site.hosts, at: "hosts")
@@ -32,14 +30,10 @@ struct SitesSection {
             site.upstream = hasOwn ? own.upstream : main.upstream
             let cookie = Self.cookie(scope)
             site.domain = cookie.optional("domain", as: .cookieDomain)
-            site.sameSite = cookie.optional("sameSite", as: .choice())
+            site.sameSite = cookie.optional("sameSite", as: .choice(of: [.strict, .lax]))
             site.persistence = cookie.optional("persistent", as: .choice())
             return (scope, site)
         }
-        if named.count > Self.most {
-            root.report("must be at most \(Self.most) sites, not \(named.count)", "remove some", at: "sites")
-        }
-        ConfigScope.checkVariables(named, of: "site")
     }
 
     /// `cookie` of a site.

@@ -58,7 +58,7 @@ extension HealthCheckConfiguration: ConfigSection {
                 "add \((upstream.path + ["apiToken"]).joined(separator: ".")), or leave it out", at: "apiToken",
                 becauseOf: [upstream.path + ["apiToken"]])
         }
-        Self.checkCalls(scope, configuration)
+        if scope.isSet("grpc") { configuration.checkGRPC(in: scope, upstream: upstream.path) }
         guard let probe = Self.probe(path, service, scope) else { return nil }
         self.probe = probe
     }
@@ -75,23 +75,6 @@ extension HealthCheckConfiguration: ConfigSection {
             scope.report("conflicts with grpc, which has its own request and result", "keep one of the two", at: name)
         }
         return service.map { .grpc(service: $0) }
-    }
-
-    /// gRPC calls need a protocol that uses HTTP/2 for all targets.
-    private static func checkCalls(_ scope: ConfigScope, _ configuration: UpstreamConfiguration) {
-        guard scope.isSet("grpc") else { return }
-        let upstream = scope.path.dropLast()
-        let version = configuration.protocolVersion
-        if !version.allowsHTTP2 {
-            scope.report(
-                "requires HTTP/2, but the protocol is http1", "write protocol: http2, h2c or auto", at: "grpc",
-                becauseOf: [upstream + ["protocol"]])
-        } else if version == .auto, let clearText = configuration.targets.first(where: { $0.scheme == .http }) {
-            scope.report(
-                "requires HTTP/2, but protocol auto uses HTTP/1.1 for target \(clearText)",
-                "write protocol: h2c, or https:// targets", at: "grpc",
-                becauseOf: [upstream + ["protocol"], upstream + ["targets"]])
-        }
     }
 }
 

@@ -16,7 +16,7 @@ struct UpstreamsSection {
     var claimHeaderNames: [String] { configurations.flatMap(\.claimHeaderNames) }
 
     init(from root: ConfigScope) {
-        let named = root.named("upstreams")
+        let named = root.items(named: "upstreams", of: ("upstream", "upstreams"))
         if named.isEmpty, !root.reading.invalidKeys.contains(["upstreams"]) {
             root.reading.reportMissing(["upstreams"])
         }
@@ -29,8 +29,6 @@ struct UpstreamsSection {
         }
         self.receivers = receivers
         scopes = named.map(\.scope)
-        for (name, scope) in named { scope.checkName(name) }
-        ConfigScope.checkVariables(named, of: "upstream")
         for (upstream, scope) in zip(configurations, scopes) {
             guard upstream.signIn != nil || upstream.apiToken != nil else { continue }
             let secrets = upstream.signIn == nil ? "the API token" : "passwords and tokens"

@@ -10,28 +10,33 @@ enum DeviceValidation {
         let (mode, cause) = (session.device.mode, [device.path + ["mode"]])
         for route in routes where route.options.require.device {
             let require = route.scope.sectionWithDefaults("require")
-            if mode == .off {
+            let credentials = route.options.credentials
+            // Tokens with a key meet it.
+            if !session.device.isUsed, !credentials.acceptsTokens {
                 require.report(
                     "is never met: no session is bound to a device", "write session.device.mode: auto", at: "device",
                     becauseOf: cause)
-            } else if route.requiresAuthorization == false || route.options.credentials == .bearer {
+            } else if route.requiresAuthorization == false || credentials == .basic {
                 require.report(
                     "requires a route that requires a session", "leave it out", at: "device",
                     becauseOf: ["requiresAuthorization", "authorization"].map { route.scope.path + [$0] })
             }
         }
-        guard mode != .off else { return }
+        guard session.device.isUsed else { return }
+        let apps = accounts.apps.items.filter { mode == .off && $0.configuration.device ?? .off != .off }
         let cookie = scope.sectionWithDefaults("cookie")
         if !session.cookie.isSecure {
-            device.report(
+            let (scope, name) = apps.first.map { ($0.scope, "device") } ?? (device, "mode")
+            scope.report(
                 "requires session.cookie.secure: browsers bind sessions over https only",
-                "leave it out in development", at: "mode", becauseOf: [cookie.path + ["secure"]])
+                "leave it out in development", at: name, becauseOf: [cookie.path + ["secure"]])
         }
         let sites = accounts.sites.items.filter { $0.configuration.domain != nil }
         for section in (session.cookie.domain == nil ? [] : [cookie]) + sites.map({ SitesSection.cookie($0.scope) }) {
             section.report(
                 "conflicts with session.device: a session of several hosts is bound to no device",
-                "leave it out, or write session.device.mode: off", at: "domain", becauseOf: cause)
+                "leave it out, or write session.device.mode: off", at: "domain",
+                becauseOf: cause + apps.map { $0.scope.path + ["device"] })
         }
         if session.device.lifetime < .seconds(300), !device.isInvalid("lifetime") {
             device.warn(

@@ -89,15 +89,13 @@ enum IdentityValidation {
     /// A provider that is asked about a token learns it, and an opaque token does not state which one issued it.
     private static func checkIntrospection(_ identities: IdentitiesSection, _ sites: SitesSection) {
         for site in [sites.main] + sites.items.map(\.configuration) {
-            let asked = site.identities.compactMap { source -> IdentitiesSection.Item? in
-                guard case .provider(let index) = source else { return nil }
-                let item = identities.items[index]
-                return item.configuration?.accessTokens?.introspection == nil ? nil : item
+            let asked = identities.items(of: site.identities).filter {
+                $0.configuration?.accessTokens?.introspection != nil
             }
             guard asked.count > 1 else { continue }
             return asked[1].scope.section("accessTokens").report(
                 "conflicts with identity \(asked[0].name.quoted): only one provider of a site can be asked about tokens",
-                "write verify: jwt", at: "verify")
+                "leave it out", at: "introspection")
         }
     }
 

@@ -5,11 +5,10 @@ enum ListenerAddressValidation {
     static func check(_ listeners: [ListenerSection], admin: AdminSection) {
         for (index, listener) in listeners.enumerated() {
             guard let address = listener.address, address.port != 0 else { continue }
-            for other in listeners[..<index] where other.address == address {
-                listener.scope.report(
-                    "conflicts with another listener on \(address)", "choose another port", at: "address")
-                break
+            guard let other = listeners[..<index].compactMap(\.address).first(where: { overlap($0, address) }) else {
+                continue
             }
+            listener.scope.report("conflicts with another listener on \(other)", "choose another port", at: "address")
         }
         guard let address = admin.configuration?.address, address.port != 0,
             let listener = listeners.first(where: { $0.address?.port == address.port })
@@ -23,6 +22,14 @@ enum ListenerAddressValidation {
                 "choose another port, or set admin.address", at: "address",
                 becauseOf: [admin.scope.path + ["address"], admin.scope.path + ["enabled"]])
         }
+    }
+
+    /// Whether the system binds one of two addresses only: equal ones, or one of all addresses of the family of the other.
+    private static func overlap(_ one: HostAndPort, _ other: HostAndPort) -> Bool {
+        let (bytes, others) = (IPAddress.bytes(of: one.host), IPAddress.bytes(of: other.host))
+        guard one != other, let bytes, let others else { return one == other }
+        return one.port == other.port && bytes.count == others.count
+            && (bytes.allSatisfy { $0 == 0 } || others.allSatisfy { $0 == 0 })
     }
 }
 

@@ -75,9 +75,7 @@ struct RateLimitRules {
 
     /// The limits of a list `rate`. Reports names that do not exist.
     private func found(_ names: [String], in scope: ConfigScope) -> [RateLimit] {
-        if names.count > Self.most {
-            scope.report("must be at most \(Self.most) limits, not \(names.count)", "remove some", at: "rate")
-        }
+        scope.checkCount(names.count, most: Self.most, "limits", at: "rate")
         scope.reportRepetition(in: names, at: "rate")
         return names.enumerated().compactMap { index, name in
             if let limit = limits.limits.first(where: { $0.name == name }) { return limit }
@@ -94,15 +92,13 @@ struct RateLimitRules {
     private func checkClaims(of limit: RateLimit, _ scope: ConfigScope) {
         var claims = limit.when.map { (key: "when", name: $0.name) }
         if case .claim(let name) = limit.subject { claims.append((key: "by", name: name)) }
-        for claim in claims where !identities.keeps(claim.name) {
+        for claim in claims {
             let effect =
                 claim.key == "when" ? "no session would be counted" : "all requests would be counted by address"
             if identities.items.isEmpty {
                 scope.warn("requires claims, which only identities state: \(effect)", "add identities", at: claim.key)
             } else {
-                scope.report(
-                    "requires a claim that no identity keeps: \(effect)",
-                    "add \(claim.name.description.escaped) to keep.claims of an identity", at: claim.key)
+                identities.check(claim.name, effect, in: scope, at: claim.key)
             }
         }
     }

@@ -19,18 +19,25 @@ enum RestartRequiredKeys {
         }
     }
 
-    /// The keys of a listener's socket. Certificates, versions and cipher suites can change.
+    /// The keys of a listener's socket.
     static func listenerKeys(_ index: Int) -> [FixedKey<GatewayConfiguration>] {
-        let listener: @Sendable (GatewayConfiguration) -> ListenerConfiguration? = { configuration in
-            configuration.listeners.indices.contains(index) ? configuration.listeners[index] : nil
+        ListenerConfiguration.keys.flatMap(\.fixed).map { key in
+            FixedKey(["listeners", String(index)] + key.path) { old, new in
+                guard old.listeners.indices.contains(index), new.listeners.indices.contains(index) else { return false }
+                return key.differs(old.listeners[index], new.listeners[index])
+            }
         }
-        return [
-            FixedKey("listeners.\(index).address") { listener($0)?.address },
-            FixedKey("listeners.\(index).tls") { listener($0)?.tls == nil },
-            FixedKey("listeners.\(index).http2") { listener($0)?.http2 },
-            FixedKey("listeners.\(index).proxyProtocol") { listener($0)?.proxyProtocolSources },
-            FixedKey("listeners.\(index).forwardAuth") { listener($0)?.forwardAuth },
-        ]
+    }
+
+    /// The keys of an app: stores and the check of proofs have them from the start. Sessions keep those of an app that is
+    /// removed.
+    static func appKeys(_ name: String) -> [FixedKey<GatewayConfiguration>] {
+        let app = { @Sendable (all: GatewayConfiguration) in all.accounts.apps.first { $0.name == name } }
+        return AppConfiguration.keys.flatMap(\.fixed).map { key in
+            FixedKey(["accounts", "apps", name] + key.path) { old, new in
+                app(new).map { key.differs(app(old) ?? AppConfiguration(name: name), $0) } ?? false
+            }
+        }
     }
 
     /// Whether a change of a key requires a restart. The key of a list item contains the index of the item.
@@ -40,6 +47,9 @@ enum RestartRequiredKeys {
         let plain = last.hasSuffix("File") ? path.dropLast() + [String(last.dropLast("File".count))] : path
         // All keys within `tls` of a listener can change; adding or removing the section cannot.
         if path.first == "listeners", path.contains("tls"), path.last != "tls" { return false }
+        if path.starts(with: ["accounts", "apps"]), path.count > 2 {
+            return appKeys(path[2]).contains { path.starts(with: $0.path) }
+        }
         let keys = path.first == "listeners" ? listenerKeys(Int(path.dropFirst().first ?? "") ?? 0) : all
         return keys.contains { path.starts(with: $0.path) || plain.starts(with: $0.path) }
     }
@@ -61,6 +71,7 @@ extension LoadedConfig {
                 ["listeners"], "their number cannot change from \(runningCount) to \(count) while the gateway runs")
         }
         for key in (0..<min(count, runningCount)).flatMap(RestartRequiredKeys.listenerKeys) + RestartRequiredKeys.all
+            + configuration.accounts.apps.map(\.name).flatMap(RestartRequiredKeys.appKeys)
         where key.differs(running, configuration) {
             report(key.path, "cannot change while the gateway runs")
         }

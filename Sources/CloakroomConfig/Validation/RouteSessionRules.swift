@@ -31,13 +31,15 @@ struct RouteSessionRules {
     /// What the credentials of a route require of its other keys and of the identities.
     private func checkCredentials() {
         let (scope, isBearer) = (route.scope, route.options.inject.contains(.bearer))
-        switch route.options.credentials {
+        let credentials = route.options.credentials
+        switch credentials {
         case .session: break
-        case .bearer, .either:
+        case _ where credentials != .pass:
             if route.requiresAuthorization == false {
                 scope.report("requires requiresAuthorization: true", "write it, or leave this out", at: "authorization")
             }
-            if let providers = providers(for: route.upstream ?? 0),
+            if credentials.contains(.basic) { checkBasic() }
+            if credentials.acceptsTokens, let providers = providers(for: route.upstream ?? 0),
                 !providers.contains(where: { $0.accessTokens != nil })
             {
                 scope.report(
@@ -45,10 +47,11 @@ struct RouteSessionRules {
                     "add accessTokens to it, or leave this out", at: "authorization",
                     becauseOf: [["identities"], ["accounts", "identities"]])
             }
-            if route.options.credentials == .bearer, route.options.onMissingSession == .login {
-                scope.report("conflicts with bearer: no session is used", "write reject", at: "onMissingSession")
+            if !credentials.contains(.session), route.options.onMissingSession == .login {
+                scope.report(
+                    "conflicts with \(credentials): no session is used", "write reject", at: "onMissingSession")
             }
-        case .pass:
+        default:
             if isBearer, route.requiresAuthorization == false {
                 scope.report("conflicts with inject: [bearer]", "keep one of the two", at: "authorization")
             } else if let localAction = route.localAction {
@@ -58,6 +61,21 @@ struct RouteSessionRules {
                     "requests with Authorization reach the upstream unverified", "the upstream has to verify them",
                     at: "authorization")
             }
+        }
+    }
+
+    /// Names and passwords are for the sign-in upstream. Its tokens are for the route's upstream, and state no claims.
+    private func checkBasic() {
+        let scope = route.scope
+        if accounts.upstream == nil || route.upstream.map(accounts.receivesToken) == false {
+            scope.report(
+                "basic requires that the route's upstream is the one that signs users in, or gets its tokens",
+                "add signIn to it, or add it to tokensFor of accounts.upstream, or leave basic out",
+                at: "authorization", becauseOf: [["accounts", "upstream"]])
+        }
+        if route.options.credentials == .basic, let key = IdentityValidation.requirement(of: route) {
+            scope.sectionWithDefaults("require").report(
+                "is never met: a sign-in with basic has no claims", "leave it out, or accept sessions too", at: key)
         }
     }
 
@@ -75,8 +93,8 @@ struct RouteSessionRules {
     /// The providers whose sessions may use the route; `nil` if one of them is invalid.
     private func providers(for upstream: Int) -> [IdentityConfiguration]? {
         var found: [IdentityConfiguration] = []
-        for case .provider(let index) in accounts.identities {
-            guard let identity = identities.items[index].configuration else { return nil }
+        for item in identities.items(of: accounts.identities) {
+            guard let identity = item.configuration else { return nil }
             let isServed =
                 !route.options.inject.contains(.bearer) || identity.tokensFor.contains(upstream)
                 || identity.exchanges.contains { $0.upstream == upstream }
@@ -87,10 +105,7 @@ struct RouteSessionRules {
 
     /// Reports that no session can use the route.
     private func reportNone(_ key: String, _ upstream: Int) {
-        let provider = accounts.identities.lazy.compactMap { source -> String? in
-            if case .provider(let index) = source { identities.names[index] } else { nil }
-        }.first
-        if let provider {
+        if let provider = identities.items(of: accounts.identities).first?.name {
             // Without bearer every provider is sufficient.
             route.scope.report(
                 "bearer requires an identity whose tokens are for the route's upstream",

@@ -15,27 +15,13 @@ enum RouteProtocolRules {
                     "write \(key.joined(separator: ".")): http1, or name another upstream", at: "websocket",
                     becauseOf: [key])
             }
-            if route.options.grpc { check(route, grpcTo: upstream, key, listeners) }
+            guard route.options.grpc else { continue }
+            upstream.checkGRPC(in: route.scope, upstream: upstreams.scopes[index].path)
+            checkCalls(route, listeners)
         }
     }
 
-    private static func check(
-        _ route: RouteSection, grpcTo upstream: UpstreamConfiguration, _ key: [String], _ listeners: [ListenerSection]
-    ) {
-        let name = upstream.name.quoted
-        let setting = key.joined(separator: ".")
-        let clearText = upstream.targets.first { $0.scheme == .http }
-        if !upstream.protocolVersion.allowsHTTP2 {
-            let version = clearText == nil ? "http2" : "h2c"
-            route.scope.report(
-                "requires HTTP/2, but upstream \(name) has protocol http1", "write \(setting): \(version)", at: "grpc",
-                becauseOf: [key])
-        } else if upstream.protocolVersion == .auto, let clearText {
-            route.scope.report(
-                "requires HTTP/2, but protocol auto uses HTTP/1.1 for target \(clearText)",
-                "write \(setting): h2c, or https:// targets", at: "grpc",
-                becauseOf: [key, Array(key.dropLast()) + ["targets"]])
-        }
+    private static func checkCalls(_ route: RouteSection, _ listeners: [ListenerSection]) {
         if let methods = route.methods, !methods.contains("POST") {
             route.scope.report("a gRPC call is a POST", "add POST to methods", at: "grpc")
         }
@@ -46,6 +32,28 @@ enum RouteProtocolRules {
             route.scope.warn(
                 "clients need HTTP/2 for gRPC, but no listener supports it", "write listeners.0.http2: true", at: "grpc"
             )
+        }
+    }
+}
+
+extension UpstreamConfiguration {
+    /// gRPC calls need a protocol that uses HTTP/2 for all targets.
+    /// - Parameters:
+    ///   - scope: Has the key `grpc` that requires the calls.
+    ///   - upstream: The path of the upstream.
+    func checkGRPC(in scope: ConfigScope, upstream: [String]) {
+        let key = upstream + ["protocol"]
+        let setting = key.joined(separator: ".")
+        let clearText = targets.first { $0.scheme == .http }
+        if !protocolVersion.allowsHTTP2 {
+            let version = clearText == nil ? "http2" : "h2c"
+            scope.report(
+                "requires HTTP/2, but upstream \(name.quoted) has protocol http1", "write \(setting): \(version)",
+                at: "grpc", becauseOf: [key])
+        } else if protocolVersion == .auto, let clearText {
+            scope.report(
+                "requires HTTP/2, but protocol auto uses HTTP/1.1 for target \(clearText)",
+                "write \(setting): h2c, or https:// targets", at: "grpc", becauseOf: [key, upstream + ["targets"]])
         }
     }
 }

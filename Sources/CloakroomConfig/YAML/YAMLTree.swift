@@ -42,22 +42,32 @@ struct YAMLTree: Sendable, Equatable, Unprintable {
 extension YAMLTree {
     /// The maximum number of entries; bounds the expansion of aliases.
     private static let maximumEntries = 200_000
+    /// The maximum nesting of values; no key is nested more than ten deep.
+    private static let maximumDepth = 32
+
+    static func tooDeep(_ position: FilePosition?) -> YAMLSyntaxError {
+        YAMLSyntaxError("values must be nested at most 32 deep", "use fewer levels and aliases", at: position)
+    }
 
     /// An error at a location in the file rather than in a value.
     struct YAMLSyntaxError: Error, Equatable {
         let position: FilePosition?
         let key: String?
         let valueError: ConfigValueError
+
+        init(_ message: String, _ suggestion: String, at position: FilePosition?, key: String? = nil) {
+            (self.position, self.key) = (position, key)
+            valueError = ConfigValueError(message, suggestion)
+        }
     }
 
     /// Reads a YAML document.
-    /// - Parameter report: Receives errors that do not stop parsing: duplicate keys and keys that are not text.
+    /// - Parameter report: Receives errors that do not stop parsing: keys that are not text.
     /// - Throws: ``YAMLSyntaxError`` if the text is not a YAML document with a mapping at its top level.
     init(yaml: String, report: (YAMLSyntaxError) -> Void) throws(YAMLSyntaxError) {
         self.init()
-        let (root, doubled) = try DuplicateKeyScanner.compose(yaml)
-        guard let root else { return }
-        var flattening = Flattener(doubled: doubled, tree: self)
+        guard let root = try YAMLComposer.compose(yaml) else { return }
+        var flattening = Flattener(tree: self)
         switch root {
         case .mapping(let mapping):
             try flattening.add(mapping, at: [], report: report)
@@ -65,47 +75,34 @@ extension YAMLTree {
             return
         case .scalar, .sequence, .alias:
             throw YAMLSyntaxError(
-                position: FilePosition(root.mark), key: nil,
-                valueError: ConfigValueError(
-                    "the file must be a mapping of keys", "begin with a key such as \"listeners:\""))
+                "the file must be a mapping of keys", "begin with a key such as \"listeners:\"",
+                at: FilePosition(root.mark))
         }
         self = flattening.tree
     }
 
     private struct Flattener {
-        let doubled: DuplicateKeyScanner.DuplicateKeys
         var tree: YAMLTree
 
         mutating func add(
             _ mapping: Node.Mapping, at path: [String], report: (YAMLSyntaxError) -> Void
         ) throws(YAMLSyntaxError) {
-            let firstPositions = doubled.firstPositions(in: mapping)
             for (keyNode, value) in mapping {
                 let place = FilePosition(keyNode.mark) ?? FilePosition(line: 1, column: 1)
                 guard case .scalar(let scalar) = keyNode else {
                     report(
                         YAMLSyntaxError(
-                            position: place, key: YAMLTree.name(path),
-                            valueError: ConfigValueError(
-                                "must be a plain word as key, not a list or a mapping",
-                                "write a plain word before the colon")))
+                            "must be a plain word as key, not a list or a mapping",
+                            "write a plain word before the colon", at: place, key: YAMLTree.name(path)))
                     continue
                 }
-                if doubled.isEarlier(at: place) { continue }
                 let keyPath = path + [scalar.string]
                 if scalar.string == "<<" {
                     report(
                         YAMLSyntaxError(
-                            position: place, key: YAMLTree.name(keyPath),
-                            valueError: ConfigValueError("merge keys are not supported", "write the keys out")))
+                            "merge keys are not supported", "write the keys out", at: place,
+                            key: YAMLTree.name(keyPath)))
                     continue
-                }
-                if let first = firstPositions[scalar.string] {
-                    report(
-                        YAMLSyntaxError(
-                            position: place, key: YAMLTree.name(keyPath),
-                            valueError: ConfigValueError(
-                                "conflicts with the same key on line \(first.line)", "keep one of them")))
                 }
                 try add(value, key: place, at: keyPath, report: report)
             }
@@ -115,10 +112,9 @@ extension YAMLTree {
             _ node: Node, key: FilePosition, at path: [String], report: (YAMLSyntaxError) -> Void
         ) throws(YAMLSyntaxError) {
             guard tree.order.count < YAMLTree.maximumEntries else {
-                throw YAMLSyntaxError(
-                    position: key, key: nil,
-                    valueError: ConfigValueError("the file must have at most 200,000 entries", "use fewer aliases"))
+                throw YAMLSyntaxError("the file must have at most 200,000 entries", "use fewer aliases", at: key)
             }
+            guard path.count <= YAMLTree.maximumDepth else { throw YAMLTree.tooDeep(key) }
             let value = FilePosition(node.mark) ?? key
             switch node {
             case .scalar(let scalar):
@@ -130,11 +126,7 @@ extension YAMLTree {
                     try add(item, key: FilePosition(item.mark) ?? value, at: path + [String(index)], report: report)
                 }
             case .mapping(let mapping):
-                var names: [String] = []
-                for (name, _) in mapping {
-                    guard let text = name.scalar?.string, let mark = FilePosition(name.mark) else { continue }
-                    if !doubled.isEarlier(at: mark) { names.append(text) }
-                }
+                let names = mapping.compactMap { $0.key.scalar?.string }
                 tree.insert(Entry(key: key, value: value, shape: .section(names)), at: path)
                 try add(mapping, at: path, report: report)
             case .alias:

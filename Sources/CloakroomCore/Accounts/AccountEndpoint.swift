@@ -164,6 +164,8 @@ public struct AccountResponse: Sendable, Equatable {
     public var cacheControl = "no-store"
     /// The body.
     public var content: Content
+    /// The step and the reason of a failed login at a provider, for `cloakroom why`: constant words. Never sent.
+    package var loginFailure: String?
 
     /// A header field. Printing or reflecting it shows only the name: the value of `Set-Cookie` is a ticket.
     public struct Field: Sendable, Equatable, CustomStringConvertible, CustomReflectable {
@@ -234,8 +236,7 @@ public struct LoginLinks: Sendable {
     private let signInPath: String
     private let loginPath: String
 
-    /// Creates the links of a configuration.
-    public init(_ accounts: AccountsConfiguration) {
+    package init(_ accounts: AccountsConfiguration) {
         signInPath = accounts.signInPath
         loginPath = accounts.prefix + "/login"
     }

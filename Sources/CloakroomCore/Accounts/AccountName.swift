@@ -73,8 +73,7 @@ public struct AccountName: Sendable, Hashable, Redacted {
         canonicalBytes = [1] + UInt64(issuer.count).bigEndianBytes + issuer + Array(subject.utf8)
     }
 
-    /// Creates a name from bytes that are already canonical.
-    public init(canonicalBytes: [UInt8]) {
+    package init(canonicalBytes: [UInt8]) {
         self.canonicalBytes = canonicalBytes
     }
 

@@ -45,6 +45,8 @@ public struct IdentityCallAttempt: Sendable, Hashable {
 /// An identity call without a usable result, for the log and the status page. Contains no secret and no value that the
 /// server sent, only names of members.
 public struct IdentityCallFailure: Sendable, Equatable {
+    /// When the call ended, in wall-clock time. Set by the ``IdentityCallObserver``.
+    public var time = WallTime(seconds: 0)
     /// The call.
     public var call: TokenClientError.Operation
     /// The server.
@@ -129,19 +131,6 @@ extension IdentityCallFailure.Defect {
                 guard character.isASCII else { return "?" }
                 return character.isLetter || character.isNumber || "_-.:@".contains(character) ? character : "?"
             })
-    }
-}
-
-/// A failure of an identity call and its time, for operators.
-public struct IdentityCallStatus: Sendable, Equatable {
-    /// When the call ended, in wall-clock time.
-    public var time: WallTime
-    /// The failure.
-    public var failure: IdentityCallFailure
-
-    package init(time: WallTime, failure: IdentityCallFailure) {
-        self.time = time
-        self.failure = failure
     }
 }
 

@@ -108,16 +108,10 @@ public enum SignInThrottle {
         ThrottleRule(limit: limit, window: .seconds(600), delay: .window, maxDelay: .seconds(660))
     }
 
-    /// The scope and the lengths precede the parts, so that different parts never have the same concatenation.
     private static func makeKey(
         _ scope: ThrottleKey.Scope, _ parts: [[UInt8]], _ key: KeyedHash, group: UInt64? = nil
     ) -> ThrottleKey {
-        var bytes: [UInt8] = [scope.rawValue]
-        for part in parts {
-            bytes += UInt64(part.count).bigEndianBytes
-            bytes += part
-        }
-        return ThrottleKey(scope, hash: key.hash(bytes), group: group)
+        ThrottleKey(scope, hash: key.hash(scope: scope.rawValue, parts), group: group)
     }
 }
 

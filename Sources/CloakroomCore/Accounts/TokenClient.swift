@@ -202,6 +202,8 @@ public enum DeviceOutcome: String, Sendable, CaseIterable {
 public enum DeviceRejection: String, Error, Sendable, CaseIterable {
     /// `limited`: too many failed before.
     case malformed, limited
+    /// A script of a page may have sent the registration.
+    case script
     case invalidChallenge = "invalid_challenge"
     case staleChallenge = "stale_challenge"
     /// A registration without a public key on P-256, or with another one than the session has; a refresh with one.

@@ -229,7 +229,7 @@ public enum IdentityMisconfiguration: String, Sendable, Hashable, CaseIterable {
         case .invalidScope: "check scopes of the identity"
         case .invalidRequest where call == .exchange: "check audience, resource and scope of exchange"
         case .notFound where call == .push: "the provider has no endpoint for pushed requests: write pushed: auto"
-        case .notFound where call == .introspect: "the provider has no introspection endpoint: write verify: jwt"
+        case .notFound where call == .introspect: "the provider has no introspection endpoint: leave introspection out"
         case .notFound where call == .user:
             """
             upstream: the path of user is probably wrong; \

@@ -60,6 +60,9 @@ public enum TokenRejection: String, Error, Sendable, Hashable, CaseIterable {
     case expiresTooLate = "expires_too_late"
     case invalidScope = "invalid_scope"
     case senderConstrained = "sender_constrained"
+    case notSenderConstrained = "not_sender_constrained"
+    case invalidProof = "invalid_proof"
+    case repeatedProof = "repeated_proof"
     case inactive
 
     /// Whether newer keys of the provider might verify the token: then the key set is fetched, within the limits of
@@ -68,16 +71,6 @@ public enum TokenRejection: String, Error, Sendable, Hashable, CaseIterable {
         switch self {
         case .unknownKey, .ambiguousKey, .invalidSignatureWithoutKeyID: true
         default: false
-        }
-    }
-
-    /// Whether no key of the provider claims the token, so that another provider may have issued it.
-    public var leavesOtherIssuers: Bool {
-        switch self {
-        case .notCompact, .invalidEncoding, .invalidHeader, .algorithmNotAllowed, .criticalHeader, .unencodedPayload,
-            .compressed, .encrypted:
-            true
-        default: suggestsOtherKeys
         }
     }
 
@@ -115,8 +108,10 @@ public enum TokenRejection: String, Error, Sendable, Hashable, CaseIterable {
         case .invalidEvents, .nonceInLogoutToken, .noSubjectOrSession, .invalidTokenID:
             "the token is not a logout token of OpenID Connect Back-Channel Logout 1.0"
         case .ownToken: "a token that was issued to the gateway is used elsewhere: find the leak, and revoke the token"
-        case .otherClient, .expiresTooLate, .invalidScope, .senderConstrained:
+        case .otherClient, .expiresTooLate, .invalidScope, .senderConstrained, .notSenderConstrained:
             "compare the token with `accessTokens` of the identity"
+        case .invalidProof, .repeatedProof:
+            "compare htu with `publicURL`, and htm, ath and the key with the request; each request needs a new jti"
         case .inactive: "the token has expired, was revoked, or is of another provider"
         }
     }

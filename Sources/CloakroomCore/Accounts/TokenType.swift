@@ -10,6 +10,8 @@ public enum TokenType: String, Sendable, Hashable, CaseIterable {
     case accessToken = "at+jwt"
     /// `dbsc+jwt` (Device Bound Session Credentials).
     case device = "dbsc+jwt"
+    /// `dpop+jwt` (RFC 9449 §4.2).
+    case proof = "dpop+jwt"
     /// Any other.
     case other
 
@@ -21,7 +23,8 @@ public enum TokenType: String, Sendable, Hashable, CaseIterable {
         let (type, prefix) = (name.utf8.map(ASCII.lower), "application/".utf8)
         let subtype = type.starts(with: prefix) ? type[prefix.count...] : type[...]
         self =
-            [.jwt, .logout, .accessToken, .device].first { subtype.elementsEqual($0.rawValue.utf8.map(ASCII.lower)) }
-            ?? .other
+            Self.allCases.first {
+                $0 != .unspecified && subtype.elementsEqual($0.rawValue.utf8.map(ASCII.lower))
+            } ?? .other
     }
 }

@@ -12,6 +12,12 @@ public struct AppConfiguration: Sendable, Equatable {
     public var confirm = false
     /// The names of the providers that its users may sign in with, the default first; empty for all.
     public var identities: [String] = []
+    /// The maximum time of its sessions without a use, 1 s to 400 days; `nil` for that of ``SessionConfiguration``.
+    public var idleTimeout: Duration?
+    /// The maximum lifetime of its sessions, 1 s to 400 days; `nil` for that of ``SessionConfiguration``.
+    public var absoluteTimeout: Duration?
+    /// Which of its sessions are bound to a device; `nil` for the mode of ``DeviceConfiguration``.
+    public var device: DeviceConfiguration.Mode?
 
     package init(name: String) { self.name = name }
 
@@ -21,6 +27,14 @@ public struct AppConfiguration: Sendable, Equatable {
     package var hasCustomScheme: Bool { !isLoopback && !redirect.hasPrefix("https://") }
     /// Whether the user has to follow a link: another program may have the scheme or the port.
     package var needsConfirmation: Bool { confirm || isLoopback || hasCustomScheme }
+
+    /// What applies to new sessions of the app in place of the configuration; `nil` if nothing does.
+    package func terms(_ session: SessionConfiguration) -> SessionTerms? {
+        guard idleTimeout != nil || absoluteTimeout != nil || device != nil else { return nil }
+        return SessionTerms(
+            idle: idleTimeout ?? session.idleTimeout, absolute: absoluteTimeout ?? session.absoluteTimeout,
+            device: device ?? session.device.mode)
+    }
 
     /// The URL at which the app continues.
     /// - Parameter result: A parameter: a name and a value of letters, digits, `-` and `_`.

@@ -1,3 +1,5 @@
+import CloakroomWire
+
 /// The validated configuration of a gateway, from which all its parts are built.
 ///
 /// Folder `Configuration/`: the validated values of all keys, by section, with their defaults. `CloakroomConfig`
@@ -73,6 +75,14 @@ public struct HostAndPort: Sendable, Hashable, CustomStringConvertible {
             guard !host.contains(":"), Authority.isValid(Array(host.utf8).span) else { return nil }
         }
         self.init(host: String(host), port: Int(port))
+    }
+
+    /// Whether a text is an IP address without brackets, or a possible host name, or empty.
+    package static func isHost(_ host: String) -> Bool {
+        if host.contains(":") { return IPAddress.bytes(of: host) != nil }
+        // The maximum length of a host name (RFC 1035 §2.3.4); metrics contain it.
+        return host.utf8.count <= 253
+            && host.utf8.allSatisfy { Byte.isLetterOrDigit($0) || "-._".utf8.contains($0) }
     }
 
     /// `host:port`, with brackets around an IPv6 address.

@@ -55,8 +55,15 @@ public struct IdentityConfiguration: Sendable, Equatable {
         public var maximumAge: Duration = .seconds(3_600)
         /// The permitted clients; empty for all but the gateway.
         public var clients: [String] = []
+        /// Whether tokens may or must be bound to a key of the client (RFC 9449).
+        public var dpop = Binding.optional
         /// How the provider is asked about each token; `nil` if its keys verify them.
         public var introspection: Introspection?
+
+        /// Which tokens are accepted: those without a key, both, or those with one.
+        public enum Binding: String, Sendable, Equatable, CaseIterable {
+            case off, optional, required
+        }
 
         package init() {}
     }
@@ -188,8 +195,7 @@ public struct IdentityConfiguration: Sendable, Equatable {
 }
 
 extension IdentityConfiguration {
-    /// Creates an identity with the defaults of all other keys.
-    public init(name: String, issuer: String, client: IdentityClientConfiguration) {
+    package init(name: String, issuer: String, client: IdentityClientConfiguration) {
         self.init(name: name, issuer: issuer, client: client, label: nil)
     }
 }

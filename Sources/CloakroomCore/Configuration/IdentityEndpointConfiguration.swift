@@ -94,10 +94,10 @@ public struct IdentityEndpointConfiguration: Sendable, Equatable {
     /// The credential format.
     public var credentials: CredentialFormat
     /// The names of the members that carry credentials.
-    public var members: MemberNames
+    public var members = MemberNames.defaults
     /// Further members of the JSON object or the form, in this order. Names have 1 to 64 bytes. The values are no secrets:
     /// `print-config` prints them.
-    public var fixedMembers: [NamedValue<String>]
+    public var fixedMembers: [NamedValue<String>] = []
     /// The gateway's own credentials, for a call with a body; `nil` sends none.
     public var client: Client?
     /// The path of the access token in the JSON response, as member names joined by dots.
@@ -117,31 +117,22 @@ public struct IdentityEndpointConfiguration: Sendable, Equatable {
     /// calls.
     public var endsOn: Set<String>?
     /// The path of the user's id in the response of a `user` call: a string or an integer. Ignored for other calls.
-    public var userID: String
+    public var userID = "id"
     /// The field of a token that the call sends without a body.
     public var bearer = BearerField()
 
-    /// Creates an identity call. Omitted paths are the usual ones of the credential format.
-    public init(
-        method: String = "POST", path: String, credentials: CredentialFormat = .bearer,
-        members: MemberNames = .defaults, fixedMembers: [NamedValue<String>] = [], client: Client? = nil,
-        accessToken: String? = nil, refreshToken: String? = nil, expiresIn: String? = nil,
-        success: SuccessMember? = nil, errorCode: String = "error", rejectedStatuses: Set<Int>? = nil,
-        endsOn: Set<String>? = nil, userID: String = "id"
+    /// Creates an identity call with the usual paths of the credential format.
+    package init(
+        method: String = "POST", path: String, credentials: CredentialFormat, errorCode: String = "error",
+        endsOn: Set<String>? = nil
     ) {
         self.method = method
         self.path = path
         self.credentials = credentials
-        self.members = members
-        self.fixedMembers = fixedMembers
-        self.client = client
-        self.accessToken = accessToken ?? credentials.accessToken
-        self.refreshToken = refreshToken ?? credentials.refreshToken
-        self.expiresIn = expiresIn ?? credentials.expiresIn
-        self.success = success
         self.errorCode = errorCode
-        self.rejectedStatuses = rejectedStatuses
         self.endsOn = endsOn
-        self.userID = userID
+        accessToken = credentials.accessToken
+        refreshToken = credentials.refreshToken
+        expiresIn = credentials.expiresIn
     }
 }

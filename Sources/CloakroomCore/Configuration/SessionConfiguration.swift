@@ -33,6 +33,8 @@ public struct SessionConfiguration: Sendable, Equatable {
     public var cookie = CookieConfiguration()
     /// Whether sessions are bound to a key of their device.
     public var device = DeviceConfiguration()
+    /// Those of the apps that differ: ``AppConfiguration/terms(_:)``. What ends sessions is kept for the longest.
+    public var apps: [SessionTerms] = []
 }
 
 /// Sessions that are bound to a key of their device (Device Bound Session Credentials, the draft of 2026-02-17).
@@ -47,8 +49,10 @@ public struct DeviceConfiguration: Sendable, Equatable {
         case required
     }
 
-    /// Which sessions are bound.
+    /// Which sessions are bound, unless their app has a mode of its own.
     public var mode = Mode.off
+    /// Whether an app has another mode than `off`.
+    public var isUsedByApps = false
     /// How long a proof is valid, 10 s to 1 hour.
     public var lifetime: Duration = .seconds(600)
     /// How long after its sign-in a session can get a key, 30 s to 10 minutes.
@@ -58,6 +62,13 @@ public struct DeviceConfiguration: Sendable, Equatable {
     public var settle: Duration = .seconds(10)
     /// The maximum duration of a WebSocket or an event stream of a bound session, 5 minutes to 1 day.
     public var streams: Duration = .seconds(3_600)
+
+    /// Whether any session is bound.
+    public var isUsed: Bool { mode != .off || isUsedByApps }
+
+    /// The mode of a session.
+    @inline(__always)
+    public func mode(of session: Session) -> Mode { session.terms?.device ?? mode }
 }
 
 /// Sessions in a SQLite file.
@@ -116,6 +127,8 @@ public struct CookieConfiguration: Sendable, Equatable {
         case strict = "Strict"
         /// Sent with top-level navigations from other sites too.
         case lax = "Lax"
+        /// Sent with all requests, also of pages of other sites and in frames there. Browsers require `Secure`.
+        case always = "None"
     }
 
     /// The defaults of all keys.
@@ -136,6 +149,9 @@ public struct CookieConfiguration: Sendable, Equatable {
     public var isSecure = true
     /// The `SameSite` attribute.
     public var sameSite: SameSite = .strict
+    /// Whether browsers keep a cookie of its own for each site whose pages embed the gateway (CHIPS). Only with
+    /// ``SameSite/always``.
+    public var isPartitioned = false
     /// Which sign-ins set a cookie that remains after the browser is closed.
     public var persistence: Persistence = .never
 
@@ -160,6 +176,16 @@ public struct CookieConfiguration: Sendable, Equatable {
         case .always, .onRequest: max(end - now, .zero)
         }
     }
+}
+
+/// How long and how many sign-ins with `Authorization: Basic` are kept, in one process.
+public struct BasicConfiguration: Sendable, Equatable {
+    /// How long one is kept without being used, 1 s to 1 h.
+    public var idle: Duration = .seconds(300)
+    /// How long one is kept, 1 min to 1 day: how long a password is accepted after it was changed upstream.
+    public var maximum: Duration = .seconds(3_600)
+    /// How many are kept, 2...100,000.
+    public var entries = 10_000
 }
 
 /// The gateway's own endpoints for sign-in and sign-out.
@@ -188,7 +214,8 @@ public struct AccountsConfiguration: Sendable, Equatable {
     /// Whether sign-in attempts are throttled. Only load tests disable this.
     public var isThrottled = true
     /// The maximum number of sign-in attempts from one address in 10 minutes, successful or not, 0...1,000,000; at most
-    /// 20 of them for one account. 0 is unlimited. Ignored if ``isThrottled`` is `false`.
+    /// 20 of them for one account. A callback of a login is one, also with an error. 0 is unlimited. Ignored if
+    /// ``isThrottled`` is `false`.
     public var signInsPerAddress = 100
     /// The gateway's origin as browsers see it, such as `https://app.example.com`; redirect URIs are made of it. Required
     /// with identities.
@@ -199,15 +226,15 @@ public struct AccountsConfiguration: Sendable, Equatable {
     public var login = LoginConfiguration()
     /// The native apps, at most 16.
     public var apps: [AppConfiguration] = []
+    /// The sign-ins of routes that accept ``RouteCredentials/basic``.
+    public var basic = BasicConfiguration()
 
     /// Whether an upstream may get the access tokens of sessions that ``upstream`` issued.
     public func receivesToken(_ index: Int) -> Bool { index == upstream || tokensFor.contains(index) }
     /// Whether users can sign in at all, so that the endpoints exist.
     public var isEnabled: Bool { upstream != nil || hasProviders }
     /// Whether users can sign in at a provider.
-    public var hasProviders: Bool {
-        identities.contains { if case .provider = $0 { true } else { false } }
-    }
+    public var hasProviders: Bool { SiteConfiguration(self).hasProviders }
     /// Whether users who need to sign in see a page first, because they can choose or have to enter a password.
     public var usesSignInPage: Bool { upstream != nil || identities.count != 1 }
     /// The path where a browser without a session signs in: that of the only provider, or the sign-in page.

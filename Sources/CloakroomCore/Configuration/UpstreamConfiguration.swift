@@ -49,8 +49,7 @@ public struct UpstreamConfiguration: Sendable, Equatable {
 }
 
 extension UpstreamConfiguration {
-    /// Creates an upstream with the defaults of all other keys.
-    public init(name: String, targets: [UpstreamTargetConfiguration]) {
+    package init(name: String, targets: [UpstreamTargetConfiguration]) {
         self.init(name: name, targets: targets, tls: nil)
     }
 
@@ -145,29 +144,20 @@ public struct UpstreamTargetConfiguration: Sendable, Hashable, CustomStringConve
     /// The address to connect to.
     public var address: Address
     /// The share of requests relative to the other targets of the tier, 0...1,000; 0 drains the target.
-    public var weight: Int
+    public var weight = 100
     /// 0...9: only the lowest tier with a usable target receives requests.
-    public var tier: Int
+    public var tier = 0
     /// The zone; `nil` counts as the gateway's own.
     public var zone: String?
 
-    package init(
-        _ address: HostAndPort, scheme: URIScheme = .http, weight: Int = 100, tier: Int = 0, zone: String? = nil
-    ) {
+    package init(_ address: HostAndPort, scheme: URIScheme = .http) {
         self.scheme = scheme
         self.address = .tcp(address)
-        self.weight = weight
-        self.tier = tier
-        self.zone = zone
     }
 
-    /// Creates a plain-text target at a Unix domain socket.
-    public init(unixSocket path: String, weight: Int = 100, tier: Int = 0, zone: String? = nil) {
+    package init(unixSocket path: String) {
         scheme = .http
         address = .unixSocket(path: path)
-        self.weight = weight
-        self.tier = tier
-        self.zone = zone
     }
 
     /// `http://host:port`, `https://host:port` or `unix:/path`.

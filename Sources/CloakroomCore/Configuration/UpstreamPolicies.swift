@@ -100,37 +100,24 @@ public struct InFlightConfiguration: Sendable, Hashable {
 /// Whether and how often a failed request is sent again.
 public struct RetryConfiguration: Sendable, Equatable {
     /// The maximum number of times that a request is sent, 1...4; 1 disables retries.
-    public var attempts: Int {
+    public var attempts = 2 {
         didSet { connects = attempts }
     }
     /// ``attempts`` if it was set; 3 by default.
-    private var connects: Int
+    private var connects = 3
     /// The response statuses after which a request is sent again, of 502, 503 and 504.
-    public var statuses: Set<Int>
+    public var statuses: Set<Int> = []
     /// The methods that are sent again after `reset`, one of ``statuses`` or ``attemptTimeout``.
-    public var methods: Set<RequestMethod>
+    public var methods: Set<RequestMethod> = [.get, .head, .options]
     /// The number of retries that each request adds to the budget, 0...1.
-    public var budget: Double
+    public var budget = 0.1
     /// The number of retries per second that are permitted in addition, 0...1,000, so that an upstream with few requests
     /// has retries at all. Not configurable.
-    public var perSecond: Int
+    public var perSecond = 3
     /// The maximum time from sending a request to its response head before another attempt; zero disables it.
-    public var attemptTimeout: Duration
+    public var attemptTimeout = Duration.zero
 
-    /// Creates settings.
-    /// - Parameter attempts: `nil` for 2, and up to three targets for a connection.
-    public init(
-        attempts: Int? = nil, statuses: Set<Int> = [], methods: Set<RequestMethod> = [.get, .head, .options],
-        budget: Double = 0.1, perSecond: Int = 3, attemptTimeout: Duration = .zero
-    ) {
-        self.attempts = attempts ?? 2
-        connects = attempts ?? 3
-        self.statuses = statuses
-        self.methods = methods
-        self.budget = budget
-        self.perSecond = perSecond
-        self.attemptTimeout = attemptTimeout
-    }
+    package init() {}
 
     /// Whether a request can be sent again at all.
     public var isEnabled: Bool { attempts > 1 }

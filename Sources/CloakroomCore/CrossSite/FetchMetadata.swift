@@ -21,6 +21,9 @@ public struct FetchMetadata: Sendable, Equatable {
     private let isGET: Bool
     private var (mode, destination, site) = (Value.absent, Value.absent, Value.absent)
     private var (isPrefetch, acceptsHTML) = (false, false)
+    /// Whether a script of a page may have set any field of the request. In the mode `no-cors` it can set the fields of any
+    /// form only (Fetch §2.2.2), and a browser without `Sec-Fetch-Mode` cannot be distinguished from a program.
+    public private(set) var mayHaveScriptFields = false
 
     /// Reads the metadata of a request. The cost is that of one pass over its fields.
     package init(_ head: borrowing RequestHead, isGET: Bool) {
@@ -49,6 +52,7 @@ public struct FetchMetadata: Sendable, Equatable {
     private mutating func read(_ name: ByteRange, _ value: ByteRange, _ bytes: Span<UInt8>) {
         if ASCII.equals(bytes, name, "sec-fetch-mode") {
             mode.add(ASCII.equalsCaseSensitive(bytes, value, "navigate"))
+            mayHaveScriptFields = mayHaveScriptFields || !ASCII.equalsCaseSensitive(bytes, value, "no-cors")
         } else if ASCII.equals(bytes, name, "sec-fetch-dest") {
             destination.add(ASCII.equalsCaseSensitive(bytes, value, "document"))
         } else if ASCII.equals(bytes, name, "sec-fetch-site") {
@@ -79,6 +83,13 @@ public struct FetchMetadata: Sendable, Equatable {
 
     /// The fields that ``isShown`` depends on: the value for `Vary`.
     public static let shownVary = "Accept, Sec-Fetch-Mode"
+
+    /// Whether a browser that sends `Sec-Fetch-Mode` made the request.
+    public var hasMode: Bool { mode != .absent }
+
+    /// Whether no script can read the fields of the response: a document is loaded into a tab, by any method, and not through
+    /// a service worker, whose requests have no destination.
+    public var hidesResponse: Bool { mode == .expected && destination == .expected }
 
     /// Whether the user sees the response to the request, whatever its method: it is a navigation and not a request of a
     /// script, which would have to understand a page.

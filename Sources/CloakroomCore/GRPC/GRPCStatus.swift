@@ -41,16 +41,6 @@ public enum GRPCStatus: Int, Sendable, CaseIterable {
 
     /// Percent-encodes a message: all bytes but visible ASCII and the space, and the percent sign itself.
     static func encoded(_ message: String) -> [UInt8] {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(message.utf8.count)
-        for byte in message.utf8 {
-            if (0x20...0x7e).contains(byte), byte != UInt8(ascii: "%") {
-                bytes.append(byte)
-            } else {
-                let digits = Array("0123456789ABCDEF".utf8)
-                bytes += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 0x0f)]]
-            }
-        }
-        return bytes
+        Byte.percentEncoded(message) { (0x20...0x7e).contains($0) && $0 != UInt8(ascii: "%") }
     }
 }

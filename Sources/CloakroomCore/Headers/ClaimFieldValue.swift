@@ -1,3 +1,5 @@
+import CloakroomWire
+
 /// The value of a header field that contains a claim.
 ///
 /// Bytes other than visible ASCII, and `%`, are percent-encoded in upper case, so that every claim has exactly one value
@@ -43,14 +45,8 @@ package enum ClaimFieldValue {
     }
 
     private static func encoded(_ text: String, except separator: UInt8?) -> String {
-        let digits = Array("0123456789ABCDEF".utf8)
-        var bytes: [UInt8] = []
-        for byte in text.utf8 {
-            if (0x21...0x7e).contains(byte), byte != UInt8(ascii: "%"), byte != separator {
-                bytes.append(byte)
-            } else {
-                bytes += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 0xf)]]
-            }
+        let bytes = Byte.percentEncoded(text) {
+            (0x21...0x7e).contains($0) && $0 != UInt8(ascii: "%") && $0 != separator
         }
         return String(decoding: bytes, as: UTF8.self)
     }

@@ -8,8 +8,7 @@ public struct ClaimHeader: Sendable, Equatable {
     /// not be a list.
     public var separator: UInt8?
 
-    /// Creates a header.
-    public init(_ name: String, claim: ClaimName, separator: UInt8? = nil) {
+    package init(_ name: String, claim: ClaimName, separator: UInt8? = nil) {
         self.name = name
         self.claim = claim
         self.separator = separator

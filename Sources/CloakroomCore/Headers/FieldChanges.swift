@@ -1,5 +1,4 @@
 package import CloakroomWire
-import NIOCore
 
 /// The fields that change in the requests or the responses of a route.
 ///
@@ -167,9 +166,8 @@ public final class FieldChanges: Sendable {
     }
 
     private func made(_ key: UInt64, _ value: Writing) -> [UInt8] {
-        var buffer = ByteBuffer()
-        buffer.writeHead(reserving: length) { write(key, to: &$0, value) }
-        return Array(buffer.readableBytesView)
+        var nothing: Void = ()
+        return [UInt8](reserving: length, from: &nothing) { writer, _ in write(key, to: &writer, value) }
     }
 
     /// The expected length of all lines in bytes.

@@ -5,7 +5,10 @@ import CloakroomWire
 /// Upstreams that map names to variables treat `X_API_TOKEN`, `X.Api.Token` and `x-api-token` as equal. This set does
 /// the same: case is folded, and every character that is not a letter or digit counts as a hyphen.
 package struct FieldNameSet: Sendable {
+    /// In the order of their lengths.
     private let names: [[UInt8]]
+    /// The number of names that are shorter than n bytes, for n up to 63; then that of all names.
+    private let shorter: [Int]
     private let prefixes: [[UInt8]]
     /// Indexed by the low five bits of a name's first byte: bit n is set if the set contains a name of n bytes with
     /// such a first byte; bit 63 is for all longer names.
@@ -15,10 +18,14 @@ package struct FieldNameSet: Sendable {
 
     /// - Parameter prefixes: Names that begin with one of these are in the set too.
     init(_ names: [String], prefixes: [String] = []) {
-        self.names = Set(names.map { $0.utf8.map(Self.fold) }).sorted { $0.lexicographicallyPrecedes($1) }
+        let names = Set(names.map { $0.utf8.map(Self.fold) }).sorted {
+            $0.count == $1.count ? $0.lexicographicallyPrecedes($1) : $0.count < $1.count
+        }
+        self.names = names
+        shorter = (0...64).map { length in names.count { min($0.count, 63) < length } }
         self.prefixes = prefixes.map { $0.utf8.map(Self.fold) }
         var lengths = InlineArray<32, UInt64>(repeating: 0)
-        for name in self.names {
+        for name in names {
             for start in Self.starts(of: name) { lengths[start] |= 1 << UInt64(min(name.count, 63)) }
         }
         self.lengths = lengths
@@ -37,7 +44,7 @@ package struct FieldNameSet: Sendable {
     func contains(_ bytes: Span<UInt8>, _ name: ByteRange) -> Bool {
         guard !name.isEmpty else { return false }
         let start = Int(bytes[name.start] & 0x1f)
-        if lengths[start] >> UInt64(min(name.count, 63)) & 1 != 0, Self.index(in: names, bytes, name) != nil {
+        if lengths[start] >> UInt64(min(name.count, 63)) & 1 != 0, Self.index(in: names, shorter, bytes, name) != nil {
             return true
         }
         return prefixStarts >> UInt32(start) & 1 != 0 && Self.beginsWithOne(of: prefixes, bytes, name)
@@ -51,7 +58,7 @@ package struct FieldNameSet: Sendable {
 
     /// Returns the position of the folded name; `nil` if the set does not contain it, apart from prefixes.
     @inline(__always)
-    func index(_ bytes: Span<UInt8>, _ name: ByteRange) -> Int? { Self.index(in: names, bytes, name) }
+    func index(_ bytes: Span<UInt8>, _ name: ByteRange) -> Int? { Self.index(in: names, shorter, bytes, name) }
 
     /// Calls a function with the position of the name of each line, if the set contains it, apart from prefixes.
     /// - Parameter lines: Complete field lines.
@@ -78,15 +85,20 @@ package struct FieldNameSet: Sendable {
     // Static, because a call with `self` copied the whole set for each field of a head: 470 instructions a request.
 
     private static func beginsWithOne(of prefixes: [[UInt8]], _ bytes: Span<UInt8>, _ name: ByteRange) -> Bool {
-        for prefix in prefixes where prefix.count <= name.count {
-            if begins(bytes, name, with: prefix) { return true }
+        // By index, because iteration retains each of them.
+        for index in prefixes.indices where prefixes[index].count <= name.count {
+            if begins(bytes, name, with: prefixes[index]) { return true }
         }
         return false
     }
 
-    private static func index(in names: [[UInt8]], _ bytes: Span<UInt8>, _ name: ByteRange) -> Int? {
-        for index in names.indices where names[index].count == name.count {
-            if begins(bytes, name, with: names[index]) { return index }
+    private static func index(
+        in names: [[UInt8]], _ shorter: [Int], _ bytes: Span<UInt8>, _ name: ByteRange
+    ) -> Int? {
+        let length = min(name.count, 63)
+        for index in shorter[length]..<shorter[length + 1] where names[index].count == name.count {
+            // Most have no other spelling, which is compared faster.
+            if ASCII.equals(bytes, name, names[index]) || begins(bytes, name, with: names[index]) { return index }
         }
         return nil
     }

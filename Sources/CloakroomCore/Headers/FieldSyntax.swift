@@ -57,18 +57,39 @@ enum FieldScan {
 enum ASCII {
     /// - Parameter text: In lower case.
     static func equals(_ bytes: Span<UInt8>, _ range: ByteRange, _ text: StaticString) -> Bool {
-        guard range.count == text.utf8CodeUnitCount else { return false }
-        return text.withUTF8Buffer { expected in
-            for offset in 0..<range.count where lower(bytes[range.start + offset]) != expected[offset] { return false }
-            return true
-        }
+        text.withUTF8Buffer { equals(bytes, range, $0.span) }
     }
 
     /// - Parameter text: In lower case.
     static func equals(_ bytes: Span<UInt8>, _ range: ByteRange, _ text: [UInt8]) -> Bool {
+        equals(bytes, range, text.span)
+    }
+
+    /// Compares eight bytes at a time, the last ones of which may be compared twice.
+    private static func equals(_ bytes: Span<UInt8>, _ range: ByteRange, _ text: Span<UInt8>) -> Bool {
+        let last = range.count - 8
         guard range.count == text.count else { return false }
-        for offset in 0..<range.count where lower(bytes[range.start + offset]) != text[offset] { return false }
-        return true
+        guard last >= 0 else {
+            for offset in 0..<range.count where lower(bytes[range.start + offset]) != text[offset] { return false }
+            return true
+        }
+        var offset = 0
+        while word(bytes, range.start + offset, isFolded: true) == word(text, offset, isFolded: false) {
+            if offset == last { return true }
+            offset = min(offset + 8, last)
+        }
+        return false
+    }
+
+    /// Eight bytes, in lower case if they are folded.
+    @inline(__always)
+    private static func word(_ bytes: Span<UInt8>, _ index: Int, isFolded: Bool) -> UInt64 {
+        let word = bytes.bytes.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
+        guard isFolded else { return word }
+        let low = word & 0x7f7f_7f7f_7f7f_7f7f
+        // The high bit of each byte: set if it is at least `A`, at most `Z`, and ASCII.
+        let isUpper = (low &+ 0x3f3f_3f3f_3f3f_3f3f) & ~(low &+ 0x2525_2525_2525_2525) & ~word & 0x8080_8080_8080_8080
+        return word | isUpper >> 2
     }
 
     /// Compares case-sensitively.

@@ -28,6 +28,8 @@ public enum SpoofableFields {
         // Another client certificate (RFC 9440 and its predecessors).
         "Client-Cert", "Client-Cert-Chain", "X-Forwarded-Client-Cert", "X-ARR-ClientCert", "X-Client-Verify",
         "X-Client-DN",
+        // Of a key that another party has: a part of `Authorization`, which is removed too (RFC 9449).
+        "DPoP",
     ]
 
     static let names = overrides + others

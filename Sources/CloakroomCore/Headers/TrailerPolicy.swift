@@ -85,16 +85,7 @@ public final class TrailerPolicy: Sendable {
     /// than a letter or digit.
     private func isAllowed(_ field: FieldSlice, _ bytes: Span<UInt8>) -> Bool {
         let name = field.nameRange
-        guard !field.isStripped, name.count > 0, isLetterOrDigit(bytes[name.start]) else { return false }
+        guard !field.isStripped, name.count > 0, Byte.isLetterOrDigit(bytes[name.start]) else { return false }
         return !dropped.contains(bytes, name) && !SharedCacheFields.contains(bytes, name)
-    }
-
-    private func isLetterOrDigit(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "a")...UInt8(ascii: "z"):
-            true
-        default: false
-        }
     }
 }

@@ -21,8 +21,8 @@ public enum ClientAddress {
             while let member = list.next(bytes) { members.append(member) }
         }
         for member in members.reversed() {
-            let text = (member.start..<member.end).map { bytes[$0] }
-            guard let next = strippingPort(String(decoding: text, as: UTF8.self)) else { return address }
+            let text = String(decoding: head.copy(of: member), as: UTF8.self)
+            guard let next = strippingPort(text) else { return address }
             address = next
             guard trusted.contains(where: { $0.contains(next) }) else { return address }
         }

@@ -1,4 +1,4 @@
-public import CloakroomWire
+package import CloakroomWire
 
 /// An error response for the client: `application/problem+json` (RFC 9457).
 ///
@@ -31,10 +31,14 @@ public struct Problem: Sendable, Hashable {
     public var title: String { Self.title(of: status) }
 
     /// The name of a status (RFC 9110 §15).
-    public static func title(of status: Int) -> String {
+    /// - Parameter unknown: The name of other statuses.
+    public static func title(of status: Int, unknown: String = "Error") -> String {
         switch status {
+        case 100: "Continue"
+        case 103: "Early Hints"
         case 200: "OK"
         case 201: "Created"
+        case 202: "Accepted"
         case 204: "No Content"
         case 206: "Partial Content"
         case 301: "Moved Permanently"
@@ -49,6 +53,8 @@ public struct Problem: Sendable, Hashable {
         case 404: "Not Found"
         case 405: "Method Not Allowed"
         case 408: "Request Timeout"
+        case 409: "Conflict"
+        case 410: "Gone"
         case 412: "Precondition Failed"
         case 413: "Content Too Large"
         case 414: "URI Too Long"
@@ -65,7 +71,7 @@ public struct Problem: Sendable, Hashable {
         case 503: "Service Unavailable"
         case 504: "Gateway Timeout"
         case 505: "HTTP Version Not Supported"
-        default: "Error"
+        default: unknown
         }
     }
 }
@@ -110,8 +116,7 @@ public struct ProblemDocument: Sendable, Equatable {
 }
 
 extension Problem {
-    /// Creates the response to a malformed message.
-    public init(_ error: WireError) {
+    package init(_ error: WireError) {
         switch error {
         case .headTooLarge, .tooManyFields: self.init(.headerFieldsTooLarge)
         case .targetTooLong: self.init(ProblemCode.targetTooLong)

@@ -31,6 +31,10 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     case wrongIdentity = "wrong_identity"
     /// The access token is not valid (401).
     case invalidToken = "invalid_token"
+    /// The client does not prove that it has the key of its access token (401).
+    case invalidProof = "invalid_dpop_proof"
+    /// The proof has to have the nonce of the response (401).
+    case useNonce = "use_dpop_nonce"
     /// The access token does not have the scope that the route requires (403).
     case insufficientScope = "insufficient_scope"
     /// The route requires a stronger or more recent authentication (401).
@@ -84,7 +88,7 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
     public var status: Int {
         switch self {
         case .badRequest, .loginExpired: 400
-        case .unauthorized, .invalidToken, .stepUp: 401
+        case .unauthorized, .invalidToken, .invalidProof, .useNonce, .stepUp: 401
         case .crossSite, .loginRefused, .missingClaim, .wrongIdentity, .insufficientScope, .stepUpFailed,
             .deviceRequired, .httpsRequired:
             403
@@ -129,6 +133,8 @@ public enum ProblemCode: String, Sendable, Hashable, CaseIterable {
         case .missingClaim: "You do not have permission for this."
         case .wrongIdentity: "Sign in with another account for this."
         case .invalidToken: "The access token is not valid."
+        case .invalidProof: "The proof of the key of the access token is not valid."
+        case .useNonce: "Send a proof with the nonce of DPoP-Nonce."
         case .insufficientScope: "The access token does not permit this."
         case .stepUp: "You need to confirm that it is you."
         case .stepUpFailed: "You were not signed in as this requires."

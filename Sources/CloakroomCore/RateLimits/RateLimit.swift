@@ -21,8 +21,7 @@ public struct RequestRate: Sendable, Equatable, CustomStringConvertible {
     /// The unit.
     public var period: Period
 
-    /// Creates a rate.
-    public init(_ count: Int, per period: Period) {
+    package init(_ count: Int, per period: Period) {
         self.count = count
         self.period = period
     }

@@ -194,7 +194,7 @@ public struct UpstreamPermit: Sendable, Equatable {
 
     /// Index of the route that the permit is for.
     public let route: Int
-    private let inject: Injection
+    private var inject: Injection
     /// Whether the permit has a session. Stored, because it is read for each response.
     public let hasSession: Bool
     private let grant: Grant
@@ -204,6 +204,8 @@ public struct UpstreamPermit: Sendable, Equatable {
     fileprivate init(route: Int, inject: Injection, grant: Grant = .none) {
         self.route = route
         self.inject = inject
+        // No upstream has the key of the client.
+        if case .session(let session) = grant, session.device?.isOfToken == true { self.inject.remove(.bearer) }
         if case .none = grant { hasSession = false } else { hasSession = true }
         self.grant = grant
     }

@@ -1,3 +1,5 @@
+import CloakroomWire
+
 /// Compares paths as the most lenient upstreams do.
 ///
 /// Two paths are equal here if an upstream could serve both with one handler although their bytes differ. The
@@ -202,10 +204,10 @@ enum LenientPath {
         }
 
         private static func pair(_ path: Span<UInt8>, at start: Int) -> UInt8? {
-            guard start + 1 < path.count, let high = PathByte.digit(path[start]),
-                let low = PathByte.digit(path[start + 1])
+            guard start + 1 < path.count, let high = Byte.hexadecimal(path[start]),
+                let low = Byte.hexadecimal(path[start + 1])
             else { return nil }
-            return high << 4 | low
+            return UInt8(truncatingIfNeeded: high << 4 | low)
         }
     }
 }
@@ -221,13 +223,14 @@ extension PathPattern {
         }
         return PathPattern(segments: folded.last == .wildcard ? folded : folded + [.literal("")])
     }
-    /// Whether an upstream may treat a path as one of the pattern, in one of the two readings of encoded separators.
+
+    /// What lenient servers may read, in the two readings of encoded separators, for ``lenient`` patterns.
     /// - Parameter path: In the normal form of ``RequestTarget``, without the query.
-    package func coversLeniently(_ path: [UInt8]) -> Bool {
-        var scratch: [UInt8] = []
-        return [true, false].contains { splitsEncoded in
+    package static func lenientReadings(of path: [UInt8]) -> [PathPattern] {
+        [true, false].map { splitsEncoded in
+            var scratch: [UInt8] = []
             _ = LenientPath.write(path.span, into: &scratch, splitsEncoded: splitsEncoded)
-            return lenient.covers(PathPattern(ofPath: scratch[...]))
+            return PathPattern(ofPath: scratch[...])
         }
     }
 

@@ -1,3 +1,5 @@
+import CloakroomWire
+
 /// The paths that a route matches: `/episodes`, `/videos/{id}`, `/files/*`.
 ///
 /// A segment is a literal, a parameter in braces that matches any single non-empty segment, or, at the end only, `*`,
@@ -118,12 +120,7 @@ extension PathPattern {
     }
 
     private static func isNameByte(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
-            true
-        default: false
-        }
+        Byte.isLetterOrDigit(byte) || byte == UInt8(ascii: "_") || byte == UInt8(ascii: "-")
     }
 
     /// Validates a literal: it must be a possible segment of a normalized target, or it would never match.

@@ -181,10 +181,12 @@ enum PathByte {
                 previous = 0
                 continue
             }
-            guard index + 2 < path.count, let high = digit(path[index + 1]), let low = digit(path[index + 2]) else {
+            guard index + 2 < path.count, let high = Byte.hexadecimal(path[index + 1]),
+                let low = Byte.hexadecimal(path[index + 2])
+            else {
                 throw .percentEncoding
             }
-            let value = high << 4 | low
+            let value = UInt8(truncatingIfNeeded: high << 4 | low)
             switch value {
             case UInt8(ascii: "."): throw .dotSegment
             case UInt8(ascii: "#"): throw .fragment
@@ -202,16 +204,6 @@ enum PathByte {
             }
             index += 3
             previous = value
-        }
-    }
-
-    /// Returns the value of a hexadecimal digit.
-    static func digit(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
-        default: nil
         }
     }
 

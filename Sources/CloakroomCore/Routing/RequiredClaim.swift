@@ -3,9 +3,9 @@
 ///
 /// A claim is a string or a Boolean, or a list with such items. Values are compared by bytes; a Boolean is equal to `true`
 /// or `false`. A claim or an item of another type, also a number that is written alike, is not equal to any value.
-public struct RequiredClaim: Sendable, Equatable {
+public struct RequiredClaim: Sendable, Hashable {
     /// Values of a claim.
-    public struct Values: Sendable, Equatable {
+    public struct Values: Sendable, Hashable {
         /// The values, at most 256.
         public let texts: [String]
         /// The values in UTF-8. A set, because a user may have thousands of groups.

@@ -60,27 +60,47 @@ public struct Route: Sendable, Equatable {
 }
 
 /// The credentials that a route accepts. A request with `Authorization` is not judged by its session, except with
-/// ``session``, which ignores the field.
-public enum RouteCredentials: String, Sendable, Hashable, CaseIterable {
+/// ``session`` alone, which ignores the field.
+public struct RouteCredentials: OptionSet, Sendable, Hashable, CustomStringConvertible {
+    /// The bits, one per kind.
+    public let rawValue: UInt8
+
+    /// Creates a set from its bits.
+    public init(rawValue: UInt8) {
+        self.rawValue = rawValue
+    }
+
     /// A session.
-    case session
+    public static let session = Self(rawValue: 1)
     /// An access token (RFC 6750 §2.1).
-    case bearer
+    public static let bearer = Self(rawValue: 2)
+    /// A name and a password (RFC 7617), with which the gateway signs in.
+    public static let basic = Self(rawValue: 4)
     /// An access token, or without `Authorization` a session.
-    case either
-    /// `Authorization`, which only the upstream verifies, or without it a session.
-    case pass
+    public static let either: Self = [.session, .bearer]
+    /// `Authorization`, which only the upstream verifies, or without it a session. Not combined with others.
+    public static let pass = Self(rawValue: 9)
 
     /// Whether access tokens are verified.
-    public var acceptsTokens: Bool { self == .bearer || self == .either }
+    public var acceptsTokens: Bool { contains(.bearer) }
 
     /// Whether each request that the other one permits may be permitted.
-    func contains(_ other: Self) -> Bool { self == other || self == .pass || self == .either && other != .pass }
+    func covers(_ other: Self) -> Bool { self == .pass || contains(other) }
+
+    /// The words of the configuration.
+    public static let words: [(word: String, credentials: Self)] = [
+        ("session", .session), ("bearer", .bearer), ("basic", .basic), ("either", .either), ("pass", .pass),
+    ]
+
+    /// The word, or several words with commas.
+    public var description: String {
+        Self.words.first { $0.credentials == self }?.word
+            ?? Self.words.prefix(3).filter { contains($0.credentials) }.map(\.word).joined(separator: ", ")
+    }
 }
 
 extension Route {
-    /// Creates a route with the defaults of all other keys.
-    public init(name: String, methods: [String], pattern: PathPattern, requiresAuthorization: Bool) {
+    package init(name: String, methods: [String], pattern: PathPattern, requiresAuthorization: Bool) {
         self.init(
             name: name, methods: methods, pattern: pattern, action: .forward(upstream: 0, nil),
             requiresAuthorization: requiresAuthorization)

@@ -243,7 +243,7 @@ public final class SessionRules: Sendable {
     func isStricter(than other: SessionRules) -> Bool {
         guard rate.isSubset(of: other.rate) else { return true }
         guard access.requiresAuthorization else { return false }
-        guard other.access.requiresAuthorization, credentials.contains(other.credentials) else { return true }
+        guard other.access.requiresAuthorization, credentials.covers(other.credentials) else { return true }
         return !other.accepted.allSatisfy { acceptance(of: $0.source) != nil }
             || !other.requirement.implies(requirement)
     }

@@ -1,5 +1,5 @@
 /// What a route requires of a session besides its existence. All parts have to be met.
-public struct SessionRequirement: Sendable, Equatable {
+public struct SessionRequirement: Sendable, Hashable {
     /// The required claims.
     public var claims: [RequiredClaim]
     /// The acceptable authentication contexts, most preferred first (OpenID Connect Core §2); empty for any.

@@ -1,23 +1,35 @@
-/// The key of the device that a session is bound to. It never changes.
+package import CloakroomWire
+import NIOCore
+
+/// The key of the device that a session is bound to, or the key of an access token. It never changes.
 public final class DeviceBinding: Sendable, Equatable {
     /// The length of a key in bytes.
     public static let keyLength = 64
+    /// The length of a thumbprint in bytes.
+    package static let thumbprintLength = 32
 
-    /// The public key on P-256: both coordinates.
+    /// The public key on P-256: both coordinates. The thumbprint of that of an access token (RFC 7638).
     public let key: [UInt8]
     /// When the session got the key.
     public let boundAt: WallTime
 
-    /// Creates a binding.
-    public init(key: [UInt8], boundAt: WallTime) {
+    package init(key: [UInt8], boundAt: WallTime) {
         self.key = key
         self.boundAt = boundAt
     }
+
+    /// Whether this is the key of an access token, which is worthless to an upstream.
+    package var isOfToken: Bool { key.count == Self.thumbprintLength }
 
     /// Whether key and time are the same.
     public static func == (left: DeviceBinding, right: DeviceBinding) -> Bool {
         left.key == right.key && left.boundAt == right.boundAt
     }
+}
+
+extension Session {
+    /// Whether it needs the proof of a device. The key of an access token is proven by each request.
+    package var isBoundToDevice: Bool { device?.isOfToken == false }
 }
 
 /// Whether a request may use its session: the label `outcome` of `cloakroom_device_checks_total`.
@@ -28,6 +40,40 @@ public enum DeviceCheck: String, Sendable, CaseIterable {
     case settling
     /// There is no valid proof, or the session has no key although it needs one.
     case unproven
+}
+
+/// What a request has of the protocol of device-bound sessions. Nothing is verified.
+public struct DeviceFields: Sendable, Equatable, Unprintable {
+    /// The maximum length of a signed proof in bytes.
+    package static let maxProof = 4_096
+
+    /// The value of the bound cookie; empty unless there is exactly one.
+    public var cookie: [UInt8] = []
+    /// `Secure-Session-Response`, a signed proof, which some clients quote; `nil` for none.
+    public var proof: [UInt8]?
+    /// `Sec-Secure-Session-Id`, the session as the client knows it; `nil` for none.
+    public var sessionID: [UInt8]?
+
+    package init() {}
+
+    /// Reads the fields of a request, and the value of the bound cookie. Of more fields the last one counts: each is verified.
+    package init(_ head: borrowing RequestHead, cookie: SingletonField) {
+        let bytes = head.bytes.readableBytesUInt8Span
+        if case .value(let range) = cookie { self.cookie = head.copy(of: range) }
+        for field in head.fields {
+            if ASCII.equals(bytes, field.nameRange, "secure-session-response") {
+                proof = Self.unquoted(head.copy(of: field.valueRange))
+            } else if ASCII.equals(bytes, field.nameRange, "sec-secure-session-id") {
+                sessionID = Self.unquoted(head.copy(of: field.valueRange))
+            }
+        }
+    }
+
+    /// A string of a structured field (RFC 9651 §3.3.3), which has no escapes here, or the text itself.
+    private static func unquoted(_ text: [UInt8]) -> [UInt8] {
+        let quote = UInt8(ascii: "\"")
+        return text.count >= 2 && text.first == quote && text.last == quote ? Array(text.dropFirst().dropLast()) : text
+    }
 }
 
 /// The proof that was accepted last on a connection. Its clients repeat it for minutes.
@@ -50,7 +96,8 @@ package final class DeviceSessions: Sendable {
     /// The maximum length of a challenge or proof, of 54 characters, and of the challenge of a registration, of 111.
     private static let (maxLength, maxOffer) = (64, 128)
     /// The names of what is sealed. No cookie has one: they have no spaces.
-    private static let (offerName, challengeName, proofName) = ("device offer", "device challenge", "device proof")
+    private static let (offerName, readableOfferName) = ("device offer", "device offer to a script")
+    private static let (challengeName, proofName) = ("device challenge", "device proof")
     /// The number of proofs of a session and an address that may fail in a minute. Beyond it none is verified.
     private static let maxFailures = 5
     private static let maxCounted = 10_000
@@ -67,7 +114,7 @@ package final class DeviceSessions: Sendable {
 
     /// - Returns: `nil` if no session is bound.
     package init?(_ configuration: DeviceConfiguration, sealing: any CookieSealing, observer: any AccountObserver) {
-        guard configuration.mode != .off else { return nil }
+        guard configuration.isUsed else { return nil }
         self.configuration = configuration
         self.sealing = sealing
         self.observer = observer
@@ -76,7 +123,7 @@ package final class DeviceSessions: Sendable {
     /// Whether a session needs a check.
     @inline(__always)
     package func concerns(_ session: Session) -> Bool {
-        session.device != nil || configuration.mode == .required
+        session.device != nil || configuration.mode(of: session) == .required
     }
 
     /// Checks the proof of a request: the value of the bound cookie, or nothing.
@@ -107,10 +154,11 @@ package final class DeviceSessions: Sendable {
         return isSettling ? .settling : .unproven
     }
 
-    /// Whether a session without a key can be used no longer.
+    /// Whether a session without a key can be used no longer, or would be for longer because a clock was set back.
     package func isOverdue(_ session: Session, now: WallTime) -> Bool {
-        configuration.mode == .required && session.device == nil
-            && now - session.createdAt.wallTime > configuration.offer
+        guard configuration.mode(of: session) == .required, session.device == nil else { return false }
+        let age = now - session.createdAt.wallTime
+        return age > configuration.offer || age < .zero - Self.clockSkew
     }
 
     /// The value of the bound cookie until a time; `nil` if the cipher fails, as below.
@@ -140,22 +188,24 @@ package final class DeviceSessions: Sendable {
     /// with nothing but the ticket never gets one.
     ///
     /// It contains the ticket, because browsers send no `Strict` or `Lax` cookie with the registration after a login that
-    /// another site's page continued. Scripts can read it, but not what is sealed in it.
-    package func offer(for ticket: SessionTicket, now: WallTime) -> String? {
-        seal(now, Self.offerName, and: Array(ticket.cookieValue.utf8))
+    /// another site's page continued. One that a script can read, and send elsewhere, is not enough without the cookie.
+    package func offer(for ticket: SessionTicket, isReadable: Bool = false, now: WallTime) -> String? {
+        seal(now, isReadable ? Self.readableOfferName : Self.offerName, and: Array(ticket.cookieValue.utf8))
     }
 
     /// What a challenge of a registration contains; `nil` for another one, and one from the future. At another site its ticket
     /// has no session.
     package func opened(
         offer: String, at site: SiteTag, now: WallTime
-    ) -> (ticket: SessionTicket, issuedAt: WallTime)? {
-        guard let content = content(of: offer.utf8.prefix(Self.maxOffer + 1), Self.offerName),
+    ) -> (ticket: SessionTicket, issuedAt: WallTime, isReadable: Bool)? {
+        let text = offer.utf8.prefix(Self.maxOffer + 1)
+        let hidden = content(of: text, Self.offerName)
+        guard let content = hidden ?? content(of: text, Self.readableOfferName),
             let time = Self.time(content.prefix(8), now: now),
             var ticket = SessionTicket(cookieValue: Array(content.dropFirst(8)).span)
         else { return nil }
         ticket.site = site
-        return (ticket, time)
+        return (ticket, time, hidden == nil)
     }
 
     /// Counts a proof as failed, until ``proofSucceeded(of:from:)``.
@@ -186,7 +236,7 @@ package final class DeviceSessions: Sendable {
     }
 
     /// - Returns: `nil` unless there are eight bytes, and for a time after `now` and another clock's difference.
-    private static func time(_ bytes: ArraySlice<UInt8>, now: WallTime? = nil) -> WallTime? {
+    package static func time(_ bytes: ArraySlice<UInt8>, now: WallTime? = nil) -> WallTime? {
         guard bytes.count == 8 else { return nil }
         let time = WallTime(milliseconds: Int64(bitPattern: bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }))
         if let now, time - now > clockSkew { return nil }

@@ -35,6 +35,16 @@ public struct KeyedHash: Sendable, Redacted {
         return state.finish()
     }
 
+    /// Hashes parts. The scope and the lengths precede them, so that different parts never have the same concatenation.
+    func hash(scope: UInt8, _ parts: [[UInt8]]) -> UInt64 {
+        var bytes = [scope]
+        for part in parts {
+            bytes += UInt64(part.count).bigEndianBytes
+            bytes += part
+        }
+        return hash(bytes)
+    }
+
     /// Hashes the 16 bytes of two words in little endian order.
     func hash(_ first: UInt64, _ second: UInt64) -> UInt64 {
         var state = State(key0: key0, key1: key1)

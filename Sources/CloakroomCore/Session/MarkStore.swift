@@ -31,8 +31,7 @@ public struct MarkKey: Sendable, Hashable {
     /// The keyed hash.
     public let hash: UInt64
 
-    /// Creates a key.
-    public init(_ scope: Scope, hash: UInt64) {
+    package init(_ scope: Scope, hash: UInt64) {
         self.scope = scope
         self.hash = hash
     }
@@ -66,12 +65,6 @@ extension AccountHasher {
     /// Returns the keys of a mark under all secrets.
     /// - Parameter parts: What the mark is about.
     public func marks(_ scope: MarkKey.Scope, of parts: [[UInt8]]) -> [MarkKey] {
-        // The scope and the lengths precede the parts, so that different parts never have the same concatenation.
-        var bytes: [UInt8] = [scope.rawValue]
-        for part in parts {
-            bytes += UInt64(part.count).bigEndianBytes
-            bytes += part
-        }
-        return keys.map { MarkKey(scope, hash: $0.hash(bytes)) }
+        keys.map { MarkKey(scope, hash: $0.hash(scope: scope.rawValue, parts)) }
     }
 }

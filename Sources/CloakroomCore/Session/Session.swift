@@ -31,25 +31,25 @@ public final class Session: Sendable {
     private let lastUse: Atomic<Int64>
     private let inFlight = Atomic<Int32>(0)
 
-    /// Creates a session.
     /// - Parameter storeData: ``storeData``. Only the first 255 bytes are kept.
-    public convenience init(
+    package convenience init(
         key: SessionKey, user: UserProfile, tokens: TokenSet, client: SessionClientInfo = SessionClientInfo(),
         source: SessionSource = .unknown, provenance: SessionProvenance? = nil, device: DeviceBinding? = nil,
-        createdAt: SessionTime, expiresAt: SessionTime, lastUsedAt: SessionTime, version: UInt64 = 1,
-        storeData: [UInt8] = []
+        terms: SessionTerms? = nil, createdAt: SessionTime, expiresAt: SessionTime, lastUsedAt: SessionTime,
+        version: UInt64 = 1, storeData: [UInt8] = []
     ) {
         self.init(
             key: key, user: user, tokens: tokens, client: client, source: source,
-            provided: SharedProvenance(provenance, device: device), createdAt: createdAt, expiresAt: expiresAt,
-            lastUsedAt: lastUsedAt, version: version, storeData: storeData)
+            provided: SharedProvenance(provenance, device: device, terms: terms), createdAt: createdAt,
+            expiresAt: expiresAt, lastUsedAt: lastUsedAt, version: version, storeData: storeData)
     }
 
     /// Creates a session that begins now.
     public convenience init(_ new: NewSession, key: SessionKey, timeouts: SessionTimeouts, now: SessionTime) {
         self.init(
             key: key, user: new.user, tokens: new.tokens, client: new.client, source: new.source,
-            provenance: new.provenance, createdAt: now, expiresAt: timeouts.end(of: new, madeAt: now), lastUsedAt: now)
+            provenance: new.provenance, terms: new.terms, createdAt: now,
+            expiresAt: timeouts.end(of: new, madeAt: now), lastUsedAt: now)
     }
 
     private init(
@@ -115,6 +115,9 @@ public final class Session: Sendable {
     /// The key of the device that the session is bound to; `nil` for most sessions.
     public var device: DeviceBinding? { provided?.device }
 
+    /// What applies to the session in place of the configuration; `nil` for most sessions.
+    public var terms: SessionTerms? { provided?.terms }
+
     /// Whether there is a refresh token.
     public var isRefreshable: Bool { packed.hasRefreshToken }
 
@@ -162,7 +165,8 @@ public final class Session: Sendable {
             tokens: refresh.tokens ?? tokens, client: client, source: source,
             provided: isSame
                 ? provided
-                : SharedProvenance(refresh.provenance ?? provenance, device: refresh.device ?? device),
+                : SharedProvenance(
+                    refresh.provenance ?? provenance, device: refresh.device ?? device, terms: terms),
             createdAt: createdAt, expiresAt: expiresAt ?? self.expiresAt,
             lastUsedAt: lastUsedAt, version: version + 1, storeData: storeData)
     }
@@ -225,8 +229,7 @@ public struct TokenSet: Sendable, Equatable {
     /// When the upstream issued the tokens.
     public var issuedAt: WallTime
 
-    /// Creates a token set.
-    public init(
+    package init(
         authorization: Secret, refreshToken: Secret? = nil, accessTokenExpiresAt: WallTime? = nil,
         obtainedAt: WallTime
     ) {
@@ -323,8 +326,7 @@ public struct SessionSource: Sendable, Hashable {
     /// A hash of the kind of source and its name; 0 only for ``unknown``.
     public let value: UInt64
 
-    /// Creates a source from a stored value.
-    public init(value: UInt64) {
+    package init(value: UInt64) {
         self.value = value
     }
 

@@ -21,7 +21,7 @@ public final class SessionClaims: Sendable, Unprintable {
 
     /// The maximum number of header sets that are kept. Only a reload adds one, and a token refresh begins anew; beyond
     /// it fields are rendered for each request. Of assertions, the newest are kept.
-    private static let capacity = 8
+    package static let capacity = 8
 
     /// Parses the claims of a provenance.
     package init(_ provenance: SessionProvenance) {

@@ -5,8 +5,7 @@ public struct SessionClientInfo: Sendable, Equatable {
     /// The family of the user agent.
     public var userAgent: UserAgentFamily
 
-    /// Creates a client.
-    public init(peer: String = "", userAgent: UserAgentFamily = .other) {
+    package init(peer: String = "", userAgent: UserAgentFamily = .other) {
         self.peer = peer
         self.userAgent = userAgent
     }

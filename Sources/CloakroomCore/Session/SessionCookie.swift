@@ -27,7 +27,9 @@ public final class SessionCookie: Sendable {
         loginPrefix = hasLogins ? Array(configuration.loginPrefix.utf8) : nil
         let domain = configuration.domain.map { "; Domain=\($0)" } ?? ""
         let secure = configuration.isSecure ? "; Secure" : ""
-        attributes = "; Path=/\(domain); HttpOnly\(secure); SameSite=\(configuration.sameSite.rawValue)"
+        let partitioned = configuration.isPartitioned && configuration.sameSite == .always ? "; Partitioned" : ""
+        attributes =
+            "; Path=/\(domain); HttpOnly\(secure); SameSite=\(configuration.sameSite.rawValue)\(partitioned)"
     }
 
     /// The result of reading the cookie from a request.
@@ -107,13 +109,11 @@ public final class SessionCookie: Sendable {
             var pairs = CookiePairIterator(field.valueRange)
             while let pair = pairs.next(bytes) {
                 guard isLoginCookie(pair.name, bytes) else { continue }
-                let name = (pair.name.start..<pair.name.end).map { bytes[$0] }
+                let name = head.copy(of: pair.name)
                 // A name that could end the value of `Set-Cookie` is not cleared.
                 guard name.allSatisfy(Byte.isToken) else { continue }
                 cookies.append(
-                    ReceivedCookie(
-                        name: String(decoding: name, as: UTF8.self),
-                        value: (pair.value.start..<pair.value.end).map { bytes[$0] }))
+                    ReceivedCookie(name: String(decoding: name, as: UTF8.self), value: head.copy(of: pair.value)))
             }
         }
         return cookies
@@ -125,8 +125,16 @@ public final class SessionCookie: Sendable {
     public func writeOtherCookies(
         of field: FieldSlice, from bytes: Span<UInt8>, into writer: inout HeadWriter, hasWritten: Bool
     ) -> Bool {
+        let value = field.valueRange
+        // Often it is the only one.
+        if value.count > name.count, bytes[value.start + name.count] == UInt8(ascii: "="),
+            Self.isName(name, ByteRange(start: value.start, count: name.count), bytes),
+            FieldScan.first(UInt8(ascii: ";"), in: bytes, from: value.start, to: value.end) == value.end
+        {
+            return hasWritten
+        }
         var hasWritten = hasWritten
-        var pairs = CookiePairIterator(field.valueRange)
+        var pairs = CookiePairIterator(value)
         while let pair = pairs.next(bytes) {
             guard !isSessionCookie(pair, bytes), !isLoginCookie(pair.name, bytes), !isBoundCookie(pair.name, bytes)
             else { continue }
@@ -208,8 +216,7 @@ public struct ReceivedCookie: Sendable, Equatable, Unprintable {
     /// The value as it was sent.
     public var value: [UInt8]
 
-    /// Creates a cookie.
-    public init(name: String, value: [UInt8]) {
+    package init(name: String, value: [UInt8]) {
         self.name = name
         self.value = value
     }

@@ -71,18 +71,20 @@ extension AccountHasher {
     }
 }
 
-/// What few sessions have, shared by the session objects that follow each other at refreshes: the provenance, and the key
-/// of the device.
+/// What few sessions have, shared by the session objects that follow each other at refreshes: the provenance, the key of
+/// the device, and the terms of an app.
 final class SharedProvenance: Sendable {
     let provenance: SessionProvenance?
     let device: DeviceBinding?
+    let terms: SessionTerms?
     private let parsedClaims = ReferenceSetOnce<SessionClaims>()
 
-    /// - Returns: `nil` if there is neither.
-    init?(_ provenance: SessionProvenance?, device: DeviceBinding?) {
-        guard provenance != nil || device != nil else { return nil }
+    /// - Returns: `nil` if there is nothing.
+    init?(_ provenance: SessionProvenance?, device: DeviceBinding?, terms: SessionTerms?) {
+        guard provenance != nil || device != nil || terms != nil else { return nil }
         self.provenance = provenance
         self.device = device
+        self.terms = terms
     }
 
     /// The claims, parsed when they are needed for the first time.

@@ -98,7 +98,8 @@ public protocol SessionStore: SessionAccess, ThrottleStore, MarkStore {
     /// They are the sessions of ``UserProfile/account``, and those that were signed in to with ``UserProfile/name`` and
     /// have no other account. Nothing is decrypted. If there are more than 32, a store on a server checks some of them
     /// only, so that the cost does not depend on their number: sessions that ended by their idle timeout may count.
-    /// - Parameter new: The session that was created last; it counts and is not ended.
+    /// - Parameter new: The session of the sign-in. It counts, and is ended only if enough others were created within the 30 s
+    ///   after it: sign-ins at the same moment do not end each other.
     /// - Returns: The sessions that were ended.
     func takeOldest(
         of user: UserProfile, over limit: Int, but new: SessionID, reason: SessionEndReason, now: SessionTime
@@ -109,25 +110,23 @@ public protocol SessionStore: SessionAccess, ThrottleStore, MarkStore {
     /// - Returns: The session that ended; `nil` if there was none.
     func take(_ id: SessionID, of account: AccountName?, reason: SessionEndReason, now: SessionTime)
         async throws(SessionStoreError) -> EndedSession?
-    /// Ends the sessions of an account, and those that were signed in to under this name.
-    /// - Parameter kept: A session that is not ended.
+    /// Ends sessions that belong together.
     /// - Returns: The sessions that were ended.
-    /// - Throws: An error with those that were ended before it: ``SessionStoreError/ended``. Also the two below.
-    func takeAll(of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: SessionTime)
-        async throws(SessionStoreError) -> [EndedSession]
-    /// Ends the sessions of an account that were created before a time.
-    /// - Parameter isNameless: Whether only those end that belong to no known session at a provider.
-    /// - Returns: The sessions that were ended.
+    /// - Throws: An error with those that were ended before it: ``SessionStoreError/ended``.
     func takeAll(
-        of account: AccountName, createdBefore: SessionTime, isNameless: Bool, reason: SessionEndReason,
-        now: SessionTime
+        _ selection: SessionSelection, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> [EndedSession]
-    /// Ends the sessions that belong to a session at a provider.
-    /// - Parameter account: The account that the sessions have to belong to; `nil` for any.
-    /// - Returns: The sessions that were ended.
-    func takeAll(
-        of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: SessionTime
-    ) async throws(SessionStoreError) -> [EndedSession]
+}
+
+/// Sessions that end together.
+public enum SessionSelection: Sendable {
+    /// Those of an account, and those that were signed in to under this name, but one.
+    case account(AccountName, but: SessionID? = nil)
+    /// Of those, the ones that were created before a time; if `isNameless`, only those that belong to no known session at
+    /// a provider.
+    case created(AccountName, before: SessionTime, isNameless: Bool)
+    /// Those that belong to a session at a provider, and to an account unless that is `nil`.
+    case provider(ProviderSession, of: AccountName? = nil)
 }
 
 /// The contents of a session to be created.
@@ -144,11 +143,12 @@ public struct NewSession: Sendable {
     public var provenance: SessionProvenance?
     /// The latest end of the session, if it is earlier than the configured one; `nil` for the configured one.
     public var endsBy: WallTime?
+    /// Those of the app that signs in; `nil` if the configured timeouts apply.
+    public var terms: SessionTerms?
     /// The site that its ticket is valid at.
     public var site = SiteTag.main
 
-    /// Creates the contents of a session.
-    public init(
+    package init(
         user: UserProfile, tokens: TokenSet, client: SessionClientInfo = SessionClientInfo(),
         source: SessionSource = .unknown, provenance: SessionProvenance? = nil, endsBy: WallTime? = nil
     ) {
@@ -179,8 +179,7 @@ public struct RefreshLease: Sendable, Hashable {
     /// The fencing token: the number of leases of the session so far.
     public let fencingToken: UInt64
 
-    /// Creates a lease.
-    public init(fence: UInt64) {
+    package init(fence: UInt64) {
         self.fencingToken = fence
     }
 }
@@ -209,8 +208,7 @@ public struct SessionUpdate: Sendable, Equatable {
     /// The key of the device that the session is bound to from now on.
     public var device: DeviceBinding?
 
-    /// Creates an update.
-    public init(
+    package init(
         tokens: TokenSet? = nil, userJSON: [UInt8]? = nil, provenance: SessionProvenance? = nil,
         endsBy: WallTime? = nil, device: DeviceBinding? = nil
     ) {
@@ -251,8 +249,7 @@ public struct EndedSession: Sendable {
     /// The session, with tokens to be revoked upstream; `nil` if its contents can only be decrypted with its ticket.
     public let opened: Session?
 
-    /// Creates a record of an ended session.
-    public init(id: SessionID, opened: Session?) {
+    package init(id: SessionID, opened: Session?) {
         self.id = id
         self.opened = opened
     }
@@ -273,8 +270,7 @@ public struct SessionSummary: Sendable, Equatable {
     /// Whether it is bound to a key of its device.
     public var isBound: Bool
 
-    /// Creates a summary.
-    public init(
+    package init(
         id: SessionID, createdAt: SessionTime, lastUsedAt: SessionTime, expiresAt: SessionTime,
         client: SessionClientInfo, isBound: Bool = false
     ) {

@@ -100,8 +100,7 @@ public struct SiteTag: Sendable, Hashable {
     /// The default site, whose sessions are those of a gateway without other sites.
     public static let main = SiteTag(value: 0)
 
-    /// Creates the tag of a site.
-    public init(_ name: String) {
+    package init(_ name: String) {
         // The key is constant, because names are not secret. The configuration has no two names with one hash.
         let hash = KeyedHash(key0: 0x636c_6f61_6b72_6f6f, key1: 0x6d20_7369_7465_2031).hash(Array(name.utf8))
         self.init(value: hash == 0 ? 1 : hash)

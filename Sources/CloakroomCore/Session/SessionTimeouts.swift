@@ -24,6 +24,7 @@ public struct SessionTimeouts: Sendable, Equatable {
     public var absolute: Duration { .milliseconds(absoluteMilliseconds) }
     /// ``touchGranularity``, for the hot path.
     private let granularityMilliseconds: Int64
+    private let isShared: Bool
 
     /// Creates the timeouts.
     /// - Parameters:
@@ -31,11 +32,16 @@ public struct SessionTimeouts: Sendable, Equatable {
     ///   - absolute: The maximum lifetime.
     ///   - isShared: Whether the times of use are in a store that processes share.
     public init(idle: Duration, absolute: Duration, isShared: Bool = false) {
+        self.init(idle: idle, absolute: absolute, isShared: isShared, interval: 1)
+    }
+
+    private init(idle: Duration, absolute: Duration, isShared: Bool, interval minimum: Int64) {
+        self.isShared = isShared
         let timeout = max(0, idle.wholeMilliseconds)
         absoluteMilliseconds = max(0, absolute.wholeMilliseconds)
         granularityMilliseconds = isShared ? timeout / 8 : min(60_000, timeout / 10)
         touchGranularity = .milliseconds(granularityMilliseconds)
-        let interval = isShared ? max(1, min(1_000, granularityMilliseconds)) : 0
+        let interval = isShared ? max(minimum, min(1_000, granularityMilliseconds)) : 0
         touchWriteInterval = .milliseconds(interval)
         let (end, overflow) = timeout.addingReportingOverflow(isShared ? granularityMilliseconds + interval : 0)
         idleMilliseconds = overflow ? .max : end
@@ -45,6 +51,14 @@ public struct SessionTimeouts: Sendable, Equatable {
     /// - Parameter isShared: Whether the times of use are in a store that processes share.
     public init(_ configuration: SessionConfiguration, isShared: Bool = false) {
         self.init(idle: configuration.idleTimeout, absolute: configuration.absoluteTimeout, isShared: isShared)
+    }
+
+    /// The timeouts of a session with these terms, in the same store.
+    public func of(_ terms: SessionTerms?) -> Self {
+        guard let terms else { return self }
+        return Self(
+            idle: terms.idle, absolute: terms.absolute, isShared: isShared,
+            interval: max(1, touchWriteInterval.wholeMilliseconds))
     }
 
     /// The latest end of a session that is created now.
@@ -62,35 +76,48 @@ public struct SessionTimeouts: Sendable, Equatable {
 
     /// The latest end of a session that is created now, considering its tokens and what its provider permits.
     public func end(of new: NewSession, madeAt now: SessionTime) -> SessionTime {
-        min(end(ofSessionMadeAt: now, tokens: new.tokens), new.endsBy?.sessionTime ?? SessionTime(milliseconds: .max))
+        min(
+            of(new.terms).end(ofSessionMadeAt: now, tokens: new.tokens),
+            new.endsBy?.sessionTime ?? SessionTime(milliseconds: .max))
     }
 
     /// The latest end of a session after a refresh: the end was fixed at creation, and a refresh can only bring it
     /// forward. Only the end of the provider's own session moves with each refresh, up to the absolute timeout.
     public func end(of session: Session, refreshedWith refresh: SessionUpdate) -> SessionTime {
-        let latest = end(ofSessionMadeAt: session.createdAt, tokens: refresh.tokens ?? session.tokens)
+        let latest = of(session.terms).end(
+            ofSessionMadeAt: session.createdAt, tokens: refresh.tokens ?? session.tokens)
         return min(refresh.endsBy?.sessionTime ?? session.expiresAt, latest)
     }
 
     /// Whether a session has expired, according to its own times.
-    public func expiry(of session: Session, now: SessionTime) -> SessionExpiry? {
-        expiry(expiresAt: session.expiresAt, lastUsedAt: session.lastUsedAt, now: now)
+    public func expiry(of session: Session, now: SessionTime) -> SessionEndReason? {
+        of(session.terms).expiry(expiresAt: session.expiresAt, lastUsedAt: session.lastUsedAt, now: now)
     }
 
     /// When a session ends if it is not used again.
+    public func deadline(of session: Session) -> SessionTime {
+        of(session.terms).deadline(expiresAt: session.expiresAt, lastUsedAt: session.lastUsedAt)
+    }
+
+    /// The same, for times alone.
     public func deadline(expiresAt: SessionTime, lastUsedAt: SessionTime) -> SessionTime {
         min(expiresAt, later(lastUsedAt, idleMilliseconds))
     }
 
     /// Whether a session has expired.
     /// - Returns: The timeout that elapsed first, independent of when this is called; `nil` while the session is valid.
-    public func expiry(expiresAt: SessionTime, lastUsedAt: SessionTime, now: SessionTime) -> SessionExpiry? {
+    public func expiry(expiresAt: SessionTime, lastUsedAt: SessionTime, now: SessionTime) -> SessionEndReason? {
         let idleEnd = later(lastUsedAt, idleMilliseconds)
         guard now >= min(expiresAt, idleEnd) else { return nil }
-        return idleEnd < expiresAt ? .idle : .absolute
+        return idleEnd < expiresAt ? .expiredIdle : .expiredAbsolute
     }
 
-    /// Whether a use has to be recorded.
+    /// Whether a use of a session has to be recorded.
+    public func isTouchDue(of session: Session, now: SessionTime) -> Bool {
+        of(session.terms).isTouchDue(lastUsedAt: session.lastUsedAt, now: now)
+    }
+
+    /// The same, for times alone.
     public func isTouchDue(lastUsedAt: SessionTime, now: SessionTime) -> Bool {
         let (passed, overflow) = now.milliseconds.subtractingReportingOverflow(lastUsedAt.milliseconds)
         return !overflow && passed > 0 && passed >= granularityMilliseconds
@@ -102,20 +129,24 @@ public struct SessionTimeouts: Sendable, Equatable {
     }
 }
 
-/// The timeout that ended a session.
-public enum SessionExpiry: Sendable, Hashable {
-    /// The session was not used for longer than its idle timeout.
-    case idle
-    /// The session reached its absolute timeout.
-    case absolute
+/// What applies to the sessions of an app in place of `session`. It is fixed at the sign-in: a session keeps it through
+/// refreshes, reloads and restarts, also if the app is removed.
+public struct SessionTerms: Sendable, Equatable {
+    private let idleMilliseconds: Int64
+    private let absoluteMilliseconds: Int64
+    /// Whether the session is bound to a key of its device.
+    public let device: DeviceConfiguration.Mode
 
-    /// The reason in metrics and the audit log.
-    public var endReason: SessionEndReason {
-        switch self {
-        case .idle: .expiredIdle
-        case .absolute: .expiredAbsolute
-        }
+    /// Creates the terms.
+    public init(idle: Duration, absolute: Duration, device: DeviceConfiguration.Mode) {
+        (idleMilliseconds, absoluteMilliseconds) = (idle.wholeMilliseconds, absolute.wholeMilliseconds)
+        self.device = device
     }
+
+    /// The maximum time without a use.
+    public var idle: Duration { .milliseconds(idleMilliseconds) }
+    /// The maximum lifetime.
+    public var absolute: Duration { .milliseconds(absoluteMilliseconds) }
 }
 
 extension SessionEndReason {

@@ -1,28 +1,20 @@
 /// A date and time of the Gregorian calendar in UTC, to the second.
 public struct CivilDate: Equatable, Sendable {
     /// The year.
-    public let year: Int
+    public var year: Int
     /// The month, 1...12.
-    public let month: Int
+    public var month: Int
     /// The day of the month, 1...31.
-    public let day: Int
+    public var day: Int
     /// The hour, 0...23.
-    public let hour: Int
+    public var hour = 0
     /// The minute, 0...59.
-    public let minute: Int
+    public var minute = 0
     /// The second, 0...59; 60 is a leap second, the same time as the next second.
-    public let second: Int
+    public var second = 0
+}
 
-    /// Creates a date from its parts.
-    public init(year: Int, month: Int, day: Int, hour: Int = 0, minute: Int = 0, second: Int = 0) {
-        self.year = year
-        self.month = month
-        self.day = day
-        self.hour = hour
-        self.minute = minute
-        self.second = second
-    }
-
+extension CivilDate {
     /// Counts in eras of 400 years with 146,097 days each, and in years that begin in March, so the leap day is the
     /// last day of the year.
     public init(secondsSinceEpoch: Int64) {

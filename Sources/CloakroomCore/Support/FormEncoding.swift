@@ -1,3 +1,5 @@
+import CloakroomWire
+
 /// Encodes `application/x-www-form-urlencoded` (RFC 6749 Appendix B, WHATWG URL §5.2).
 package enum FormEncoding {
     /// The pairs, joined by `&`.
@@ -7,23 +9,7 @@ package enum FormEncoding {
 
     /// One text: letters, digits and `*-._` as they are, a space as `+`, all other bytes as `%XX`.
     package static func encode(_ text: String) -> String {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(text.utf8.count)
-        for byte in text.utf8 {
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "*"), UInt8(ascii: "-"), UInt8(ascii: "."),
-                UInt8(ascii: "_"):
-                bytes.append(byte)
-            case 0x20: bytes.append(UInt8(ascii: "+"))
-            default: bytes += percentEncoded(byte)
-            }
-        }
-        return String(decoding: bytes, as: UTF8.self)
-    }
-
-    private static func percentEncoded(_ byte: UInt8) -> [UInt8] {
-        let digits = Array("0123456789ABCDEF".utf8)
-        return [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 0xf)]]
+        let bytes = Byte.percentEncoded(text) { Byte.isLetterOrDigit($0) || "*-._ ".utf8.contains($0) }
+        return String(decoding: bytes.map { $0 == 0x20 ? UInt8(ascii: "+") : $0 }, as: UTF8.self)
     }
 }

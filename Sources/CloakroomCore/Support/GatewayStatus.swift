@@ -38,8 +38,7 @@ public struct ConfigStatus: Sendable, Equatable {
         /// was applied.
         public var problems: [String]
 
-        /// Creates the result of an attempt.
-        public init(time: WallTime, problems: [String] = []) {
+        package init(time: WallTime, problems: [String] = []) {
             self.time = time
             self.problems = problems
         }
@@ -50,6 +49,22 @@ public struct ConfigStatus: Sendable, Equatable {
         self.hash = hash
         self.loadedAt = loadedAt
         self.lastReload = lastReload
+    }
+}
+
+/// A failure of a target or a provider and its time, for operators.
+public struct FailureStatus: Sendable, Equatable {
+    /// When it was detected, in wall-clock time.
+    public var time: WallTime
+    /// The reason in plain words. Contains no secret and no text of the peer.
+    public var reason: String
+    /// The first thing that an operator should check; `nil` if the reason is enough.
+    public var remedy: String?
+
+    package init(time: WallTime, reason: String, remedy: String? = nil) {
+        self.time = time
+        self.reason = reason
+        self.remedy = remedy
     }
 }
 
@@ -87,13 +102,13 @@ public struct UpstreamStatus: Sendable, Equatable {
         /// The requests in flight to the target; `nil` if unknown.
         public var inFlight: Int?
         /// The last connection failure since the configuration was applied; `nil` if there was none.
-        public var lastFailure: Failure?
+        public var lastFailure: FailureStatus?
 
         /// Creates the status of a target.
         /// - Parameter condition: `nil` derives it from the circuit.
         public init(
             address: String, peer: String? = nil, circuit: CircuitState, condition: TargetCondition? = nil,
-            reason: String? = nil, until: WallTime? = nil, inFlight: Int? = nil, lastFailure: Failure? = nil
+            reason: String? = nil, until: WallTime? = nil, inFlight: Int? = nil, lastFailure: FailureStatus? = nil
         ) {
             self.address = address
             self.peer = peer
@@ -103,19 +118,6 @@ public struct UpstreamStatus: Sendable, Equatable {
             self.until = until
             self.inFlight = inFlight
             self.lastFailure = lastFailure
-        }
-    }
-
-    /// A failure and its time.
-    public struct Failure: Sendable, Equatable {
-        /// When the connection failed, in wall-clock time.
-        public var time: WallTime
-        /// The reason in plain words. Contains no secret and no text of the peer.
-        public var reason: String
-
-        package init(time: WallTime, reason: String) {
-            self.time = time
-            self.reason = reason
         }
     }
 

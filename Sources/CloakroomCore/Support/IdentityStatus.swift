@@ -10,50 +10,22 @@ public struct IdentityStatus: Sendable, Equatable {
         case down
     }
 
-    /// A failure and its time.
-    public struct Failure: Sendable, Equatable {
-        /// When it was detected, in wall-clock time.
-        public var time: WallTime
-        /// What failed and why. Contains nothing that the provider wrote.
-        public var reason: String
-        /// The first thing that an operator should check.
-        public var remedy: String
-
-        package init(time: WallTime, reason: String, remedy: String) {
-            self.time = time
-            self.reason = reason
-            self.remedy = remedy
-        }
-    }
-
     /// The name of the identity.
     public var name: String
     /// The issuer.
     public var issuer: String
     /// Whether users can sign in.
-    public var condition: Condition
+    public var condition = Condition.down
     /// The number of keys that can verify tokens.
-    public var keys: Int
+    public var keys = 0
     /// The number of published keys that cannot be used.
-    public var skippedKeys: Int
+    public var skippedKeys = 0
     /// When the keys were fetched, in wall-clock time; `nil` if they never were.
     public var keysFetchedAt: WallTime?
     /// The differences between the provider and the configuration, one sentence with a remedy each.
-    public var findings: [String]
+    public var findings: [String] = []
     /// The last failure since the configuration was applied; `nil` if there was none.
-    public var lastFailure: Failure?
+    public var lastFailure: FailureStatus?
 
-    package init(
-        name: String, issuer: String, condition: Condition = .down, keys: Int = 0, skippedKeys: Int = 0,
-        keysFetchedAt: WallTime? = nil, findings: [String] = [], lastFailure: Failure? = nil
-    ) {
-        self.name = name
-        self.issuer = issuer
-        self.condition = condition
-        self.keys = keys
-        self.skippedKeys = skippedKeys
-        self.keysFetchedAt = keysFetchedAt
-        self.findings = findings
-        self.lastFailure = lastFailure
-    }
+    package init(name: String, issuer: String) { (self.name, self.issuer) = (name, issuer) }
 }

@@ -29,8 +29,7 @@ public typealias ExchangeOutcome = TokenOutcome<Secret>
 
 /// No tokens can be exchanged: for configurations without exchanges.
 public struct NoTokenExchange: TokenExchanging {
-    /// Creates the exchanger.
-    public init() {}
+    package init() {}
 
     /// Always `nil`.
     public func cached(_ session: Session, upstream: Int, now: WallTime) -> Secret? { nil }

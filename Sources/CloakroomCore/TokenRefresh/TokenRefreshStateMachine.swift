@@ -250,8 +250,7 @@ public struct RefreshTimeouts: Sendable, Equatable {
     /// The delay between attempts.
     public var retryDelay: Duration
 
-    /// Creates timeouts.
-    public init(
+    package init(
         call: Duration, lease: Duration, waiting: Duration, keeping: Duration = .seconds(300),
         pause: Duration = .milliseconds(50)
     ) {

@@ -18,8 +18,7 @@ public struct AddressSet: Sendable, Equatable {
         /// The family.
         public let family: Family
 
-        /// Creates an address.
-        public init(_ text: String, _ family: Family) {
+        package init(_ text: String, _ family: Family) {
             self.text = text
             self.family = family
         }

@@ -20,8 +20,7 @@ public struct PressureRule: Sendable, Equatable {
     /// Bytes per second below which a lease may be ended; 0 ends none.
     public let rate: Int
 
-    /// Creates a rule.
-    public init(rate: Int) {
+    package init(rate: Int) {
         self.rate = rate
     }
 
@@ -36,8 +35,7 @@ public struct PressureRule: Sendable, Equatable {
         /// Which client it waits for; 0 if unknown.
         public var client: Int
 
-        /// Creates a lease.
-        public init(moved: Int, age: UInt64, still: UInt64 = 0, client: Int = 0) {
+        package init(moved: Int, age: UInt64, still: UInt64 = 0, client: Int = 0) {
             self.moved = moved
             self.age = age
             self.still = still

@@ -15,8 +15,7 @@ public struct TargetIdentity: Sendable, Hashable {
     /// The name that the certificate is verified for; `nil` without TLS.
     public let tlsName: String?
 
-    /// Creates an identity.
-    public init(
+    package init(
         upstream: String, scheme: URIScheme, host: String, port: Int, address: String? = nil, tlsName: String? = nil
     ) {
         self.upstream = upstream
@@ -43,8 +42,7 @@ public struct TargetSpecification: Sendable, Hashable {
     /// Whether it starts down and needs a passed check first. Only for targets without state.
     public var startsDown: Bool
 
-    /// Creates a specification.
-    public init(
+    package init(
         _ identity: TargetIdentity, weight: Int = 100, tier: Int = 0, isOtherZone: Bool = false,
         configurationIndex: Int = 0, startsDown: Bool = false
     ) {

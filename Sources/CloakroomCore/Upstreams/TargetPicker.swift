@@ -15,8 +15,8 @@ public enum TargetPicker {
         /// Whether no target is usable, and the request is sent nevertheless.
         public var isPanic: Bool
 
-        /// Creates a choice.
-        public init(first: Int, second: Int = -1, isClose: Bool = false, isProbe: Bool = false, isPanic: Bool = false) {
+        package init(first: Int, second: Int = -1, isClose: Bool = false, isProbe: Bool = false, isPanic: Bool = false)
+        {
             self.first = first
             self.second = second
             self.isClose = isClose

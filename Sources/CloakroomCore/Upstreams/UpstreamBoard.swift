@@ -13,8 +13,7 @@ public struct BoardSettings: Sendable {
     /// The time after which a probe without a result is lost.
     public var probeTime: Duration
 
-    /// Creates settings.
-    public init(
+    package init(
         balance: BalanceConfiguration = .defaults, eject: EjectionConfiguration = .defaults,
         inFlight: InFlightConfiguration = .defaults, retry: RetryConfiguration = RetryConfiguration(),
         probeTime: Duration = .seconds(10)

@@ -8,13 +8,14 @@ extension AccountController {
     /// The contents of a new session of the requesting client.
     func newSession(
         user: UserProfile, tokens: TokenSet, source: SessionSource, provenance: SessionProvenance? = nil,
-        endsBy: WallTime? = nil, for request: AccountRequest
+        endsBy: WallTime? = nil, app: AppConfiguration? = nil, for request: AccountRequest
     ) -> NewSession {
         let userAgent = UserAgentFamily(userAgent: request.userAgent ?? "")
         var new = NewSession(
             user: user, tokens: tokens, client: SessionClientInfo(peer: request.origin.peer, userAgent: userAgent),
             source: source, provenance: provenance, endsBy: endsBy)
         new.site = site
+        new.terms = app?.terms(session)
         return new
     }
 

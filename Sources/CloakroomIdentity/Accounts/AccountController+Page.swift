@@ -33,11 +33,14 @@ extension AccountController {
     ///   - isRequested: Whether the sign-in requests a persistent cookie.
     ///   - now: The time of the response, in session time.
     func sessionFields(
-        _ ticket: SessionTicket, of session: Session, isRequested: Bool, now: SessionTime
+        _ ticket: SessionTicket, of session: Session, isRequested: Bool, for request: AccountRequest, now: SessionTime
     ) -> [AccountResponse.Field] {
         let maxAge = self.session.cookie.maxAge(isRequested: isRequested, sessionEnd: session.expiresAt, now: now)
         var fields = [AccountResponse.Field("Set-Cookie", cookie.setCookieValue(ticket, maxAge: maxAge))]
-        if let offer = devices?.offer(for: ticket, now: session.createdAt.wallTime) {
+        if let devices, devices.configuration.mode(of: session) != .off,
+            let offer = devices.offer(
+                for: ticket, isReadable: !request.fetchMetadata.hidesResponse, now: session.createdAt.wallTime)
+        {
             let value = "(ES256);path=\"\(devicePath)\";challenge=\"\(offer)\""
             fields.append(AccountResponse.Field("Secure-Session-Registration", value))
         }

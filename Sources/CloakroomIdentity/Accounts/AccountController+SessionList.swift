@@ -21,7 +21,7 @@ extension AccountController {
             var ended: [EndedSession] = []
             do throws(SessionStoreError) {
                 ended = try await store.takeAll(
-                    of: session.user.account, but: session.id, reason: .revoked, now: request.now)
+                    .account(session.user.account, but: session.id), reason: .revoked, now: request.now)
                 if let name = typedAccount(of: session) {
                     // One by one: `takeAll` would also end sessions of another user id with the same typed name.
                     for other in try await store.sessions(of: name, now: request.now) {

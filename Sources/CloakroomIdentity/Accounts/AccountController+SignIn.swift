@@ -8,6 +8,9 @@ extension AccountController {
     /// session exists, so a failed sign-in changes nothing.
     func signIn(_ request: AccountRequest) async -> AccountResponse {
         guard let source = clients.signInSource, let client = clients[source] else { return problem(.notFound) }
+        let name = accounts.apps.isEmpty ? nil : AppController.members(of: request)?["app"]
+        let app = accounts.apps.first { name == .string($0.name) }
+        guard name == nil || app != nil else { return AccountResponse(Problem(.notFound, detail: "No such app.")) }
         return await spans.withSpan("sign_in") { span in
             let start = AttemptStart(span: span)
             switch await checkCredentials(of: request, with: client, since: start) {
@@ -19,10 +22,40 @@ extension AccountController {
                 // At the same time: neither depends on the other.
                 async let isRemoved: Void? = attempt?.succeeded(now: now)
                 let response = await createSession(
-                    signedIn, source: source, accountHash: accountHash, isPersistent: isPersistent, since: start,
-                    for: request.redacted)
+                    signedIn, source: source, app: app, accountHash: accountHash, isPersistent: isPersistent,
+                    since: start, for: request.redacted)
                 _ = await isRemoved
                 return response
+            }
+        }
+    }
+
+    /// Signs in with the credentials of a request that is not one for an endpoint: for a session without a ticket, in no
+    /// store. It is not refreshed, because the client repeats its credentials.
+    /// - Parameter maximum: How long the session is valid, unless its access token expires before.
+    func signIn(_ request: AccountRequest, key: SessionKey, maximum: Duration) async -> RefreshOutcome {
+        guard let source = clients.signInSource, let client = clients[source] else {
+            return .failed(Problem(.unauthorized, reason: .invalidCredentials))
+        }
+        return await spans.withSpan("sign_in") { span in
+            let start = AttemptStart(span: span)
+            switch await checkCredentials(of: request, with: client, since: start) {
+            case .rejected(let response):
+                // A name and a password that cannot be valid are wrong ones here.
+                let isInvalid = [422, nil].contains(response.problem?.status)
+                let wrong = Problem(.unauthorized, reason: .invalidCredentials)
+                return .failed(isInvalid ? wrong : response.problem ?? wrong)
+            case .accepted(let signedIn, let accountHash, let attempt):
+                await attempt?.succeeded(now: request.now + (ContinuousClock.now - start.time))
+                note(.success, accountHash: accountHash, since: start, request)
+                var tokens = signedIn.tokens
+                tokens.refreshToken = nil
+                let now = request.wallTime
+                let end = min(now + maximum, tokens.accessTokenExpiresAt ?? now + maximum)
+                return .active(
+                    Session(
+                        key: key, user: signedIn.user, tokens: tokens, source: source, createdAt: now.sessionTime,
+                        expiresAt: end.sessionTime, lastUsedAt: now.sessionTime))
             }
         }
     }
@@ -86,12 +119,12 @@ extension AccountController {
     }
 
     private func createSession(
-        _ signedIn: SignInResult, source: SessionSource, accountHash: UInt64, isPersistent: Bool,
-        since start: AttemptStart,
-        for request: AccountRequest
+        _ signedIn: SignInResult, source: SessionSource, app: AppConfiguration?, accountHash: UInt64,
+        isPersistent: Bool, since start: AttemptStart, for request: AccountRequest
     ) async -> AccountResponse {
         do throws(SessionStoreError) {
-            let new = newSession(user: signedIn.user, tokens: signedIn.tokens, source: source, for: request)
+            let new = newSession(
+                user: signedIn.user, tokens: signedIn.tokens, source: source, app: app, for: request)
             let (ticket, session, replaced) = try await issueSession(new, for: request)
             note(.success, accountHash: accountHash, since: start, request)
             // Runs before the response: the upstream has just responded, the client bounds the wait, and work that
@@ -99,7 +132,8 @@ extension AccountController {
             for old in replaced { await revoke(old, for: request) }
             let now = request.now + (ContinuousClock.now - start.time)
             return AccountResponse(
-                status: 200, fields: sessionFields(ticket, of: session, isRequested: isPersistent, now: now),
+                status: 200,
+                fields: sessionFields(ticket, of: session, isRequested: isPersistent, for: request, now: now),
                 content: document(session))
         } catch {
             note(.storeError, accountHash: accountHash, since: start, request)

@@ -39,6 +39,8 @@ public struct AccountController: AccountEndpointHandler {
     let site: SiteTag
     /// `nil` if no session is bound to a device.
     let devices: DeviceSessions?
+    let refreshTimeouts: RefreshTimeouts
+    let sleep: @Sendable (Duration) async throws -> Void
 
     /// Creates the endpoints.
     /// - Parameters:
@@ -51,16 +53,20 @@ public struct AccountController: AccountEndpointHandler {
     ///   - site: The site at which its new sessions are valid.
     ///   - revoking: The clients that revoke tokens at a sign-out: those of all sites. `nil` for ``clients``.
     ///   - devices: Checks the proofs of sessions that are bound to a device; `nil` if none is.
+    ///   - refreshTimeouts: Those of token refreshes, for which the registration of a device's key waits.
     ///   - undecided: The attempts that wait for each other: those of all sites.
     ///   - tracer: Creates the spans `sign_in`, `login`, `login_callback` and `sign_out` for sampled requests, as
     ///     children of ``ServiceContext/current``.
+    ///   - sleep: Waits for a duration; throws when its task is cancelled.
     package init(
         store: any SessionStore, clients: TokenClients, observer: any AccountObserver, session: SessionConfiguration,
         accounts: AccountsConfiguration, accounts hashes: AccountHasher,
         revocations: TokenRevocations? = nil, logins: ProviderLogins? = nil, page: SignInPage? = nil,
         keys: [UInt8]? = nil, site: SiteTag = .main, revoking: TokenClients? = nil, devices: DeviceSessions? = nil,
-        undecided: UndecidedAttempts = UndecidedAttempts(),
-        tracer: (any Tracer)? = nil
+        refreshTimeouts: RefreshTimeouts = RefreshTimeouts(
+            call: .seconds(10), lease: .seconds(15), waiting: .seconds(16)),
+        undecided: UndecidedAttempts = UndecidedAttempts(), tracer: (any Tracer)? = nil,
+        sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }
     ) {
         self.store = store
         self.clients = clients
@@ -82,6 +88,8 @@ public struct AccountController: AccountEndpointHandler {
         self.keys = keys
         self.site = site
         self.devices = devices
+        self.refreshTimeouts = refreshTimeouts
+        self.sleep = sleep
     }
 
     /// Handles one request, including the necessary calls to store and upstream, and returns its response.
@@ -272,7 +280,7 @@ public struct AccountController: AccountEndpointHandler {
     }
 
     func document(_ session: Session) -> AccountResponse.Content {
-        .json(SessionDocument.make(session, idleTimeout: self.session.idleTimeout))
+        .json(SessionDocument.make(session, idleTimeout: session.terms?.idle ?? self.session.idleTimeout))
     }
 
     /// A problem response with the configured sentence, if there is one.

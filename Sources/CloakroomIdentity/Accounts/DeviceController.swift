@@ -7,9 +7,10 @@ import CloakroomCore
 /// sign-in had, and never replaced; a proof needs the key. The session stays whatever fails, and is not extended. No response
 /// but 401 makes a browser drop its key, and none is a redirect or 429: Chromium would end its side of the session.
 struct DeviceController: Sendable {
-    /// How long the lease for saving a key is valid, and how often it is tried.
+    /// How long the lease for saving a key is valid, and how many attempts may fail.
     private static let (leaseDuration, attempts) = (Duration.seconds(2), 3)
-    private static let retryDelay = Duration.milliseconds(100)
+    /// The time between two attempts, which doubles.
+    private static let (retryDelay, maxDelay) = (Duration.milliseconds(100), Duration.seconds(1))
 
     let account: AccountController
     let devices: DeviceSessions
@@ -42,12 +43,13 @@ struct DeviceController: Sendable {
         }
     }
 
-    /// The ticket in the challenge of a registration without a session cookie; `nil` also if that is too late.
+    /// The ticket in the challenge of a registration without a session cookie; `nil` also if that is too late, or if scripts
+    /// could read the challenge.
     private func offeredTicket(_ request: AccountRequest) -> SessionTicket? {
         guard request.device.sessionID == nil, let text = request.device.proof,
             let proof = try? DeviceProof(parsing: text),
             let offer = devices.opened(offer: proof.challenge, at: account.site, now: request.wallTime),
-            request.wallTime - offer.issuedAt <= devices.configuration.offer
+            !offer.isReadable, request.wallTime - offer.issuedAt <= devices.configuration.offer
         else { return nil }
         return offer.ticket
     }
@@ -73,33 +75,58 @@ struct DeviceController: Sendable {
         return response(200, to: session, binding, since: binding.boundAt, request, instructions(session))
     }
 
-    /// Saves the key of a session under the lease of its refresh.
+    /// Saves the key of a session under the lease of its refresh. While a refresh of its tokens holds the lease, this waits
+    /// as long as another refresh would: browsers register a key once, and the session would remain without.
     /// - Returns: The key that the session has, perhaps of a request at the same time; `nil` if the session has ended.
     private func save(
         _ binding: DeviceBinding, _ session: Session, _ ticket: SessionTicket, _ request: AccountRequest
     ) async throws(SessionStoreError) -> DeviceBinding? {
-        var (session, failure) = (session, SessionStoreError(.unavailable))
-        for attempt in 0..<Self.attempts {
+        var (session, failure, failures) = (session, SessionStoreError(.unavailable), 0)
+        var (waited, delay) = (Duration.zero, Self.retryDelay)
+        while true {
+            let now = request.now + waited
             do throws(SessionStoreError) {
-                if attempt > 0 {
-                    try? await Task.sleep(for: Self.retryDelay)
-                    guard case .active(let current) = try await account.store.reload(ticket, now: request.now) else {
+                if waited > .zero {
+                    guard case .active(let current) = try await account.store.reload(ticket, now: now) else {
                         return nil
                     }
                     if let device = current.device { return device }
                     session = current
                 }
-                let lease = try await account.store.lease(session.key, for: Self.leaseDuration, now: request.now)
-                guard case .acquired(let lease) = lease else { continue }
-                let result = try await account.store.save(
-                    SessionUpdate(device: binding), ticket: ticket, over: session, under: lease, now: request.now)
-                await account.store.release(lease, of: session.key)
-                if case .saved = result { return binding }
+                switch try await account.store.lease(session.key, for: Self.leaseDuration, now: now) {
+                case .acquired(let lease):
+                    if try await save(binding, session, ticket, under: lease, now: now) { return binding }
+                    failures += 1
+                case .heldByOther: break
+                case .notFound: failures += 1
+                }
             } catch {
                 failure = error
+                failures += 1
             }
+            guard failures < Self.attempts, waited < account.refreshTimeouts.leaseWait,
+                (try? await account.sleep(delay)) != nil
+            else { throw failure }
+            waited += delay
+            delay = min(delay * 2, Self.maxDelay)
         }
-        throw failure
+    }
+
+    /// - Returns: Whether the key was saved; `false` if the session has changed.
+    private func save(
+        _ binding: DeviceBinding, _ session: Session, _ ticket: SessionTicket, under lease: RefreshLease,
+        now: SessionTime
+    ) async throws(SessionStoreError) -> Bool {
+        do throws(SessionStoreError) {
+            let result = try await account.store.save(
+                SessionUpdate(device: binding), ticket: ticket, over: session, under: lease, now: now)
+            await account.store.release(lease, of: session.key)
+            if case .saved = result { return true }
+            return false
+        } catch {
+            await account.store.release(lease, of: session.key)
+            throw error
+        }
     }
 
     /// The session as the browser has to keep it. The paths of logins need no proof, so that it does not wait for one there.
@@ -151,6 +178,8 @@ struct DeviceController: Sendable {
         guard devices.countProof(of: session.id, from: address, now: request.now) else { throw .limited }
         let proof = try DeviceProof(parsing: request.device.proof ?? [])
         let isRegistration = request.device.sessionID == nil
+        // The browser itself registers in the mode `no-cors`, and an app sends no mode.
+        guard !isRegistration || !request.fetchMetadata.mayHaveScriptFields else { throw .script }
         guard (proof.key != nil) == isRegistration, let key = proof.key ?? session.device?.key else {
             throw .invalidKey
         }

@@ -30,7 +30,7 @@ public struct SessionRevoker: SessionRevoking {
         user account: AccountName, from origin: AuditContext, now: SessionTime
     ) async throws(SessionStoreError) -> Int {
         do throws(SessionStoreError) {
-            return note(try await sessions.takeAll(of: account, but: nil, reason: .revoked, now: now), origin)
+            return note(try await sessions.takeAll(.account(account), reason: .revoked, now: now), origin)
         } catch {
             _ = note(error.ended, origin)
             throw error

@@ -51,8 +51,7 @@ public final class ObservedCalls: Sendable {
 
     private let calls = Mutex<[IdentityCallObservation]>([])
 
-    /// Creates an empty collection.
-    public init() {}
+    package init() {}
 
     /// The attempts in order.
     public var all: [IdentityCallObservation] { calls.withLock { $0 } }

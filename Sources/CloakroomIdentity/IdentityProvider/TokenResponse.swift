@@ -1,5 +1,4 @@
 import CloakroomCore
-import FoundationEssentials
 
 /// Parses the tokens in an upstream's response to a sign-in or a refresh.
 enum TokenResponse {
@@ -108,7 +107,7 @@ enum AccessTokenExpiry: Equatable {
     /// Without a valid JWT or an `exp` claim the result is ``unspecified``.
     init(jwt token: [UInt8], now: WallTime) {
         let parts = token.split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)
-        guard parts.count == 3, let payload = Self.decodeBase64URL(parts[1]),
+        guard parts.count == 3, let payload = Base64URL.decode(parts[1]),
             case .object(let claims) = JSONValue(document: payload), let exp = claims["exp"], exp != .null
         else {
             self = .unspecified
@@ -140,18 +139,5 @@ enum AccessTokenExpiry: Equatable {
             return number
         case .null, .bool, .array, .object: return nil
         }
-    }
-
-    /// Decodes base64url without padding (RFC 7515 §2). Foundation supports only padded base64 with the other alphabet.
-    private static func decodeBase64URL(_ text: ArraySlice<UInt8>) -> [UInt8]? {
-        var base64 = text.map { byte in
-            switch byte {
-            case UInt8(ascii: "-"): UInt8(ascii: "+")
-            case UInt8(ascii: "_"): UInt8(ascii: "/")
-            default: byte
-            }
-        }
-        base64.append(contentsOf: repeatElement(UInt8(ascii: "="), count: (4 - base64.count % 4) % 4))
-        return Data(base64Encoded: Data(base64)).map(Array.init)
     }
 }

@@ -65,13 +65,14 @@ struct AppController: Sendable {
             if let maxAge = stepUp?.maxAge { form.append(("max_age", "\(maxAge.components.seconds)")) }
             var generator = SystemRandomNumberGenerator()
             let secrets = LoginSecrets(using: &generator)
-            var login = PendingLogin(
-                nil, identity: provider.configuration.name, issuer: provider.configuration.issuer,
+            let login = PendingLogin(
+                identity: provider.configuration.name,
+                issuerHash: PendingLogin.hash(ofIssuer: provider.configuration.issuer),
                 returnTarget: FormEncoding.encode(form), startedAt: request.wallTime,
                 route: stepUp == nil ? nil : route, replaces: session?.key, subjectHash: own?.provenance?.subjectHash,
-                isPersistent: members["persistent"] == .bool(true))
-            login.app = PendingLogin.App(
-                name: name, verifierHash: LoginSecrets.hash(ofState: secrets.verifier), port: port)
+                isPersistent: members["persistent"] == .bool(true),
+                app: PendingLogin.App(
+                    name: name, verifierHash: LoginSecrets.hash(ofState: secrets.verifier), port: port))
             let (cookies, cookieName) = (logins.cookies, logins.cookies.verifierName)
             guard login.isWithinLimits, let token = cookies.seal(login, as: .token, now: request.wallTime),
                 let verifier = cookies.seal(secrets.verifier, as: cookieName, now: request.wallTime)

@@ -36,7 +36,7 @@ extension LoginCookies {
 
     /// Whether a client has the verifier of a login. The comparison takes constant time.
     func hasVerifier(of login: PendingLogin, among cookies: [ReceivedCookie], now: WallTime) -> Bool {
-        cookies.lazy.filter { $0.name == verifierName }
+        Self.named(verifierName, among: cookies).lazy
             .compactMap { open($0.value, as: verifierName, for: timeout, now: now) }
             .contains { SHA256.hash(data: $0) == login.app?.verifierHash ?? [] }
     }

@@ -45,9 +45,6 @@ package struct AuthorizationRequest: Sendable, Unprintable {
     /// The URL that the browser is sent to. A query of the endpoint is kept (RFC 6749 §3.1).
     package func url(at endpoint: EndpointURL) -> String { Self.url(endpoint, parameters) }
 
-    /// The form of a pushed authorization request, without the client's authentication.
-    package var form: [UInt8] { Array(FormEncoding.encode(parameters).utf8) }
-
     /// The URL that the browser is sent to after the request was pushed (RFC 9126 §4).
     package func url(at endpoint: EndpointURL, requestURI: String) -> String {
         Self.url(endpoint, [("client_id", clientID), ("request_uri", requestURI)])

@@ -47,15 +47,14 @@ struct BackChannelController: Sendable {
         let user = logout.subject.map { AccountName(issuer: logout.issuer, subject: $0) }
         do throws(SessionStoreError) {
             if let id = logout.session {
-                ended = try await store.takeAll(
-                    of: ProviderSession(issuer: logout.issuer, id: id), account: user, reason: .revoked,
-                    now: request.now)
+                let session = ProviderSession(issuer: logout.issuer, id: id)
+                ended = try await store.takeAll(.provider(session, of: user), reason: .revoked, now: request.now)
             }
             if let user {
                 // Sessions have the time of another clock.
                 let end = request.now + (latest - request.wallTime)
                 ended += try await store.takeAll(
-                    of: user, createdBefore: end + .milliseconds(1), isNameless: logout.session != nil,
+                    .created(user, before: end + .milliseconds(1), isNameless: logout.session != nil),
                     reason: .revoked, now: request.now)
             }
         } catch {

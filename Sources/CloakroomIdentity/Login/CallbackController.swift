@@ -7,7 +7,7 @@ import CloakroomCore
 /// remains only if the store or the throttle stopped the login before its code was spent: then a reload can complete
 /// it, unless the store has applied a call that the gateway had given up. That fails with `login_expired`.
 struct CallbackController: Sendable {
-    /// The minimum lifetime of a new session by `refresh_expires_in`.
+    /// The minimum lifetime of a new session by `refresh_expires_in`, and without a refresh token by its access token.
     private static let minLifetime = Duration.seconds(10)
 
     let account: AccountController
@@ -45,8 +45,8 @@ struct CallbackController: Sendable {
                             announcesIssuer: provider.announcesIssuer))
                 }
                 if var coded = login.app == nil ? nil : login {
-                    // The attempt is that of the app, which spends the code of the provider.
-                    await counted?.release(now: request.now + attempt.elapsed)
+                    // Counted among all attempts here, and not once more when the app spends the code of the provider.
+                    await counted?.succeeded(now: request.now + attempt.elapsed)
                     coded.returnTarget = String(decoding: accepted.code.bytes, as: UTF8.self)
                     guard let code = logins.cookies.seal(coded, as: .code, now: request.wallTime),
                         let response = continuing(in: login, with: ("code", code), cleared)
@@ -114,7 +114,8 @@ struct CallbackController: Sendable {
     }
 
     /// Counts the request as a failure of its address until it succeeds, together with sign-ins with credentials, and
-    /// checks all that can be checked without a call to the provider.
+    /// checks all that can be checked without a call to the provider. Errors of the provider do not count as failures, but
+    /// among all attempts of the address.
     /// - Parameter code: Checks the code, and returns it.
     private func admit(
         _ login: PendingLogin, at provider: any LoginProvider, _ attempt: LoginAttempt,
@@ -144,7 +145,14 @@ struct CallbackController: Sendable {
             }
             return (Accepted(provider: provider, login: login, code: code, requirement: requirement), counted)
         } catch {
-            if !error.countsAsAttempt { await counted?.release(now: request.now + attempt.elapsed) }
+            let now = request.now + attempt.elapsed
+            // An error that a provider states is no guess of its user. But any client can repeat one, so it is limited among
+            // all attempts of the address, like a success.
+            if error.isTemporary {
+                await counted?.release(now: now)
+            } else if !error.countsAsAttempt {
+                await counted?.succeeded(now: now)
+            }
             throw error
         }
     }
@@ -170,7 +178,12 @@ struct CallbackController: Sendable {
                 code: accepted.code, login: accepted.login, redirectURI: logins.redirectURI(of: accepted.provider),
                 needsAuthenticationTime: accepted.requirement.maxAge != nil, traceparent: request.traceparent,
                 now: request.wallTime)
-            await counted?.succeeded(now: request.now + attempt.elapsed)
+            let now = request.now + attempt.elapsed
+            if accepted.login.app == nil {
+                await counted?.succeeded(now: now)
+            } else {
+                await counted?.release(now: now)
+            }
             return signIn
         } catch {
             // Only a rejected code counts: users do not wait because of the provider or the configuration.
@@ -199,6 +212,12 @@ struct CallbackController: Sendable {
         if let end = signIn.endsBy, end - now < Self.minLifetime {
             throw LoginFailure(.invalidResponse, detail: "session_too_short")
         }
+        // Without a refresh token the session ends with the access token, the next one too: only the operator can help.
+        if signIn.tokens.refreshToken == nil, let end = signIn.tokens.accessTokenExpiresAt,
+            end - now < Self.minLifetime
+        {
+            throw LoginFailure(.misconfigured, detail: "token_too_short")
+        }
         // An upstream that does not receive a claim could treat the user as another one.
         if let claim = ClaimHeaders.unrepresentableClaim(of: stated, upstreams: logins.upstreams) {
             throw LoginFailure(.invalidResponse, detail: "unsupported_claim:\(claim)")
@@ -213,7 +232,8 @@ struct CallbackController: Sendable {
         let request = attempt.request
         let new = account.newSession(
             user: signIn.user, tokens: signIn.tokens, source: accepted.provider.configuration.source,
-            provenance: signIn.provenance, endsBy: signIn.endsBy, for: request)
+            provenance: signIn.provenance, endsBy: signIn.endsBy, app: logins.parties(of: accepted.login)?.app,
+            for: request)
         let issued = try await LoginFailure.store(
             await account.issueSession(new, replacing: accepted.login.replaces, for: request))
         let marks = LogoutMarks(hashes: account.hashes).keys(ending: signIn.provenance)
@@ -241,7 +261,8 @@ struct CallbackController: Sendable {
         let (ticket, session) = try await issue(signIn, for: accepted, attempt)
         attempt.succeeded(session, at: accepted.provider)
         let fields = account.sessionFields(
-            ticket, of: session, isRequested: accepted.login.isPersistent, now: request.now + attempt.elapsed)
+            ticket, of: session, isRequested: accepted.login.isPersistent, for: request,
+            now: request.now + attempt.elapsed)
         return (session, fields)
     }
 

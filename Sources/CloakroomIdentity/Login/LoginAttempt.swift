@@ -30,7 +30,10 @@ struct LoginAttempt: Sendable {
             // No redirect of the login to this address: behind a proxy that changes `Host` it would lead back to itself.
             problem.detail += " If it never works, it begins at another address: open \(logins.publicURL) instead."
         }
-        return logins.response(account.worded(problem), to: request, cookies: cookies)
+        var response = logins.response(account.worded(problem), to: request, cookies: cookies)
+        let step = failure.call?.rawValue ?? (request.endpoint == .login ? "start" : "callback")
+        response.loginFailure = "\(step): \(failure.logged)"
+        return response
     }
 
     private func note(

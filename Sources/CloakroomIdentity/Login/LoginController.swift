@@ -73,7 +73,8 @@ struct LoginController: Sendable {
                 return .redirect(to: logins.returnTarget(parameters.returnTo), cookies: [])
             }
             let login = PendingLogin(
-                nil, identity: provider.configuration.name, issuer: provider.configuration.issuer,
+                identity: provider.configuration.name,
+                issuerHash: PendingLogin.hash(ofIssuer: provider.configuration.issuer),
                 returnTarget: logins.returnTarget(parameters.returnTo), startedAt: request.wallTime,
                 route: parameters.stepUp?.route, replaces: replaced?.key, subjectHash: own?.provenance?.subjectHash,
                 isPersistent: parameters.isPersistent, isSilent: passed.contains(.init("prompt", "none")))

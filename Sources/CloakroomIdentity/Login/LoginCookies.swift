@@ -72,14 +72,19 @@ package struct LoginCookies: Sendable {
     package func login(forState state: [UInt8], among cookies: [ReceivedCookie], now: WallTime) -> PendingLogin? {
         let hash = LoginSecrets.hash(ofState: state)
         let name = name(ofStateHash: hash)
-        // Two cookies of one name can differ in their path or domain; only one was set here.
-        for cookie in cookies where cookie.name == name {
+        for cookie in Self.named(name, among: cookies) {
             // The name has only a part of the hash. Hashes are compared, so the time of the comparison reveals nothing
             // about a state.
             guard let login = open(cookie), login.stateHash == hash else { continue }
             return login.isExpired(now: now, timeout: timeout) ? nil : login
         }
         return nil
+    }
+
+    /// The cookies of a name: two can differ in their path or domain, and only one was set here. The last four, because browsers
+    /// send those of the path `/`, as the gateway's own, last (RFC 6265 §5.4), and opening one costs more than receiving it.
+    static func named(_ name: String, among cookies: [ReceivedCookie]) -> ArraySlice<ReceivedCookie> {
+        cookies.filter { $0.name == name }.suffix(4)
     }
 
     /// The cookies that make room for a new login: unreadable and expired ones, then the oldest, until at most one less
@@ -122,7 +127,7 @@ package struct LoginCookies: Sendable {
     /// The URL at which a sign-out continues.
     /// - Returns: `nil` without a cookie of a sign-out within the last minute.
     package func signOutURL(among cookies: [ReceivedCookie], now: WallTime) -> String? {
-        cookies.lazy.filter { $0.name == signOutName }.compactMap {
+        Self.named(signOutName, among: cookies).lazy.compactMap {
             open($0.value, as: signOutName, for: Self.signOutLifetime, now: now)
         }.first.map { String(decoding: $0, as: UTF8.self) }
     }

@@ -54,6 +54,8 @@ package struct LoginFailure: Error, Sendable, Equatable {
     private let detail: String?
     /// Seconds after which another attempt is reasonable; `nil` for unknown.
     package let retryAfter: Int?
+    /// The call that failed; `nil` if the gateway itself rejected the login.
+    private(set) var call: TokenClientError.Operation?
 
     package init(_ reason: Reason, providerCode: String? = nil, detail: String? = nil, retryAfter: Int? = nil) {
         self.reason = reason
@@ -78,6 +80,7 @@ package struct LoginFailure: Error, Sendable, Equatable {
         case .rejected: self.init(.providerError)
         case .misconfigured(let reason): self.init(.misconfigured, detail: reason.rawValue)
         }
+        call = error.call
     }
 
     /// The result of a call to the store.
@@ -99,7 +102,7 @@ package struct LoginFailure: Error, Sendable, Equatable {
     }
 
     /// OAuth Extensions Error Registry (RFC 6749 §11.4), the codes of authorization and token responses.
-    static let registeredCodes: Set<String> = [
+    package static let registeredCodes: Set<String> = [
         "access_denied", "account_selection_required", "consent_required", "interaction_required", "invalid_client",
         "invalid_grant", "invalid_request", "invalid_request_object", "invalid_request_uri", "invalid_scope",
         "invalid_target", "login_required", "registration_not_supported", "request_not_supported",
@@ -114,7 +117,7 @@ package struct LoginFailure: Error, Sendable, Equatable {
     package var isTemporary: Bool { [.throttled, .storeUnavailable, .notReady].contains(reason) }
 
     /// Whether the failure counts against the address of the client, if its code was not spent: only what a browser that
-    /// follows the rules does not send. Errors that the provider states have other causes.
+    /// follows the rules does not send. Errors that the provider states have other causes; they count as attempts.
     var countsAsAttempt: Bool { [.otherIdentity, .issuerMismatch, .otherClient].contains(reason) }
 
     /// The response, and the outcome for metrics.

@@ -17,12 +17,12 @@ package struct PendingLogin: Sendable, Equatable, Unprintable {
     package var identity: String
     /// SHA-256 of the issuer at the start of the login: a reload may give the name to another provider.
     package var issuerHash: [UInt8]
-    /// SHA-256 of the state.
-    package var stateHash: [UInt8]
+    /// SHA-256 of the state. This and the next two are empty until a browser begins the login.
+    package var stateHash: [UInt8] = []
     /// The bytes of the nonce.
-    package var nonce: [UInt8]
+    package var nonce: [UInt8] = []
     /// The bytes of the PKCE verifier.
-    package var verifier: [UInt8]
+    package var verifier: [UInt8] = []
     /// Where the browser continues: a value of ``ReturnTarget``, at most ``maxReturnTarget`` bytes. An app's login has no
     /// such target, but the content of its ``AppLoginValue``.
     package var returnTarget: String
@@ -36,10 +36,10 @@ package struct PendingLogin: Sendable, Equatable, Unprintable {
     /// SHA-256 of the issuer and subject that must return, for a step-up; `nil` otherwise.
     package var subjectHash: [UInt8]?
     /// Whether the user asks to stay signed in after the browser is closed.
-    package var isPersistent: Bool
+    package var isPersistent = false
     /// Whether the provider may not show a page (`prompt=none`). Without a session there, the browser continues without
     /// one here.
-    package var isSilent: Bool
+    package var isSilent = false
     /// The app that gets the session; `nil` if the browser does.
     package var app: App?
 
@@ -49,25 +49,6 @@ package struct PendingLogin: Sendable, Equatable, Unprintable {
         package var verifierHash: [UInt8]
         /// The port of its loopback redirect; 0 for another redirect.
         package var port: UInt16
-    }
-
-    /// Creates the content for a new login.
-    /// - Parameter secrets: Those of an app's login are added when a browser begins it.
-    package init(
-        _ secrets: LoginSecrets?, identity: String, issuer: String, returnTarget: String, startedAt: WallTime,
-        route: String? = nil, replaces: SessionKey? = nil, subjectHash: [UInt8]? = nil, isPersistent: Bool = false,
-        isSilent: Bool = false
-    ) {
-        self.identity = identity
-        issuerHash = Self.hash(ofIssuer: issuer)
-        (stateHash, nonce, verifier) = (secrets?.stateHash ?? [], secrets?.nonce ?? [], secrets?.verifier ?? [])
-        self.returnTarget = returnTarget
-        self.startedAt = startedAt
-        self.route = route
-        self.replaces = replaces
-        self.subjectHash = subjectHash
-        self.isPersistent = isPersistent
-        self.isSilent = isSilent
     }
 
     /// The nonce as it is in the ID token.
@@ -175,13 +156,14 @@ extension SessionProvenance {
 /// sees twice (RFC 6749 §4.1.2).
 package enum CodeExchange {
     /// The form, without the client's authentication.
-    package static func form(code: Secret, login: PendingLogin, redirectURI: String) -> Secret {
-        Secret(
-            FormEncoding.encode([
-                ("grant_type", "authorization_code"), ("code", String(decoding: code.bytes, as: UTF8.self)),
-                ("redirect_uri", redirectURI),
-                ("code_verifier", String(decoding: login.verifierText.bytes, as: UTF8.self)),
-            ]))
+    package static func form(
+        code: Secret, login: PendingLogin, redirectURI: String
+    ) -> [(name: String, value: String)] {
+        [
+            ("grant_type", "authorization_code"), ("code", String(decoding: code.bytes, as: UTF8.self)),
+            ("redirect_uri", redirectURI),
+            ("code_verifier", String(decoding: login.verifierText.bytes, as: UTF8.self)),
+        ]
     }
 }
 

@@ -37,7 +37,7 @@ struct AccessTokenRules {
     }
 
     private func session(
-        _ members: [JSONMemberName: JSONValue], until end: WallTime, _ text: Secret, key: SessionKey, now: WallTime
+        _ members: [JSONMemberName: JSONValue], until end: WallTime, _ text: Secret, key id: SessionKey, now: WallTime
     ) throws(TokenRejection) -> Session {
         let claims = TokenClaims(members)
         let skew = provider.clockSkew
@@ -45,8 +45,7 @@ struct AccessTokenRules {
         guard try claims.audience().contains(where: permitted.audience.hasSame) else { throw .wrongAudience }
         guard end - now <= permitted.maximumAge + skew else { throw .expiresTooLate }
         try claims.checkNotBefore(provider, now: now)
-        // The key that the token is bound to is not verified (RFC 7800 §3.1).
-        guard !claims.contains("cnf") else { throw .senderConstrained }
+        let key = try boundKey(claims)
         guard let subject = try claims.subject() else { throw .invalidSubject }
         let tokens = TokenSet(authorization: Secret(bytes: TokenResponse.bearerPrefix + text.bytes), obtainedAt: now)
         var (kept, keep) = (members, configuration.keep)
@@ -62,16 +61,33 @@ struct AccessTokenRules {
             authenticatedAt: try claims.time("auth_time", or: .invalidAuthenticationTime),
             acr: try claims.name("acr", or: .invalidContextClass), nonceHash: [], claims: document)
         return Session(
-            key: key, user: UserProfile(json: UserDocument.empty, account: provenance.account), tokens: tokens,
-            source: configuration.source, provenance: provenance, createdAt: now.sessionTime,
+            key: id, user: UserProfile(json: UserDocument.empty, account: provenance.account), tokens: tokens,
+            source: configuration.source, provenance: provenance,
+            device: key.map { DeviceBinding(key: $0, boundAt: now) }, createdAt: now.sessionTime,
             expiresAt: (end + skew).sessionTime, lastUsedAt: now.sessionTime)
     }
 
-    /// Whether what a provider states about the kind of a token does not exclude an access token for `Bearer`: refresh
-    /// tokens are active too.
+    /// The thumbprint of the key that a token is bound to (RFC 9449 §6.1); `nil` for none. Of another kind of key, or a
+    /// second one, nothing is verified (RFC 7800 §3.1).
+    private func boundKey(_ claims: TokenClaims) throws(TokenRejection) -> [UInt8]? {
+        let kinds: [JSONMemberName] = ["typ", "token_type"]
+        let statesKey = kinds.contains { claims[$0]?.string?.lowercased() == "dpop" }
+        guard claims.contains("cnf") || statesKey else {
+            if permitted.dpop == .required { throw .notSenderConstrained }
+            return nil
+        }
+        guard permitted.dpop != .off, case .object(let members)? = claims["cnf"], members.count == 1,
+            let key = members["jkt"]?.string.flatMap({ Base64URL.decode($0.utf8) }),
+            key.count == DeviceBinding.thumbprintLength
+        else { throw .senderConstrained }
+        return key
+    }
+
+    /// Whether what a provider states about the kind of a token does not exclude an access token: refresh tokens are
+    /// active too.
     private func isAccessToken(_ claims: TokenClaims) -> Bool {
         let kinds: [(JSONMemberName, [String])] = [
-            ("token_type", ["bearer", "access_token"]), ("typ", ["bearer", "at+jwt"]),
+            ("token_type", ["bearer", "dpop", "access_token"]), ("typ", ["bearer", "dpop", "at+jwt"]),
             ("token_use", ["access", "access_token"]),
         ]
         return kinds.allSatisfy { name, values in
@@ -83,7 +99,8 @@ struct AccessTokenRules {
     /// Whether a token of the type JWT is no ID token, logout token or, of Keycloak, refresh token (RFC 8725 §3.12).
     private func isForAccess(_ claims: TokenClaims) -> Bool {
         let others: [JSONMemberName] = ["nonce", "at_hash", "c_hash", "events"]
-        return !others.contains(where: claims.contains) && [nil, .string("Bearer")].contains(claims["typ"])
+        return !others.contains(where: claims.contains)
+            && [nil, .string("Bearer"), .string("DPoP")].contains(claims["typ"])
     }
 
     /// The client, which may be stated twice, is permitted.

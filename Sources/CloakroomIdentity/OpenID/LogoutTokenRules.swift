@@ -33,7 +33,7 @@ package struct LogoutTokenRules: Sendable {
     /// Checks a token.
     /// - Throws: ``TokenRejection``: respond with 400 (§2.8).
     package func check(_ token: VerifiedToken, now: WallTime) throws(TokenRejection) -> LogoutToken {
-        guard token.type != .other, token.type != .accessToken, token.type != .device else { throw .wrongType }
+        guard [.unspecified, .jwt, .logout].contains(token.type) else { throw .wrongType }
         let claims = TokenClaims(token.claims)
         try claims.checkIssuer(provider)
         try claims.checkAudience(provider)

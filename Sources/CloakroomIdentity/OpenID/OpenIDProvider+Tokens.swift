@@ -35,7 +35,7 @@ extension OpenIDProvider {
         guard await keys.prepare(until: deadline) else { throw TokenClientError(.unreachable, in: .code) }
         let form = CodeExchange.form(code: code, login: login, redirectURI: redirectURI)
         let response = try await post(
-            form.bytes, to: metadata.tokenEndpoint, isSingle: true, call: .code, traceparent: traceparent,
+            form, to: metadata.tokenEndpoint, isSingle: true, call: .code, traceparent: traceparent,
             time: min(timeout, deadline - .now))
         guard let issued = IssuedTokens(response.body, now: now, onInvalidLifetime: noteInvalidLifetime) else {
             throw failure(.invalidResponse, in: .code)
@@ -140,13 +140,12 @@ extension OpenIDProvider {
         }
         guard let endpoint = metadata.revocationEndpoint else { return }
         let token = tokens.refreshToken ?? tokens.accessToken
-        let form = FormEncoding.encode([
+        let form = [
             (name: "token", value: String(decoding: token.bytes, as: UTF8.self)),
             (name: "token_type_hint", value: tokens.refreshToken == nil ? "access_token" : "refresh_token"),
-        ])
+        ]
         _ = try await post(
-            Array(form.utf8), to: endpoint, call: .revoke, traceparent: traceparent,
-            time: min(timeout, Self.revokeTimeout))
+            form, to: endpoint, call: .revoke, traceparent: traceparent, time: min(timeout, Self.revokeTimeout))
     }
 
     /// Exchanges a session's access token for one of an upstream (RFC 8693 §2.1). A refresh token in the response is
@@ -170,8 +169,7 @@ extension OpenIDProvider {
         if let resource = exchange.resource { parameters.append((name: "resource", value: resource)) }
         if let scope = exchange.scope { parameters.append((name: "scope", value: scope)) }
         let response = try await post(
-            Array(FormEncoding.encode(parameters).utf8), to: metadata.tokenEndpoint, call: .exchange,
-            traceparent: traceparent)
+            parameters, to: metadata.tokenEndpoint, call: .exchange, traceparent: traceparent)
         let now = clock()
         guard let issued = IssuedTokens(response.body, now: now, onInvalidLifetime: noteInvalidLifetime) else {
             throw failure(.invalidResponse, in: .exchange)
@@ -272,12 +270,12 @@ extension OpenIDProvider {
     private func sendRefresh(
         _ token: Secret, to endpoint: EndpointURL, traceparent: String?, time: Duration
     ) async throws(TokenClientError) -> IdentityTransport.Response {
-        let form = FormEncoding.encode([
+        let form = [
             (name: "grant_type", value: "refresh_token"),
             (name: "refresh_token", value: String(decoding: token.bytes, as: UTF8.self)),
-        ])
+        ]
         let response = try await transport.send(
-            "POST", endpoint, credentials(Array(form.utf8), namesClient: false), call: .refresh, isSingle: true,
+            "POST", endpoint, credentials(form), call: .refresh, isSingle: true,
             traceparent: traceparent, timeout: time)
         guard !response.isSuccess else { return response }
         let rules = RejectedCall.Rules(

@@ -26,6 +26,8 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     private let hasInvalidLifetime = Atomic(false)
     private let pushes = PushQueue()
     private let introspections = PushQueue()
+    /// About the tokens of streams, which ask again and again, and take no place of new requests.
+    private let streamIntrospections = PushQueue(inFlightOfClient: 16, waitingOfClient: PushQueue.maxWaiting)
 
     package var source: SessionSource { configuration.source }
     package var supportsRefresh: Bool { true }
@@ -126,7 +128,7 @@ package final class OpenIDProvider: TokenClient, Unprintable {
             return request.url(at: metadata.authorizationEndpoint)
         }
         let response = try await pushes.run(.push, from: address) { () async throws(TokenClientError) in
-            try await post(request.form, to: endpoint, namesClient: true, call: .push, traceparent: traceparent)
+            try await post(request.parameters, to: endpoint, call: .push, traceparent: traceparent)
         }
         guard let pushed = PushedResponse(response.body) else { throw failure(.invalidResponse, in: .push) }
         return request.url(at: metadata.authorizationEndpoint, requestURI: pushed.requestURI)
@@ -136,8 +138,14 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     /// - Throws: ``TokenClientError``: `failed` is 400, `unreachable` is 503.
     package func verifyLogoutToken(_ token: [UInt8], now: WallTime) async throws(TokenClientError) -> LogoutToken {
         let verified = try await keys.verify(token, from: .backChannel)
+        return try judged { () throws(TokenRejection) in
+            try LogoutTokenRules(provider: identity).check(verified, now: now)
+        }
+    }
+
+    private func judged<Value>(_ check: () throws(TokenRejection) -> Value) throws(TokenClientError) -> Value {
         do throws(TokenRejection) {
-            return try LogoutTokenRules(provider: identity).check(verified, now: now)
+            return try check()
         } catch {
             throw TokenClientError(.failed(.token(error)), in: .keys)
         }
@@ -151,50 +159,48 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     /// - Parameters:
     ///   - clients: The registrations of the gateway, at all providers.
     ///   - address: The address of the client.
+    ///   - isOfStream: Whether a response that has begun needs the token, and not a new request.
+    ///   - mayFail: Whether another token may be rejected. Called before what costs more than a signature: when it is the
+    ///     token's turn to be asked about, and before it waits for other keys.
     /// - Throws: ``TokenClientError``: `failed` with a ``TokenRejection`` if the token is rejected; all others if it cannot be
     ///   verified now.
     func verifyAccessToken(
-        _ token: Secret, key: SessionKey, issuedTo clients: [ProviderIdentity], from address: String
+        _ token: Secret, key: SessionKey, issuedTo clients: [ProviderIdentity], from address: String,
+        isOfStream: Bool, mayFail: () -> Bool
     ) async throws(TokenClientError) -> Session {
         let rules = AccessTokenRules(provider: identity, clients: clients, configuration: configuration)
-        let stated = try await introspection == nil ? nil : introspect(token, from: address)
-        let verified = try await stated == nil ? keys.verify(token.bytes, from: .client) : nil
-        do throws(TokenRejection) {
-            if let verified { return try rules.session(verified, token, key: key, now: clock()) }
-            return try rules.session(introspected: stated ?? [:], token, key: key, now: clock())
-        } catch {
-            throw TokenClientError(.failed(.token(error)), in: .keys)
+        if let introspection {
+            let queue = isOfStream ? streamIntrospections : introspections
+            let stated = try await introspect(token, in: introspection.timeout, from: address, queue, mayFail)
+            return try judged { () throws(TokenRejection) in
+                try rules.session(introspected: stated, token, key: key, now: clock())
+            }
         }
+        let verified = try await keys.verify(
+            token.bytes, from: .client, of: ClientAddressKey(address), mayRepeat: mayFail)
+        return try judged { () throws(TokenRejection) in try rules.session(verified, token, key: key, now: clock()) }
     }
 
-    /// What the provider states about an access token of a client (RFC 7662 §2). Whatever the token looks like, only its
-    /// provider reads it.
+    /// What the provider states about an access token of a client (RFC 7662 §2).
     private func introspect(
-        _ token: Secret, from address: String
+        _ token: Secret, in time: Duration, from address: String, _ queue: PushQueue, _ mayFail: () -> Bool
     ) async throws(TokenClientError) -> [JSONMemberName: JSONValue] {
-        let time = introspection?.timeout ?? timeout
-        do throws(TokenClientError) {
-            let metadata = try await metadata(for: .introspect, until: ContinuousClock.now + time, isAnonymous: true)
-            guard let endpoint = metadata.introspectionEndpoint else {
-                throw TokenClientError(.misconfigured(.notFound), in: .introspect)
-            }
-            let form = FormEncoding.encode([
-                (name: "token", value: String(decoding: token.bytes, as: UTF8.self)),
-                (name: "token_type_hint", value: "access_token"),
-            ])
-            let response = try await introspections.run(.introspect, from: address) {
-                () async throws(TokenClientError) in
-                try await post(Array(form.utf8), to: endpoint, call: .introspect, traceparent: nil, time: time)
-            }
-            guard response.status == 200, case .object(let members)? = JSONValue(document: response.body) else {
-                throw failure(.invalidResponse, in: .introspect)
-            }
-            report(.introspection(members["active"] == .bool(true) ? .active : .inactive))
-            return members
-        } catch {
-            report(.introspection(.unavailable))
-            throw error
+        let metadata = try await metadata(for: .introspect, until: ContinuousClock.now + time, isAnonymous: true)
+        guard let endpoint = metadata.introspectionEndpoint else {
+            throw TokenClientError(.misconfigured(.notFound), in: .introspect)
         }
+        let form = [
+            (name: "token", value: String(decoding: token.bytes, as: UTF8.self)),
+            (name: "token_type_hint", value: "access_token"),
+        ]
+        let response = try await queue.run(.introspect, from: address) { () async throws(TokenClientError) in
+            guard mayFail() else { throw TokenClientError(.busy, in: .introspect) }
+            return try await post(form, to: endpoint, call: .introspect, traceparent: nil, time: time)
+        }
+        guard response.status == 200, case .object(let members)? = JSONValue(document: response.body) else {
+            throw failure(.invalidResponse, in: .introspect)
+        }
+        return members
     }
 
     /// The URL where the sign-out continues at the provider (OpenID Connect RP-Initiated Logout §2).
@@ -239,15 +245,14 @@ extension OpenIDProvider {
 
     /// Sends a form with the authentication of the client, and reads the response of a success.
     /// - Parameters:
-    ///   - namesClient: Whether the form contains `client_id`.
     ///   - isSingle: Whether the call is sent once at most, on a connection of its own.
     ///   - time: The time limit; `nil` for the configured one.
     func post(
-        _ form: [UInt8], to endpoint: EndpointURL, namesClient: Bool = false, isSingle: Bool = false,
+        _ form: [(name: String, value: String)], to endpoint: EndpointURL, isSingle: Bool = false,
         call: TokenClientError.Operation, traceparent: String?, time: Duration? = nil
     ) async throws(TokenClientError) -> IdentityTransport.Response {
         try await send(
-            "POST", endpoint, credentials(form, namesClient: namesClient), isSingle: isSingle, call: call,
+            "POST", endpoint, credentials(form), isSingle: isSingle, call: call,
             traceparent: traceparent, time: time)
     }
 
@@ -285,23 +290,22 @@ extension OpenIDProvider {
     }
 
     /// A form with the authentication of the client (OpenID Connect Core §9).
-    func credentials(_ form: [UInt8], namesClient: Bool) -> RequestCredentials {
+    func credentials(_ form: [(name: String, value: String)]) -> RequestCredentials {
         let client = configuration.client
-        switch client.authentication {
+        // No parameter may appear twice (RFC 6749 §3.2).
+        let id = form.contains { $0.name == "client_id" } ? [] : [(name: "client_id", value: client.id)]
+        func body(_ form: [(name: String, value: String)]) -> (RequestCredentials.MediaType, Secret) {
+            (.form, Secret(FormEncoding.encode(form)))
+        }
+        return switch client.authentication {
         case .basic(let secret):
-            return RequestCredentials(
-                authorization: RequestCredentials.basic(clientID: client.id, secret: secret),
-                body: (.form, Secret(bytes: form)))
+            RequestCredentials(
+                authorization: RequestCredentials.basic(clientID: client.id, secret: secret), body: body(form))
         case .post(let secret):
-            var parameters = [(name: "client_secret", value: String(decoding: secret.bytes, as: UTF8.self))]
-            // No parameter may appear twice (RFC 6749 §3.2).
-            if !namesClient { parameters.append((name: "client_id", value: client.id)) }
-            let own = Array(("&" + FormEncoding.encode(parameters)).utf8)
-            return RequestCredentials(body: (.form, Secret(bytes: form + own)))
-        case .privateKey:
-            // Unnecessary, but permitted (RFC 7521 §4.2). Some providers do not read the client from the assertion.
-            let own = namesClient ? "" : "&" + FormEncoding.encode([(name: "client_id", value: client.id)])
-            return RequestCredentials(body: (.form, Secret(bytes: form + Array(own.utf8))), assertion: signer)
+            RequestCredentials(
+                body: body(form + [(name: "client_secret", value: String(decoding: secret.bytes, as: UTF8.self))] + id))
+        // The id is unnecessary, but permitted (RFC 7521 §4.2). Some providers do not read it from the assertion.
+        case .privateKey: RequestCredentials(body: body(form + id), assertion: signer)
         }
     }
 }

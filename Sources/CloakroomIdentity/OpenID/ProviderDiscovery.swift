@@ -86,6 +86,7 @@ final class ProviderDiscovery: Sendable {
 extension ProviderMetadata {
     /// The origins of the endpoints that the gateway calls.
     fileprivate var origins: [WebOrigin] {
-        [tokenEndpoint, keys, userInfoEndpoint, revocationEndpoint, pushedRequestEndpoint].compactMap { $0?.origin }
+        [tokenEndpoint, keys, userInfoEndpoint, revocationEndpoint, introspectionEndpoint, pushedRequestEndpoint]
+            .compactMap { $0?.origin }
     }
 }

@@ -14,8 +14,6 @@ package enum ProviderEvent: Sendable, Equatable {
     case rejected(ResponseDefect, in: TokenClientError.Operation)
     /// A client has presented an access token, which may be rejected for a reason.
     case accessToken(AccessTokenOutcome, TokenRejection? = nil, from: AuditContext = AuditContext())
-    /// The provider was asked about an access token of a client.
-    case introspection(IntrospectionOutcome)
     /// The lifetime of an access token is invalid. Reported once.
     case invalidLifetime
 }

@@ -7,11 +7,38 @@ import Synchronization
 /// At most one fetch is in flight. Tokens that need its result wait for it; its duration, and so theirs, is bounded by
 /// the timeout of the call.
 package actor ProviderKeys {
-    /// Checks the tokens that any client can send one after the other, so that they keep one thread busy at most.
+    /// Checks the tokens that any client can send one after the other, so that they keep one thread busy at most. Few wait,
+    /// and fewer of one client, so that none keeps those of others from being checked.
     actor Lane {
-        fileprivate nonisolated let anonymousChecks = Atomic<Int>(0)
+        private let (limit, limitOfClient): (Int, Int)
+        private let waiting = Mutex<(total: Int, clients: [ClientAddressKey: Int])>((0, [:]))
+
+        init(limit: Int, ofClient limitOfClient: Int) { (self.limit, self.limitOfClient) = (limit, limitOfClient) }
+
+        /// - Parameter client: `nil` for one without an address, which has no share of its own.
+        /// - Returns: `nil` if too many wait.
+        nonisolated func run<Value: Sendable>(
+            from client: ClientAddressKey?, _ check: @Sendable () -> Value
+        ) async -> Value? {
+            guard count(1, of: client) else { return nil }
+            defer { count(-1, of: client) }
+            return await run(check)
+        }
 
         func run<Value: Sendable>(_ check: @Sendable () -> Value) -> Value { check() }
+
+        /// - Returns: Whether that is permitted. Otherwise it is not counted.
+        @discardableResult
+        nonisolated func count(_ change: Int, of client: ClientAddressKey?) -> Bool {
+            waiting.withLock { waiting in
+                let total = waiting.total + change
+                let ofClient = client.map { waiting.clients[$0, default: 0] + change } ?? 0
+                guard change < 0 || total <= limit && ofClient <= limitOfClient else { return false }
+                waiting.total = total
+                if let client { waiting.clients[client] = ofClient == 0 ? nil : ofClient }
+                return true
+            }
+        }
     }
 
     /// The maximum number of calls that wait for a fetch and that any client can cause: logins, callbacks, logout tokens
@@ -21,6 +48,8 @@ package actor ProviderKeys {
     /// The maximum number of logout tokens, and of access tokens, that wait to be checked, one after the other. Providers
     /// repeat the others.
     static let maxAnonymousChecks = 64
+    /// Those of one client.
+    static let maxAnonymousChecksOfClient = 32
 
     /// Keys that were fetched. A provider of the next configuration can continue with them.
     package struct Fetched: Sendable {
@@ -60,7 +89,10 @@ package actor ProviderKeys {
     private let report: @Sendable (FetchOutcome) -> Void
     private var schedule: KeySetSchedule
     private let current: Mutex<Fetched?>
-    private let lanes: [KeySetSchedule.Source: Lane] = [.backChannel: Lane(), .client: Lane()]
+    private let lanes: [KeySetSchedule.Source: Lane] = [
+        .backChannel: Lane(limit: maxAnonymousChecks, ofClient: maxAnonymousChecks),
+        .client: Lane(limit: maxAnonymousChecks, ofClient: maxAnonymousChecksOfClient),
+    ]
     private var flight: Task<Void, Never>?
     private(set) var anonymousWaits = 0
 
@@ -160,14 +192,23 @@ package actor ProviderKeys {
     /// Verifies the signature of a token, after a fetch if its key is unknown and the schedule permits one.
     ///
     /// Only a missing key needs the actor: no sign-in waits for the tokens of others.
-    /// - Parameter deadline: When the wait for a fetch ends at the latest; `nil` for the end of the fetch.
+    /// - Parameters:
+    ///   - client: The one that has sent it; `nil` for the provider.
+    ///   - deadline: When the wait for a fetch ends at the latest; `nil` for the end of the fetch.
+    ///   - mayRepeat: Whether a wrong signature without a key id may be checked again, with keys that are fetched.
     /// - Throws: `failed` if the token is rejected. `unreachable` if there are no keys that may be used: the provider has
     ///   been unreachable since the start or for too long, and the token may be valid. Also if too many calls that any
-    ///   client can cause are in progress.
+    ///   client can cause are in progress. `busy` if a signature must not be checked again.
     package nonisolated func verify(
-        _ bytes: [UInt8], from source: KeySetSchedule.Source, until deadline: ContinuousClock.Instant? = nil
+        _ bytes: [UInt8], from source: KeySetSchedule.Source, of client: ClientAddressKey? = nil,
+        until deadline: ContinuousClock.Instant? = nil, mayRepeat: () -> Bool = { true }
     ) async throws(TokenClientError) -> VerifiedToken {
-        var check = try await firstCheck(bytes, from: source)
+        var check = try await firstCheck(bytes, from: source, of: client)
+        if case .failure(let error) = check.result, error.kind == .failed(.token(.invalidSignatureWithoutKeyID)),
+            !mayRepeat()
+        {
+            throw TokenClientError(.busy, in: .keys)
+        }
         // At most: wait for a fetch of another token, and then for an own one.
         for _ in 0..<2 where check.needsOtherKeys {
             guard let mayDiffer = await keysMissing(since: check.generation, for: source, until: deadline) else {
@@ -186,17 +227,16 @@ package actor ProviderKeys {
         let generation: Int?
     }
 
-    /// - Throws: `unreachable` if too many tokens of any client wait. Those that wait for a fetch afterwards are counted by
-    ///   ``anonymousWaits``.
+    /// - Throws: `unreachable` if too many tokens of any client wait, or of this one. Those that wait for a fetch afterwards
+    ///   are counted by ``anonymousWaits``.
     private nonisolated func firstCheck(
-        _ bytes: [UInt8], from source: KeySetSchedule.Source
+        _ bytes: [UInt8], from source: KeySetSchedule.Source, of client: ClientAddressKey?
     ) async throws(TokenClientError) -> Check {
         guard let lane = lanes[source] else { return check(bytes) }
-        defer { lane.anonymousChecks.subtract(1, ordering: .relaxed) }
-        guard lane.anonymousChecks.add(1, ordering: .relaxed).newValue <= Self.maxAnonymousChecks else {
+        guard let check = await lane.run(from: client, { self.check(bytes) }) else {
             throw TokenClientError(.unreachable, in: .keys)
         }
-        return await lane.run { self.check(bytes) }
+        return check
     }
 
     private nonisolated func check(_ bytes: [UInt8], from source: KeySetSchedule.Source) async -> Check {

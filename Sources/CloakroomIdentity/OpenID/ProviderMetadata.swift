@@ -109,58 +109,49 @@ extension ProviderMetadata {
     /// The differences between the document and the configuration. An absent list is no difference: providers leave
     /// lists out that they do not consider useful.
     package func findings(for identity: IdentityConfiguration) -> [Finding] {
-        var findings: [Finding] = []
-        if let responseTypes, !responseTypes.contains("code") {
-            findings.append(
-                Finding(
-                    message: "the provider does not support the response type code",
-                    remedy: "enable the authorization code flow for this client"))
-        }
-        if let grantTypes, !grantTypes.contains("authorization_code") {
-            findings.append(
-                Finding(
-                    message: "the provider does not support the grant authorization_code",
-                    remedy: "enable the authorization code flow for this client"))
-        }
-        if let challengeMethods, !challengeMethods.contains("S256") {
-            findings.append(
-                Finding(message: "the provider does not support PKCE with S256", remedy: "enable S256 at the provider"))
-        }
+        let lacks = { (list: [String]?, values: [String]) in list.map { Set($0).isDisjoint(with: values) } ?? false }
         let method = identity.client.authentication.name
-        if let authenticationMethods, !authenticationMethods.contains(method) {
-            findings.append(
-                Finding(
-                    message: "the provider does not support the client authentication \(method)",
-                    remedy: "configure client.authentication as one that it supports"))
-        }
-        if let algorithms, !identity.algorithms.contains(where: { algorithms.contains($0.rawValue) }) {
-            findings.append(
-                Finding(
-                    message: "the provider signs ID tokens with none of the configured algorithms",
-                    remedy: "add its algorithm to algorithms; none and HS256 are not supported"))
-        }
-        if identity.pushed == .always, pushedRequestEndpoint == nil {
-            findings.append(
-                Finding(
-                    message: "the provider has no endpoint for pushed authorization requests",
-                    remedy: "write pushed: auto"))
-        }
-        if identity.pushed == .never, requiresPushedRequests {
-            findings.append(
-                Finding(
-                    message: "the provider requires pushed authorization requests", remedy: "write pushed: auto"))
-        }
-        if identity.userSource == .userInfo, userInfoEndpoint == nil {
-            findings.append(
-                Finding(message: "the provider has no userinfo endpoint", remedy: "write user: idToken"))
-        }
-        if identity.accessTokens?.introspection != nil, introspectionEndpoint == nil {
-            findings.append(
-                Finding(
-                    message: "the provider has no valid introspection endpoint",
-                    remedy: "write accessTokens.verify: jwt"))
-        }
-        return findings
+        let differences: [(Bool, String, String)] = [
+            (
+                lacks(responseTypes, ["code"]), "the provider does not support the response type code",
+                "enable the authorization code flow for this client"
+            ),
+            (
+                lacks(grantTypes, ["authorization_code"]), "the provider does not support the grant authorization_code",
+                "enable the authorization code flow for this client"
+            ),
+            (
+                lacks(challengeMethods, ["S256"]), "the provider does not support PKCE with S256",
+                "enable S256 at the provider"
+            ),
+            (
+                lacks(authenticationMethods, [method]),
+                "the provider does not support the client authentication \(method)",
+                "configure client.authentication as one that it supports"
+            ),
+            (
+                lacks(algorithms, identity.algorithms.map(\.rawValue)),
+                "the provider signs ID tokens with none of the configured algorithms",
+                "add its algorithm to algorithms; none and HS256 are not supported"
+            ),
+            (
+                identity.pushed == .always && pushedRequestEndpoint == nil,
+                "the provider has no endpoint for pushed authorization requests", "write pushed: auto"
+            ),
+            (
+                identity.pushed == .never && requiresPushedRequests,
+                "the provider requires pushed authorization requests", "write pushed: auto"
+            ),
+            (
+                identity.userSource == .userInfo && userInfoEndpoint == nil, "the provider has no userinfo endpoint",
+                "write user: idToken"
+            ),
+            (
+                identity.accessTokens?.introspection != nil && introspectionEndpoint == nil,
+                "the provider has no valid introspection endpoint", "leave accessTokens.introspection out"
+            ),
+        ]
+        return differences.filter(\.0).map { Finding(message: $0.1, remedy: $0.2) }
     }
 
     /// Whether the authorization request is pushed.

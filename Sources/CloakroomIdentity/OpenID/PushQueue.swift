@@ -13,6 +13,8 @@ actor PushQueue {
     static let maxWaiting = 1_000
     static let maxWaitingOfClient = 100
     private static let maxWait = Duration.seconds(2)
+    private let inFlightOfClient: Int
+    private let waitingOfClient: Int
 
     /// The requests of one client; those whose address is unknown share one.
     private struct Share {
@@ -30,6 +32,10 @@ actor PushQueue {
     private var shares: [ClientAddressKey?: Share] = [:]
     private var waiters: [Waiter] = []
     private var waiterCount: UInt64 = 0
+
+    init(inFlightOfClient: Int = maxInFlightOfClient, waitingOfClient: Int = maxWaitingOfClient) {
+        (self.inFlightOfClient, self.waitingOfClient) = (inFlightOfClient, waitingOfClient)
+    }
 
     /// Makes a call of a client when there is a place for it.
     /// - Throws: `unreachable` if there is none in time, and the errors of the call.
@@ -56,7 +62,7 @@ actor PushQueue {
             take(client)
             return true
         }
-        guard waiters.count < Self.maxWaiting, shares[client, default: Share()].waiting < Self.maxWaitingOfClient
+        guard waiters.count < Self.maxWaiting, shares[client, default: Share()].waiting < waitingOfClient
         else { return false }
         waiterCount += 1
         let id = waiterCount
@@ -93,7 +99,7 @@ actor PushQueue {
     }
 
     private func hasPlace(for client: ClientAddressKey?) -> Bool {
-        inFlight < Self.maxInFlight && shares[client, default: Share()].inFlight < Self.maxInFlightOfClient
+        inFlight < Self.maxInFlight && shares[client, default: Share()].inFlight < inFlightOfClient
     }
 
     private func take(_ client: ClientAddressKey?) {

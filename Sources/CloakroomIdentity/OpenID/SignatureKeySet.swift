@@ -36,11 +36,6 @@ package struct SignatureKeySet: Sendable {
         self.skipped = set.skipped
     }
 
-    /// Whether there is a key with this `kid`; `nil` for any.
-    func hasKey(_ id: String?) -> Bool {
-        entries.contains { entry in id.map { entry.key.id?.utf8.elementsEqual($0.utf8) == true } ?? true }
-    }
-
     /// Parses a token and verifies its signature.
     /// - Throws: ``TokenRejection``.
     package func verify(_ token: [UInt8]) throws(TokenRejection) -> VerifiedToken {
@@ -69,7 +64,7 @@ package struct SignatureKeySet: Sendable {
 }
 
 /// A public key for one type of algorithm.
-private enum SignatureKey: Sendable {
+enum SignatureKey: Sendable {
     case rsa(_RSA.Signing.PublicKey)
     case p256(P256.Signing.PublicKey)
     case p384(P384.Signing.PublicKey)

@@ -6,7 +6,7 @@ package import CloakroomCore
 /// of an unverified token cannot be used by mistake, and a party without a key can only reach the parser of the header.
 ///
 /// The header is read as narrowly as the gateway needs it: `alg`, `kid` and `typ`. Addresses of keys in the header (`jku`,
-/// `x5u`, `x5c`) are not read, and `jwk` by ``DeviceProof`` only (RFC 8725 §3.10).
+/// `x5u`, `x5c`) are not read, and `jwk` by ``DeviceProof`` and ``TokenProofs`` only (RFC 8725 §3.10).
 package struct UnverifiedToken: Sendable {
     /// The maximum length in bytes.
     package static let maxLength = 16_384
@@ -19,13 +19,13 @@ package struct UnverifiedToken: Sendable {
     package let keyID: String?
     /// `typ`.
     package let type: TokenType
-    /// `jwk`, the key that a device registers; `nil` for none. No token of a provider is verified with it.
+    /// `jwk`, the key that a device registers, or that of a proof; `nil` for none. No token of a provider is verified with it.
     let statedKey: JSONValue?
     /// The bytes that the signature covers: header and payload, encoded, with the dot between them (RFC 7515 §5.2).
     package let signedBytes: ArraySlice<UInt8>
     /// The signature, decoded.
     package let signature: [UInt8]
-    /// The payload, decoded. Only for ``SignatureKeySet`` and ``DeviceProof``.
+    /// The payload, decoded. Only for ``SignatureKeySet``, ``DeviceProof`` and ``TokenProofs``.
     let payload: [UInt8]
 
     /// Parses a token in time linear in its length.

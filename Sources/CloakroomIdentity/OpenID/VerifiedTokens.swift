@@ -1,7 +1,6 @@
 package import CloakroomCore
 import Crypto
 import NIOCore
-import Synchronization
 
 /// The access tokens of clients that were verified, each as a session without a ticket, in this process only.
 ///
@@ -28,116 +27,220 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
         let provider: OpenIDProvider
         let revision: Int?
         let validUntil: WallTime
+
+        func isValid(at now: WallTime) -> Bool { now < validUntil && revision == provider.keys.revision }
+
+        var outcome: RefreshOutcome { session.map { .active($0) } ?? .failed(Problem(.invalidToken)) }
     }
 
-    private struct State {
-        var entries = RecentEntries<Entry>()
-        /// At most one for each request that waits.
-        var flights: [SessionKey: Task<RefreshOutcome, Never>] = [:]
-    }
-
-    /// Providers that are asked about tokens are the last: at most one at each site.
+    /// The provider that is asked about tokens is the last one: at most one at each site.
     private let sites: [[OpenIDProvider]]
     private let clients: [ProviderIdentity]
+    /// The sources of the tokens that providers are asked about.
+    private let asked: Set<SessionSource>
+    /// The memory for the assertions about one token.
+    private let assertionBytes: Int
     private let clock: @Sendable () -> WallTime
     private let rejections: RateLimitTable
-    private let state = Mutex(State())
+    private let proofs: TokenProofs?
+    /// The origin of each site's public URL.
+    private let origins: [WebOrigin?]
+    package let basic: BasicSignIns?
+    private let entries = RecentEntries<Entry>(maxEntries: VerifiedTokens.maxEntries)
 
     /// - Parameters:
     ///   - sites: For each site its providers, also those whose identities accept no access tokens.
+    ///   - origins: For each site that of its public URL.
+    ///   - proofs: `nil` if no tokens are accepted that are bound to a key.
+    ///   - assertions: The upstreams that get assertions.
     ///   - previous: That of the previous configuration; its rejected tokens remain charged.
+    ///   - basic: Signs in with names and passwords; `nil` if no route accepts them.
     package init(
-        _ sites: [[OpenIDProvider]], previous: VerifiedTokens? = nil, clock: @escaping @Sendable () -> WallTime
+        _ sites: [[OpenIDProvider]], origins: [WebOrigin?] = [], proofs: TokenProofs? = nil, assertions: Int = 0,
+        previous: VerifiedTokens? = nil, basic: BasicSignIns? = nil, clock: @escaping @Sendable () -> WallTime
     ) {
         self.sites = sites.map { providers in
             let verifying = providers.filter { $0.configuration.accessTokens != nil }
             return verifying.filter { $0.introspection == nil } + verifying.filter { $0.introspection != nil }
         }
         clients = sites.joined().map(\.identity)
+        asked = Set(sites.joined().filter { $0.introspection != nil }.map(\.source))
+        assertionBytes = 2_048 * min(assertions, SessionClaims.capacity)
         rejections = previous?.rejections ?? RateLimitTable(keys: Self.maxEntries)
-        self.clock = clock
+        (self.origins, self.proofs, self.basic, self.clock) = (origins, proofs, basic, clock)
+    }
+
+    package func nonce(site: Int, now: WallTime) -> String? {
+        sites[site].contains { $0.configuration.accessTokens?.dpop != .off } ? proofs?.nonce(now: now) : nil
     }
 
     package func cached(_ field: Secret, site: Int, now: WallTime) -> RefreshOutcome? {
+        if let basic, BasicSignIns.isBasic(field) { return basic.cached(field, site: site, now: now) }
+        guard var known = known(Self.key(field, site: site), now: now) else { return nil }
+        // A token that is bound to a key is worthless without a proof.
+        if known.session?.device != nil { known.session = nil }
+        known.provider.report(.accessToken(known.session == nil ? .rejected : .cached))
+        return known.outcome
+    }
+
+    package func verify(
+        _ field: Secret, proof: TokenProof? = nil, site: Int, from origin: AuditContext
+    ) async -> RefreshOutcome {
+        if let basic, BasicSignIns.isBasic(field) { return await basic.verify(field, site: site, from: origin) }
         let key = Self.key(field, site: site)
-        guard let entry = access({ $0[key] }) else { return nil }
+        let known = proof == nil ? nil : known(key, now: clock())
+        let (outcome, isFirst) =
+            if let known { (known.outcome, false) } else { await verifyOnce(field, key, site: site, from: origin) }
+        guard case .active(let session) = outcome else {
+            known?.provider.report(.accessToken(.rejected))
+            return outcome
+        }
+        guard proof != nil || session.device != nil else { return outcome }
+        let part = session.device?.key ?? key.bytes
+        guard charge(origin, part, isKept: false) else { return limited(site) }
+        let rejection: (reason: TokenRejection, code: ProblemCode)
+        if let proof, let device = session.device, let proofs, let place = origins.dropFirst(site).first ?? nil {
+            let token = Array(field.bytes.dropFirst(TokenResponse.bearerPrefix.count))
+            // Charged at its turn: otherwise all that are sent at once would be checked.
+            let result = await proofs.check(
+                proof, of: token, key: device.key, at: place, from: ClientAddressKey(origin.peer), now: clock()
+            ) { [self] isFailure in charge(origin, part, isKept: isFailure) }
+            if result == .limited { return limited(site) }
+            guard case .rejected(let reason)? = result else {
+                known?.provider.report(.accessToken(.cached))
+                guard let result else { return .failed(Problem(.overloaded, retryAfter: 1)) }
+                return result == .valid ? outcome : .failed(Problem(.useNonce))
+            }
+            rejection = (reason, .invalidProof)
+        } else {
+            // One that is known costs the address nothing more, as other tokens that are rejected.
+            _ = charge(origin, isFirst ? [] : part, isKept: true)
+            rejection = (proof == nil ? .senderConstrained : .notSenderConstrained, .invalidToken)
+        }
+        let provider = sites[site].first { $0.source == session.source }
+        provider?.report(.accessToken(.rejected, rejection.reason, from: origin))
+        return .failed(Problem(rejection.code))
+    }
+
+    package func forget(_ field: Secret, _ session: Session, site: Int, now: WallTime) -> Bool {
+        basic?.forget(field, session, site: site, now: now) ?? false
+    }
+
+    /// Only providers that are asked can state that a token has ended before its time.
+    package func lookup(_ session: Session, now: WallTime) -> SessionLookup {
+        guard asked.contains(session.source) else { return .active(session) }
+        guard let entry = entries.access({ $0[session.key] }), entry.isValid(at: now) else { return .notCached }
+        return entry.session.map { .active($0) } ?? .missing(.revoked)
+    }
+
+    /// Rejected tokens of the address do not prevent the question: a client could keep its own stream open with them.
+    package func load(_ session: Session, site: Int, from origin: AuditContext) async -> SessionLookup? {
+        let field = session.authorization
+        let key = Self.key(field, site: site)
+        return switch await verifyOnce(field, key, site: site, from: origin, isLimited: false).outcome {
+        case .active(let session): .active(session)
+        case .failed(let problem) where problem.code == .invalidToken: .missing(.revoked)
+        case .failed, .ended: nil
+        }
+    }
+
+    private func limited(_ site: Int) -> RefreshOutcome {
+        sites[site].first?.report(.accessToken(.limited))
+        return .failed(Problem(.rateLimited, retryAfter: 1))
+    }
+
+    /// What is known about a token; without a session if it was rejected or has expired.
+    private func known(_ key: SessionKey, now: WallTime) -> Entry? {
+        guard var entry = entries.access({ $0[key] }) else { return nil }
         // An expired token is not checked again. Its provider may have stated no end.
         let isExpired =
             entry.provider.introspection == nil && entry.session.map { now >= $0.expiresAt.wallTime } ?? false
-        guard isExpired || now < entry.validUntil && entry.revision == entry.provider.keys.revision else { return nil }
-        let session = isExpired ? nil : entry.session
-        entry.provider.report(.accessToken(session == nil ? .rejected : .cached))
-        return session.map { .active($0) } ?? .failed(Problem(.invalidToken))
+        guard isExpired || entry.isValid(at: now) else { return nil }
+        if isExpired { entry.session = nil }
+        return entry
     }
 
-    package func verify(_ field: Secret, site: Int, from origin: AuditContext) async -> RefreshOutcome {
-        let key = Self.key(field, site: site)
-        let flight = state.withLock { state -> Task<RefreshOutcome, Never>? in
-            if let flight = state.flights[key] { return flight }
-            guard charge(origin, isKept: false) else { return nil }
-            let flight = Task { await self.check(field, key, site: site, origin) }
-            state.flights[key] = flight
-            return flight
+    /// - Returns: Also whether the request was the first of those that wait for the outcome.
+    private func verifyOnce(
+        _ field: Secret, _ key: SessionKey, site: Int, from origin: AuditContext, isLimited: Bool = true
+    ) async -> (outcome: RefreshOutcome, isFirst: Bool) {
+        var isFirst = false
+        let outcome = await entries.run(key, for: RateKey(peer: origin.peer)) { _ in
+            isFirst = true
+            return !isLimited || charge(origin, isKept: false)
+        } known: {
+            self.known(key, now: self.clock())?.outcome
+        } work: {
+            await self.check(field, key, site: site, origin, isLimited: isLimited)
         }
-        guard let flight else {
-            sites[site].first?.report(.accessToken(.limited))
-            return .failed(Problem(.rateLimited, retryAfter: 1))
-        }
-        return await flight.value
+        return (outcome ?? limited(site), isFirst)
     }
 
-    private func check(_ field: Secret, _ key: SessionKey, site: Int, _ origin: AuditContext) async -> RefreshOutcome {
-        defer { state.withLock { $0.flights[key] = nil } }
-        // A request that looked before the last flight ended begins another one after it.
-        if let known = cached(field, site: site, now: clock()) { return known }
+    private func check(
+        _ field: Secret, _ key: SessionKey, site: Int, _ origin: AuditContext, isLimited: Bool
+    ) async -> RefreshOutcome {
         let token = Secret(bytes: Array(field.bytes.dropFirst(TokenResponse.bearerPrefix.count)))
         var failure: (provider: OpenIDProvider, rejection: TokenRejection?)?
-        var isClaimed = false
+        // A question is charged before it is sent: otherwise those that wait would be sent however many are rejected.
+        var (isCharged, isOverLimit) = (false, false)
         for provider in candidates(for: token, site: site) {
-            // A token that another provider may have issued is not shown to this one.
-            if provider.introspection != nil, isClaimed { break }
             let revision = provider.keys.revision
             do throws(TokenClientError) {
                 let session = try await provider.verifyAccessToken(
-                    token, key: key, issuedTo: clients, from: origin.peer)
+                    token, key: key, issuedTo: clients, from: origin.peer, isOfStream: !isLimited
+                ) {
+                    guard isLimited, !isCharged else { return true }
+                    isCharged = charge(origin, isKept: true)
+                    isOverLimit = !isCharged
+                    return isCharged
+                }
+                if isCharged { refund(origin) }
                 let end = min(session.expiresAt.wallTime, clock() + (provider.introspection?.cache ?? Self.lifetime))
                 let entry = Entry(session: session, provider: provider, revision: revision, validUntil: end)
                 // Claims are kept as text and as values, and rendered for upstreams.
-                let size = 1_024 + token.bytes.count + 8 * (session.provenance?.claims.count ?? 0)
-                access { $0.insert(entry, size: size, at: key) }
+                let claims = 8 * (session.provenance?.claims.count ?? 0)
+                let size = 1_024 + token.bytes.count + claims + assertionBytes
+                entries.access { $0.insert(entry, size: size, at: key) }
                 provider.report(.accessToken(.accepted))
                 return .active(session)
             } catch {
                 guard case .failed(.token(let rejection)) = error.kind else {
                     failure = (provider, nil)
-                    isClaimed = true
                     continue
                 }
-                if failure == nil || rejection == .ownToken || provider.introspection != nil {
-                    failure = (provider, rejection)
-                }
-                if !rejection.leavesOtherIssuers { isClaimed = true }
+                if failure == nil || rejection == .ownToken { failure = (provider, rejection) }
             }
         }
+        if isOverLimit { return limited(site) }
+        if failure == nil, let first = sites[site].first { failure = (first, .wrongIssuer) }
         guard let (provider, rejection) = failure else { return .failed(Problem(.invalidToken)) }
+        // Clients repeat expired tokens by mistake, and no attacker has many of them.
+        let counts = rejection != nil && rejection != .expired
+        if isCharged, !counts { refund(origin) } else if !isCharged, counts { _ = charge(origin, isKept: true) }
         guard let rejection else {
             provider.report(.accessToken(.unavailable))
             return .failed(Problem(.identityUnavailable, retryAfter: 1))
         }
         let end = clock() + (provider.introspection?.rejected ?? Self.rejectionLifetime)
         let entry = Entry(provider: provider, revision: provider.keys.revision, validUntil: end)
-        access { $0.insert(entry, size: 256, at: key) }
-        // Clients repeat expired tokens by mistake, and no attacker has many of them.
-        if rejection != .expired { _ = charge(origin, isKept: true) }
+        entries.access { $0.insert(entry, size: 256, at: key) }
         provider.report(.accessToken(rejection == .ownToken ? .ownToken : .rejected, rejection, from: origin))
         return .failed(Problem(.invalidToken))
     }
 
     /// Charges a rejected token to an address, and to the /48 of an IPv6 address, or to none of them.
-    /// - Parameter isKept: Otherwise the charge is taken back at once.
+    /// - Parameters:
+    ///   - part: For proofs, the key, or the token if it has none: they are counted for it and the address, so that no client
+    ///     is limited by the proofs of others with the same address.
+    ///   - isKept: Otherwise the charge is taken back at once.
     /// - Returns: Whether their rejected tokens are few.
-    private func charge(_ origin: AuditContext, isKept: Bool) -> Bool {
-        let (key, now) = (RateKey(peer: origin.peer), NIODeadline.now().uptimeNanoseconds)
+    private func charge(_ origin: AuditContext, _ part: [UInt8] = [], isKept: Bool) -> Bool {
+        var key = RateKey(peer: origin.peer)
+        let now = NIODeadline.now().uptimeNanoseconds
+        if !part.isEmpty {
+            key.value = RateKey.processHash.hash(key.value.bigEndianBytes + part)
+            if key.block != 0 { key.block = RateKey.processHash.hash(key.block.bigEndianBytes + part) }
+        }
         guard key.block == 0 || rejections.charge(key.block, Self.blockPace, now: now).wait == 0 else { return false }
         let isCharged = rejections.charge(key.value, Self.pace, now: now).wait == 0
         if isCharged, !isKept { rejections.refund(key.value, Self.pace) }
@@ -145,22 +248,23 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
         return isCharged
     }
 
-    /// Displaced entries, up to 5,000, are released without the lock.
-    private func access<Result: Sendable>(_ body: (inout RecentEntries<Entry>) -> Result) -> Result {
-        var displaced = RecentEntries<Entry>().displaced
-        return state.withLock { state in
-            defer { swap(&displaced, &state.entries.displaced) }
-            return body(&state.entries)
-        }
+    /// Takes back the charge of a token that was not rejected.
+    private func refund(_ origin: AuditContext) {
+        let key = RateKey(peer: origin.peer)
+        rejections.refund(key.value, Self.pace)
+        if key.block != 0 { rejections.refund(key.block, Self.blockPace) }
     }
 
-    /// The providers that may have issued a token: those with its key. If there is none, each may have a newer one. `iss`
-    /// is not read before the signature is verified.
+    /// The providers that may have issued a token, and may see it. The signature of a JWT is not verified yet, but a
+    /// wrong issuer only has the token rejected. A token of another form states none, and is left to the last provider.
     private func candidates(for token: Secret, site: Int) -> [OpenIDProvider] {
-        let header = try? UnverifiedToken(parsing: token.bytes, algorithms: Set(SignatureAlgorithm.allCases))
-        guard sites[site].count > 1, let header else { return sites[site] }
-        let known = sites[site].filter { $0.keys.fetched?.keys.hasKey(header.keyID) == true }
-        return known.isEmpty ? sites[site] : known
+        let parts = token.bytes.split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)
+        guard parts.count == 3, Base64URL.decode(parts[0])?.first(where: { $0 > 0x20 }) == UInt8(ascii: "{") else {
+            return sites[site].suffix(1)
+        }
+        let payload = Base64URL.decode(parts[1]).flatMap { JSONValue(document: $0) }
+        guard case .object(let claims)? = payload, let issuer = claims["iss"]?.string else { return [] }
+        return sites[site].filter { TokenClaims.isSame($0.identity.issuer, issuer) }
     }
 
     /// SHA-256 of the token, whatever the case of its scheme is, and its site.
@@ -168,30 +272,5 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
         let token = field.bytes.dropFirst(TokenResponse.bearerPrefix.count)
         let key = SHA256.hash(data: token).withUnsafeBytes { SessionKey(digest: $0) }
         return SessionKey(key.word0, key.word1, key.word2, key.word3 ^ UInt64(truncatingIfNeeded: site))
-    }
-}
-
-/// The entries that were used last, in two generations. If the newer one has half of the entries or bytes, it replaces
-/// the older one, whose entries are dropped unless they were used since.
-struct RecentEntries<Value> {
-    var newer: [SessionKey: (value: Value, size: Int)] = [:]
-    var older: [SessionKey: (value: Value, size: Int)] = [:]
-    var newerBytes = 0
-    var displaced: [SessionKey: (value: Value, size: Int)] = [:]
-
-    subscript(key: SessionKey) -> Value? {
-        mutating get {
-            if let found = newer[key] { return found.value }
-            guard let found = older[key] else { return nil }
-            insert(found.value, size: found.size, at: key)
-            return found.value
-        }
-    }
-
-    mutating func insert(_ value: Value, size: Int, at key: SessionKey) {
-        if newer.count >= VerifiedTokens.maxEntries / 2 || newerBytes + size > VerifiedTokens.maxBytes / 2 {
-            (displaced, older, newer, newerBytes) = (older, newer, [:], 0)
-        }
-        newerBytes += size - (newer.updateValue((value, size), forKey: key)?.size ?? 0)
     }
 }

@@ -75,7 +75,7 @@ final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelH
                 client.certificateSubject = ClientCertificate.subject(of: certificate)
             }
             isHandshakeCounted = true
-            metrics.handshakeCompleted(client.tlsVersion ?? .tls12)
+            metrics.handshakes[client.tlsVersion ?? .tls12]?.increment()
             select(isHTTP2: allowsHTTP2 && negotiated == "h2")
         }
         handlerContext.fireUserInboundEventTriggered(event)
@@ -137,7 +137,7 @@ final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelH
     private func countHandshake(_ failure: TLSHandshakeFailure) {
         guard client.isTLS, !isHandshakeCounted else { return }
         isHandshakeCounted = true
-        metrics.handshakeFailed(failure)
+        metrics.failedHandshakes[failure]?.increment()
     }
 
     private var metrics: ListenerMetrics { client.context.snapshot.config.telemetry.metrics.listeners }

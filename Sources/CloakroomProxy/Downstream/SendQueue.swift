@@ -53,50 +53,30 @@ enum ListenQueue {
 }
 
 #if os(Linux)
-    /// The beginning of `struct tcp_info` (linux/tcp.h), which the system fills as far as it knows its fields. All of it
-    /// is plain memory, so any content is valid.
+    /// The beginning of `struct tcp_info` (linux/tcp.h), up to `tcpi_bytes_retrans`, which the system fills as far as it
+    /// knows its fields. All of it is plain memory, so any content is valid.
     private struct TCPInformation: Sendable {
         /// `TCP_INFO`.
         static let optionName: CInt = 11
 
-        typealias Words = (UInt64, UInt64, UInt64, UInt64, UInt64)
+        private var words = InlineArray<27, UInt64>(repeating: 0)
 
-        /// From `tcpi_state` to `tcpi_total_retrans`: 104 bytes.
-        private var head: (Words, Words, UInt64, UInt64, UInt64) = (
-            (0, 0, 0, 0, 0), (0, 0, 0, 0, 0), 0, 0, 0
-        )
-        private var pacingRate: UInt64 = 0
-        private var maximumPacingRate: UInt64 = 0
-        private var bytesAcknowledged: UInt64 = 0
-        private var bytesReceived: UInt64 = 0
-        private var segmentsSent: UInt32 = 0
-        private var segmentsReceived: UInt32 = 0
-        private var bytesNotSent: UInt32 = 0
-        private var minimumRoundTrip: UInt32 = 0
-        private var dataSegmentsReceived: UInt32 = 0
-        private var dataSegmentsSent: UInt32 = 0
-        private var deliveryRate: UInt64 = 0
-        private var busyTime: UInt64 = 0
-        private var windowLimited: UInt64 = 0
-        private var bufferLimited: UInt64 = 0
-        private var delivered: UInt32 = 0
-        private var deliveredMarked: UInt32 = 0
-        private var bytesSent: UInt64 = 0
-        private var bytesRetransmitted: UInt64 = 0
+        private func field<Value: FixedWidthInteger & BitwiseCopyable>(at offset: Int, as type: Value.Type) -> Value {
+            withUnsafeBytes(of: words) { $0.load(fromByteOffset: offset, as: type) }
+        }
 
         /// Connections that wait to be accepted, of a listening socket: `tcpi_unacked`, which is only reported together with
         /// the length of the queue, `tcpi_sacked`.
         var waitingConnections: Int? {
-            let fields = withUnsafeBytes(of: head) { bytes in
-                (bytes.load(fromByteOffset: 24, as: UInt32.self), bytes.load(fromByteOffset: 28, as: UInt32.self))
-            }
-            return fields.1 == 0 ? nil : Int(fields.0)
+            field(at: 28, as: UInt32.self) == 0 ? nil : Int(field(at: 24, as: UInt32.self))
         }
 
-        /// Bytes in the send buffer: not sent, or not acknowledged.
+        /// Bytes in the send buffer: `tcpi_notsent_bytes`, and those that are not acknowledged, which are
+        /// `tcpi_bytes_sent` without `tcpi_bytes_retrans` and `tcpi_bytes_acked`.
         var unacknowledgedBytes: Int {
-            let inFlight = Int64(bitPattern: bytesSent &- bytesRetransmitted &- bytesAcknowledged)
-            return Int(bytesNotSent) &+ Int(max(0, inFlight))
+            let (sent, again) = (field(at: 200, as: UInt64.self), field(at: 208, as: UInt64.self))
+            let inFlight = Int64(bitPattern: sent &- again &- field(at: 120, as: UInt64.self))
+            return Int(field(at: 144, as: UInt32.self)) &+ Int(max(0, inFlight))
         }
     }
 #endif

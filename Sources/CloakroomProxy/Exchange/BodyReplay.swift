@@ -83,7 +83,7 @@ struct BodyReplay {
     /// The exchange has ended. Most have no body, so that there is nothing to reset.
     /// - Returns: The bytes to return to the event loop's budget.
     mutating func reset() -> Int {
-        guard body.capacity > 0 || isKept || rejections > 0 || countedBytes > 0 else { return 0 }
+        guard body.capacity > 0 || isKept || rejections > 0 || countedBytes > 0 || limit < .max else { return 0 }
         defer { self = BodyReplay() }
         return countedBytes
     }

@@ -1,7 +1,6 @@
 import CloakroomCore
 import CloakroomTelemetry
 import CloakroomWire
-import NIOCore
 
 /// Responses to another proxy, which asks whether it may forward a request.
 ///
@@ -24,13 +23,8 @@ extension Exchange {
         let encoder = UpstreamRequestEncoder(
             upstream: upstream, targetIndex: 0, credentials: credentials, permit: permit, config: config,
             context: context)
-        var buffer = ByteBuffer()
-        encoder.writeInjected(
-            &request, of: route, from: peer, requestID: telemetry.record.requestID, into: &buffer)
-        buffer.writeBytes(
-            config.forwardedFields.missing(
-                in: buffer.readableBytesUInt8Span, forEnvoy: peer.decidesFor == .envoy))
-        let lines = Array(buffer.readableBytesView)
+        var lines = encoder.injectedLines(&request, of: route, from: peer, requestID: telemetry.record.requestID)
+        lines += config.forwardedFields.missing(in: lines.span, forEnvoy: peer.decidesFor == .envoy)
         send(LocalResponse(status: 200, title: Problem.title(of: 200), fieldLines: lines, body: [], date: context.date))
     }
 

@@ -37,16 +37,17 @@ extension Exchange {
     /// Whether the route is for gRPC calls.
     var isForCalls: Bool { route?.route.grpc == true }
 
-    /// Whether the request is a gRPC call, also if no route matched.
+    /// Whether the request is a gRPC call, also if no route matched. All calls use POST: for another method a client could
+    /// choose by a field that a problem looks like a success.
     var isCall: Bool {
         let routes = snapshot.config.routes
         if routes.indices.contains(request.routeIndex), routes[request.routeIndex].route.grpc { return true }
-        guard let type = request.value(of: .contentType) else { return false }
+        guard request.method == .post, let type = request.value(of: .contentType) else { return false }
         return GRPCContentType.matches(type.span)
     }
 
     /// Reports a response head to the pool; a response that consists of a head alone reports the call's status.
-    func reportHead(_ head: borrowing ResponseHead, framing: BodyFraming, of upstream: UpstreamLease) {
+    func reportHead(_ head: borrowing ResponseHead, framing: BodyFraming, of upstream: any UpstreamLease) {
         if framing == .none, isForCalls, let status = GRPCStatus(of: head.fields, in: head.bytes),
             pool?.callEnded(upstream, status: status, sentAt: telemetry.sentAt, after: waitingTime) == true
         {
@@ -57,22 +58,26 @@ extension Exchange {
     }
 
     /// Reports the status of a call, which its trailers have.
-    func reportCall(_ trailers: TrailerSection, of upstream: UpstreamLease) {
+    func reportCall(_ trailers: TrailerSection, of upstream: any UpstreamLease) {
         guard isForCalls, let status = GRPCStatus(of: trailers.fields, in: trailers.bytes) else { return }
         pool?.callEnded(upstream, status: status, sentAt: telemetry.sentAt, after: nil)
     }
 }
 
 extension LocalResponse {
-    /// A problem as the result of a gRPC call: its status is in the fields of a response without a body.
+    /// A problem as the result of a gRPC call: its status is in the fields of a response without a body. No cache may store
+    /// it, as any problem: its HTTP status is 200.
     init(call document: ProblemDocument, moreFieldLines: [UInt8], date: [UInt8]) {
         let status = GRPCStatus(httpStatus: document.problem.status)
         let wait = document.problem.retryAfter.map { Array("Retry-After: \($0)\r\n".utf8) } ?? []
         self.init(
             status: 200, title: "OK",
-            fieldLines: moreFieldLines + wait + status.trailersOnlyLines(message: document.problem.detail), body: [],
-            date: date)
+            fieldLines: moreFieldLines + wait + Self.notStoredLine
+                + status.trailersOnlyLines(message: document.problem.detail),
+            body: [], date: date)
     }
+
+    private static let notStoredLine = Array("Cache-Control: no-store\r\n".utf8)
 }
 
 extension GRPCStatus {

@@ -10,7 +10,8 @@ extension Exchange {
     ) {
         telemetry.rejected(document.problem.code, document.problem.reason)
         let (document, allow) = peer.decidesFor == nil ? (document, allow) : (document.denying, nil)
-        let challenge = decider.bearerChallenge(for: document.problem, at: request.routeIndex)
+        let challenge = decider.challenges(
+            for: document.problem, to: request, now: context.wallTime(at: now))
         let moreFieldLines = challenge.isEmpty ? moreFieldLines : moreFieldLines + challenge
         if request.version == .http2, isCall {
             return respond(

@@ -57,7 +57,8 @@ extension Exchange {
             idleTimeout: route?.route.stream.idle?.wholeNanoseconds ?? snapshot.timeouts.tunnelIdle,
             lifetime: route?.route.stream.lifetime.wholeNanoseconds ?? 0,
             proofLifetime: snapshot.config.devices?.configuration.streams.wholeNanoseconds ?? .max,
-            maxMessage: route?.route.stream.message ?? 0, random: context.random(), now: context.now)
+            isOfToken: request.ticket == nil, maxMessage: route?.route.stream.message ?? 0, random: context.random(),
+            now: context.now)
     }
 
     /// Data was transferred, or a deadline was handled: sets the next deadline, or ends the response.
@@ -98,7 +99,8 @@ extension Exchange {
             downstream.writeEnd(trailers: nil)
             downstream.flush()
             if toUpstream {
-                upstream?.writeBody(WebSocketClose.frame(code, mask: UInt32(truncatingIfNeeded: context.random())))
+                upstream?.writeBody(
+                    WebSocketClose.frame(code, mask: UInt32(truncatingIfNeeded: context.random())), isChunked: false)
             }
             // What was forwarded before is still sent.
             upstream?.finishTunnel()

@@ -45,6 +45,8 @@ extension Exchange {
         if let problem = prepareAccountRequest(endpoint) {
             return respond(ProblemDocument(Problem(problem)), now: now)
         }
+        // Before its body is complete: a large head costs a client of HTTP/2 a few bytes.
+        guard countAddress() else { return respond(rejected(.address, nil, .tooManyRequests), now: now) }
         machine.collect()
         if request.framing == .none {
             requestEnd()
@@ -131,14 +133,20 @@ extension Exchange {
         execute(decision, now: now)
     }
 
-    /// Verifies the access token of the client before the request can be decided.
-    func verify(_ token: Secret, route index: Int) {
+    /// Verifies the access token of the client, or its name and password, before the request can be decided.
+    /// - Parameter isReplay: Whether the upstream has rejected the token of an earlier sign-in.
+    func verify(_ token: Secret, route index: Int, isReplay: Bool = false) {
         guard let tokens = snapshot.config.tokens, suspend(on: index) else { return }
         let site = snapshot.config.routeTable.groups.site(of: request.routeGroup)
         let origin = AuditContext(peer: clientAddress, requestID: "\(telemetry.record.requestID)")
+        let proof = request.credential == .dpop ? TokenProof(request.head, path: request.normalPath) : nil
         runSuspended {
-            await tokens.verify(token, site: site, from: origin)
+            await tokens.verify(token, proof: proof, site: site, from: origin)
         } resume: { [self] outcome in
+            if isReplay, case .active = outcome {
+                guard machine.resume() == .proceed else { return }
+                return refreshCompleted(outcome, route: index, isReplay: true, now: context.updateTime())
+            }
             resumed(route: index) { decider.authorize(request, route: index, token: outcome, now: $0) }
         }
     }
@@ -165,7 +173,7 @@ extension Exchange {
         case .recheckSession(let isUsed):
             // Data from the client counts as use of its session.
             let lookup = currentSession(now: now, slides: isUsed)
-            if isUsed, case .active(let session) = lookup, session.device != nil {
+            if isUsed, case .active(let session) = lookup, session.isBoundToDevice {
                 snapshot.config.sessions.recordUse(of: session, now: context.sessionTime(at: now))
             }
             let found = admission(of: lookup, now: now)
@@ -184,18 +192,21 @@ extension Exchange {
         return true
     }
 
-    /// The session of a permitted request as it is now. That of an access token is in no store, and ends with the token.
+    /// The session of a permitted request as it is now. That of an access token is in no store, and ends with the token, or
+    /// when its provider is asked again and states so. The provider of the current configuration is asked: others may have
+    /// new credentials.
     func currentSession(now: UInt64, slides: Bool) -> SessionLookup {
         if let ticket = request.ticket { return lookUp(ticket, now: now, slides: slides) }
         guard let session = permit?.session, context.sessionTime(at: now) < session.expiresAt else {
             return .missing(.expiredAbsolute)
         }
-        return .active(session)
+        return context.snapshot.config.tokens?.lookup(session, now: context.wallTime(at: now)) ?? .active(session)
     }
 
     /// Whether the session of a long-lived response may still be used.
     private func admission(of lookup: SessionLookup, now: UInt64) -> SessionAdmission {
-        if let devices = snapshot.config.devices, case .active(let session) = lookup,
+        // Those of names and passwords have no device, and the key of a token is proven by each request.
+        if request.ticket != nil, let devices = snapshot.config.devices, case .active(let session) = lookup,
             devices.isOverdue(session, now: context.wallTime(at: now))
         {
             return .missing(.unproven)
@@ -205,10 +216,10 @@ extension Exchange {
 
     /// Loads the session of a long-lived response, because it is no longer cached. The response continues meanwhile.
     private func loadTunnelSession(now: UInt64) {
-        guard let ticket = request.ticket else { return }
+        let number = number
+        guard let ticket = request.ticket else { return loadTunnelToken(number: number) }
         let store = snapshot.config.sessions
         let timestamp = context.sessionTime(at: now)
-        let number = number
         runOffLoop {
             try? await store.load(ticket, now: timestamp)
         } resume: { [self] lookup in
@@ -216,14 +227,27 @@ extension Exchange {
         }
     }
 
-    /// - Parameter lookup: `nil` if the store is unreachable, which ends no session.
+    /// Asks the provider about the access token of a long-lived response. The response continues meanwhile.
+    private func loadTunnelToken(number: UInt64) {
+        guard let session = permit?.session, let tokens = context.snapshot.config.tokens else { return }
+        let site = snapshot.config.routeTable.groups.site(of: request.routeGroup)
+        let origin = AuditContext(peer: clientAddress, requestID: "\(telemetry.record.requestID)")
+        runOffLoop {
+            await tokens.load(session, site: site, from: origin)
+        } resume: { [self] lookup in
+            tunnelSessionLoaded(lookup, number: number)
+        }
+    }
+
+    /// - Parameter lookup: `nil` if the store is unreachable, which ends no session, or the provider of a token.
     private func tunnelSessionLoaded(_ lookup: SessionLookup?, number: UInt64) {
         let now = context.updateTime()
         // The connection may be serving another request by now.
         guard self.number == number else { return }
         let isOver = lookup.map { admission(of: $0, now: now).endsResponse } ?? false
-        let isBound = if case .active(let session)? = lookup { session.device != nil } else { false }
-        if case .close(let reason)? = tunnel?.sessionLoaded(isOver: isOver, isBound: isBound) { endTunnel(reason) }
+        let isBound = if case .active(let session)? = lookup { session.isBoundToDevice } else { false }
+        let action = tunnel?.sessionLoaded(isOver: isOver, isBound: isBound, isKnown: lookup != nil)
+        if case .close(let reason)? = action { endTunnel(reason) }
     }
 
     private func accountResponded(with response: AccountResponse) {
@@ -232,7 +256,7 @@ extension Exchange {
         var lines: [UInt8] = []
         for field in response.fields { lines += Array("\(field.name): \(field.value)\r\n".utf8) }
         if let problem = response.problem {
-            telemetry.rejected(problem.code, problem.reason)
+            telemetry.rejected(problem.code, problem.reason, response.loginFailure)
             if problem.status >= 500 { telemetry.failed(Self.label(of: problem)) }
         }
         switch response.content {

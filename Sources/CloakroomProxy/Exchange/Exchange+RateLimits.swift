@@ -57,7 +57,7 @@ extension Exchange {
     private func recordUse(of session: Session?, in config: ConfigSnapshot, now: UInt64) {
         let (sessions, time) = (config.sessions, context.sessionTime(at: now))
         if let session, !sessions.isUseDue(of: session, now: time) { return }
-        if let session, session.device != nil {
+        if let session, session.isBoundToDevice {
             sessions.recordUse(of: session, now: time)
         } else if let ticket = request.ticket {
             _ = ticketKeys.lookup(ticket, in: sessions, now: time, slides: true)

@@ -23,7 +23,7 @@ extension Exchange {
         }
     }
 
-    private func refreshCompleted(_ outcome: RefreshOutcome, route index: Int, isReplay: Bool, now: UInt64) {
+    func refreshCompleted(_ outcome: RefreshOutcome, route index: Int, isReplay: Bool, now: UInt64) {
         let timestamp = context.wallTime(at: now)
         switch outcome {
         case .active(let session):
@@ -64,13 +64,21 @@ extension Exchange {
     /// - Parameter isReplay: Whether the upstream has rejected another token.
     func exchange(_ pending: PendingExchange, isReplay: Bool) {
         guard suspend(on: pending.route) else { return }
-        let (exchanger, ticket) = (snapshot.config.exchanger, request.ticket)
+        let (exchanger, store, ticket) = (snapshot.config.exchanger, snapshot.config.sessions, request.ticket)
+        let timestamp = context.sessionTime(at: context.now)
         let traceparent = telemetry.traceContext?.traceparentText
         let calls = IdentityCallTime()
-        runSuspended {
-            await IdentityCallTime.$current.withValue(calls) {
+        runSuspended { () async -> ExchangeOutcome in
+            let outcome = await IdentityCallTime.$current.withValue(calls) {
                 await exchanger.exchange(
                     pending.session, ticket: ticket, upstream: pending.upstream, traceparent: traceparent)
+            }
+            guard case .active = outcome, let ticket else { return outcome }
+            // The session may have ended meanwhile: its user has signed out, or an operator has ended it.
+            switch try? await store.load(ticket, now: timestamp) {
+            case .missing(let reason)?: return .ended(reason)
+            case .active?: return outcome
+            case .notCached?, nil: return .storeUnavailable(retryAfter: 1)
             }
         } resume: { [self] outcome in
             guard machine.resume() == .proceed else { return }
@@ -93,7 +101,8 @@ extension Exchange {
     /// The upstream rejected the session's token. The tokens are refreshed and the request is sent again if possible,
     /// so the client does not see the 401. At most once, unless the token may have expired in transit.
     ///
-    /// A token that was issued by another upstream is not refreshed. An exchanged one is dropped; if the session cannot
+    /// In place of a refresh, the gateway signs in again with the name and the password of the request, if it has them. A
+    /// token that was issued by another upstream is not refreshed. An exchanged one is dropped; if the session cannot
     /// be refreshed, as that of an access token, its token is exchanged again. The session does not end, because its own
     /// token was not rejected.
     /// - Returns: Whether that is in progress. Otherwise the upstream's response is forwarded to the client.
@@ -107,7 +116,9 @@ extension Exchange {
         let mayRefresh =
             exchanged == nil ? config.refreshes(session, rejectedBy: upstream) : session.isRefreshable
         let ticket = mayRefresh && config.refresher.shouldRefreshAfterRejection(session) ? request.ticket : nil
-        guard replay.tokenRejected(hasAged: hasAged), ticket != nil || isDropped else { return false }
+        let credentials = mayRefresh && exchanged == nil ? forgottenCredentials(of: session) : nil
+        let mayHelp = ticket != nil || isDropped || credentials != nil
+        guard replay.tokenRejected(hasAged: hasAged), mayHelp else { return false }
         guard replay.canReplay(request.framing), attempts.sends < RetryDecision.maxSends, machine.tokenRejected() else {
             // This request cannot be sent again, but the refresh benefits the next one.
             guard let ticket else { return false }
@@ -121,10 +132,21 @@ extension Exchange {
         telemetry.endRejectedAttempt(status: 401)
         if let ticket {
             refresh(session, ticket: ticket, route: permit.route, cause: .rejected)
+        } else if let credentials {
+            verify(credentials, route: permit.route, isReplay: true)
         } else {
             refreshCompleted(.active(session), route: permit.route, isReplay: true, now: context.now)
         }
         return true
+    }
+
+    /// The name and the password of the request, if another sign-in with them may help.
+    private func forgottenCredentials(of session: Session) -> Secret? {
+        guard request.credential == .basic, let value = request.value(of: .authorization) else { return nil }
+        let (config, field) = (snapshot.config, Secret(bytes: value))
+        let site = config.routeTable.groups.site(of: request.routeGroup)
+        let isForgotten = config.tokens?.forget(field, session, site: site, now: context.wallTime(at: context.now))
+        return isForgotten == true ? field : nil
     }
 
     /// Sends the request again with another token.
@@ -151,6 +173,10 @@ extension Exchange {
         guard permittedAt != now, machine.waitsForConnection, let permit, permit.hasSession else { return nil }
         let lookup = currentSession(now: now, slides: false)
         if case .active(let session) = lookup, !permit.isOutdated(by: session) { return nil }
+        if case .missing = lookup, request.credential == .bearer || request.credential == .dpop {
+            return decider.authorize(
+                request, route: permit.route, token: .failed(Problem(.invalidToken)), now: context.wallTime(at: now))
+        }
         switch decider.authorize(request, route: permit.route, loaded: lookup, now: context.wallTime(at: now)) {
         case .forward(let permit), .forwardAndRefresh(let permit, _, _):
             use(permit, now: now)

@@ -73,7 +73,7 @@ extension Exchange {
             situation, pool.upstream.configuration.retry, budget: pool.upstream.targets.board.budget,
             random: context.random())
         if case .pass(let obstacle, .some(let reason)) = decision {
-            pool.upstream.metrics.countRetry(reason, outcome: UpstreamRetryOutcome(obstacle))
+            pool.upstream.metrics.retries[reason]?[UpstreamRetryOutcome(obstacle)]?.increment()
         }
         return decision
     }
@@ -107,7 +107,7 @@ extension Exchange {
 
     private func countRetry(_ reason: RetryReason) {
         telemetry.retried(reason)
-        pool?.upstream.metrics.countRetry(reason, outcome: .sent)
+        pool?.upstream.metrics.retries[reason]?[.sent]?.increment()
     }
 
     /// The response status is one after which the request may be sent again.

@@ -59,8 +59,9 @@ extension Exchange {
     /// All bytes of a read were passed on, and the body is not complete: from here on the client is waited for, and the
     /// buffered bytes are counted.
     func continueGathering() {
-        // A client of HTTP/2 may send END_STREAM in a frame of its own, much later.
-        if hasDeclaredLength { return stopGathering() }
+        // A client of HTTP/2 may send END_STREAM in a frame of its own, much later. An upstream connection with a request
+        // that is not complete would be closed after the response.
+        if hasDeclaredLength { return requestEnd() }
         let now = context.now
         if uploadCredit.isRunning {
             downstream?.setDeadline(uploadCredit.moved(telemetry.receivedBodyBytes - creditedBytes, now: now))
@@ -96,7 +97,7 @@ extension Exchange {
     }
 
     /// Writes what is buffered of the body after the head of the request.
-    func writeBufferedBody(to lease: UpstreamLease, isComplete: Bool) {
+    func writeBufferedBody(to lease: any UpstreamLease, isComplete: Bool) {
         let count = replay.body.readableBytes
         if count > 0 {
             lease.writeBody(replay.body, isChunked: request.framing == .chunked)

@@ -83,7 +83,7 @@ extension Exchange {
         guard waiter != nil else { return }
         waiter = nil
         let time = telemetry.queueEnded(at: context.now)
-        pool?.upstream.metrics.recordQueueTime(nanoseconds: time)
+        pool?.upstream.metrics.queueTime.record(nanoseconds: time)
     }
 
     /// The target did not respond, or not with a valid response.
@@ -100,14 +100,14 @@ extension Exchange {
 }
 
 extension Exchange: UpstreamDelegate {
-    func upstreamConnected(_ lease: UpstreamLease) {
+    func upstreamConnected(_ lease: any UpstreamLease) {
         waitEnded()
         if let decision = decisionInsteadOfSending() {
-            pool?.release(lease)
+            pool?.releaseUnused(lease)
             return execute(decision, now: context.now)
         }
         guard machine.leased() == .send, let permit else {
-            pool?.release(lease)
+            pool?.releaseUnused(lease)
             return
         }
         if drainingStream != nil { countDrainingAttempt() }
@@ -139,7 +139,7 @@ extension Exchange: UpstreamDelegate {
             if request.framing != .none { writeBufferedBody(to: lease, isComplete: true) }
             lease.finishRequest()
             // A failed write may have ended the exchange or begun a retry.
-            if machine.state == .awaitingResponse(.complete), upstream == lease {
+            if machine.state == .awaitingResponse(.complete), upstream === lease {
                 // The time until now was spent by the gateway; from here on it counts for the upstream.
                 if request.framing == .none { telemetry.requestWritten(now: context.time.now()) }
                 expectResponse()
@@ -350,13 +350,22 @@ extension Exchange {
     func flushUpstream() {
         switch machine.state {
         case .gathering: continueGathering()
-        case .awaitingResponse(.open):
+        case .awaitingResponse(.open), .streamingResponse(.open):
+            // The end waits until the upstream takes more, as that of a body with END_STREAM does.
+            if isBodyForwarded, acceptsBody { return requestEnd() }
             upstream?.flush()
-            pauseUploadIfNeeded()
-        case .streamingResponse(.open), .tunneling(.open), .tunnelHalfClosed:
+            if machine.awaitsResponse { pauseUploadIfNeeded() }
+        case .tunneling(.open), .tunnelHalfClosed:
             upstream?.flush()
         default: break
         }
+    }
+
+    /// Whether all of a body of a declared length was forwarded. As in ``continueGathering()``, a client of HTTP/2 may send
+    /// END_STREAM in a frame of its own, much later.
+    private var isBodyForwarded: Bool {
+        guard request.version == .http2, case .length(let length) = request.framing else { return false }
+        return telemetry.receivedBodyBytes == length
     }
 
     /// Cancels the upstream request, whether or not a response was received.

@@ -43,7 +43,7 @@ final class Exchange: Equatable {
     /// The client behind a trusted proxy that the request is counted for.
     var forwardedClient: ClientAddressKey?
     var ticketKeys = TicketKeyCache()
-    var upstream: UpstreamLease?
+    var upstream: (any UpstreamLease)?
     /// Whether work off the event loop is in progress that the request waits for.
     var awaitsWork = false
     /// Called when that work is done: its client has left.
@@ -280,10 +280,11 @@ final class Exchange: Equatable {
             }
         case .tunneling, .tunnelHalfClosed:
             if let allowed = tunnel?.forwardedToUpstream(bytes, now: context.now) {
-                upstream?.writeBody(bytes.getSlice(at: bytes.readerIndex, length: allowed) ?? ByteBuffer())
+                upstream?.writeBody(
+                    bytes.getSlice(at: bytes.readerIndex, length: allowed) ?? ByteBuffer(), isChunked: false)
                 return endTunnel(.messageTooBig)
             }
-            upstream?.writeBody(bytes)
+            upstream?.writeBody(bytes, isChunked: false)
             setTunnelDeadline()
         case .idle, .waitingForConnection, .suspended, .respondingLocally:
             break

@@ -266,9 +266,10 @@ struct ExchangeTelemetry {
     mutating func responseDiscarded() { record.bytesSent = 0 }
 
     /// A problem document is sent instead of forwarding the request.
-    mutating func rejected(_ code: ProblemCode?, _ reason: UnauthorizedReason?) {
+    mutating func rejected(_ code: ProblemCode?, _ reason: UnauthorizedReason?, _ loginFailure: String? = nil) {
         record.unauthorizedReason = reason
         details.code = code
+        if let loginFailure { details.loginFailure = loginFailure }
     }
 
     /// The session lacks a claim that the route requires.

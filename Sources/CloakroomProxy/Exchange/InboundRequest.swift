@@ -45,7 +45,7 @@ struct InboundRequest {
     /// The session of the request and the result of its check, if it needs the proof of a device.
     var checked: (session: Session, check: DeviceCheck)?
     /// See ``ExchangeRecord/credential``.
-    var credential: StaticString?
+    var credential: ExchangeRecord.Credential?
     var accountEndpoint: AccountEndpoint?
     /// Whether bytes after the head cannot be interpreted, even if the response is 429.
     var isInvalid = false
@@ -159,14 +159,13 @@ struct InboundRequest {
         let bytes = head.bytes
         let count = ExchangeRecord.loggablePathLength(
             ofPath: bytes.readableBytesUInt8Span.extracting(range.start..<range.end))
-        return String(decoding: bytes.getBytes(at: bytes.readerIndex + range.start, length: count) ?? [], as: UTF8.self)
+        return String(decoding: head.copy(of: ByteRange(start: range.start, count: count)), as: UTF8.self)
     }
 
     /// The method as received, at most 32 bytes. It is a token (RFC 9110 §9.1), so it has no control characters.
     var loggableMethod: String {
-        let (start, count) = (head.method.start, min(head.method.end - head.method.start, 32))
-        return String(
-            decoding: head.bytes.getBytes(at: head.bytes.readerIndex + start, length: count) ?? [], as: UTF8.self)
+        let range = ByteRange(start: head.method.start, count: min(head.method.count, 32))
+        return String(decoding: head.copy(of: range), as: UTF8.self)
     }
 
     /// Reads the client's trace context, whether or not the client is trusted.
@@ -190,16 +189,14 @@ struct InboundRequest {
     }
 
     /// The authority; `nil` without one.
-    var host: [UInt8]? {
-        hostRange.flatMap { head.bytes.getBytes(at: head.bytes.readerIndex + $0.start, length: $0.count) }
-    }
+    var host: [UInt8]? { hostRange.map { head.copy(of: $0) } }
 
     /// The query with its question mark; empty without one.
     var queryWithMark: [UInt8] { bytes(of: target.query) }
 
     /// - Parameter range: A part of ``target``.
     private func bytes(of range: ByteRange) -> [UInt8] {
-        head.bytes.getBytes(at: head.bytes.readerIndex + head.target.start + range.start, length: range.count) ?? []
+        head.copy(of: ByteRange(start: head.target.start + range.start, count: range.count))
     }
 
     /// Path and query in their normal form.
@@ -228,8 +225,7 @@ struct InboundRequest {
         var value: [UInt8]?
         for field in head.fields where field.name == name {
             guard value == nil else { return nil }
-            let range = field.valueRange
-            value = head.bytes.getBytes(at: head.bytes.readerIndex + range.start, length: range.count)
+            value = head.copy(of: field.valueRange)
         }
         return value
     }

@@ -5,18 +5,20 @@ import NIOCore
 
 /// CSRF checks of cross-site requests, and CORS.
 extension RequestDecider {
-    /// Whether a request with a session cookie, or with credentials that browsers add, is cross-site. Evaluated before the session lookup, so a rejected
-    /// request does not extend the session's idle timeout.
+    /// Whether a request with a session cookie, or with credentials that browsers add, is cross-site. Evaluated before the
+    /// session lookup, so a rejected request does not extend the session's idle timeout.
+    /// - Parameter signsIn: Whether the request may cause a sign-in, also if its method is safe.
     func isFromAnotherSite(
-        _ request: inout InboundRequest, allowsWebSocket: Bool = false, isNavigation: Bool = false
+        _ request: inout InboundRequest, allowsWebSocket: Bool = false, isNavigation: Bool = false,
+        signsIn: Bool = false
     ) -> Bool {
         let kind = Self.crossSiteKind(&request, allowsWebSocket: allowsWebSocket)
-        guard kind != .safe || config.crossSite.checksSafeRequests else { return false }
+        guard kind != .safe || signsIn || config.crossSite.checksSafeRequests else { return false }
         // The proxy may have dropped the fields by which browsers report the origin.
         let hasOrigin = request.summary.origin != .absent || request.summary.fetchSite != .absent
         if decidesForProxy, kind != .safe, !hasOrigin { return true }
         return config.crossSite.rejects(
-            kind, request.head, summary: request.summary,
+            signsIn && kind == .safe ? .unsafe : kind, request.head, summary: request.summary,
             at: CrossSitePolicy.TargetOrigin(isSecure: scheme == .https, authority: request.hostRange),
             isNavigation: isNavigation)
     }
@@ -35,8 +37,7 @@ extension RequestDecider {
     /// Whether `Sec-Fetch-Site` is `same-origin` or absent. A trusted origin is another one.
     private func isSameOriginOrNoBrowser(_ request: inout InboundRequest) -> Bool {
         guard case .value(let site) = request.summary.fetchSite else { return request.summary.fetchSite == .absent }
-        let bytes = request.head.bytes
-        return bytes.getBytes(at: bytes.readerIndex + site.start, length: site.count) == Array("same-origin".utf8)
+        return request.head.copy(of: site) == Array("same-origin".utf8)
     }
 
     /// A requested upgrade that is not forwarded as one is an ordinary request: it is exempt from nothing.

@@ -37,7 +37,7 @@ extension RequestDecider {
         case .redirect(let port):
             return request.target.isAsterisk ? nil : redirect(request, span, to: port)
         case .misdirected(let reason):
-            config.telemetry.metrics.recordMisdirected(reason)
+            config.telemetry.metrics.misdirected[reason]?.increment()
             return .problem(ProblemDocument(Problem(.misdirected)), .misdirected, allow: nil)
         }
     }

@@ -40,6 +40,7 @@ extension RequestDecider {
             for index in request.head.fields.indices where request.head.fields[index].name == .authorization {
                 request.head.fields[index].isStripped = false
             }
+            config.requestPolicy.passOn(Self.proofFields, in: &request.head)
         }
         if !route.passedFields.isEmpty { config.requestPolicy.passOn(route.passedFields, in: &request.head) }
         // Clients' copies of fields that are set have been stripped.

@@ -22,7 +22,7 @@ enum RequestDecision {
     case refresh(Session, SessionTicket, route: Int)
     /// The upstream receives a token that has to be exchanged for the session's own.
     case exchange(PendingExchange)
-    /// The access token of the client has to be verified.
+    /// The access token of the client, or its name and password, has to be verified.
     case verify(Secret, route: Int)
     /// The session's tokens were issued by a source that the configuration does not have.
     case endSession(SessionTicket, route: Int)
@@ -103,7 +103,7 @@ struct RequestDecider {
             return Self.limitEarly(&request, isInvalid: !isOptions, limit)
                 ?? (isOptions ? .serverOptions : Self.problem(.badRequest))
         }
-        if isTrusted { Self.readTraceContext(&request, span) }
+        if isTrusted, !decidesForProxy { Self.readTraceContext(&request, span) }
         let reading = config.cookie.read(request.head, bound: &request.boundCookie)
         request.ticket = if case .ticket(let ticket) = reading { ticket } else { nil }
         if !config.sites.isEmpty, let ticket = request.ticket {
@@ -148,7 +148,9 @@ struct RequestDecider {
             {
                 return .problem(entry.problem(.crossSite), .csrfRejected, allow: nil)
             }
-            if entry.credentials != .session, request.summary.hasAuthorization || entry.credentials == .bearer {
+            if entry.credentials != .session,
+                request.summary.hasAuthorization || !entry.credentials.contains(.session)
+            {
                 return decideByField(&request, route: index, now: now)
             }
             if request.summary.hasSessionCookie, entry.access.usesSession,
@@ -213,8 +215,8 @@ struct RequestDecider {
             let next = pending.decide(cached: cached, now: now)
             guard case .exchange = next else { return requestDecision(of: next, request, route: index, now: now) }
             return .exchange(pending)
-        case .missingClaim("scope", let session) where request.credential != nil:
-            config.telemetry.metrics.identities[session.provenance?.identity ?? ""].recordAccessToken(.scope)
+        case .missingClaim("scope", let session) where request.credential != nil && session.provenance != nil:
+            config.telemetry.metrics.identities[session.provenance?.identity ?? ""].tokens[.scope]?.increment()
             return forbidden(.insufficientScope, claim: "scope", session, config.routes[index])
         case .missingClaim(let name, let session):
             return forbidden(.missingClaim, claim: name, session, config.routes[index])

@@ -72,6 +72,10 @@ struct Tunnel {
     /// Time of the next session check.
     private var sessionDeadline: UInt64
     private var isSessionLoading = false
+    /// Whether its session is that of an access token.
+    private let isOfToken: Bool
+    /// Since when it is unknown whether the session may be used; `nil` while that is known.
+    private var unknownSince: UInt64?
     /// Whether the client has sent data since the last session check.
     private var hasClientActivity = false
     private var downstreamFrames = WebSocketFrameTracker()
@@ -79,6 +83,8 @@ struct Tunnel {
 
     /// Interval between session checks, in nanoseconds.
     private static let sessionInterval: UInt64 = 1_000_000_000
+    /// How long a response may continue while the provider of its access token does not respond, in nanoseconds.
+    private static let maxUnknown: UInt64 = 60_000_000_000
     /// How long a frame may last at the end of the lifetime, in nanoseconds.
     private static let lastFrameTime: UInt64 = 10_000_000_000
 
@@ -87,14 +93,16 @@ struct Tunnel {
     ///   - idleTimeout: Maximum time without data, in nanoseconds.
     ///   - lifetime: Maximum time in nanoseconds, ± 10 %; 0 for none.
     ///   - proofLifetime: Maximum time in nanoseconds for a session that is bound to a device.
+    ///   - isOfToken: Whether the session is that of an access token: it is in no store.
     ///   - maxMessage: Maximum size of a WebSocket message, in bytes; 0 for none.
     ///   - random: Random bits, with which responses that began together do not end together.
     init(
         _ kind: Kind, permit: UpstreamPermit?, idleTimeout: UInt64, lifetime: UInt64, proofLifetime: UInt64 = .max,
-        maxMessage: Int, random: UInt64, now: UInt64
+        isOfToken: Bool = false, maxMessage: Int, random: UInt64, now: UInt64
     ) {
+        self.isOfToken = isOfToken
         proofEnd = now.addingClamped(proofLifetime)
-        isBound = permit?.session?.device != nil
+        isBound = permit?.session?.isBoundToDevice == true
         self.kind = kind
         self.idleTimeout = idleTimeout
         end = lifetime == 0 ? .max : now &+ (lifetime - lifetime / 10 + random % (lifetime / 5 + 1))
@@ -154,9 +162,10 @@ struct Tunnel {
         return recheckSession()
     }
 
-    /// Sessions have changed, perhaps that of this response: it is checked before its next check is due.
+    /// Sessions of the store have changed, perhaps that of this response: it is checked before its next check is due. Those of
+    /// tokens are in no store.
     mutating func sessionsChanged() -> DeadlineAction {
-        isSessionWatched ? recheckSession() : .continue
+        isSessionWatched && !isOfToken ? recheckSession() : .continue
     }
 
     private mutating func recheckSession() -> DeadlineAction {
@@ -171,10 +180,17 @@ struct Tunnel {
     mutating func sessionLookedUp(_ admission: SessionAdmission, at time: SessionTime, now: UInt64) -> DeadlineAction {
         if admission.endsResponse { return .close(.sessionEnded) }
         switch admission {
-        case .admitted(let session, _), .denied(_, let session): isBound = isBound || session.device != nil
+        case .admitted(let session, _), .denied(_, let session): isBound = isBound || session.isBoundToDevice
         case .missing, .notCached: break
         }
-        guard case .notCached = admission else { return checkIdleTimeout(now: now) }
+        guard case .notCached = admission else {
+            unknownSince = nil
+            return checkIdleTimeout(now: now)
+        }
+        // A store has other ways to end a response. A provider only has its statement about the token.
+        let since = unknownSince ?? now
+        unknownSince = since
+        if isOfToken, now &- since >= Self.maxUnknown { return .close(.sessionEnded) }
         // The session's absolute end is known and fixed, so it applies even if the store is unreachable.
         if let sessionEnd, time >= sessionEnd { return .close(.sessionEnded) }
         let action = checkIdleTimeout(now: now)
@@ -187,9 +203,11 @@ struct Tunnel {
     /// - Parameters:
     ///   - isOver: Whether it has ended. An unreachable store ends no session.
     ///   - isBound: Whether it is bound to a device.
-    mutating func sessionLoaded(isOver: Bool, isBound: Bool = false) -> DeadlineAction {
+    ///   - isKnown: Whether the store, or the provider of an access token, has responded.
+    mutating func sessionLoaded(isOver: Bool, isBound: Bool = false, isKnown: Bool = true) -> DeadlineAction {
         assert(isSessionLoading, "no session was being loaded")
         isSessionLoading = false
+        if isKnown { unknownSince = nil }
         self.isBound = self.isBound || isBound
         return isOver ? .close(.sessionEnded) : .continue
     }

@@ -1,6 +1,6 @@
 public import CloakroomCore
 import CloakroomTelemetry
-public import Logging
+package import Logging
 import NIOCore
 import NIOPosix
 public import ServiceLifecycle
@@ -51,19 +51,11 @@ public final class GatewayServer: Service, Unprintable {
     ///   - inherited: Sockets that the service manager has bound.
     ///   - onListening: Called when all listeners are bound and before the first connection is accepted, so that the lines
     ///     that it logs precede those of requests.
-    public convenience init(
-        config: ConfigSnapshot, sharesListeners: Bool = false, inherited: InheritedSockets = InheritedSockets(),
-        logger: Logger, onListening: @escaping @Sendable ([BoundListener]) async -> Void = { _ in }
-    ) {
-        self.init(
-            config: config, sharesListeners: sharesListeners, inherited: inherited, time: .system, logger: logger,
-            onListening: onListening)
-    }
-
-    /// Creates a server whose deadlines use another source of time.
+    ///   - time: The source of the times that deadlines are compared with.
     package init(
-        config: ConfigSnapshot, sharesListeners: Bool, inherited: InheritedSockets = InheritedSockets(),
-        time: LoopTime, logger: Logger, onListening: @escaping @Sendable ([BoundListener]) async -> Void
+        config: ConfigSnapshot, sharesListeners: Bool = false, inherited: InheritedSockets = InheritedSockets(),
+        time: LoopTime = .system, logger: Logger,
+        onListening: @escaping @Sendable ([BoundListener]) async -> Void = { _ in }
     ) {
         self.config = config
         self.sharesListeners = sharesListeners
@@ -109,7 +101,7 @@ public final class GatewayServer: Service, Unprintable {
         let loops = try await LoopContextGroup(
             group: group, config: config, loopCount: loopCount, limit: limit, time: time)
         let connections = config.telemetry.metrics.listeners
-        config.telemetry.registry.onScrape { connections.show(open: limit.count) }
+        config.telemetry.registry.onScrape { connections.open.set(Int64(limit.count)) }
         config.telemetry.registry.onScrape { [weak self] in
             guard let self, let rates = currentConfig.rates else { return }
             config.telemetry.metrics.clientLimits.show(rates.table, now: time.now())
@@ -185,8 +177,8 @@ public final class GatewayServer: Service, Unprintable {
             config.configuration.limits.connectionsPerAddress,
             countsRequests: config.configuration.limits.inFlightPerAddress > 0,
             exempt: config.configuration.trustedProxies)
-        let rejections = RejectionCounters(config.telemetry.metrics)
-        config.telemetry.metrics.listeners.setLimit(limit.limit)
+        let rejections = ConnectionRejection.counters(config.telemetry.metrics)
+        config.telemetry.metrics.listeners.limit.set(Int64(limit.limit))
         return try config.configuration.listeners.enumerated().map { index, configuration in
             try Listener(
                 configuration, index: index, loops: loops, limit: limit, addresses: addresses, rejections: rejections,

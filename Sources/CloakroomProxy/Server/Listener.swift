@@ -26,7 +26,7 @@ struct Listener {
     init(
         _ configuration: ListenerConfiguration, index: Int, loops: LoopContextGroup, limit: ConnectionLimit,
         addresses: PerClientConnectionLimit,
-        rejections: RejectionCounters, metrics: ListenerMetrics, logger: Logger
+        rejections: [ConnectionRejection: CounterHandle], metrics: ListenerMetrics, logger: Logger
     ) throws {
         self.metrics = metrics
         self.configuration = configuration

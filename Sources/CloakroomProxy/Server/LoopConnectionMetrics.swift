@@ -16,7 +16,7 @@ struct LoopConnectionMetrics {
     func tickStarted(_ metrics: ListenerMetrics, now: UInt64) {
         guard lastEnd > 0 else { return }
         let due = lastEnd &+ interval
-        metrics.recordLag(nanoseconds: now > due ? now - due : 0)
+        metrics.lag.record(nanoseconds: now > due ? now - due : 0)
     }
 
     /// The timer is set again from this time on.

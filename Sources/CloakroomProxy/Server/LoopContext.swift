@@ -52,7 +52,8 @@ final class LoopContext {
     var forwardedLoads = ForwardedClientLoads()
     /// Bytes of request bodies that are buffered before a connection to the upstream is leased.
     private(set) var requestBufferBytes = 0
-    /// Bytes of HTTP/2 responses that wait for their clients, here or in streams of upstreams.
+    /// Bytes of HTTP/2 responses that wait for their clients, here or in streams of upstreams, and of the heads of requests
+    /// that wait behind them.
     var responseBytes = 0
     private var generator = SplitMix64()
     private var clock: LoopClock

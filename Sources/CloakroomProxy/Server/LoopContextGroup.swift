@@ -39,12 +39,16 @@ final class LoopContextGroup: Sendable {
 
     /// The targets of an upstream have changed: all pools for it use the new ones when this returns.
     func targetsChanged(of targets: UpstreamTargets) async {
+        await onEach { context in
+            context.updateTime()
+            for pool in context.pools(of: targets) { pool.targetsChanged() }
+        }
+    }
+
+    /// Calls a function on each event loop, on one after the other.
+    private func onEach(_ call: @escaping @Sendable (LoopContext) -> Void) async {
         for eventLoop in eventLoops {
-            try? await eventLoop.submit {
-                guard let context = self.context(of: eventLoop) else { return }
-                context.updateTime()
-                for pool in context.pools(of: targets) { pool.targetsChanged() }
-            }.get()
+            try? await eventLoop.submit { if let context = self.context(of: eventLoop) { call(context) } }.get()
         }
     }
 
@@ -82,18 +86,10 @@ final class LoopContextGroup: Sendable {
     }
 
     /// Checks the deadlines of all event loops.
-    func tick() async {
-        for eventLoop in eventLoops {
-            try? await eventLoop.submit { self.context(of: eventLoop)?.onTick() }.get()
-        }
-    }
+    func tick() async { await onEach { $0.onTick() } }
 
     /// Drains TLS connections, so that clients reconnect.
-    func drainTLS() async {
-        for eventLoop in eventLoops {
-            try? await eventLoop.submit { self.context(of: eventLoop)?.drainTLS() }.get()
-        }
-    }
+    func drainTLS() async { await onEach { $0.drainTLS() } }
 
     /// Drains all client connections.
     /// - Parameter grace: For how long a connection that waits for a request may send one more.
@@ -124,12 +120,9 @@ final class LoopContextGroup: Sendable {
 
     /// Closes the remaining connections and stops the timers of the loops.
     func stop() async {
-        for eventLoop in eventLoops {
-            try? await eventLoop.submit {
-                guard let context = self.context(of: eventLoop) else { return }
-                context.closeAll()
-                context.stop()
-            }.get()
+        await onEach { context in
+            context.closeAll()
+            context.stop()
         }
     }
 }

@@ -45,4 +45,4 @@ extension LoopRegistered {
 }
 
 /// A lease whose exchange waits for its client, with the pace of the client.
-typealias SlowLease = (lease: UpstreamLease, pace: PressureRule.Lease)
+typealias SlowLease = (lease: any UpstreamLease, pace: PressureRule.Lease)

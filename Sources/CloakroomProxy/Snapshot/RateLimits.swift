@@ -1,7 +1,6 @@
 import CloakroomCore
 import CloakroomTelemetry
 import CloakroomWire
-import NIOCore
 
 /// The rate limits of a configuration, prepared for requests.
 final class RateLimits: Sendable {
@@ -129,15 +128,14 @@ final class RateLimitRuntime: Sendable {
     func fieldLines(_ charge: RateLimitTable.Charge) -> [UInt8] {
         let left = charge.wait > 0 ? 0 : buckets.pace.remaining(after: charge)
         let time = RatePace.seconds(charge.wait > 0 ? charge.wait : charge.used)
-        var buffer = ByteBuffer()
+        var nothing: Void = ()
         // Two numbers of at most 20 digits.
-        buffer.writeHead(reserving: linesStart.count + 45) { writer in
+        return [UInt8](reserving: linesStart.count + 45, from: &nothing) { writer, _ in
             writer.append(linesStart)
             writer.append(decimal: Int(clamping: left))
             writer.append(";t=")
             writer.append(decimal: Int(clamping: time))
             writer.append("\r\n")
         }
-        return Array(buffer.readableBytesView)
     }
 }

@@ -4,12 +4,11 @@ import CloakroomWire
 import NIOCore
 
 /// An HTTP/1.1 connection to an upstream. It serves one exchange at a time, on the client connection's event loop.
-final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, PooledConnection, Equatable {
+final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, PooledConnection, UpstreamLease, Equatable {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
     let target: TargetRuntime
-    /// Number of the target; see ``TargetState/slot``.
     let slot: Int
     let poolID: PooledConnectionID
     var registryIndex = -1
@@ -30,7 +29,6 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, PooledCon
     private var outbound = WriteBuffer()
     private var handlerContext: ChannelHandlerContext?
     private var isPaused = false
-    /// Whether the request of the lease in progress probes the target and has no result yet.
     var isProbe = false
     /// Whether the target counts a request as waiting for its response head.
     private var owesHead = false
@@ -52,14 +50,11 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, PooledCon
 
     // MARK: - Called by the exchange
 
-    /// Index of the target in the configuration of its upstream.
-    var targetIndex: Int { target.index }
-
-    /// Whether more can be written at the moment.
+    var isHTTP2: Bool { false }
+    var drainingStream: UpstreamStream? { nil }
+    var heldBytes: Int { 0 }
     var isWritable: Bool { channel.isWritable }
 
-    /// Begins an exchange.
-    /// - Parameter writeHead: Writes the request head into the buffer.
     func begin(_ request: UpstreamRequest, for delegate: any UpstreamDelegate, writeHead: (inout ByteBuffer) -> Void) {
         self.delegate = delegate
         machine.begin(request)
@@ -68,36 +63,26 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, PooledCon
         writeHead(&outbound.bytes)
     }
 
-    /// Writes part of the request body.
-    func writeBody(_ bytes: ByteBuffer) {
+    func writeBody(_ bytes: ByteBuffer, isChunked: Bool) {
+        if isChunked { ChunkEncoder.writeChunkStart(bytes.readableBytes, into: &outbound.bytes) }
         if outbound.hasRoom(for: bytes.readableBytes) {
             outbound.append(bytes)
         } else {
             writeOut()
             handlerContext?.write(wrapOutboundOut(bytes), promise: nil)
         }
+        if isChunked { ChunkEncoder.writeChunkEnd(into: &outbound.bytes) }
     }
 
-    /// Writes part of a request body of unknown length.
-    func writeChunk(_ bytes: ByteBuffer) {
-        ChunkEncoder.writeChunkStart(bytes.readableBytes, into: &outbound.bytes)
-        writeBody(bytes)
-        ChunkEncoder.writeChunkEnd(into: &outbound.bytes)
-    }
-
-    /// Ends a request body of unknown length.
-    /// - Parameter trailers: Complete field lines.
     func writeLastChunk(trailers: ByteBuffer?) {
         ChunkEncoder.writeLastChunk(trailers: trailers, into: &outbound.bytes)
     }
 
-    /// The request is complete.
     func finishRequest() {
         machine.requestEnded()
         flush()
     }
 
-    /// Sends the data written so far.
     func flush() {
         guard let handlerContext else { return }
         guard var bytes = outbound.take() else { return handlerContext.flush() }
@@ -105,13 +90,11 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, PooledCon
         outbound.reuse(&bytes)
     }
 
-    /// The client's side of a tunnel has ended.
     func closeWriteSide() {
         flush()
         handlerContext?.afterFlush { $0.close(mode: .output, promise: nil) }
     }
 
-    /// Both sides of a tunnel have ended: closes the connection after the pending data is sent.
     func finishTunnel() {
         guard machine.cancel() else { return }
         delegate = nil
@@ -121,15 +104,13 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, PooledCon
         handlerContext?.afterFlush { $0.close(promise: nil) }
     }
 
-    /// Pauses or resumes reading, to follow the client's speed.
     func setPaused(_ isPaused: Bool) {
         guard isPaused != self.isPaused else { return }
         self.isPaused = isPaused
         try? channel.syncOptions?.setOption(.autoRead, value: !isPaused)
     }
 
-    /// The exchange needs no more of the response: what is left of it is read and discarded, so that the connection can
-    /// be used again.
+    /// What is left of the response is read, so that the connection can be used again.
     func discardResponse() {
         delegate = nil
         deadline = context.now &+ Self.discardTime
@@ -138,19 +119,19 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, PooledCon
     /// Maximum time to discard a response, in nanoseconds.
     private static let discardTime: UInt64 = 1_000_000_000
 
-    /// The exchange was cancelled.
     func cancel() {
         guard machine.cancel() else { return }
         delegate = nil
         closeLeased()
     }
 
+    func release() { pool.release(self) }
+
     func addSlowLeases(of pool: UpstreamPool, now: UInt64, to leases: inout [SlowLease]) {
         guard self.pool === pool, let pace = delegate?.clientPace(now: now) else { return }
-        leases.append((.http1(self), pace))
+        leases.append((self, pace))
     }
 
-    /// Ends the lease, because other requests wait.
     func endForOthers() { delegate?.endForOthers() }
 
     // MARK: - Called by the pool

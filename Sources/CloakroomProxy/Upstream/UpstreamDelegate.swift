@@ -6,7 +6,7 @@ import NIOCore
 /// ``ResponseWriter``.
 protocol UpstreamDelegate: AnyObject {
     /// The connection that was waited for is leased.
-    func upstreamConnected(_ lease: UpstreamLease)
+    func upstreamConnected(_ lease: any UpstreamLease)
     /// The connection that was waited for has no room for the request, which has to be leased again.
     func upstreamHasNoRoom()
     /// A target could not be connected to, and another one is tried.

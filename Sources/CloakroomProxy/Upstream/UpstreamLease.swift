@@ -2,150 +2,52 @@ import CloakroomCore
 import NIOCore
 
 /// A leased way to send one request to an upstream: an HTTP/1.1 connection, or a stream of an HTTP/2 connection.
-enum UpstreamLease: Equatable {
-    case http1(UpstreamConnection)
-    case http2(UpstreamStream)
-
-    var target: TargetRuntime {
-        switch self {
-        case .http1(let connection): connection.target
-        case .http2(let stream): stream.target
-        }
-    }
-
-    /// Index of the target in the configuration of its upstream.
-    var targetIndex: Int { target.index }
-
+protocol UpstreamLease: AnyObject {
+    var target: TargetRuntime { get }
     /// Number of the target; see ``TargetState/slot``.
-    var slot: Int {
-        switch self {
-        case .http1(let connection): connection.slot
-        case .http2(let stream): stream.connection.slot
-        }
-    }
-
-    /// The request that probes the target has a result.
-    func probeEnded() {
-        switch self {
-        case .http1(let connection): connection.isProbe = false
-        case .http2(let stream): stream.isProbe = false
-        }
-    }
-
+    var slot: Int { get }
+    /// Whether the request of the lease in progress probes the target and has no result yet.
+    var isProbe: Bool { get set }
     /// Whether it is a stream of an HTTP/2 connection.
-    var isHTTP2: Bool {
-        if case .http2 = self { true } else { false }
-    }
-
+    var isHTTP2: Bool { get }
     /// The stream, if it is draining.
-    var drainingStream: UpstreamStream? {
-        if case .http2(let stream) = self, stream.isDraining { stream } else { nil }
-    }
-
+    var drainingStream: UpstreamStream? { get }
     /// Bytes of the response that wait until the client has taken those before.
-    var heldBytes: Int {
-        if case .http2(let stream) = self { stream.heldBytes } else { 0 }
-    }
-
+    var heldBytes: Int { get }
     /// Whether more can be written at the moment.
-    var isWritable: Bool {
-        switch self {
-        case .http1(let connection): connection.isWritable
-        case .http2(let stream): stream.isWritable
-        }
-    }
-
+    var isWritable: Bool { get }
     /// Begins an exchange.
     /// - Parameter writeHead: Writes the request head in HTTP/1.1.
-    func begin(_ request: UpstreamRequest, for delegate: any UpstreamDelegate, writeHead: (inout ByteBuffer) -> Void) {
-        switch self {
-        case .http1(let connection): connection.begin(request, for: delegate, writeHead: writeHead)
-        case .http2(let stream): stream.begin(request, for: delegate, writeHead: writeHead)
-        }
-    }
-
+    func begin(_ request: UpstreamRequest, for delegate: any UpstreamDelegate, writeHead: (inout ByteBuffer) -> Void)
     /// Writes part of the request body.
     /// - Parameter isChunked: Whether its length is unknown, so that HTTP/1.1 needs a chunk.
-    func writeBody(_ bytes: ByteBuffer, isChunked: Bool = false) {
-        switch self {
-        case .http1(let connection):
-            isChunked ? connection.writeChunk(bytes) : connection.writeBody(bytes)
-        case .http2(let stream): stream.writeBody(bytes)
-        }
-    }
-
+    func writeBody(_ bytes: ByteBuffer, isChunked: Bool)
     /// Ends a request body of unknown length.
     /// - Parameter trailers: Complete field lines.
-    func writeLastChunk(trailers: ByteBuffer?) {
-        switch self {
-        case .http1(let connection): connection.writeLastChunk(trailers: trailers)
-        case .http2(let stream): if let trailers { stream.writeTrailers(trailers) }
-        }
-    }
-
+    func writeLastChunk(trailers: ByteBuffer?)
     /// The request is complete.
-    func finishRequest() {
-        switch self {
-        case .http1(let connection): connection.finishRequest()
-        case .http2(let stream): stream.finishRequest()
-        }
-    }
-
+    func finishRequest()
     /// Sends the data written so far.
-    func flush() {
-        switch self {
-        case .http1(let connection): connection.flush()
-        case .http2(let stream): stream.flush()
-        }
-    }
-
+    func flush()
     /// The client's side of a tunnel has ended. Tunnels use HTTP/1.1 only.
-    func closeWriteSide() {
-        switch self {
-        case .http1(let connection): connection.closeWriteSide()
-        case .http2(let stream): stream.finishRequest()
-        }
-    }
-
-    /// Both sides of a tunnel have ended.
-    func finishTunnel() {
-        switch self {
-        case .http1(let connection): connection.finishTunnel()
-        case .http2(let stream): stream.cancel()
-        }
-    }
-
+    func closeWriteSide()
+    /// Both sides of a tunnel have ended: closes the connection after the pending data is sent.
+    func finishTunnel()
     /// Pauses or resumes reading, to follow the client's speed.
-    func setPaused(_ isPaused: Bool) {
-        switch self {
-        case .http1(let connection): connection.setPaused(isPaused)
-        case .http2(let stream): stream.setPaused(isPaused)
-        }
-    }
-
+    func setPaused(_ isPaused: Bool)
     /// The exchange needs no more of the response: what is left of it is received and dropped, if that is not too much.
-    func discardResponse() {
-        switch self {
-        case .http1(let connection): connection.discardResponse()
-        case .http2(let stream): stream.cancel()
-        }
-    }
-
+    func discardResponse()
     /// Ends the lease, because other requests wait.
-    func endForOthers() {
-        switch self {
-        case .http1(let connection): connection.endForOthers()
-        case .http2(let stream): stream.endForOthers()
-        }
-    }
-
+    func endForOthers()
     /// The exchange was cancelled.
-    func cancel() {
-        switch self {
-        case .http1(let connection): connection.cancel()
-        case .http2(let stream): stream.cancel()
-        }
-    }
+    func cancel()
+    /// It was leased and is not needed.
+    func release()
+}
+
+extension UpstreamLease {
+    /// Index of the target in the configuration of its upstream.
+    var targetIndex: Int { target.index }
 }
 
 enum UpstreamLink: PooledConnection, Equatable {
@@ -222,7 +124,7 @@ extension UpstreamPool {
     }
 
     enum Lease {
-        case leased(UpstreamLease)
+        case leased(any UpstreamLease)
         case waiting(WaiterID)
         case rejected
     }

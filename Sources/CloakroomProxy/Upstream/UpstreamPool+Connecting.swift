@@ -71,7 +71,7 @@ extension UpstreamPool {
         case .connectOther(let attempt):
             guard let next else { return false }
             machine.begin(attempt, on: next.first)
-            upstream.metrics.countRetry(.connect, outcome: .sent)
+            upstream.metrics.retries[.connect]?[.sent]?.increment()
             machine.oldestWaiter?.delegate.upstreamConnectRetried()
             return true
         case .fail(let waiters, let permit):
@@ -88,7 +88,7 @@ extension UpstreamPool {
         for waiter in waiters {
             left(waiter)
             if waiter.maxTargets > 1 {
-                upstream.metrics.countRetry(.connect, outcome: tries < waiter.maxTargets ? .noTarget : .notReplayable)
+                upstream.metrics.retries[.connect]?[tries < waiter.maxTargets ? .noTarget : .notReplayable]?.increment()
             }
             waiter.delegate.upstreamConnectFailed(failure, target: target?.index, duration: duration)
         }

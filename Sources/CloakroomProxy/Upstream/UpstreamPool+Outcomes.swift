@@ -7,10 +7,10 @@ extension UpstreamPool {
     /// - Parameters:
     ///   - sentAt: When the request was sent.
     ///   - duration: For how long the target was waited for, in nanoseconds; `nil` if that does not measure it.
-    func headReceived(_ lease: UpstreamLease, status: Int, sentAt: UInt64, after duration: UInt64?) {
+    func headReceived(_ lease: any UpstreamLease, status: Int, sentAt: UInt64, after duration: UInt64?) {
         let now = context.now
         let state = lease.target.state
-        lease.probeEnded()
+        lease.isProbe = false
         if status >= 429 {
             if upstream.configuration.eject.statuses.contains(status) {
                 return requestFailed(lease, sentAt: sentAt, after: duration)
@@ -27,9 +27,9 @@ extension UpstreamPool {
     ///   - sentAt: When the request was sent.
     ///   - duration: For how long the target was waited for, in nanoseconds; `nil` if that does not measure it. Then the
     ///     failure counts as the minimum, ``BalanceConfiguration/failurePenalty``.
-    func requestFailed(_ lease: UpstreamLease, sentAt: UInt64, after duration: UInt64?) {
+    func requestFailed(_ lease: any UpstreamLease, sentAt: UInt64, after duration: UInt64?) {
         let now = context.now
-        lease.probeEnded()
+        lease.isProbe = false
         outcomes.count(slot: lease.slot, isFailure: true)
         upstream.targets.board.requestFailed(
             lease.target.state, after: duration ?? 0, startedAt: sentAt, now: now, random: context.random())

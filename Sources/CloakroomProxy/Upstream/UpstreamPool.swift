@@ -20,7 +20,7 @@ final class UpstreamPool {
     var outcomes = TargetOutcomes()
     private var gauges = PoolGauges()
     /// Leases that are to be released.
-    var unused: [UpstreamLease] = []
+    var unused: [any UpstreamLease] = []
     var isReleasing = false
     /// Counter for `roundRobin`.
     private var turn: UInt32 = 0
@@ -107,7 +107,7 @@ final class UpstreamPool {
                 if case .http1(let connection) = link {
                     connection.use(isTimed: options.isTimed, now: context.now)
                     if options.isFirst { outcomes.firstAttempts += 1 }
-                    return .leased(.http1(connection))
+                    return .leased(connection)
                 }
                 if let lease = use(link, for: Waiter(delegate, options)) { return .leased(lease) }
                 hasNoRoom(link)
@@ -115,7 +115,7 @@ final class UpstreamPool {
             return leaseOrWait(Waiter(delegate, options), choice, options)
         case .reject(.cap): return hold(Waiter(delegate, options), until: options.deadline)
         case .reject(.noTarget):
-            upstream.metrics.countRejection(.noTarget)
+            upstream.metrics.rejections[.noTarget]?.increment()
             return .rejected
         }
     }
@@ -145,7 +145,7 @@ final class UpstreamPool {
             if machine.isHeld { awaitPlace() }
             return .waiting(id)
         case .rejectQueueFull:
-            upstream.metrics.countRejection(.queueFull)
+            upstream.metrics.rejections[.queueFull]?.increment()
             left(waiter)
             return .rejected
         }
@@ -160,7 +160,7 @@ final class UpstreamPool {
             awaitPlace()
             return .waiting(id)
         }
-        upstream.metrics.countRejection(.queueFull)
+        upstream.metrics.rejections[.queueFull]?.increment()
         return .rejected
     }
 
@@ -174,18 +174,18 @@ final class UpstreamPool {
     }
 
     /// - Returns: `nil` if an HTTP/2 connection has no room.
-    func use(_ link: UpstreamLink, for waiter: Waiter) -> UpstreamLease? {
-        let lease: UpstreamLease
+    func use(_ link: UpstreamLink, for waiter: Waiter) -> (any UpstreamLease)? {
+        let lease: any UpstreamLease
         switch link {
         case .http1(let connection):
             connection.use(isTimed: waiter.isTimed, now: context.now)
             connection.isProbe = isProbe(waiter, of: connection.target)
-            lease = .http1(connection)
+            lease = connection
         case .http2(let connection):
             guard let stream = connection.lease(isTimed: waiter.isTimed) else { return nil }
             stream.isProbe = isProbe(waiter, of: connection.target)
             streams += 1
-            lease = .http2(stream)
+            lease = stream
         }
         if waiter.isFirst { outcomes.firstAttempts += 1 }
         return lease
@@ -322,7 +322,7 @@ final class UpstreamPool {
                     UpstreamFailure(.responseTimeout), target: nil, duration: 0)
                 continue
             }
-            upstream.metrics.countRejection(expired.reason == .congested ? .congested : .pendingTimeout)
+            upstream.metrics.rejections[expired.reason == .congested ? .congested : .pendingTimeout]?.increment()
             expired.waiter.delegate.upstreamConnectFailed(UpstreamFailure(.poolExhausted), target: nil, duration: 0)
         }
     }

@@ -59,12 +59,12 @@ struct UpstreamRequestEncoder {
         writeOwnFields(of: request, into: &writer)
     }
 
-    /// Writes the fields that the upstream gets from the gateway alone, and the client's other cookies.
-    func writeInjected(
-        _ request: inout InboundRequest, of route: RouteRuntime, from peer: Peer, requestID: ID128,
-        into buffer: inout ByteBuffer
-    ) {
-        buffer.writeHead(reserving: length(of: request, route), from: &request) { writer, request in
+    /// The fields that the upstream gets from the gateway alone, and the client's other cookies.
+    /// - Returns: Complete field lines, with room for more.
+    func injectedLines(
+        _ request: inout InboundRequest, of route: RouteRuntime, from peer: Peer, requestID: ID128
+    ) -> [UInt8] {
+        [UInt8](reserving: length(of: request, route), from: &request) { writer, request in
             if let fields = route.requestFields {
                 fields.write(to: &writer) { write($0, of: request, from: peer, requestID: requestID, into: &$1) }
             }

@@ -4,20 +4,16 @@ import Synchronization
 /// The timed marks, in this process; bounded for each scope, so that used logins, which any client can cause, do not
 /// evict what providers have reported.
 final class MemoryMarks: Sendable {
-    private let marks: Mutex<[MarkKey.Scope: BoundedExpiringTable<UInt64, WallTime>]>
+    private let marks = Mutex<[MarkKey.Scope: BoundedExpiringTable<UInt64, WallTime>]>([:])
     private let capacity: Int
 
-    init(capacity: Int = 100_000) {
-        marks = Mutex([:])
-        self.capacity = capacity
-    }
+    init(capacity: Int = 100_000) { self.capacity = capacity }
 
     func set(_ key: MarkKey, to time: WallTime, lifetime: Duration, now: SessionTime) -> Bool {
         marks.withLock { marks in
-            var table = marks.removeValue(forKey: key.scope) ?? BoundedExpiringTable(capacity: capacity)
-            defer { marks[key.scope] = table }
-            if let present = table.value(of: key.hash, now: now), present >= time { return false }
-            table.set(key.hash, time, lifetime: lifetime, now: now)
+            if let present = marks[key.scope]?.value(of: key.hash, now: now), present >= time { return false }
+            marks[key.scope, default: BoundedExpiringTable(capacity: capacity)].set(
+                key.hash, time, lifetime: lifetime, now: now)
             return true
         }
     }

@@ -60,7 +60,7 @@ struct State {
     enum RemovalResult {
         case ended(Session)
         /// The session had already expired.
-        case expired(Session, SessionExpiry)
+        case expired(Session, SessionEndReason)
         /// The session does not meet the condition.
         case conditionFailed
         case none
@@ -81,17 +81,17 @@ struct State {
     }
 
     /// Removes a session if it has expired and has not been replaced.
-    mutating func expire(_ session: Session, timeouts: SessionTimeouts, now: SessionTime) -> SessionExpiry? {
+    mutating func expire(_ session: Session, timeouts: SessionTimeouts, now: SessionTime) -> SessionEndReason? {
         guard sessions[session.key.word0] === session,
             let expiry = timeouts.expiry(of: session, now: now)
         else { return nil }
-        remove(session.key.word0, reason: expiry.endReason, now: now)
+        remove(session.key.word0, reason: expiry, now: now)
         return expiry
     }
 
     struct SweepResult {
         var examined = 0
-        var expired: [(session: Session, expiry: SessionExpiry)] = []
+        var expired: [(session: Session, expiry: SessionEndReason)] = []
     }
 
     /// Removes expired sessions, checking `limit` sessions at most.
@@ -122,8 +122,7 @@ struct State {
     }
 
     private static func entry(for session: Session, _ timeouts: SessionTimeouts) -> ExpiryHeap<UInt64>.Entry {
-        let deadline = timeouts.deadline(expiresAt: session.expiresAt, lastUsedAt: session.lastUsedAt)
-        return ExpiryHeap.Entry(deadline: deadline.milliseconds, id: session.key.word0)
+        ExpiryHeap.Entry(deadline: timeouts.deadline(of: session).milliseconds, id: session.key.word0)
     }
 }
 

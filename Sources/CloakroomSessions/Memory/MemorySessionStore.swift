@@ -1,14 +1,15 @@
-public import CloakroomCore
+package import CloakroomCore
 import Synchronization
 
 /// Keeps sessions in the memory of this process, and loses them at its end. The default for one process.
 ///
 /// All sessions are in memory, so a lookup never returns ``SessionLookup/notCached`` and nothing waits except for a short
-/// lock. Sessions are not sealed: the key would be in the same process. Expired sessions are rejected at once. They are
-/// removed on a lookup, by ``sweep(now:limit:)``, or when space is needed.
+/// lock. Only the creation of a session throws, if the limit is reached and no session has expired. Sessions are not
+/// sealed: the key would be in the same process. Expired sessions are rejected at once. They are removed on a lookup, by
+/// ``sweep(now:limit:)``, or when space is needed.
 ///
 /// Folder `Memory/`: sessions, accounts and throttle counters in this process only.
-public final class MemorySessionStore: SessionStore {
+package final class MemorySessionStore: SessionStore {
     /// A power of two, far larger than the number of event loops.
     private static let shardCount = 64
     private static let tombstonesPerShard = 1_024
@@ -25,8 +26,7 @@ public final class MemorySessionStore: SessionStore {
     let timeouts: SessionTimeouts
     private let maxSessions: Int
     private let clock: @Sendable () -> SessionTime
-    private let onCreated: @Sendable () -> Void
-    private let onEnded: @Sendable (SessionEndReason) -> Void
+    private let events: SessionStoreCallbacks
     private let live = Atomic<Int>(0)
     private let ended = Atomic<UInt64>(0)
     private let nextToSweep = Atomic<Int>(0)
@@ -36,34 +36,28 @@ public final class MemorySessionStore: SessionStore {
     ///   - configuration: Timeouts and the maximum number of sessions.
     ///   - accountHashes: Hashes account names; a key generated for this process is sufficient.
     ///   - clock: The wall clock of ``run()``.
-    ///   - onCreated: Called once for each new session, on the thread that created it. Must not wait.
-    ///   - onEnded: Called once for each session that ended, on the thread that detected it. Must not wait.
-    public init(
+    package init(
         _ configuration: SessionConfiguration, accountHashes: AccountHasher,
-        clock: @escaping @Sendable () -> SessionTime,
-        onCreated: @escaping @Sendable () -> Void = {},
-        onEnded: @escaping @Sendable (SessionEndReason) -> Void = { _ in }
+        clock: @escaping @Sendable () -> SessionTime, events: SessionStoreCallbacks = .none
     ) {
         shards = (0..<Self.shardCount).map { _ in MemorySessionShard(tombstones: Self.tombstonesPerShard) }
         timeouts = SessionTimeouts(configuration)
         maxSessions = configuration.maxSessions
         self.accountHashes = accountHashes
         self.clock = clock
-        self.onCreated = onCreated
-        self.onEnded = onEnded
+        self.events = events
     }
 
     /// The number of sessions, including expired ones that are not removed yet.
-    public var count: Int { live.load(ordering: .relaxed) }
+    package var count: Int { live.load(ordering: .relaxed) }
 
     /// The number of sessions that ended: lookups always show the other changes.
-    public var changeCount: UInt64 { ended.load(ordering: .acquiring) }
+    package var changeCount: UInt64 { ended.load(ordering: .acquiring) }
 
-    /// Always `true`: the store is in this process.
-    public var isAvailable: Bool { true }
+    package var isAvailable: Bool { true }
 
     /// Looks a session up, under one short lock. An expired session is removed immediately.
-    public func lookup(
+    package func lookup(
         _ ticket: SessionTicket, key known: inout SessionKey?, now: SessionTime, slides: Bool
     ) -> SessionLookup {
         let key = known ?? SessionKey(ticket)
@@ -74,37 +68,33 @@ public final class MemorySessionStore: SessionStore {
         case .session(let found): session = found
         case .none(let reason): return .missing(reason)
         }
-        let lastUsedAt = session.lastUsedAt
-        if let expiry = timeouts.expiry(expiresAt: session.expiresAt, lastUsedAt: lastUsedAt, now: now) {
+        if let expiry = timeouts.expiry(of: session, now: now) {
             expire(session, now: now)
-            return .missing(expiry.endReason.unauthorizedReason)
+            return .missing(expiry.unauthorizedReason)
         }
-        if slides, timeouts.isTouchDue(lastUsedAt: lastUsedAt, now: now), session.device == nil {
+        if slides, timeouts.isTouchDue(of: session, now: now), session.device == nil {
             recordUse(of: session, now: now)
         }
         return .active(session)
     }
 
-    /// Records a use.
-    public func recordUse(of session: Session, now: SessionTime) {
-        guard session.touch(at: now, granularity: timeouts.touchGranularity) else { return }
+    package func recordUse(of session: Session, now: SessionTime) {
+        guard session.touch(at: now, granularity: timeouts.of(session.terms).touchGranularity) else { return }
         // A refresh may have replaced the session object since.
         shard(of: session.id).contents.withLock { $0.copyTouch(of: session) }
     }
 
     /// Whether the last use that was recorded is long enough ago.
-    public func isUseDue(of session: Session, now: SessionTime) -> Bool {
-        timeouts.isTouchDue(lastUsedAt: session.lastUsedAt, now: now)
+    package func isUseDue(of session: Session, now: SessionTime) -> Bool {
+        timeouts.isTouchDue(of: session, now: now)
     }
 
     /// The same as a lookup that does not extend the idle timeout: memory is the only copy.
-    public func load(_ ticket: SessionTicket, now: SessionTime) async throws(SessionStoreError) -> SessionLookup {
+    package func load(_ ticket: SessionTicket, now: SessionTime) async throws(SessionStoreError) -> SessionLookup {
         lookup(ticket, now: now, slides: false)
     }
 
-    /// Creates a session under a new ticket.
-    /// - Throws: ``SessionStoreError`` of kind `full` if the limit is reached and no session has expired.
-    public func create(
+    package func create(
         _ new: NewSession, limit: Int, now: SessionTime
     ) async throws(SessionStoreError) -> (ticket: SessionTicket, session: Session, mayExceed: Bool) {
         guard reserveCapacity() || (sweep(now: now) > 0 && reserveCapacity()) else { throw SessionStoreError(.full) }
@@ -113,19 +103,18 @@ public final class MemorySessionStore: SessionStore {
             let ticket = SessionTicket(using: &generator, site: new.site)
             let key = SessionKey(ticket)
             let session = Session(new, key: key, timeouts: timeouts, now: now)
-            let deadline = timeouts.deadline(expiresAt: session.expiresAt, lastUsedAt: now)
+            let deadline = timeouts.deadline(of: session)
             let hashes = addToIndexes(session)
             guard shard(of: key.id).contents.withLock({ $0.insert(session, deadline: deadline) }) else {
                 removeFromIndexes(session)
                 continue
             }
-            onCreated()
+            events.onCreated()
             return (ticket, session, hashes.contains { accounts.count(of: $0) > limit })
         }
     }
 
-    /// Ends a session; never throws.
-    public func end(
+    package func end(
         _ ticket: SessionTicket, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> Session? {
         let key = SessionKey(ticket)
@@ -144,14 +133,14 @@ public final class MemorySessionStore: SessionStore {
         }
         switch removal {
         case .ended(let session): recordEnd(of: session, reason)
-        case .expired(let session, let expiry): recordEnd(of: session, expiry.endReason)
+        case .expired(let session, let expiry): recordEnd(of: session, expiry)
         case .conditionFailed, .none: break
         }
         return removal
     }
 
     /// Removes expired sessions every second, until its task is cancelled.
-    public func run() async {
+    package func run() async {
         while !Task.isCancelled {
             let now = clock()
             sweep(now: now)
@@ -179,7 +168,7 @@ public final class MemorySessionStore: SessionStore {
                 }
                 let step = min(Self.sweepBatchSize, remaining)
                 let swept = shards[index].contents.withLock { $0.sweep(timeouts: timeouts, now: now, limit: step) }
-                for (session, expiry) in swept.expired { recordEnd(of: session, expiry.endReason) }
+                for (session, expiry) in swept.expired { recordEnd(of: session, expiry) }
                 cleared += swept.expired.count
                 remaining -= swept.examined
                 if swept.examined < step { break }
@@ -194,7 +183,7 @@ public final class MemorySessionStore: SessionStore {
 
     private func expire(_ session: Session, now: SessionTime) {
         let expiry = shard(of: session.id).contents.withLock { $0.expire(session, timeouts: timeouts, now: now) }
-        if let expiry { recordEnd(of: session, expiry.endReason) }
+        if let expiry { recordEnd(of: session, expiry) }
     }
 
     /// Reserves capacity before the session is created, so that concurrent sign-ins never exceed the limit.
@@ -236,20 +225,19 @@ public final class MemorySessionStore: SessionStore {
         removeFromIndexes(session)
         live.subtract(1, ordering: .relaxed)
         ended.wrappingAdd(1, ordering: .releasing)
-        onEnded(reason)
+        events.onEnded(reason)
     }
 }
 
 extension MemorySessionStore {
-    /// Acquires the lease; never throws.
-    public func lease(
+    package func lease(
         _ key: SessionKey, for duration: Duration, now: SessionTime
     ) async throws(SessionStoreError) -> LeaseResult {
         shard(of: key.id).contents.withLock { $0.lease(key, for: duration, timeouts: timeouts, now: now) }
     }
 
-    /// Saves refreshed tokens; never throws. A save may move the end of the session closer, but never further away.
-    public func save(
+    /// A save may move the end of the session closer, but never further away.
+    package func save(
         _ refresh: SessionUpdate, ticket: SessionTicket, over session: Session, under lease: RefreshLease,
         now: SessionTime
     ) async throws(SessionStoreError) -> SaveResult {
@@ -265,8 +253,7 @@ extension MemorySessionStore {
         return result
     }
 
-    /// Ends the session; never throws.
-    public func reject(
+    package func reject(
         _ session: Session, under lease: RefreshLease, now: SessionTime
     ) async throws(SessionStoreError) -> RejectResult {
         let key = session.key
@@ -281,13 +268,12 @@ extension MemorySessionStore {
         }
     }
 
-    /// Releases the lease.
-    public func release(_ lease: RefreshLease, of key: SessionKey) async {
+    package func release(_ lease: RefreshLease, of key: SessionKey) async {
         shard(of: key.id).contents.withLock { $0.release(lease, of: key) }
     }
 
     /// The same as a lookup that does not extend the idle timeout: memory is the only copy.
-    public func reload(_ ticket: SessionTicket, now: SessionTime) async throws(SessionStoreError) -> SessionLookup {
+    package func reload(_ ticket: SessionTicket, now: SessionTime) async throws(SessionStoreError) -> SessionLookup {
         lookup(ticket, now: now, slides: false)
     }
 }

@@ -4,15 +4,11 @@ import Synchronization
 /// The state of the sign-in throttle, in this process; bounded for each scope, so that a flood of account names, which any
 /// client can invent, evicts no count of an address, and the reverse.
 final class MemoryThrottle: Sendable {
-    private let tables: Mutex<[ThrottleKey.Scope: BoundedExpiringTable<ThrottleKey, ThrottleState>]>
+    private let tables = Mutex<[ThrottleKey.Scope: BoundedExpiringTable<ThrottleKey, ThrottleState>]>([:])
+    private let capacity: Int
 
     /// - Parameter capacity: The maximum number of states of each scope.
-    init(capacity: Int = 100_000) {
-        let empty = ThrottleKey.Scope.allCases.map {
-            ($0, BoundedExpiringTable<ThrottleKey, ThrottleState>(capacity: capacity))
-        }
-        tables = Mutex(Dictionary(uniqueKeysWithValues: empty))
-    }
+    init(capacity: Int = 100_000) { self.capacity = capacity }
 
     var count: Int { tables.withLock { $0.values.reduce(0) { $0 + $1.count } } }
 
@@ -27,7 +23,8 @@ final class MemoryThrottle: Sendable {
             if case .counted(let counts) = result {
                 for count in counts {
                     let key = count.counter.key
-                    tables[key.scope]?.set(key, count.after, lifetime: count.lifetime, now: now)
+                    tables[key.scope, default: BoundedExpiringTable(capacity: capacity)].set(
+                        key, count.after, lifetime: count.lifetime, now: now)
                 }
             }
             return result

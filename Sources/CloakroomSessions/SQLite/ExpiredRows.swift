@@ -7,12 +7,12 @@ extension SQLiteRecordStore {
 
     /// Deletes expired rows. Those of each table have transactions of their own: a damaged page of one must not keep the
     /// rows of the others.
-    func clear(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async throws(SessionStoreError) {
+    func clear(_ changes: any RecordChangeDelegate) async throws(SessionStoreError) {
         let now = now()
         guard try await connector.read({ db in try db.hasRowsToForget(now: now) }) else { return }
         var failure: SessionStoreError?
         do throws(SessionStoreError) {
-            try await clearSessions(changes, idleTimeout: idleTimeout, now: now)
+            try await clearSessions(changes, now: now)
         } catch {
             failure = error
         }
@@ -33,13 +33,13 @@ extension SQLiteRecordStore {
     }
 
     private func clearSessions(
-        _ changes: any RecordChangeDelegate, idleTimeout: Duration, now: SessionTime
+        _ changes: any RecordChangeDelegate, now: SessionTime
     ) async throws(SessionStoreError) {
         var forgotten = Database.ExpiryResult(isMore: true)
         while forgotten.isMore, !Task.isCancelled {
             do throws(SessionStoreError) {
                 forgotten = try await expired(changes) { db in
-                    try db.deleteExpiredSessions(now: now, idleTimeout: idleTimeout, limit: Self.clearedAtOnce)
+                    try db.deleteExpiredSessions(now: now, limit: Self.clearedAtOnce)
                 }
             } catch {
                 // One of them may be damaged: the others are deleted one by one.
@@ -48,7 +48,7 @@ extension SQLiteRecordStore {
                 }
                 for id in ids {
                     _ = try? await expired(changes) { db in
-                        try db.deleteExpiredSession(id, now: now, idleTimeout: idleTimeout)
+                        try db.deleteExpiredSession(id, now: now)
                     }
                 }
                 throw error
@@ -99,10 +99,10 @@ extension Database {
 
     /// Deletes at most `limit` expired sessions, all in the caller's transaction: of several processes, only one counts
     /// each session.
-    func deleteExpiredSessions(now: SessionTime, idleTimeout: Duration, limit: Int) throws -> ExpiryResult {
+    func deleteExpiredSessions(now: SessionTime, limit: Int) throws -> ExpiryResult {
         var forgotten = ExpiryResult()
         let ids = try expiredSessions(now: now, limit: limit)
-        for id in ids { forgotten.add(try deleteExpiredSession(id, now: now, idleTimeout: idleTimeout)) }
+        for id in ids { forgotten.add(try deleteExpiredSession(id, now: now)) }
         forgotten.isMore = ids.count == limit
         return forgotten
     }
@@ -114,16 +114,16 @@ extension Database {
         ).compactMap { $0.integer(0) }
     }
 
-    /// Deletes one session if it has expired.
-    func deleteExpiredSession(_ id: Int64, now: SessionTime, idleTimeout: Duration) throws -> ExpiryResult {
+    /// Deletes one session if it has expired: as idle if its row could be deleted before its end.
+    func deleteExpiredSession(_ id: Int64, now: SessionTime) throws -> ExpiryResult {
         var forgotten = ExpiryResult()
         let row = try row(
-            "SELECT expires_at, last_used_at FROM session WHERE id = ? AND keep_until <= ?", [id, now.milliseconds])
+            "SELECT expires_at, keep_until FROM session WHERE id = ? AND keep_until <= ?", [id, now.milliseconds])
         guard let row else { return forgotten }
         try run("DELETE FROM session WHERE id = ?", [id])
         let expiresAt = row.time(0) ?? now
-        let idleEnd = (row.time(1) ?? now) + idleTimeout
-        if idleEnd < expiresAt { forgotten.idle = 1 } else { forgotten.absolute = 1 }
+        let deadline = (row.time(1) ?? now) - SQLiteRecordStore.tombstoneLifetime
+        if deadline < expiresAt { forgotten.idle = 1 } else { forgotten.absolute = 1 }
         return forgotten
     }
 

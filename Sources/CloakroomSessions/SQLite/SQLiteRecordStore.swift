@@ -6,7 +6,7 @@ import Synchronization
 /// during a handover.
 ///
 /// The file is opened on demand, and a failure to open it does not prevent starting: operations fail with
-/// `unavailable`, the log contains the reason, and ``run(_:idleTimeout:)`` tries each second.
+/// `unavailable`, the log contains the reason, and ``run(_:)`` tries each second.
 ///
 /// Each operation is one transaction that takes the write lock first. Data that is acknowledged to a client was synced
 /// to the disk by a commit; see ``SQLiteDurability``.
@@ -239,14 +239,14 @@ extension SQLiteRecordStore {
     /// with permanently active readers.
     private static let maxWALPages = 16_384
 
-    func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async {
+    func run(_ changes: any RecordChangeDelegate) async {
         var wasUp = false
         while !Task.isCancelled {
             if let file = try? await connector.file() {
                 // Before the polls: those of a damaged file fail.
                 await connector.verifyFileIdentity(of: file)
                 if connector.isCurrent(file) {
-                    try? await follow(file, changes, wasUp: &wasUp, idleTimeout: idleTimeout)
+                    try? await follow(file, changes, wasUp: &wasUp)
                     changes.partitionsChanged([0..<1], areTrusted: false, afterOutage: false)
                 }
             }
@@ -256,7 +256,7 @@ extension SQLiteRecordStore {
 
     /// Follows the changes in a file until it fails.
     private func follow(
-        _ file: SQLiteFile, _ changes: any RecordChangeDelegate, wasUp: inout Bool, idleTimeout: Duration
+        _ file: SQLiteFile, _ changes: any RecordChangeDelegate, wasUp: inout Bool
     ) async throws(SessionStoreError) {
         let process = process
         forgetTally()
@@ -284,7 +284,7 @@ extension SQLiteRecordStore {
             if ContinuousClock.now >= clearAt {
                 clearAt = ContinuousClock.now + Self.clearInterval
                 // On a full disk or a lock the next round tries again. Expired sessions are rejected regardless.
-                try? await clear(changes, idleTimeout: idleTimeout)
+                try? await clear(changes)
                 if hasWritten { try? await writeBack(file) }
                 hasWritten = false
                 // Not awaited: a lock of another program must not delay the polls.

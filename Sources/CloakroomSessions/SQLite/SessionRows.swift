@@ -63,13 +63,18 @@ extension Database {
         let places = rule.accounts.map { _ in "?" }.joined(separator: ", ")
         let oldest = try run(
             """
-            SELECT id, count(*) OVER () FROM session WHERE (account = ?1 OR name = ?1) AND expires_at > ?2
-                AND last_used_at > ?3 AND account IN (\(places)) ORDER BY created_at, id LIMIT \(SurplusRule.maximum + 1)
+            WITH live AS (SELECT id, created_at FROM session WHERE (account = ?1 OR name = ?1) AND expires_at > ?2
+                AND last_used_at > ?3 AND account IN (\(places)))
+            SELECT id, count(*) OVER (), (SELECT count(*) FROM live AS own JOIN live AS other
+                    ON (other.created_at, other.id) > (own.created_at, own.id)
+                    AND other.created_at <= own.created_at + \(SurplusRule.moment.wholeMilliseconds) WHERE own.id = ?)
+                FROM live ORDER BY created_at, id LIMIT \(SurplusRule.maximum + 1)
             """,
-            [account, now.milliseconds, rule.usedAfter.milliseconds] + rule.accounts)
+            [account, now.milliseconds, rule.usedAfter.milliseconds] + rule.accounts + [rule.new.value])
         let excess = (oldest.first?.integer(1) ?? 0) - Int64(rule.limit)
         guard excess > 0 else { return .none }
-        let ids = oldest.compactMap { $0.unsigned(0).map(SessionID.init) }.filter { $0 != rule.new }
+        let isBeaten = oldest.first?.integer(2) ?? 0 >= Int64(max(1, rule.limit))
+        let ids = oldest.compactMap { $0.unsigned(0).map(SessionID.init) }.filter { isBeaten || $0 != rule.new }
         return .records(Array(ids.prefix(Int(min(excess, Int64(SurplusRule.maximum))))))
     }
 

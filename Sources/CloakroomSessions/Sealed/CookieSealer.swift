@@ -5,8 +5,7 @@ public import CloakroomCore
 public struct CookieSealer: CookieSealing {
     private let secrets: SealingKeyring
 
-    /// Creates a sealer.
-    public init(_ secrets: SealingKeyring) {
+    package init(_ secrets: SealingKeyring) {
         self.secrets = secrets
     }
 

@@ -13,7 +13,8 @@ extension SealedSessionStore {
                 let found = try await self.liveRecords(of: account, now: now).map { record in
                     SessionSummary(
                         id: record.key.id, createdAt: record.createdAt, lastUsedAt: self.lastUse(of: record, now: now),
-                        expiresAt: record.expiresAt, client: self.sealing.openClient(of: record) ?? SessionClientInfo(),
+                        expiresAt: record.expiresAt,
+                        client: self.sealing.openClient(of: record)?.client ?? SessionClientInfo(),
                         isBound: SessionSealer.isBound(record))
                 }
                 return .success(found.sorted { $0.createdAt > $1.createdAt })
@@ -50,42 +51,37 @@ extension SealedSessionStore {
     }
 
     func takeAll(
-        of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: SessionTime
+        _ selection: SessionSelection, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> [EndedSession] {
-        try await endAll(indexes(of: account), keeping: kept, now: now) { () async throws(SessionStoreError) in
-            let found = try await records(of: account, now: now).filter { $0.key.id != kept }
-            return try await end(found, reason: reason, now: now)
-        }
-    }
-
-    func takeAll(
-        of account: AccountName, createdBefore: SessionTime, isNameless: Bool, reason: SessionEndReason,
-        now: SessionTime
-    ) async throws(SessionStoreError) -> [EndedSession] {
-        func endListed() async throws(SessionStoreError) -> [EndedSession] {
-            let found = try await records(of: account, now: now).filter {
-                $0.createdAt < createdBefore && !(isNameless && $0.provider != nil)
+        switch selection {
+        case .account(let account, let kept):
+            return try await endAll(indexes(of: account), keeping: kept, now: now) {
+                () async throws(SessionStoreError) in
+                let found = try await records(of: account, now: now).filter { $0.key.id != kept }
+                return try await end(found, reason: reason, now: now)
             }
-            return try await end(found, reason: reason, now: now)
-        }
-        // A cutoff ends all sessions of an index, and there is no index of those without a session at a provider.
-        guard !isNameless else { return try await endListed() }
-        return try await endAll(indexes(of: account), before: createdBefore, now: now, endListed)
-    }
-
-    func takeAll(
-        of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: SessionTime
-    ) async throws(SessionStoreError) -> [EndedSession] {
-        let hasher = sealing.secrets.accountHashes
-        let indexes = hasher.candidateHashes(session).map(RecordIndex.providerSession)
-        if let accounts = account.map(hasher.candidateHashes) {
-            // A cutoff ends all sessions of an index: not if some are those of another account.
-            let found = try await records(in: indexes, now: now)
-            let own = found.filter { accounts.contains($0.account) }
-            guard own.count == found.count else { return try await end(own, reason: reason, now: now) }
-        }
-        return try await endAll(indexes, now: now) { () async throws(SessionStoreError) in
-            try await end(try await records(in: indexes, now: now), reason: reason, now: now)
+        case .created(let account, let time, let isNameless):
+            func endListed() async throws(SessionStoreError) -> [EndedSession] {
+                let found = try await records(of: account, now: now).filter {
+                    $0.createdAt < time && !(isNameless && $0.provider != nil)
+                }
+                return try await end(found, reason: reason, now: now)
+            }
+            // A cutoff ends all sessions of an index, and there is no index of those without a session at a provider.
+            guard !isNameless else { return try await endListed() }
+            return try await endAll(indexes(of: account), before: time, now: now, endListed)
+        case .provider(let session, let account):
+            let hasher = sealing.secrets.accountHashes
+            let indexes = hasher.candidateHashes(session).map(RecordIndex.providerSession)
+            if let accounts = account.map(hasher.candidateHashes) {
+                // A cutoff ends all sessions of an index: not if some are those of another account.
+                let found = try await records(in: indexes, now: now)
+                let own = found.filter { accounts.contains($0.account) }
+                guard own.count == found.count else { return try await end(own, reason: reason, now: now) }
+            }
+            return try await endAll(indexes, now: now) { () async throws(SessionStoreError) in
+                try await end(try await records(in: indexes, now: now), reason: reason, now: now)
+            }
         }
     }
 
@@ -99,7 +95,7 @@ extension SealedSessionStore {
         let names = user.name == user.account ? [user.account] : [user.account, user.name]
         // If a user's sessions are spread over these indexes, the limit is a multiple of the configured one.
         let hashes = names.flatMap(sealing.secrets.accountHashes.candidateHashes)
-        let rule = SurplusRule(limit: limit, accounts: hashes, usedAfter: now - timeouts.idle, new: new)
+        let rule = SurplusRule(limit: limit, accounts: hashes, usedAfter: now - longest.idle, new: new)
         var ended: [EndedSession] = []
         do throws(SessionStoreError) {
             // Another sign-in may have chosen, and ended, the same ones for itself.
@@ -206,7 +202,7 @@ extension SealedSessionStore {
         _ record: SessionRecord, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> Bool {
         let expiry = expiry(of: record, now: now)
-        let removed = try await remove(record.key.id, reason: expiry?.endReason ?? reason, now: now)
+        let removed = try await remove(record.key.id, reason: expiry ?? reason, now: now)
         return removed != nil && expiry == nil
     }
 

@@ -87,7 +87,7 @@ extension SealedSessionStore {
     private func setCutoffs(
         _ indexes: [RecordIndex], keeping kept: SessionID?, before: SessionTime?, now: SessionTime
     ) async throws(SessionStoreError) {
-        let lifetime = timeouts.absolute + Records.tombstoneLifetime + Self.margin
+        let lifetime = longest.absolute + Records.tombstoneLifetime + Self.margin
         // An earlier cutoff may have ended the kept session. If its record cannot be read, it counts as older.
         var record: SessionRecord?
         if let kept, case .record(let found)? = try? await readRecord(kept, now: now) { record = found }

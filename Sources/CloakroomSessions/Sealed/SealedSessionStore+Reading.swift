@@ -119,21 +119,21 @@ extension SealedSessionStore {
     ///   so another gateway may serve it. That gateway writes its uses when the store accepts writes again, and until then
     ///   the session is not ended for that reason.
     private func deleteExpired(
-        _ record: SessionRecord, _ expiry: SessionExpiry, for purpose: Purpose, now: SessionTime
+        _ record: SessionRecord, _ expiry: SessionEndReason, for purpose: Purpose, now: SessionTime
     ) async throws(SessionStoreError) -> RecordEvaluation {
         let id = record.key.id
         let partition = records.partition(of: id)
-        let mayBeInUse = expiry == .idle && now < record.expiresAt
+        let mayBeInUse = expiry == .expiredIdle && now < record.expiresAt
         if mayBeInUse, case .use = purpose, !unendable.isOver(partition) { throw SessionStoreError(.unavailable) }
         do throws(SessionStoreError) {
-            _ = try await remove(id, reason: expiry.endReason, now: now)
+            _ = try await remove(id, reason: expiry, now: now)
         } catch {
             if mayBeInUse {
                 unendable.begin([partition..<(partition + 1)])
                 throw error
             }
         }
-        return RecordEvaluation(lookup: .missing(expiry.endReason.unauthorizedReason))
+        return RecordEvaluation(lookup: .missing(expiry.unauthorizedReason))
     }
 
     /// Records the use of a session whose cutoffs cannot be read: while the store is unavailable in part, a session that
@@ -183,6 +183,9 @@ extension SealedSessionStore {
             // session may be lost because a gateway with the wrong secret read it. So the record stays.
             reportUnreadable(record.key.id, now: now)
             return RecordEvaluation(lookup: .missing(.noSession), isForeign: true)
+        case .opened(let session, _) where purpose.isUse && session.terms?.device == .required && !device.isUsed:
+            // Of an app that was removed. Nothing here checks the proofs that the session was created for.
+            return RecordEvaluation(lookup: .missing(.unproven))
         case .opened(let session, isCurrent: true):
             return RecordEvaluation(lookup: .active(session), kept: session)
         case .opened(let session, isCurrent: false):
@@ -237,8 +240,9 @@ extension SealedSessionStore {
     }
 
     /// Whether and how a record's session has expired, including uses that are not written yet.
-    func expiry(of record: SessionRecord, now: SessionTime) -> SessionExpiry? {
-        timeouts.expiry(expiresAt: record.expiresAt, lastUsedAt: lastUse(of: record, now: now), now: now)
+    func expiry(of record: SessionRecord, now: SessionTime) -> SessionEndReason? {
+        timeouts.of(sealing.terms(of: record)).expiry(
+            expiresAt: record.expiresAt, lastUsedAt: lastUse(of: record, now: now), now: now)
     }
 
     /// The time of the last use of a record's session, at most `now`: if a clock went back, the idle timeout is counted

@@ -14,6 +14,8 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     let table: SessionCache
     let touches: PendingTouches
     let timeouts: SessionTimeouts
+    /// The longest timeouts of any session.
+    let longest: (idle: Duration, absolute: Duration)
     let events: SessionStoreCallbacks
     let recovery: PostOutageGracePeriod
     /// The same for partitions that have accepted no end of a session that seemed idle.
@@ -21,8 +23,7 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     let withoutCutoff: KnownCutoffs
     let listings = AccountListings()
     private let maxSessions: Int
-    /// Whether a session with the key of its device is used only with a proof.
-    private let needsProofs: Bool
+    let device: DeviceConfiguration
     /// The ids of unreadable records that stay in the store, so that each is reported once.
     let unreadable = ReportedRecordSet()
     let resealed: ResealTracker
@@ -43,10 +44,14 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         unendable = PostOutageGracePeriod(partitions: records.partitionCount)
         withoutCutoff = KnownCutoffs(capacity: configuration.cacheSize)
         touches = PendingTouches(capacity: configuration.cacheSize, partition: records.partition(of:))
-        timeouts = SessionTimeouts(configuration, isShared: true)
+        let timeouts = SessionTimeouts(configuration, isShared: true)
+        self.timeouts = timeouts
+        longest = configuration.apps.map(timeouts.of).reduce((timeouts.idle, timeouts.absolute)) {
+            (max($0.0, $1.idle), max($0.1, $1.absolute))
+        }
         self.events = events
         maxSessions = configuration.maxSessions
-        needsProofs = configuration.device.mode != .off
+        device = configuration.device
     }
 
     var count: Int { records.count }
@@ -61,19 +66,16 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     {
         let key = known ?? SessionKey(ticket)
         known = key
-        if let session = table.session(key) {
-            let lastUsedAt = session.lastUsedAt
-            if timeouts.expiry(expiresAt: session.expiresAt, lastUsedAt: lastUsedAt, now: now) == nil {
-                if slides, timeouts.isTouchDue(lastUsedAt: lastUsedAt, now: now) { touch(proven: session, at: now) }
-                return .active(session)
-            }
+        if let session = table.session(key), timeouts.expiry(of: session, now: now) == nil {
+            if slides, isUseDue(of: session, now: now) { touch(proven: session, at: now) }
+            return .active(session)
         }
         if slides { table.recordUse(of: key.id, at: now) }
         return .notCached
     }
 
     func isUseDue(of session: Session, now: SessionTime) -> Bool {
-        timeouts.isTouchDue(lastUsedAt: session.lastUsedAt, now: now)
+        timeouts.isTouchDue(of: session, now: now)
     }
 
     func recordUse(of session: Session, now: SessionTime) {
@@ -82,13 +84,17 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
 
     /// Records a use with the ticket alone, which is none of a session that needs the proof of its device.
     func touch(proven session: Session, at use: SessionTime) {
-        if session.device == nil || !needsProofs { touch(session, at: use) }
+        if session.device == nil || !device.isUsed { touch(session, at: use) }
     }
 
     /// Records a use, to be written by ``run()``.
     func touch(_ session: Session, at now: SessionTime) {
+        let timeouts = timeouts.of(session.terms)
         guard session.touch(at: now, granularity: timeouts.touchGranularity) else { return }
-        touches.note(RecordTouch(id: session.id, lastUsedAt: now, keepUntil: keepUntil(session.expiresAt, now)))
+        let keepUntil = timeouts.deadline(expiresAt: session.expiresAt, lastUsedAt: now) + Records.tombstoneLifetime
+        touches.note(
+            RecordTouch(
+                id: session.id, lastUsedAt: now, keepUntil: keepUntil, granularity: timeouts.touchGranularity))
     }
 
     /// - Throws: ``SessionStoreError`` with the reason `protocolError` if the store reports each id as taken.
@@ -114,7 +120,7 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
         _ record: SessionRecord, limit: Int, now: SessionTime
     ) async throws(SessionStoreError) -> RecordInsertResult {
         do throws(SessionStoreError) {
-            let keepUntil = keepUntil(record.expiresAt, now)
+            let keepUntil = keepUntil(record)
             return try await meter.measure(
                 .insert, await records.insert(record, limit: limit, keepUntil: keepUntil, now: now))
         } catch {
@@ -160,14 +166,15 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
     func replace(
         _ record: SessionRecord, fence: UInt64?, now: SessionTime
     ) async throws(SessionStoreError) -> RecordUpdateResult {
-        let keepUntil = keepUntil(record.expiresAt, record.lastUsedAt)
+        let keepUntil = keepUntil(record)
         return try await meter.measure(
             .replace, await records.replace(record, keepUntil: keepUntil, fence: fence, now: now))
     }
 
     /// The time after which the record is no longer needed to report that its session has expired.
-    func keepUntil(_ expiresAt: SessionTime, _ lastUsedAt: SessionTime) -> SessionTime {
-        timeouts.deadline(expiresAt: expiresAt, lastUsedAt: lastUsedAt) + Records.tombstoneLifetime
+    private func keepUntil(_ record: SessionRecord) -> SessionTime {
+        timeouts.of(sealing.terms(of: record)).deadline(expiresAt: record.expiresAt, lastUsedAt: record.lastUsedAt)
+            + Records.tombstoneLifetime
     }
 }
 
@@ -240,7 +247,7 @@ extension SealedSessionStore {
     /// writes the remaining uses, and then stops the store.
     func run() async {
         // A task of its own: if it were cancelled with this one, the store would stop before the last uses are written.
-        let keeping = Task { await records.run(self, idleTimeout: timeouts.idle) }
+        let keeping = Task { await records.run(self) }
         while !Task.isCancelled {
             await writeTouches()
             await removeUncertain()
@@ -283,7 +290,7 @@ extension SealedSessionStore {
     /// - Returns: Those that were not written.
     private func write(_ uses: [RecordTouch]) async -> UnwrittenTouches {
         do throws(SessionStoreError) {
-            let granularity = timeouts.touchGranularity
+            let granularity = uses.map(\.granularity).min() ?? timeouts.touchGranularity
             return try await meter.measure(
                 .touch, failure: { $0?.error }, await records.touch(uses, granularity: granularity))
                 ?? UnwrittenTouches()

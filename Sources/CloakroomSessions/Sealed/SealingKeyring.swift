@@ -93,66 +93,51 @@ public struct SealingKeyring: Sendable, Redacted {
             (UInt8.min...UInt8.max).lazy.compactMap { counter in
                 let bytes = HKDF<SHA256>.deriveKey(
                     inputKeyMaterial: SymmetricKey(data: keys.secret.bytes),
-                    info: Array(Purpose.assertion.rawValue.utf8) + [counter], outputByteCount: 32)
+                    info: Purpose.assertion.label() + [counter], outputByteCount: 32)
                 return try? P256.Signing.PrivateKey(rawRepresentation: bytes)
             }.first
         }
     }
 
-    /// The purpose of a key. The number is the version of the layout: a new layout has new keys.
+    /// The purpose of a key.
     private enum Purpose: String {
-        case secretID = "cloakroom 1 secret id"
-        case account = "cloakroom 1 account"
-        case client = "cloakroom 1 client"
-        case record = "cloakroom 1 record"
-        case client2 = "cloakroom 2 client"
-        case record2 = "cloakroom 2 record"
-        case cookie = "cloakroom 1 cookie"
-        case rate = "cloakroom 1 rate"
-        case assertion = "cloakroom 1 assertion"
+        case secretID = "secret id"
+        case account, client, record, cookie, rate, assertion
+
+        /// The label of a key. Those for records have the number of their format: a new layout has new keys.
+        func label(_ format: SessionFormat = .one) -> [UInt8] { Array("cloakroom \(format.rawValue) \(rawValue)".utf8) }
     }
 
     private static func key(of secret: Secret, for purpose: Purpose, count: Int) -> SymmetricKey {
         HKDF<SHA256>.deriveKey(
-            inputKeyMaterial: SymmetricKey(data: secret.bytes), info: Array(purpose.rawValue.utf8),
-            outputByteCount: count)
+            inputKeyMaterial: SymmetricKey(data: secret.bytes), info: purpose.label(), outputByteCount: count)
     }
 
     /// Requires both: neither a ticket without the secret nor the secret without the ticket yields the key.
     private static func recordKey(
         _ secret: Secret, ticket: SessionTicket, _ format: SessionFormat
     ) -> SymmetricKey {
-        let purpose: Purpose =
-            switch format {
-            case .one: .record
-            case .two: .record2
-            }
         var material = LengthPrefixedWriter()
         if ticket.site != .main { material.append(ticket.site.value) }
         material.append(ticket.bytes)
         material.append(secret.bytes)
         return HKDF<SHA256>.deriveKey(
-            inputKeyMaterial: SymmetricKey(data: material.bytes), info: Array(purpose.rawValue.utf8),
+            inputKeyMaterial: SymmetricKey(data: material.bytes), info: Purpose.record.label(format),
             outputByteCount: 32)
     }
 
     private static func clientKey(
         _ key: SymmetricKey, of session: SessionKey, _ format: SessionFormat
     ) -> SymmetricKey {
-        let purpose: Purpose =
-            switch format {
-            case .one: .client
-            case .two: .client2
-            }
         var info = LengthPrefixedWriter()
-        info.append(Array(purpose.rawValue.utf8))
+        info.append(Purpose.client.label(format))
         info.append(session)
         return HKDF<SHA256>.deriveKey(inputKeyMaterial: key, info: info.bytes, outputByteCount: 32)
     }
 
     private static func cookieKey(_ secret: Secret, _ name: String) -> SymmetricKey {
         var info = LengthPrefixedWriter()
-        info.append(Array(Purpose.cookie.rawValue.utf8))
+        info.append(Purpose.cookie.label())
         info.append(Array(name.utf8))
         return HKDF<SHA256>.deriveKey(
             inputKeyMaterial: SymmetricKey(data: secret.bytes), info: info.bytes, outputByteCount: 32)

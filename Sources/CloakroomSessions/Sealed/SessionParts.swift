@@ -6,8 +6,19 @@ enum SessionFormat: UInt8, Sendable {
     case one = 1
     /// Of a session with the key of its device.
     case two = 2
+    /// Of a session with the terms of an app.
+    case three = 3
+    /// Of a session with both.
+    case four = 4
 
-    init(_ session: Session) { self = session.device == nil ? .one : .two }
+    init(_ session: Session) {
+        self = session.terms == nil ? session.device == nil ? .one : .two : session.device == nil ? .three : .four
+    }
+
+    /// Whether it is that of a session with the key of its device.
+    var isBound: Bool { self == .two || self == .four }
+    /// Whether it is that of a session with the terms of an app.
+    var hasTerms: Bool { self == .three || self == .four }
 }
 
 /// The part that only the ticket opens, as bytes: see ``SessionSealer`` for the layout.
@@ -56,7 +67,7 @@ extension SessionParts {
             guard let provenance = Self.provenance(provenance) else { return nil }
             self.provenance = provenance
         }
-        if format == .two {
+        if format.isBound {
             guard let key = reader.field(), key.count == DeviceBinding.keyLength, let boundAt = reader.time() else {
                 return nil
             }

@@ -125,8 +125,7 @@ protocol SessionRecordStore: ThrottleStore, MarkStore {
     ) async throws(SessionStoreError)
     /// Stays connected, reports changes, and deletes expired records (calling
     /// ``RecordChangeDelegate/expired(idle:absolute:)``), until its task is cancelled.
-    /// - Parameter idleTimeout: A record expires that long after its last recorded use, if that is before its end.
-    func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async
+    func run(_ changes: any RecordChangeDelegate) async
 }
 
 extension SessionRecordStore {
@@ -164,6 +163,8 @@ struct RecordTouch: Sendable, Equatable {
     var lastUsedAt: SessionTime
     /// The record may be deleted after this.
     var keepUntil: SessionTime
+    /// ``SessionTimeouts/touchGranularity`` of the session.
+    var granularity = Duration.milliseconds(1)
 }
 
 /// The uses that were not written.

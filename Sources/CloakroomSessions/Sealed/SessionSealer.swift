@@ -3,8 +3,7 @@ import Crypto
 
 /// Seals sessions for a store outside the process, and opens them again, only with AES-256-GCM (NIST SP 800-38D).
 ///
-/// A sealed part is the format, one byte: 2 for both parts of a session with the key of its device, otherwise 1; and
-/// ``SealedContent``.
+/// A sealed part is the format, one byte: ``SessionFormat``, the same for both parts; and ``SealedContent``.
 ///
 /// A record's contents are fields, each after its length (four bytes in network order), in this order: the value of
 /// `Authorization`; the refresh token, with a byte 1 before it, or empty for none; the expiry of the access token,
@@ -13,7 +12,9 @@ import Crypto
 /// eight bytes; and the provenance, which is empty for none. The provenance is itself fields: the name of the identity; issuer; subject; the
 /// provider's session; the time of authentication, eight bytes, or empty for unknown; `acr`; the hash of the nonce; the
 /// claims, JSON; the ID token. The provider's session, `acr` and the ID token have a byte 1 before them, or are empty
-/// for none. In the format 2 follow the public key, 64 bytes, and the time when the session got it, eight bytes. A record's client part holds: the family of the user agent, one byte; the peer's address. Times are
+/// for none. In the formats 2 and 4 follow the public key, 64 bytes, and the time when the session got it, eight bytes. A record's client part
+/// holds: the family of the user agent, one byte; the peer's address; in the formats 3 and 4 the terms: idle and absolute
+/// timeout, eight bytes each, and the mode of device binding. Times are
 /// milliseconds since the epoch in network order. Another layout is another format: a release reads the formats of the
 /// one before it.
 ///
@@ -50,7 +51,7 @@ struct SessionSealer: Sendable {
         record.contents = try seal(
             parts.bytes, secrets.newestRecordKey(ticket: ticket, format), Self.contentsBinding(record, format), format)
         record.client = try seal(
-            Self.bytes(of: session.client), secrets.newestClientKey(session.key, format),
+            Self.bytes(of: session.client, session.terms), secrets.newestClientKey(session.key, format),
             Self.clientBinding(record, format), format)
         return record
     }
@@ -61,27 +62,40 @@ struct SessionSealer: Sendable {
         guard secrets.contains(part.secret) else { return .foreign }
         let keys = secrets.recordKeys(part.secret, ticket: ticket, format: format)
         guard let bytes = part.open(keys, binding: Self.contentsBinding(record, format)),
-            let parts = SessionParts(bytes, format), let client = openClient(of: record)
+            let parts = SessionParts(bytes, format), let (client, terms) = openClient(of: record)
         else { return .unreadable }
         let session = Session(
             key: record.key, user: parts.user, tokens: parts.tokens, client: client,
-            source: parts.source, provenance: parts.provenance, device: parts.device, createdAt: record.createdAt,
-            expiresAt: record.expiresAt, lastUsedAt: record.lastUsedAt, version: record.version,
-            storeData: record.birth.bytes)
+            source: parts.source, provenance: parts.provenance, device: parts.device, terms: terms,
+            createdAt: record.createdAt, expiresAt: record.expiresAt, lastUsedAt: record.lastUsedAt,
+            version: record.version, storeData: record.birth.bytes)
         return .opened(session, isCurrent: part.secret == secrets.newestID)
     }
 
     /// Whether a record is of a session with the key of its device, also without its contents.
-    static func isBound(_ record: SessionRecord) -> Bool { record.client.first == SessionFormat.two.rawValue }
+    static func isBound(_ record: SessionRecord) -> Bool {
+        record.client.first.flatMap(SessionFormat.init(rawValue:))?.isBound ?? false
+    }
+
+    /// The terms of a record's session, also without its contents; `nil` if the configured timeouts apply.
+    ///
+    /// Those that cannot be opened are unlimited: the secret may be one of another gateway, for which the record remains.
+    func terms(of record: SessionRecord) -> SessionTerms? {
+        guard let format = record.client.first, format > SessionFormat.two.rawValue else { return nil }
+        guard let (_, terms) = openClient(of: record) else {
+            return SessionTerms(idle: .milliseconds(Int64.max), absolute: .milliseconds(Int64.max), device: .off)
+        }
+        return terms
+    }
 
     /// Opens the client part of a session, which requires no ticket.
-    func openClient(of record: SessionRecord) -> SessionClientInfo? {
+    func openClient(of record: SessionRecord) -> (client: SessionClientInfo, terms: SessionTerms?)? {
         guard let (format, part) = Self.part(record.client),
             let bytes = part.open(
                 secrets.clientInfoKeys(part.secret, of: record.key, format: format),
                 binding: Self.clientBinding(record, format))
         else { return nil }
-        return Self.client(of: bytes)
+        return Self.client(of: bytes, format)
     }
 }
 
@@ -130,21 +144,35 @@ extension SessionSealer {
 }
 
 extension SessionSealer {
-    private static func bytes(of client: SessionClientInfo) -> [UInt8] {
+    private static func bytes(of client: SessionClientInfo, _ terms: SessionTerms?) -> [UInt8] {
         var writer = LengthPrefixedWriter()
         writer.append([client.userAgent.rawValue])
         writer.append(Array(client.peer.utf8.prefix(255)))
+        if let terms {
+            for time in [terms.idle, terms.absolute] { writer.append(UInt64(bitPattern: time.wholeMilliseconds)) }
+            writer.append(Array(terms.device.rawValue.utf8))
+        }
         return writer.bytes
     }
 
-    private static func client(of bytes: [UInt8]) -> SessionClientInfo? {
+    private static func client(
+        of bytes: [UInt8], _ format: SessionFormat
+    ) -> (SessionClientInfo, SessionTerms?)? {
         var reader = LengthPrefixedReader(bytes[...])
-        guard let family = reader.field(), family.count == 1, let peer = reader.field(), reader.isAtEnd else {
-            return nil
+        guard let family = reader.field(), family.count == 1, let peer = reader.field() else { return nil }
+        var terms: SessionTerms?
+        if format.hasTerms {
+            guard let idle = reader.time(), let absolute = reader.time(), let name = reader.field(),
+                let mode = DeviceConfiguration.Mode(rawValue: String(decoding: name, as: UTF8.self))
+            else { return nil }
+            terms = SessionTerms(
+                idle: .milliseconds(idle.milliseconds), absolute: .milliseconds(absolute.milliseconds), device: mode)
         }
-        return SessionClientInfo(
+        guard reader.isAtEnd else { return nil }
+        let client = SessionClientInfo(
             peer: String(decoding: peer, as: UTF8.self),
             userAgent: family.first.flatMap(UserAgentFamily.init(rawValue:)) ?? .other)
+        return (client, terms)
     }
 }
 

@@ -10,6 +10,10 @@ struct SurplusRule: Sendable, Equatable {
     /// The maximum number of times that a sign-in chooses: again if another one ended some of the chosen ones.
     static let maxRounds = 4
 
+    /// The maximum difference of the times of sign-ins that may find each other: of a slow one the time is that of its
+    /// request. Beyond it the clock of another gateway differs, and the new one stays.
+    static let moment = Duration.seconds(30)
+
     /// The number of sessions that an account may have.
     var limit: Int
     /// The hashes of the account under all secrets, and of the name that was typed for it. Records of other accounts
@@ -17,7 +21,7 @@ struct SurplusRule: Sendable, Equatable {
     var accounts: [UInt64]
     /// Sessions whose last recorded use is not later than this have expired.
     var usedAfter: SessionTime
-    /// The session that was created last: it counts and is not chosen.
+    /// The session of the sign-in: it counts, and is chosen only if others of the same moment are later.
     var new: SessionID
 
     /// What the rule needs of a record.
@@ -27,6 +31,8 @@ struct SurplusRule: Sendable, Equatable {
         var createdAt: SessionTime
         var expiresAt: SessionTime
         var lastUsedAt: SessionTime
+
+        fileprivate var order: (SessionTime, UInt64) { (createdAt, id.value) }
     }
 
     /// Ids of an index, some of which were checked.
@@ -62,11 +68,15 @@ struct SurplusRule: Sendable, Equatable {
         return chosen.isEmpty ? .none : .records(chosen)
     }
 
-    /// The ids of the records that were created first, except the new one; at most ``maximum``.
+    /// The ids of the records that were created first; at most ``maximum``. The new one is among them only if others that were
+    /// created at the same moment suffice: sign-ins that find each other choose the same records, so that no two end each other.
     func oldest(_ count: Int, of records: some Collection<Candidate>) -> [SessionID] {
         guard count > 0 else { return [] }
-        return records.filter { $0.id != new }
-            .sorted { ($0.createdAt, $0.id.value) < ($1.createdAt, $1.id.value) }
+        let own = records.first { $0.id == new }
+        let later = records.count { record in
+            own.map { $0.order < record.order && record.createdAt - $0.createdAt <= Self.moment } ?? false
+        }
+        return records.filter { later >= max(1, limit) || $0.id != new }.sorted { $0.order < $1.order }
             .prefix(min(count, Self.maximum)).map(\.id)
     }
 }
@@ -76,6 +86,15 @@ extension SurplusRule.Candidate {
         self.init(
             id: record.key.id, account: record.account, createdAt: record.createdAt, expiresAt: record.expiresAt,
             lastUsedAt: record.lastUsedAt)
+    }
+}
+
+extension SurplusRule.Candidate {
+    /// - Parameter session: One in memory, whose account is known.
+    init(_ session: Session) {
+        self.init(
+            id: session.id, account: 0, createdAt: session.createdAt, expiresAt: session.expiresAt,
+            lastUsedAt: session.lastUsedAt)
     }
 }
 

@@ -43,7 +43,7 @@ struct ValkeyRecordStore: SessionRecordStore {
     let journal: WriteJournal
     private let reassertion: WriteReassertion
 
-    /// Creates a store. It connects in ``run(_:idleTimeout:)``.
+    /// Creates a store. It connects in ``run(_:)``.
     /// - Parameters:
     ///   - configuration: With at least one address.
     ///   - tls: The TLS configuration, if TLS is configured; ALPN protocols are removed.
@@ -319,7 +319,7 @@ struct ValkeyRecordStore: SessionRecordStore {
         return command
     }
 
-    func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async {
+    func run(_ changes: any RecordChangeDelegate) async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await reassertion.repeatUntilAccepted(over: link, changes) }
             await link.run(InvalidationForwarder(keys: keys, changes: changes), failover: reassertion)

@@ -96,7 +96,7 @@ extension AccessLogSyntax {
 
     @inline(__always)
     static func session(of record: borrowing ExchangeRecord, to line: inout LineBuffer) {
-        if let credential = record.credential { field("credential", credential, to: &line) }
+        if let credential = record.credential { field("credential", text: credential.rawValue.utf8.span, to: &line) }
         if let proxy = record.decidedFor { field("decided_for", text: proxy.rawValue.utf8.span, to: &line) }
         guard let session = record.sessionHash else { return }
         beginText("session", in: &line)

@@ -4,6 +4,13 @@ public import CloakroomWire
 /// The data of one finished exchange for metrics and access log. Filled during the exchange and read once at its end;
 /// does not allocate per request.
 public struct ExchangeRecord: Sendable {
+    /// What decides about a request with `Authorization`.
+    public enum Credential: String, Sendable {
+        case bearer, dpop, basic
+        /// The upstream, which verifies it.
+        case unverified
+    }
+
     /// Index into the routes given to ``LoopTelemetry``; -1 if no route matched.
     public var routeIndex: Int = -1
     /// The request's method.
@@ -59,8 +66,8 @@ public struct ExchangeRecord: Sendable {
     public var upstreamProtocol: HTTPProtocolVersion?
     /// The public id of the session, ``SessionID/value``; it grants no access.
     public var sessionHash: UInt64?
-    /// What decided in place of a session, `bearer` or `unverified`; `nil` is not logged.
-    public var credential: StaticString?
+    /// What decided in place of a session; `nil` is not logged.
+    public var credential: Credential?
     /// The kind of the proxy that asked and forwards the request itself; `nil` is not logged.
     public var decidedFor: ForwardAuthConfiguration.Proxy?
     /// The trace that the exchange belongs to.

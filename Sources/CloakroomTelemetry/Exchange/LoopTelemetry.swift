@@ -102,7 +102,7 @@ public final class LoopTelemetry {
                 recordDurations(record)
                 if record.decision.isAuthDecision { authDecisions(record).increment() }
             }
-            if let reason = record.unauthorizedReason { metrics.recordUnauthorized(reason) }
+            if let reason = record.unauthorizedReason { metrics.unauthorizedResponses[reason]?.increment() }
         }
         guard isLogged(record) else { return }
         formatter.append(
@@ -126,6 +126,7 @@ public final class LoopTelemetry {
         JSON.field("listener", text: listener.utf8.span, to: &rejection)
         JSON.field("credentials", credentials, to: &rejection)
         if let code = details.code { JSON.field("code", text: code.rawValue.utf8.span, to: &rejection) }
+        if let login = details.loginFailure { JSON.field("login", text: login.utf8.span, to: &rejection) }
         if let claim = details.claim { JSON.field("claim", text: claim.utf8.span, to: &rejection) }
         // Most have none, for which a list would be joined from nothing.
         let attempts =

@@ -68,6 +68,8 @@ public final class RejectionDetails {
 
     /// The problem in the response.
     package var code: ProblemCode?
+    /// See ``AccountResponse/loginFailure``.
+    package var loginFailure: String?
     /// The claim that the session lacks.
     package var claim: String?
     /// The failed attempts: the target by index, and the status or the failure.

@@ -27,15 +27,19 @@ public struct GatewayMetrics: Sendable {
     /// The metrics of configuration reloads.
     public let config: ConfigMetrics
 
-    private let sessionsCreated: CounterHandle
-    private let sessionsEnded: [SessionEndReason: CounterHandle]
+    /// Created sessions.
+    public let sessionsCreated: CounterHandle
+    /// Ended sessions.
+    public let sessionsEnded: [SessionEndReason: CounterHandle]
+    /// 401 responses of the gateway.
+    public let unauthorizedResponses: [UnauthorizedReason: CounterHandle]
+    /// Requests for hosts that are not served.
+    public let misdirected: [MisdirectedReason: CounterHandle]
     private let signIns: [AccountEvent.SignInOutcome: CounterHandle]
     private let signInDurations: [AccountEvent.SignInOutcome: HistogramHandle]
     private let signOuts: [SignOutKind: CounterHandle]
     private let refreshes: [AccountEvent.RefreshResult: CounterHandle]
     private let refreshDurations: [AccountEvent.RefreshResult: HistogramHandle]
-    private let unauthorizedResponses: [UnauthorizedReason: CounterHandle]
-    private let misdirected: [MisdirectedReason: CounterHandle]
     private let deviceProofs: [DeviceOutcome: CounterHandle]
     private let deviceChecks: [DeviceCheck: CounterHandle]
     /// That of most requests with a bound session, without a look-up.
@@ -78,32 +82,39 @@ public struct GatewayMetrics: Sendable {
 }
 
 extension GatewayMetrics {
-    /// Records a sign-in attempt.
-    public func recordSignIn(_ outcome: AccountEvent.SignInOutcome, durationNanoseconds: UInt64) {
-        signIns[outcome]?.increment()
-        signInDurations[outcome]?.record(nanoseconds: durationNanoseconds)
-    }
-
-    /// Records a sign-out.
-    public func recordSignOut(_ kind: SignOutKind) {
-        signOuts[kind]?.increment()
-    }
-
-    /// Records a token refresh.
-    public func recordRefresh(_ result: AccountEvent.RefreshResult, durationNanoseconds: UInt64) {
-        refreshes[result]?.increment()
-        refreshDurations[result]?.record(nanoseconds: durationNanoseconds)
-    }
-
-    /// Records a token exchange for an upstream.
-    public func recordExchange(
-        _ result: AccountEvent.ExchangeResult, upstream: String, durationNanoseconds: UInt64
-    ) {
-        let handle = registry.histogram(
-            "cloakroom_token_exchange_duration_seconds",
-            help: "Duration of token exchanges for an upstream, by outcome.",
-            labels: [("upstream", upstream), ("outcome", result.rawValue)])
-        handle.record(nanoseconds: durationNanoseconds)
+    /// Records an event of accounts.
+    /// - Parameter upstreams: The names of the upstreams that the event may refer to by index.
+    public func record(_ event: AccountEvent, upstreams: [String] = []) {
+        switch event {
+        case .signIn(let outcome, _, let duration):
+            signIns[outcome]?.increment()
+            signInDurations[outcome]?.record(nanoseconds: duration.wholeNanoseconds)
+        case .signOut: signOuts[.user]?.increment()
+        case .signOutOthers: signOuts[.everywhere]?.increment()
+        case .revoked: signOuts[.admin]?.increment()
+        case .evicted, .revokeFailed, .identityMisconfigured: break
+        case .deviceProof(let outcome, _, _): deviceProofs[outcome]?.increment()
+        case .deviceCheck(let check, _): recordDeviceCheck(check)
+        case .tokenRefresh(let result, _, let duration):
+            refreshes[result]?.increment()
+            refreshDurations[result]?.record(nanoseconds: duration.wholeNanoseconds)
+        case .loginBegan(let identity): identities[identity].begun.increment()
+        case .login(let outcome, let identity, _, _, let duration):
+            identities[identity].logins[outcome]?.increment()
+            identities.durations[outcome]?.record(nanoseconds: duration.wholeNanoseconds)
+        case .providerLogout(let sessions, let identity):
+            identities[identity].logouts[sessions.isEmpty ? .noSession : .success]?.increment()
+            if !sessions.isEmpty { signOuts[.provider]?.increment() }
+        case .providerLogoutFailed(let identity, let reason):
+            identities[identity].logouts[ProviderLogoutOutcome(failedBy: reason)]?.increment()
+        case .tokenExchange(let result, _, let upstream, let duration):
+            guard upstreams.indices.contains(upstream) else { return }
+            let handle = registry.histogram(
+                "cloakroom_token_exchange_duration_seconds",
+                help: "Duration of token exchanges for an upstream, by outcome.",
+                labels: [("upstream", upstreams[upstream]), ("outcome", result.rawValue)])
+            handle.record(nanoseconds: duration.wholeNanoseconds)
+        }
     }
 
     /// The durations of attempts of an identity call in `http_client_request_duration_seconds`, with the labels of
@@ -125,32 +136,9 @@ extension GatewayMetrics {
             ] + source)
     }
 
-    /// Records a 401 of the gateway.
-    public func recordUnauthorized(_ reason: UnauthorizedReason) {
-        unauthorizedResponses[reason]?.increment()
-    }
-
-    /// Records a request for a host that is not served.
-    public func recordMisdirected(_ reason: MisdirectedReason) {
-        misdirected[reason]?.increment()
-    }
-
-    /// Records a signed proof of a device.
-    public func recordDeviceProof(_ outcome: DeviceOutcome) { deviceProofs[outcome]?.increment() }
-
     /// Records a request with a session that is bound to a device.
     public func recordDeviceCheck(_ check: DeviceCheck) {
         (check == .proven ? provenChecks : deviceChecks[check])?.increment()
-    }
-
-    /// Records a created session.
-    public func recordSessionCreated() {
-        sessionsCreated.increment()
-    }
-
-    /// Records ended sessions.
-    public func recordSessionEnded(_ reason: SessionEndReason, count: Int = 1) {
-        sessionsEnded[reason]?.increment(by: Int64(count))
     }
 }
 

@@ -3,12 +3,14 @@ import Synchronization
 
 /// The metrics of one OpenID Provider: `cloakroom_login…` and `cloakroom_provider_…`. Equal names share their series.
 public struct IdentityMetrics: Sendable {
-    private let begun: CounterHandle
-    private let logins: [AccountEvent.LoginOutcome: CounterHandle]
-    private let logouts: [ProviderLogoutOutcome: CounterHandle]
-    private let tokens: [AccessTokenOutcome: CounterHandle]
-    private let introspections: [IntrospectionOutcome: CounterHandle]
-    private let fetches: [ProviderDocument: [ProviderFetchOutcome: CounterHandle]]
+    /// Those of events are counted by ``GatewayMetrics/record(_:upstreams:)``.
+    let begun: CounterHandle
+    let logins: [AccountEvent.LoginOutcome: CounterHandle]
+    let logouts: [ProviderLogoutOutcome: CounterHandle]
+    /// Access tokens of clients.
+    public let tokens: [AccessTokenOutcome: CounterHandle]
+    /// Fetches of metadata and keys.
+    public let fetches: [ProviderDocument: [ProviderFetchOutcome: CounterHandle]]
     private let gauges: MetricScope
     private let up: GaugeHandle
     private let keys: GaugeHandle
@@ -25,9 +27,6 @@ public struct IdentityMetrics: Sendable {
             "cloakroom_provider_logouts_total", help: "Logouts that a provider reported, by outcome.", by: "outcome")
         tokens = counters.counters(
             "cloakroom_bearer_checks_total", help: "Access tokens of clients, by outcome.", by: "outcome")
-        introspections = counters.counters(
-            "cloakroom_introspections_total",
-            help: "Questions to a provider about access tokens of clients, by outcome.", by: "outcome")
         fetches = counters.counters(
             "cloakroom_provider_fetches_total", help: "Fetches of the metadata and keys of a provider, by outcome.",
             by: "document", "outcome")
@@ -37,26 +36,6 @@ public struct IdentityMetrics: Sendable {
         keysAge = gauges.gauge(
             "cloakroom_provider_keys_age_seconds",
             help: "Time since the keys of a provider were fetched; 0 before the first fetch.")
-    }
-
-    /// Counts a redirect to the provider.
-    public func recordLoginBegun() { begun.increment() }
-
-    /// Counts a login.
-    public func recordLogin(_ outcome: AccountEvent.LoginOutcome) { logins[outcome]?.increment() }
-
-    /// Counts a logout that the provider reported.
-    public func recordLogout(_ outcome: ProviderLogoutOutcome) { logouts[outcome]?.increment() }
-
-    /// Counts an access token of a client.
-    public func recordAccessToken(_ outcome: AccessTokenOutcome) { tokens[outcome]?.increment() }
-
-    /// Counts a question about an access token of a client.
-    public func recordIntrospection(_ outcome: IntrospectionOutcome) { introspections[outcome]?.increment() }
-
-    /// Counts a fetch of metadata or keys.
-    public func recordFetch(_ document: ProviderDocument, _ outcome: ProviderFetchOutcome) {
-        fetches[document]?[outcome]?.increment()
     }
 
     /// Sets the gauges.
@@ -108,7 +87,7 @@ public enum ProviderFetchOutcome: String, Sendable, CaseIterable {
 /// The metrics of all identities, by name. Created once per process; all methods can be called on any thread.
 public final class IdentityMetricsTable: Sendable {
     private let registry: PrometheusRegistry
-    private let durations: [AccountEvent.LoginOutcome: HistogramHandle]
+    let durations: [AccountEvent.LoginOutcome: HistogramHandle]
     private let metrics = Mutex<[String: IdentityMetrics]>([:])
 
     init(registry: PrometheusRegistry) {
@@ -127,12 +106,6 @@ public final class IdentityMetricsTable: Sendable {
             metrics[identity] = made
             return made
         }
-    }
-
-    /// Records a login.
-    public func recordLogin(_ outcome: AccountEvent.LoginOutcome, identity: String, durationNanoseconds: UInt64) {
-        self[identity].recordLogin(outcome)
-        durations[outcome]?.record(nanoseconds: durationNanoseconds)
     }
 
     /// Sets the gauges of the identities of the current configuration, and removes those of all others.

@@ -4,14 +4,19 @@ public import CloakroomCore
 ///
 /// Created once per process; all methods can be called on any thread.
 public final class ListenerMetrics: Sendable {
-    private let open: GaugeHandle
+    /// Open connections, set before each scrape.
+    public let open: GaugeHandle
     private let byState: [ClientConnectionState: GaugeHandle]
-    private let limit: GaugeHandle
+    /// The number of connections at which accepting is paused.
+    public let limit: GaugeHandle
     private let pausedListeners: GaugeHandle
     private let pauses: [AcceptPauseReason: CounterHandle]
-    private let handshakes: [TLSVersion: CounterHandle]
-    private let failedHandshakes: [TLSHandshakeFailure: CounterHandle]
-    private let lag: HistogramHandle
+    /// Completed TLS handshakes.
+    public let handshakes: [TLSVersion: CounterHandle]
+    /// TLS handshakes that were not completed.
+    public let failedHandshakes: [TLSHandshakeFailure: CounterHandle]
+    /// How late the timers of event loops were.
+    public let lag: HistogramHandle
 
     init(registry: PrometheusRegistry) {
         let scope = MetricScope(registry)
@@ -34,12 +39,6 @@ public final class ListenerMetrics: Sendable {
     /// Adds to the number of connections in one state; event loops call it once a second with the difference.
     public func add(_ difference: Int, _ state: ClientConnectionState) { byState[state]?.add(Int64(difference)) }
 
-    /// Sets the number of open connections; to be called before each scrape.
-    public func show(open count: Int) { open.set(Int64(count)) }
-
-    /// Sets the number of connections at which accepting is paused.
-    public func setLimit(_ connections: Int) { limit.set(Int64(connections)) }
-
     /// A listener pauses accepting.
     public func acceptPaused(_ reason: AcceptPauseReason) {
         pauses[reason]?.increment()
@@ -48,15 +47,6 @@ public final class ListenerMetrics: Sendable {
 
     /// A listener accepts again, or is closed.
     public func acceptResumed() { pausedListeners.add(-1) }
-
-    /// Counts a completed TLS handshake.
-    public func handshakeCompleted(_ version: TLSVersion) { handshakes[version]?.increment() }
-
-    /// Counts a TLS handshake that was not completed.
-    public func handshakeFailed(_ failure: TLSHandshakeFailure) { failedHandshakes[failure]?.increment() }
-
-    /// Records how late the timer of an event loop was.
-    public func recordLag(nanoseconds: UInt64) { lag.record(nanoseconds: nanoseconds) }
 }
 
 /// What a client connection does: the label `state`.

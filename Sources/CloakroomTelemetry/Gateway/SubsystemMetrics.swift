@@ -44,10 +44,14 @@ public struct SessionStoreMetrics: Sendable {
     /// By operation.
     private let successes: [String: HistogramHandle]
     private let failures: [String: HistogramHandle]
-    private let unconfirmed: CounterHandle?
-    private let unconfirmedPrimary: FloatingPointGaugeHandle?
-    private let reasserted: [String: CounterHandle]
-    private let errors: [SessionStoreError.Reason: CounterHandle]
+    /// Writes that fewer replicas of the server have confirmed than configured.
+    public let unconfirmed: CounterHandle?
+    /// The seconds for which the primary in use was not confirmed.
+    public let unconfirmedPrimary: FloatingPointGaugeHandle?
+    /// Repeated writes, by kind.
+    public let reasserted: [String: CounterHandle]
+    /// Failed operations.
+    public let errors: [SessionStoreError.Reason: CounterHandle]
 
     init(
         registry: PrometheusRegistry, backend: String, operations: [String], reassertedKinds: [String]
@@ -87,26 +91,6 @@ public struct SessionStoreMetrics: Sendable {
                 "cloakroom_session_store_reasserted_total",
                 help: "Session store writes that a server had lost, and that were repeated.", [("kind", kind)])
         }
-    }
-
-    /// Counts writes that fewer replicas of the server have confirmed than configured.
-    public func recordUnconfirmed(_ count: Int) {
-        unconfirmed?.increment(by: Int64(count))
-    }
-
-    /// Sets the time for which the primary in use was not confirmed.
-    public func setUnconfirmedPrimary(_ time: Duration) {
-        unconfirmedPrimary?.set(time / .seconds(1))
-    }
-
-    /// Counts repeated writes. Kinds that were not registered are ignored.
-    public func recordReasserted(kind: String, count: Int) {
-        reasserted[kind]?.increment(by: Int64(count))
-    }
-
-    /// Counts a failed operation.
-    public func recordFailure(_ reason: SessionStoreError.Reason) {
-        errors[reason]?.increment()
     }
 
     /// Records the result of an operation. Operations that were not registered are ignored.

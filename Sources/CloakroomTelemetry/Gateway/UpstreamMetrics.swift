@@ -2,8 +2,8 @@ public import CloakroomCore
 
 /// The metrics of one upstream. Create it once per upstream and configuration; equal names share their series.
 ///
-/// Nothing here is called per request except ``recordQueueTime(nanoseconds:)`` (only for requests that waited),
-/// ``countRejection(_:)`` and ``countRetry(_:outcome:)``. Gauges are set at the tick of the supervisor.
+/// Nothing here is used per request except ``queueTime`` (only for requests that waited), ``rejections`` and ``retries``.
+/// Gauges are set at the tick of the supervisor.
 public struct UpstreamMetrics: Sendable {
     /// The name of the upstream.
     public let upstream: String
@@ -20,11 +20,16 @@ public struct UpstreamMetrics: Sendable {
     private let registry: PrometheusRegistry
     private let scope: MetricScope
     private let panic: GaugeHandle
-    private let retryBudget: GaugeHandle
-    private let queueTime: HistogramHandle
-    private let permits: [UpstreamPermitKind: GaugeHandle]
-    private let rejections: [UpstreamRejectionCause: CounterHandle]
-    private let retries: [RetryReason: [UpstreamRetryOutcome: CounterHandle]]
+    /// The retries that the budget permits at once.
+    public let retryBudget: GaugeHandle
+    /// How long requests waited for a connection.
+    public let queueTime: HistogramHandle
+    /// The permits of one kind.
+    public let permits: [UpstreamPermitKind: GaugeHandle]
+    /// Requests that were rejected before they were sent.
+    public let rejections: [UpstreamRejectionCause: CounterHandle]
+    /// Failed requests that were sent again, or were not although ``RetryReason`` applied.
+    public let retries: [RetryReason: [UpstreamRetryOutcome: CounterHandle]]
     private let removedFields: [RemovalReason: CounterHandle]
     private let references: [ReferenceOutcome: CounterHandle]
 
@@ -105,23 +110,6 @@ public struct UpstreamMetrics: Sendable {
 
     /// Sets whether unusable targets are used.
     public func setPanic(_ isPanic: Bool) { panic.set(isPanic ? 1 : 0) }
-
-    /// Sets the retries that the budget permits at once.
-    public func setRetryBudget(_ retries: Int) { retryBudget.set(Int64(retries)) }
-
-    /// Sets the number of permits of one kind.
-    public func setPermits(_ kind: UpstreamPermitKind, _ count: Int) { permits[kind]?.set(Int64(count)) }
-
-    /// Records how long a request waited for a connection.
-    public func recordQueueTime(nanoseconds: UInt64) { queueTime.record(nanoseconds: nanoseconds) }
-
-    /// Counts a request that was rejected before it was sent.
-    public func countRejection(_ cause: UpstreamRejectionCause) { rejections[cause]?.increment() }
-
-    /// Counts a failed request that was sent again, or was not although ``RetryReason`` applied.
-    public func countRetry(_ reason: RetryReason, outcome: UpstreamRetryOutcome) {
-        retries[reason]?[outcome]?.increment()
-    }
 
     /// Counts fields removed from a response.
     public func count(_ removed: RemovedResponseFields) {

@@ -4,9 +4,12 @@ public import CloakroomCore
 /// gauges are those of ``UpstreamPeerMetrics``.
 public struct UpstreamTargetMetrics: Sendable {
     private let scope: MetricScope
-    private let ejections: [EjectionReason: CounterHandle]
-    private let checks: [UpstreamCheckOutcome: CounterHandle]
-    private let connects: [UpstreamConnectOutcome: CounterHandle]
+    /// Ejections.
+    public let ejections: [EjectionReason: CounterHandle]
+    /// Health checks.
+    public let checks: [UpstreamCheckOutcome: CounterHandle]
+    /// Connection attempts.
+    public let connects: [UpstreamConnectOutcome: CounterHandle]
 
     init(registry: PrometheusRegistry, upstream: String, target: String) {
         scope = MetricScope(registry, [("upstream", upstream), ("target", target)])
@@ -17,15 +20,6 @@ public struct UpstreamTargetMetrics: Sendable {
         connects = scope.counters(
             "cloakroom_upstream_connects_total", help: "Connection attempts to a target, by outcome.", by: "outcome")
     }
-
-    /// Counts an ejection.
-    public func countEjection(_ reason: EjectionReason) { ejections[reason]?.increment() }
-
-    /// Counts a health check.
-    public func countCheck(_ outcome: UpstreamCheckOutcome) { checks[outcome]?.increment() }
-
-    /// Counts a connection attempt.
-    public func countConnect(_ outcome: UpstreamConnectOutcome) { connects[outcome]?.increment() }
 
     /// Removes the series of a target that is no longer configured and has no request in flight.
     public func unregister() { scope.close() }

@@ -95,7 +95,7 @@ extension AuditLog {
         var values = texts.mapValues { Logger.MetadataValue.string($0) }
         values["event"] = .string(event)
         if let session { values["session"] = "\(session)" }
-        if let user { values["user"] = "\(hex(user))" }
+        if let user { values["user"] = "\(Self.user(user))" }
         if let sessions {
             values["count"] = .stringConvertible(sessions.count)
             values["sessions"] = .array(sessions.prefix(maxListedSessions).map { .string("\($0)") })

@@ -20,29 +20,28 @@ extension AuditLog {
 
     /// Logs that the metadata or keys of a provider could not be fetched or are rejected. To be called when the failure
     /// differs from the last attempt.
-    public func providerFetchFailed(identity: String, document: ProviderDocument, failure: IdentityStatus.Failure) {
-        logger.warning(
+    public func providerFetchFailed(identity: String, document: ProviderDocument, failure: FailureStatus) {
+        write(
             "document of a provider cannot be used",
-            metadata: [
+            [
                 "event": "provider_down", "identity": "\(identity)", "document": "\(document.rawValue)",
-                "reason": "\(failure.reason)", "hint": "\(failure.remedy)",
-            ])
+                "reason": "\(failure.reason)", "hint": "\(failure.remedy ?? "")",
+            ], level: .warning)
     }
 
     /// Logs that the metadata or keys of a provider are fetched again after a failure.
     public func providerFetched(identity: String, document: ProviderDocument) {
-        logger.notice(
+        write(
             "document of a provider fetched",
-            metadata: ["event": "provider_up", "identity": "\(identity)", "document": "\(document.rawValue)"])
+            ["event": "provider_up", "identity": "\(identity)", "document": "\(document.rawValue)"])
     }
 
     /// Logs a difference between a provider and the configuration, because of which logins cannot work.
     public func providerMismatch(identity: String, reason: String, hint: String) {
-        logger.error(
+        write(
             "provider does not fit the configuration",
-            metadata: [
-                "event": "provider_mismatch", "identity": "\(identity)", "reason": "\(reason)", "hint": "\(hint)",
-            ])
+            ["event": "provider_mismatch", "identity": "\(identity)", "reason": "\(reason)", "hint": "\(hint)"],
+            level: .error)
     }
 
     /// Logs that a response of a provider was rejected. At most one line per 10 s and call is written, with the number

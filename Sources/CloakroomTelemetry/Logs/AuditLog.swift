@@ -45,16 +45,15 @@ public struct AuditLog: Sendable {
 
     /// Logs an invalid token lifetime from an upstream. Such tokens are used until the upstream rejects them.
     public func tokenLifetimeInvalid(upstream: String) {
-        logger.warning(
+        write(
             "invalid token lifetime, treated as unknown",
-            metadata: ["event": "token_lifetime_invalid", "upstream": "\(upstream)"])
+            ["event": "token_lifetime_invalid", "upstream": "\(upstream)"], level: .warning)
     }
 
     /// Logs that a session record cannot be read: it is damaged, or sealed under an unknown secret. Only this session
     /// is lost.
     public func sessionUnreadable(_ session: SessionID) {
-        logger.notice(
-            "stored session cannot be read", metadata: ["event": "session_unreadable", "session": "\(session)"])
+        write("stored session cannot be read", ["event": "session_unreadable", "session": "\(session)"])
     }
 
     /// Logs a configuration reload.
@@ -91,11 +90,9 @@ public struct AuditLog: Sendable {
 
     /// The `user` of a line: 16 hexadecimal digits.
     /// - Parameter hash: The keyed hash of the account.
-    public static func user(_ hash: UInt64) -> String { hex(hash) }
-
-    static func hex(_ value: UInt64) -> String {
+    public static func user(_ hash: UInt64) -> String {
         var text = LineBuffer(reserving: 16)
-        text.appendHex(value)
+        text.appendHex(hash)
         return text.text
     }
 }

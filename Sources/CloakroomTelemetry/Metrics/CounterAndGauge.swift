@@ -5,8 +5,6 @@ import Synchronization
 public final class CounterHandle: CounterHandler {
     private let total = Atomic<Int64>(0)
 
-    init() {}
-
     /// Adds one.
     public func increment() {
         total.wrappingAdd(1, ordering: .relaxed)
@@ -34,8 +32,6 @@ public final class CounterHandle: CounterHandler {
 public final class GaugeHandle: Sendable {
     private let current = Atomic<Int64>(0)
 
-    init() {}
-
     /// Adds `amount`, which may be negative.
     public func add(_ amount: Int64) {
         current.wrappingAdd(amount, ordering: .relaxed)
@@ -53,8 +49,6 @@ public final class GaugeHandle: Sendable {
 /// One series of a floating-point counter, such as seconds of CPU time.
 public final class FloatingPointCounterHandle: FloatingPointCounterHandler {
     private let total = AtomicDouble()
-
-    init() {}
 
     /// Adds `amount`; zero, negative and non-finite amounts are ignored.
     public func increment(by amount: Double) {
@@ -81,8 +75,6 @@ public final class FloatingPointCounterHandle: FloatingPointCounterHandler {
 /// One series of a floating-point gauge; used for swift-metrics meters and non-aggregating recorders.
 public final class FloatingPointGaugeHandle: MeterHandler, RecorderHandler {
     private let current = AtomicDouble()
-
-    init() {}
 
     /// Sets the gauge.
     public func set(_ value: Int64) { current.store(Double(value)) }

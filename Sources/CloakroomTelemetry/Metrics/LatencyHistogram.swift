@@ -131,8 +131,6 @@ public final class RouteLatencies: Sendable {
     private let routes = Mutex<[String: LatencyHistogram]>([:])
     private let others = LatencyHistogram()
 
-    init() {}
-
     /// The histogram of a route. Takes a lock: call it once per route table and keep the histogram.
     func histogram(ofRoute name: String) -> LatencyHistogram {
         routes.withLock { routes in

@@ -17,9 +17,9 @@ public struct LogSpanExporter: SpanExporter {
         timestamp.append(Int64(clamping: span.startNanoseconds), to: &line)
         line.append("\",\"logger\":\"span\",\"name\":")
         line.append(json: span.name)
-        line.append(",\"kind\":\"")
-        line.append(name(of: span.kind))
-        line.append("\",\"trace_id\":\"")
+        line.append(",\"kind\":")
+        line.append(json: "\(span.kind)")
+        line.append(",\"trace_id\":\"")
         line.appendHex(span.context.traceID)
         line.append("\",\"span_id\":\"")
         line.appendHex(span.context.spanID)
@@ -83,15 +83,5 @@ public struct LogSpanExporter: SpanExporter {
             line.append(json: text)
         }
         line.append("]")
-    }
-
-    private static func name(of kind: SpanKind) -> StaticString {
-        switch kind {
-        case .server: "server"
-        case .client: "client"
-        case .producer: "producer"
-        case .consumer: "consumer"
-        case .internal: "internal"
-        }
     }
 }

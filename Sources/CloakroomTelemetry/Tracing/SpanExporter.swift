@@ -15,13 +15,13 @@ public struct FinishedSpan: Sendable {
     /// Nanoseconds since 1970-01-01T00:00:00Z.
     public var endNanoseconds: UInt64
     /// The attributes, named by OpenTelemetry's conventions; never a query string, token or cookie.
-    public var attributes: SpanAttributes
+    public var attributes: SpanAttributes = [:]
     /// `nil` if no status was set.
     public var status: SpanStatus?
     /// The events.
-    public var events: [SpanEvent]
+    public var events: [SpanEvent] = []
     /// The links to other traces.
-    public var links: [TraceContext]
+    public var links: [TraceContext] = []
     /// The number of dropped events.
     public var droppedEvents = 0
     /// The number of dropped links.
@@ -40,10 +40,6 @@ public struct FinishedSpan: Sendable {
         self.parentSpanID = parentSpanID
         self.startNanoseconds = startNanoseconds
         self.endNanoseconds = endNanoseconds
-        attributes = [:]
-        status = nil
-        events = []
-        links = []
     }
 
     /// Whether the parent is a span of another process. Only server spans have remote parents; all other spans of the

@@ -2,37 +2,30 @@ public import CloakroomCore
 
 /// Decides which traces are recorded; the samplers of OpenTelemetry's SDK, named as in `OTEL_TRACES_SAMPLER`.
 public struct TraceSampler: Sendable, Equatable {
-    enum Root: Sendable, Equatable {
-        case alwaysOn
-        case alwaysOff
-        /// Traces are recorded if the lower 63 bits of their id are below this value.
-        case below(UInt64)
-    }
-
-    private let root: Root
+    /// A trace without a parent is recorded if 63 bits of its id are below this value.
+    private let bound: UInt64
     /// Whether the parent's decision has priority.
-    private let followsParent: Bool
+    private var followsParent = false
 
-    private init(_ root: Root, followsParent: Bool) {
-        self.root = root
-        self.followsParent = followsParent
-    }
+    private init(below bound: UInt64) { self.bound = bound }
 
     /// Records every trace.
-    public static let alwaysOn = TraceSampler(.alwaysOn, followsParent: false)
+    public static let alwaysOn = TraceSampler(below: 1 << 63)
     /// Records no trace.
-    public static let alwaysOff = TraceSampler(.alwaysOff, followsParent: false)
+    public static let alwaysOff = TraceSampler(below: 0)
 
     /// Records this fraction of all traces, clamped to 0...1; NaN is 0. The decision depends only on the trace id, so
     /// all participants of a trace decide alike.
     public static func traceIDRatio(_ ratio: Double) -> TraceSampler {
-        if ratio >= 1 { return TraceSampler(.below(1 << 63), followsParent: false) }
-        guard ratio > 0 else { return TraceSampler(.below(0), followsParent: false) }
-        return TraceSampler(.below(UInt64(ratio * 0x1p63)), followsParent: false)
+        ratio >= 1 ? alwaysOn : ratio > 0 ? TraceSampler(below: UInt64(ratio * 0x1p63)) : alwaysOff
     }
 
     /// Uses the parent's decision; without a parent, the decision of this sampler.
-    public var parentBased: TraceSampler { TraceSampler(root, followsParent: true) }
+    public var parentBased: TraceSampler {
+        var sampler = self
+        sampler.followsParent = true
+        return sampler
+    }
 
     /// The configured sampler; the ratio is clamped to 0...1.
     public init(_ configuration: SamplerConfiguration) {
@@ -52,10 +45,6 @@ public struct TraceSampler: Sendable, Equatable {
     ///   - parent: The context that the request continues, if any.
     public func isSampled(traceID: ID128, parent: TraceContext?) -> Bool {
         if followsParent, let parent { return parent.isSampled }
-        switch root {
-        case .alwaysOn: return true
-        case .alwaysOff: return false
-        case .below(let bound): return traceID.low >> 1 < bound
-        }
+        return traceID.low >> 1 < bound
     }
 }

@@ -15,8 +15,7 @@ public import ServiceLifecycle
 ///     provider.script { $0.idToken.signature = .publicKeyAsSecret }
 ///     provider.script { $0.faults[.refresh] = [.error("invalid_grant", count: 1)] }
 ///     try provider.rotateKeys(keepsOld: false)
-///     let login = provider.logins.last
-///     let status = try await provider.provider.sendLogout(to: gateway + "/auth/backchannel", sessionID: login?.sessionID)
+///     let token = try provider.logoutToken(sessionID: provider.logins.last?.sessionID)
 /// }
 /// ```
 ///

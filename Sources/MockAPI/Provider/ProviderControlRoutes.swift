@@ -7,9 +7,9 @@ import NIOHTTP1
 ///
 /// - `GET /__mock/script`, `PUT /__mock/script`: the ``ProviderScript`` as JSON. A `PUT` replaces it; omitted members have
 ///   their defaults. The response is the script in effect.
-/// - `POST /__mock/rotate?keep=false`: see ``RunningMockProvider/rotateKeys(keepsOld:hasShortCoordinate:)``.
+/// - `POST /__mock/rotate?keep=false`: see ``RunningMockProvider/rotateKeys(keepsOld:)``.
 /// - `GET /__mock/logins`: the sign-ins, each with `sub` and `sid`.
-/// - `POST /__mock/logout?url=…&sub=…&sid=…`: sends a logout token. The response has the `status` of the receiver.
+/// - `GET /__mock/logout-token?sub=…&sid=…`: a logout token, as `token`.
 /// - `GET /__mock/requests`: the ``RecordedTraffic``.
 struct ProviderControlRoutes {
     let provider: MockProvider
@@ -25,7 +25,11 @@ struct ProviderControlRoutes {
             "GET /__mock/logins": { _ in
                 try .noStore(provider.state.logins.map { ["sub": $0.subject, "sid": $0.sessionID] })
             },
-            "POST /__mock/logout": { try await logout($0) },
+            "GET /__mock/logout-token": { request in
+                let form = TokenForm(text: request.query ?? "")
+                let token = try provider.state.logoutToken(subject: form?["sub"], sessionID: form?["sid"])
+                return try .noStore(["token": token])
+            },
         ]
     }
 
@@ -36,13 +40,5 @@ struct ProviderControlRoutes {
         }
         provider.state.update { $0 = script }
         return try .noStore(script)
-    }
-
-    private func logout(_ request: MockRequest) async throws -> MockResponse {
-        guard let form = TokenForm(text: request.query ?? ""), let url = form["url"] else {
-            return .error(.badRequest, "url must be a URL.")
-        }
-        let status = try await provider.sendLogout(to: url, subject: form["sub"], sessionID: form["sid"])
-        return try .noStore(["status": status])
     }
 }

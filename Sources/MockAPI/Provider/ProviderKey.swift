@@ -36,24 +36,8 @@ struct ProviderKey: Sendable {
         }
     }
 
-    /// An ES256 pair whose x coordinate begins with a zero byte.
-    init(shortCoordinateID id: String) {
-        var key = P256.Signing.PrivateKey()
-        while key.publicKey.rawRepresentation.first != 0 { key = P256.Signing.PrivateKey() }
-        self.id = id
-        algorithm = .es256
-        pair = .p256(key)
-    }
-
-    /// An RS256 pair of 1,024 bits.
-    init(weakID id: String) throws {
-        self.id = id
-        algorithm = .rs256
-        pair = .rsa(try _RSA.Signing.PrivateKey(unsafeKeySize: _RSA.Signing.KeySize(bitCount: 1_024)))
-    }
-
     /// The public key (RFC 7517 §4, RFC 7518 §6, RFC 8037 §2).
-    func jwk(stripsZeros: Bool = false) throws -> RawObject {
+    func jwk() throws -> RawObject {
         var jwk = RawObject()
         switch pair {
         case .rsa(let key):
@@ -61,8 +45,8 @@ struct ProviderKey: Sendable {
             jwk["kty"] = #""RSA""#
             jwk["n"] = RawJSON.string(Base64URL.encode(numbers.modulus))
             jwk["e"] = RawJSON.string(Base64URL.encode(numbers.publicExponent))
-        case .p256(let key): jwk = Self.curve("P-256", key.publicKey.rawRepresentation, stripsZeros)
-        case .p384(let key): jwk = Self.curve("P-384", key.publicKey.rawRepresentation, stripsZeros)
+        case .p256(let key): jwk = Self.curve("P-256", key.publicKey.rawRepresentation)
+        case .p384(let key): jwk = Self.curve("P-384", key.publicKey.rawRepresentation)
         case .ed25519(let key):
             jwk["kty"] = #""OKP""#
             jwk["crv"] = #""Ed25519""#
@@ -74,13 +58,13 @@ struct ProviderKey: Sendable {
         return jwk
     }
 
-    private static func curve(_ name: String, _ point: Data, _ stripsZeros: Bool) -> RawObject {
-        var jwk = RawObject([("kty", #""EC""#), ("crv", RawJSON.string(name))])
+    private static func curve(_ name: String, _ point: Data) -> RawObject {
         let half = point.count / 2
-        for (name, bytes) in [("x", Array(point.prefix(half))), ("y", Array(point.suffix(half)))] {
-            jwk[name] = RawJSON.string(Base64URL.encode(stripsZeros ? Array(bytes.drop { $0 == 0 }) : bytes))
-        }
-        return jwk
+        return RawObject([
+            ("kty", #""EC""#), ("crv", RawJSON.string(name)),
+            ("x", RawJSON.string(Base64URL.encode(point.prefix(half)))),
+            ("y", RawJSON.string(Base64URL.encode(point.suffix(half)))),
+        ])
     }
 
     /// The public key as PEM.

@@ -20,8 +20,6 @@ public struct ProviderScript: Sendable, Codable, Equatable {
 
     /// Changes of the discovery document.
     public var discovery = MemberEdit()
-    /// Changes of the key set.
-    public var keySet = KeySetEdit()
     /// Changes of ID tokens.
     public var idToken = TokenForgery()
     /// Changes of logout tokens.
@@ -45,35 +43,11 @@ extension ProviderScript {
         denial = try members.decodeIfPresent(String.self, forKey: .denial)
         try members.read(.callback, into: &callback)
         try members.read(.discovery, into: &discovery)
-        try members.read(.keySet, into: &keySet)
         try members.read(.idToken, into: &idToken)
         try members.read(.logoutToken, into: &logoutToken)
         try members.read(.tokenResponse, into: &tokenResponse)
         try members.read(.introspections, into: &introspections)
         try members.read(.faults, into: &faults)
-    }
-}
-
-/// Changes of the key set of a provider.
-public struct KeySetEdit: Sendable, Codable, Equatable {
-    /// Changes of each key of the provider, such as `without: ["kid"]`.
-    public var keys = MemberEdit()
-    /// Whether leading zeros of coordinates are omitted, against RFC 7518 §6.2.1.2. See `rotateKeys(hasShortCoordinate:)`.
-    public var stripsZeros = false
-    /// Further keys as JSON texts. They precede those of the provider.
-    public var others: [String] = []
-    /// Whether the RSA key of 1,024 bits of ``TokenForgery/Signature/weakKey`` is listed.
-    public var hasWeakKey = false
-}
-
-extension KeySetEdit {
-    /// Reads changes; omitted members have their defaults.
-    public init(from decoder: any Decoder) throws {
-        let members = try decoder.container(keyedBy: CodingKeys.self)
-        try members.read(.keys, into: &keys)
-        try members.read(.stripsZeros, into: &stripsZeros)
-        try members.read(.others, into: &others)
-        try members.read(.hasWeakKey, into: &hasWeakKey)
     }
 }
 
@@ -89,18 +63,6 @@ public struct TokenForgery: Sendable, Codable, Equatable {
         case publicKeyAsSecret
         /// By another key with the `kid` and algorithm of the current one.
         case otherKey
-        /// By another key with a `kid` that is not listed.
-        case unknownKey
-        /// By the key before the last rotation; by the current one if there was none.
-        case retiredKey
-        /// By an RSA key of 1,024 bits, `kid` `weak`.
-        case weakKey
-        /// One bit of the signature is inverted.
-        case corrupt
-        /// The last part and its dot are missing.
-        case missing
-        /// Five parts, as of an encrypted token (RFC 7516 §3.1).
-        case encrypted
     }
 
     /// Changes of the header.
@@ -111,10 +73,6 @@ public struct TokenForgery: Sendable, Codable, Equatable {
     public var times: [String: Double] = [:]
     /// The signature.
     public var signature = Signature.valid
-    /// The minimum length of the token in bytes, at most 1 MiB; a claim `padding` fills it.
-    public var minimumLength = 0
-    /// The text that is sent instead of a token.
-    public var replacement: String?
 }
 
 extension TokenForgery {
@@ -125,8 +83,6 @@ extension TokenForgery {
         try members.read(.claims, into: &claims)
         try members.read(.times, into: &times)
         try members.read(.signature, into: &signature)
-        try members.read(.minimumLength, into: &minimumLength)
-        replacement = try members.decodeIfPresent(String.self, forKey: .replacement)
     }
 }
 

@@ -185,11 +185,11 @@ final class ProviderState: Sendable {
     // MARK: - Keys and tokens
 
     func keySet() throws -> String {
-        try state.withLock { try $0.forge.keySet($0.script.keySet) }
+        try state.withLock { try $0.forge.keySet() }
     }
 
-    func rotateKeys(keepsOld: Bool, hasShortCoordinate: Bool = false) throws {
-        try state.withLock { try $0.forge.rotate(keepsOld: keepsOld, hasShortCoordinate: hasShortCoordinate) }
+    func rotateKeys(keepsOld: Bool) throws {
+        try state.withLock { try $0.forge.rotate(keepsOld: keepsOld) }
     }
 
     /// A logout token (OpenID Connect Back-Channel Logout §2.4).

@@ -1,9 +1,3 @@
-import AsyncHTTPClient
-import FoundationEssentials
-import Logging
-import NIOCore
-import NIOHTTP1
-
 /// A listening provider.
 public struct RunningMockProvider: Sendable {
     /// The provider itself.
@@ -33,13 +27,10 @@ public struct RunningMockProvider: Sendable {
 
     /// Replaces the signing key. Further tokens have a new `kid`.
     ///
-    /// - Parameters:
-    ///   - keepsOld: Whether the old keys remain published.
-    ///   - hasShortCoordinate: Whether the new key is an ES256 key whose x coordinate begins with a zero byte; otherwise
-    ///     it has the algorithm of the old one.
+    /// - Parameter keepsOld: Whether the old keys remain published.
     /// - Throws: An error of the cryptographic library.
-    public func rotateKeys(keepsOld: Bool = true, hasShortCoordinate: Bool = false) throws {
-        try provider.state.rotateKeys(keepsOld: keepsOld, hasShortCoordinate: hasShortCoordinate)
+    public func rotateKeys(keepsOld: Bool = true) throws {
+        try provider.state.rotateKeys(keepsOld: keepsOld)
     }
 
     /// A logout token with the scripted changes.
@@ -70,20 +61,5 @@ extension MockProvider {
         try await TemporaryServer.run(serve) { port in
             try await body(RunningMockProvider(provider: self, port: port))
         }
-    }
-
-    /// Sends a logout token to the back-channel endpoint of a client (OpenID Connect Back-Channel Logout §2.5).
-    ///
-    /// - Returns: The status of the response.
-    /// - Throws: An error of the connection, or of the cryptographic library.
-    public func sendLogout(to url: String, subject: String? = nil, sessionID: String? = nil) async throws -> Int {
-        var request = HTTPClientRequest(url: url)
-        request.method = .POST
-        request.headers.add(name: "Content-Type", value: "application/x-www-form-urlencoded")
-        let token = try state.logoutToken(subject: subject, sessionID: sessionID)
-        request.body = .bytes(ByteBuffer(string: "logout_token=" + FormText.encode(token)))
-        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(10))
-        _ = try await response.body.collect(upTo: 1 << 16)
-        return Int(response.status.code)
     }
 }

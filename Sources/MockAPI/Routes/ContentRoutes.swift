@@ -25,7 +25,7 @@ struct ContentRoutes {
 /// A web page that uses the API through a gateway: `/`, `/app.js` and `/app.css`.
 struct PageRoutes {
     /// What the page links to for sign-in.
-    let identities: [PageIdentity]
+    let identities: [String]
 
     var routes: RouteTable {
         [
@@ -36,10 +36,10 @@ struct PageRoutes {
     }
 
     /// The page with links to `/auth/login`: navigations, because scripts cannot follow a redirect to a provider.
-    static func page(_ identities: [PageIdentity]) -> [UInt8] {
+    static func page(_ identities: [String]) -> [UInt8] {
         let items = identities.map { identity in
-            let link = "/auth/login?identity=\(FormText.encode(identity.name))&amp;returnTo=%2F"
-            return "<li><a href=\"\(link)\">Continue with \(escaped(identity.label))</a></li>"
+            let link = "/auth/login?identity=\(FormText.encode(identity))&amp;returnTo=%2F"
+            return "<li><a href=\"\(link)\">Continue with \(escaped(identity))</a></li>"
         }
         let list = items.isEmpty ? "" : "<ul id=\"identities\">\(items.joined())</ul>"
         return Array(

@@ -40,8 +40,6 @@ public final class RequestRecorder: Sendable {
 
     private let state = Mutex(State())
 
-    init() {}
-
     /// The recorded traffic over HTTP, for tests in another process.
     var routes: RouteTable { ["GET \(Self.path)": { _ in try .noStore(self.snapshot()) }] }
 

@@ -135,7 +135,8 @@ enum HealthCheck {
 
     static func ask(controlSocket path: String) async -> HealthResponse {
         do {
-            let body = try await ControlSocketClient.health(path, timeout: timeLimit)
+            let body = try await ControlSocketClient.exchange(
+                ControlSocket.healthRequest, with: path, timeout: timeLimit)
             return response(body, ofOther: "\(ControlSocketClient.otherProgram(path))")
         } catch {
             return HealthResponse(isReady: false, text: "\(error)")

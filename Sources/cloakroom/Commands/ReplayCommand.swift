@@ -22,6 +22,9 @@ struct ReplayCommand: ParsableCommand {
     @OptionGroup var output: OutputOptions
 
     func validate() throws {
+        if log.hasSuffix(".yaml") || log.hasSuffix(".yml") {
+            throw ValidationError("the order is LOG FILE (write cloakroom replay access.log cloakroom.yaml)")
+        }
         if log == "-", options.config == "-" || options.file == "-" {
             throw ValidationError("LOG and FILE cannot both be standard input (write one of them into a file)")
         }

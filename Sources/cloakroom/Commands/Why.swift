@@ -90,6 +90,7 @@ struct RejectionReport: Encodable {
         }
         let (decision, code, attempts) = (fact("request.decision"), fact("code"), fact("attempts"))
         let (reason, claim) = (fact("request.unauthorized_reason"), fact("claim"))
+        let login = fact("login").split(separator: ": ", maxSplits: 1).map(String.init)
         let isPermitted = ["forwarded", "public", "file"].contains(decision)
         let isActive = !fact("request.session").isEmpty || decision == "forbidden" || code == "step_up"
         let session = isActive ? "active" : reason.isEmpty ? "not decided" : "none: \(reason)"
@@ -113,6 +114,7 @@ struct RejectionReport: Encodable {
             ("status", "\(status)"), ("listener", fact("listener")), ("host", fact("request.host")),
             ("route", fact("request.route")), ("credentials", fact("credentials")),
             ("decided by", fact("request.credential")), ("session", session), ("claims", claims), ("rule", rule),
+            ("sign-in", login.count == 2 ? "failed at \(RejectionAdvice.loginSteps[login[0]] ?? login[0])" : ""),
             ("upstream", fact("request.upstream")), ("attempts", attempts),
         ]
         steps = all.filter { !$0.result.isEmpty }.map { Step(step: $0.step, result: $0.result) }
@@ -127,8 +129,11 @@ struct RejectionReport: Encodable {
         let error = fact("request.error")
         // The code of a failed identity call is more specific than its error.
         let words = decision == "local" || error == "internal_error" ? [code, error] : [error, code]
-        let reasons = ([reason, specific] + words + [decision]).filter { !$0.isEmpty }
-        (self.reason, (cause, remedy)) = RejectionAdvice.of(reasons)
+        let failure = login.last.map { RejectionAdvice.loginReasons(code, $0) } ?? []
+        let reasons = (failure + [reason, specific] + words + [decision]).filter { !$0.isEmpty }
+        let found = RejectionAdvice.of(reasons)
+        self.reason = login.last ?? found.reason
+        (cause, remedy) = found.advice
     }
 
     var text: String {

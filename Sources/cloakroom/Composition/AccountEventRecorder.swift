@@ -19,45 +19,15 @@ struct AccountEventRecorder: AccountObserver {
     }
 
     func accountEvent(_ event: AccountEvent, from origin: AuditContext) {
-        count(event)
+        metrics.record(event, upstreams: upstreams)
         audit.record(event, upstreams: upstreams, from: origin, now: .now)
-    }
-
-    private func count(_ event: AccountEvent) {
-        switch event {
-        case .signIn(let outcome, _, let duration):
-            metrics.recordSignIn(outcome, durationNanoseconds: duration.wholeNanoseconds)
-        case .signOut: metrics.recordSignOut(.user)
-        case .signOutOthers: metrics.recordSignOut(.everywhere)
-        case .revoked: metrics.recordSignOut(.admin)
-        case .evicted, .revokeFailed, .identityMisconfigured: break
-        case .deviceProof(let outcome, _, _): metrics.recordDeviceProof(outcome)
-        case .deviceCheck(let check, _): metrics.recordDeviceCheck(check)
-        case .tokenRefresh(let result, _, let duration):
-            metrics.recordRefresh(result, durationNanoseconds: duration.wholeNanoseconds)
-        case .loginBegan(let identity):
-            metrics.identities[identity].recordLoginBegun()
-        case .login(let outcome, let identity, _, _, let duration):
-            metrics.identities.recordLogin(
-                outcome, identity: identity, durationNanoseconds: duration.wholeNanoseconds)
-        case .providerLogout(let sessions, let identity):
-            metrics.identities[identity].recordLogout(sessions.isEmpty ? .noSession : .success)
-            if !sessions.isEmpty { metrics.recordSignOut(.provider) }
-        case .providerLogoutFailed(let identity, let reason):
-            metrics.identities[identity].recordLogout(ProviderLogoutOutcome(failedBy: reason))
-        case .tokenExchange(let result, _, let upstream, let duration):
-            // An index of the configuration that this recorder is of.
-            guard upstreams.indices.contains(upstream) else { return }
-            metrics.recordExchange(
-                result, upstream: upstreams[upstream], durationNanoseconds: duration.wholeNanoseconds)
-        }
     }
 
     var sessionEvents: SessionStoreCallbacks {
         let (metrics, audit) = (metrics, audit)
         var events = SessionStoreCallbacks.none
-        events.onCreated = { metrics.recordSessionCreated() }
-        events.onEnded = { metrics.recordSessionEnded($0) }
+        events.onCreated = { metrics.sessionsCreated.increment() }
+        events.onEnded = { metrics.sessionsEnded[$0]?.increment() }
         events.onUnreadable = { audit.sessionUnreadable($0) }
         return events
     }

@@ -1,4 +1,4 @@
-import CloakroomAdmin
+public import CloakroomAdmin
 import CloakroomCore
 import CloakroomIdentity
 import CloakroomProxy
@@ -127,7 +127,9 @@ final class Gateway: Sendable, Unprintable {
             SpanExportService(telemetry: telemetry), SessionStoreService(store: sessions.store), accounts,
         ]
         if let admin = configuration.admin {
-            let adminTLS = try admin.tls.map { try AdminListenerTLS($0, address: admin.address) }
+            let adminTLS = try admin.tls.map {
+                try AdminListenerTLS($0, address: admin.address, registry: telemetry.registry, logger: logger)
+            }
             services.append(
                 AdminServer(
                     host: admin.address.host, port: admin.address.port, registry: telemetry.registry,
@@ -150,7 +152,7 @@ final class Gateway: Sendable, Unprintable {
                         store: configuration.session.store.rawValue, version: Cloakroom.version,
                         commit: Cloakroom.commit),
                     access: AdminAccess(admin), rejectedRequests: telemetry.rejectedRequests,
-                    tls: adminTLS.map { AdminTLS($0, telemetry, logger) },
+                    tls: adminTLS,
                     now: { .now }, logger: logger
                 ) { port in
                     let address = HostAndPort(host: admin.address.host, port: port)
@@ -245,17 +247,7 @@ struct NamedService: Service, Unprintable {
     }
 }
 
-extension AdminTLS {
-    /// The certificates of the admin listener.
-    fileprivate init(_ tls: AdminListenerTLS, _ telemetry: GatewayTelemetry, _ logger: Logger) {
-        self.init(
-            makeHandler: { try tls.makeHandler() },
-            hasClientCertificate: {
-                AdminListenerTLS.hasClientCertificate($0, now: WallTime.now.milliseconds / 1_000)
-            },
-            watch: { await tls.watch(registry: telemetry.registry, logger: logger) })
-    }
-}
+extension AdminListenerTLS: AdminTLS {}
 
 extension TelemetrySettings {
     /// The telemetry settings of a configuration.

@@ -13,7 +13,7 @@ final class IdentityCallRecorder: IdentityCallObserver {
     private let now: @Sendable () -> WallTime
     /// The histograms by what attempts have in common, at most ``mostDurations``: their durations are 0 here.
     private let durations = Mutex<[IdentityCallAttempt: HistogramHandle]>([:])
-    private let recent = Mutex<[IdentityCallStatus]>([])
+    private let recent = Mutex<[IdentityCallFailure]>([])
 
     init(metrics: GatewayMetrics, audit: AuditLog, now: @escaping @Sendable () -> WallTime = { .now }) {
         self.metrics = metrics
@@ -35,14 +35,15 @@ final class IdentityCallRecorder: IdentityCallObserver {
     }
 
     func identityCallFailed(_ failure: IdentityCallFailure) {
-        let time = now()
-        audit.identityCallFailed(failure, now: time)
-        recent.withLock { recent in
-            recent.insert(IdentityCallStatus(time: time, failure: failure), at: 0)
+        var failure = failure
+        failure.time = now()
+        audit.identityCallFailed(failure, now: failure.time)
+        recent.withLock { [failure] recent in
+            recent.insert(failure, at: 0)
             if recent.count > Self.maxFailures { recent.removeLast() }
         }
     }
 
     /// The last failures, the newest first.
-    var failures: [IdentityCallStatus] { recent.withLock { $0 } }
+    var failures: [IdentityCallFailure] { recent.withLock { $0 } }
 }

@@ -16,7 +16,7 @@ struct IdentityComponents: Sendable, Unprintable {
     let accountEndpoints: any AccountEndpointHandler
     let refresher: any TokenRefreshing
     let exchanger: any TokenExchanging
-    /// `nil` if no identity accepts access tokens of clients.
+    /// `nil` if no identity accepts access tokens of clients, and no route names and passwords.
     let tokens: VerifiedTokens?
     /// The source of the sessions that users sign in to with credentials; `nil` if the configuration has no such upstream.
     let source: SessionSource?
@@ -78,8 +78,8 @@ struct IdentityComponents: Sendable, Unprintable {
             leaseClock: { MonotonicTime(milliseconds: leaseClock.now.milliseconds) }, tracer: tracer)
         let revocations = TokenRevocations(clients: clients, observer: observer)
         let (routes, undecided) = (RouteTable(configuration), UndecidedAttempts())
-        let isSigning = configuration.upstreams.contains { $0.assertion != nil }
-        let keys = isSigning ? sessions.assertions?.keySet : nil
+        let assertions = configuration.upstreams.count { $0.assertion != nil }
+        let keys = assertions > 0 ? sessions.assertions?.keySet : nil
         /// - Parameter site: The configuration as it applies to the site.
         func endpoints(_ site: GatewayConfiguration, name: String = "", tag: SiteTag = .main) -> AccountController {
             let names = site.providers.map(\.name)
@@ -92,26 +92,31 @@ struct IdentityComponents: Sendable, Unprintable {
                 accounts: site.accounts, accounts: sessions.accounts, revocations: revocations,
                 logins: ProviderLogins(own, site, routes: routes, sealing: sessions.cookies, site: name),
                 page: SignInPage(site, routes: routes), keys: keys, site: tag, revoking: clients,
-                devices: sessions.devices, undecided: undecided,
-                tracer: tracer)
+                devices: sessions.devices, refreshTimeouts: RefreshTimeouts(configuration.timeouts),
+                undecided: undecided, tracer: tracer)
         }
-        if configuration.sites.isEmpty {
-            accountEndpoints = endpoints(configuration)
-        } else {
-            accountEndpoints = SiteEndpoints(
-                configuration.sites.enumerated().map { index, site in
-                    let own = configuration.site(index)
-                    return (own.accounts, endpoints(own, name: site.name, tag: site.tag))
-                })
+        let sites = (0..<max(1, configuration.sites.count)).map { configuration.site($0) }
+        let controllers = sites.enumerated().map { index, own in
+            guard configuration.sites.indices.contains(index) else { return endpoints(own) }
+            return endpoints(own, name: configuration.sites[index].name, tag: configuration.sites[index].tag)
         }
+        accountEndpoints =
+            configuration.sites.isEmpty
+            ? controllers[0] : SiteEndpoints(zip(sites, controllers).map { ($0.accounts, $1) })
+        let basic =
+            configuration.routes.contains { $0.credentials.contains(.basic) }
+            ? BasicSignIns(
+                controllers, configuration.accounts.basic, previous: previous?.tokens?.basic,
+                clock: { .now }, sessionClock: { sessionClock.now }) : nil
         tokens =
-            providers.allSatisfy { $0.provider.configuration.accessTokens == nil }
+            basic == nil && providers.allSatisfy { $0.provider.configuration.accessTokens == nil }
             ? nil
             : VerifiedTokens(
-                (0..<max(1, configuration.sites.count)).map { site in
-                    let sources = configuration.site(site).providers.map(\.source)
+                sites.map { site in
+                    let sources = site.providers.map(\.source)
                     return providers.map(\.provider).filter { sources.contains($0.source) }
-                }, previous: previous?.tokens, clock: { .now })
+                }, origins: sites.map { $0.accounts.publicURL.flatMap { WebOrigin($0) } }, proofs: sessions.proofs,
+                assertions: assertions, previous: previous?.tokens, basic: basic, clock: { .now })
         refresher = sessionRefresher
         var exchangeObserver = observer
         exchangeObserver.upstreams = configuration.upstreams.map(\.name)

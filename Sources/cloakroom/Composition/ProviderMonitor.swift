@@ -98,15 +98,14 @@ final class ProviderMonitor: Sendable, Unprintable {
             audit.providerResponseRejected(identity: name, call: call, reason: reason.name, hint: hint, now: now())
             note("a response was rejected (\(call.rawValue)): \(reason.name)", hint)
         case .accessToken(let outcome, let reason, let origin):
-            metrics.recordAccessToken(outcome)
+            metrics.tokens[outcome]?.increment()
             if let reason { audit.accessTokenRejected(reason, identity: name, origin: origin, now: now()) }
-        case .introspection(let outcome): metrics.recordIntrospection(outcome)
         case .invalidLifetime: audit.tokenLifetimeInvalid(upstream: name)
         }
     }
 
     private func succeeded(_ document: ProviderDocument) {
-        metrics.recordFetch(document, .success)
+        metrics.fetches[document]?[.success]?.increment()
         let wasFailing = state.withLock { $0.failing.removeValue(forKey: document) != nil }
         if wasFailing { audit.providerFetched(identity: name, document: document) }
     }
@@ -114,15 +113,15 @@ final class ProviderMonitor: Sendable, Unprintable {
     private func failed(
         _ document: ProviderDocument, _ outcome: ProviderFetchOutcome, _ reason: String, _ remedy: String
     ) {
-        metrics.recordFetch(document, outcome)
+        metrics.fetches[document]?[outcome]?.increment()
         let failure = note(reason, remedy)
         let isNew = state.withLock { $0.failing.updateValue(reason, forKey: document) != reason }
         if isNew { audit.providerFetchFailed(identity: name, document: document, failure: failure) }
     }
 
     @discardableResult
-    private func note(_ reason: String, _ remedy: String) -> IdentityStatus.Failure {
-        let failure = IdentityStatus.Failure(time: now(), reason: reason, remedy: remedy)
+    private func note(_ reason: String, _ remedy: String) -> FailureStatus {
+        let failure = FailureStatus(time: now(), reason: reason, remedy: remedy)
         state.withLock { $0.status.lastFailure = failure }
         return failure
     }

@@ -22,6 +22,8 @@ struct SessionStoreSetup {
     let assertions: AssertionSigner?
     /// Checks the proofs of sessions that are bound to a device; `nil` if none is.
     let devices: DeviceSessions?
+    /// Checks the proofs of access tokens that are bound to a key. Those that were accepted outlive a reload.
+    let proofs: TokenProofs
 
     /// Creates the store; ``SessionStoreService`` runs it.
     /// - Throws: If a file for TLS with the server is invalid, or a secret is missing.
@@ -37,10 +39,10 @@ struct SessionStoreSetup {
             operations: configuration.store == .memory ? [] : SessionStoreOperation.allCases.map(\.rawValue),
             reassertedKinds: configuration.store == .valkey ? ReassertedWrite.allCases.map(\.rawValue) : [])
         var events = observer.sessionEvents
-        events.onUnconfirmedWrites = { backend.recordUnconfirmed($0) }
-        events.onReassertedWrites = { backend.recordReasserted(kind: $0.rawValue, count: $1) }
-        events.onUnconfirmedPrimary = { backend.setUnconfirmedPrimary($0) }
-        events.onFailure = { backend.recordFailure($0) }
+        events.onUnconfirmedWrites = { backend.unconfirmed?.increment(by: Int64($0)) }
+        events.onReassertedWrites = { backend.reasserted[$0.rawValue]?.increment(by: Int64($1)) }
+        events.onUnconfirmedPrimary = { backend.unconfirmedPrimary?.set($0 / .seconds(1)) }
+        events.onFailure = { backend.errors[$0]?.increment() }
         let made = try SessionStoreFactory.make(
             configuration, tls: try Self.tls(configuration), group: MultiThreadedEventLoopGroup.singleton,
             logger: logger,
@@ -58,6 +60,7 @@ struct SessionStoreSetup {
         var random = SystemRandomNumberGenerator()
         cookies = CookieSealer(configuration.secrets, using: &random)
         assertions = AssertionSigner(configuration.secrets)
+        proofs = TokenProofs(sealing: cookies)
         devices = DeviceSessions(configuration.device, sealing: cookies, observer: observer)
         // Counting the sessions of a shared server would be too expensive.
         let active = configuration.store == .valkey ? nil : metrics.sessionsActive()

@@ -6,7 +6,6 @@ import Foundation
 import NIOCore
 import NIOPosix
 import NIOSSL
-import NIOTLS
 import SwiftASN1
 import X509
 
@@ -172,12 +171,12 @@ struct ConnectionProbe {
     private func handshake(
         _ address: SocketAddress, _ makeHandler: @escaping @Sendable () throws -> NIOSSLClientHandler
     ) async throws {
-        let done = group.any().makePromise(of: Void.self)
+        let done = group.any().makePromise(of: String?.self)
         let limit = limit
         let connecting = ClientBootstrap(group: group).connectTimeout(limit).channelInitializer { channel in
             channel.eventLoop.makeCompletedFuture {
                 try channel.pipeline.syncOperations.addHandler(try makeHandler())
-                try channel.pipeline.syncOperations.addHandler(HandshakeOutcome(done))
+                try channel.pipeline.syncOperations.addHandler(TLSHandshakeHandler(done))
             }
         }.connect(to: address)
         connecting.whenFailure { done.fail($0) }
@@ -188,31 +187,7 @@ struct ConnectionProbe {
             timer.cancel()
             connecting.whenSuccess { $0.close(mode: .all, promise: nil) }
         }
-        try await done.futureResult.get()
-    }
-}
-
-/// Reports the end of a TLS handshake.
-private final class HandshakeOutcome: ChannelInboundHandler {
-    typealias InboundIn = ByteBuffer
-
-    private let done: EventLoopPromise<Void>
-
-    init(_ done: EventLoopPromise<Void>) { self.done = done }
-
-    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if case .handshakeCompleted? = event as? TLSUserEvent { done.succeed() }
-        context.fireUserInboundEventTriggered(event)
-    }
-
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        done.fail(error)
-        context.close(promise: nil)
-    }
-
-    func channelInactive(context: ChannelHandlerContext) {
-        done.fail(ChannelError.eof)
-        context.fireChannelInactive()
+        do { _ = try await done.futureResult.get() } catch let error as TLSHandshakeError { throw error.cause }
     }
 }
 

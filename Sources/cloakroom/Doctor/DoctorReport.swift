@@ -125,14 +125,8 @@ struct DoctorStep: Encodable {
     }
 
     var lines: [String] {
-        let word =
-            switch outcome {
-            case .passed: "ok"
-            case .failed: "FAILED"
-            case .skipped: "skipped"
-            case .notConfigured: "not configured"
-            case .undecided: "undecided"
-            }
+        let words: [Outcome: String] = [.passed: "ok", .failed: "FAILED", .notConfigured: "not configured"]
+        let word = words[outcome] ?? outcome.rawValue
         var lines = ["  \(step): \(word)"]
         func add(_ name: String, _ text: String) {
             lines.append("    " + name + String(repeating: " ", count: max(1, 10 - name.count)) + text)

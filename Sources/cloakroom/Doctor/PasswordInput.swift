@@ -26,9 +26,10 @@ enum PasswordInput {
                     "the password is empty, or contains control characters (write it into the first line of"
                         + " --password-file or of standard input)")
             case .name:
+                let key = option == "--user" ? "accounts.name.kind: text" : "--text-names"
                 throw ValidationError(
                     "\(option) must be a name as accounts.name.kind requires: \(kind.rawValue)"
-                        + " (write accounts.name.kind: text for names that are no e-mail addresses)")
+                        + " (write \(key) for names that are no e-mail addresses)")
             }
         }
     }

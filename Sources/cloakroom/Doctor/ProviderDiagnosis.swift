@@ -127,7 +127,7 @@ struct ProviderDiagnosis {
             case .keys(.replaced(let usable, let skipped)):
                 hasKeys = usable > 0
                 keys.facts = ["\(usable) usable, \(skipped) skipped"]
-            case .keys(.invalid), .keys(.failed), .rejected, .accessToken, .introspection, .invalidLifetime: break
+            case .keys(.invalid), .keys(.failed), .rejected, .accessToken, .invalidLifetime: break
             }
         }
         if !metadata.outcome.isPass, !hasKeys {

@@ -13,7 +13,6 @@ struct SignInDiagnosis {
     let timeouts: TimeoutsConfiguration
 
     private var key: String { "upstreams.\(upstream.name)" }
-    private static let calls = ["sign-in", "user", "refresh", "revoke"]
 
     /// - Parameter credentials: `nil` if they are missing; then only connections are checked.
     /// - Throws: `UpstreamTLSError` if a file for TLS is invalid.
@@ -28,17 +27,24 @@ struct SignInDiagnosis {
             isReachable = isReachable || found.allSatisfy { $0.outcome == .passed }
             steps += found
         }
-        guard isReachable else { return steps + Self.skipped("no target can be reached") }
+        guard isReachable else { return steps + upstream.skippedCalls("no target can be reached") }
         guard let credentials else {
-            return steps + Self.skipped("no user: write --user NAME, and --password-file FILE without a terminal")
+            return steps
+                + upstream.skippedCalls("no user: write --user NAME, and --password-file FILE without a terminal")
         }
         let session = try SignInSession(upstream, timeouts: timeouts, credentials: credentials)
         steps += await session.run()
         await session.shutdown()
         return steps
     }
+}
 
-    private static func skipped(_ reason: String) -> [DoctorStep] { calls.map { .skipped($0, reason) } }
+extension UpstreamConfiguration {
+    /// The identity calls as steps that were not made. Those that are not configured are no failures.
+    fileprivate func skippedCalls(_ reason: String) -> [DoctorStep] {
+        [("sign-in", signIn != nil), ("user", user != nil), ("refresh", refresh != nil), ("revoke", revoke != nil)]
+            .map { $1 ? .skipped($0, reason) : DoctorStep($0, .notConfigured) }
+    }
 }
 
 /// One user's way through the identity calls.
@@ -93,7 +99,7 @@ private final class SignInSession {
             }
         }
         guard var tokens = issued else {
-            return [step] + ["user", "refresh", "revoke"].map { .skipped($0, "there are no tokens") }
+            return [step] + upstream.skippedCalls("there are no tokens").dropFirst()
         }
         add(tokens)
         var steps = [step, await user(tokens)]

@@ -67,11 +67,6 @@ struct StarterConfiguration: Equatable {
     /// Whether the calls passed when they were tried; `nil` if they were not.
     var trial: Trial?
 
-    init(upstream: String?, signIn: Call? = nil) {
-        self.upstream = upstream
-        self.signIn = signIn
-    }
-
     /// The configuration in YAML, which ends with a line break.
     var yaml: String {
         (header + listenerSection + identitiesSection + upstreamSection + accountsSection + sessionSection + routes
@@ -237,7 +232,10 @@ struct StarterConfiguration: Equatable {
         var lines: [String] = []
         // Without identities the key has no effect, and check-config warns about it.
         if let publicURL { lines.append("  #publicURL: \(Self.quoted(publicURL))") }
-        if usesTextNames { lines += ["  name:", "    member: username", "    kind: text"] }
+        if usesTextNames {
+            lines += ["  # Clients sign in with {\"username\": …, \"password\": …}, a form with both, or Basic."]
+            lines += ["  name:", "    member: username", "    kind: text"]
+        }
         guard !lines.isEmpty else { return [] }
         let comment = publicURL == nil ? [] : ["  # Required with identities, for sign-in at OpenID Providers."]
         return [usesTextNames ? "accounts:" : "#accounts:"] + comment + lines + [""]

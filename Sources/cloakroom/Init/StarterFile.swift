@@ -74,6 +74,7 @@ struct StarterFile {
         case .environment: next.insert("set \(StarterConfiguration.apiTokenVariable)", at: 0)
         case nil: break
         }
+        if starter.trial == .failed { next.insert("change in \(path) what the steps above name", at: 0) }
         if starter.issuer != nil {
             next.insert("register \(starter.origin)/auth/callback as a redirect URI at the provider", at: 0)
             next.insert("write the client secret to \(starter.secretFile), if it does not contain it", at: 1)

@@ -74,6 +74,9 @@ struct StarterTrial {
                 questions.ask(&starter, againAbout: error.problems.map { DoctorStep.Change($0.key ?? "", "") })
             } catch let error as ValidationError {
                 write("  \(error.message)\n")
+                if !starter.usesTextNames, !user.contains("@") {
+                    starter.usesTextNames = questions.line("Names of users: email, text [email]: ") == "text"
+                }
             }
         }
         if sends == 0 { write("No further attempt, as the API may lock the account: try the file with doctor.\n") }

@@ -10,41 +10,21 @@ struct Reloader: Unprintable {
     let sources: ConfigSources
     let state: ReloadState
     /// Performs the checks that need file access, as `check-config` does.
-    let check: @Sendable (GatewayConfiguration) -> [ConfigFinding]
-    let now: @Sendable () -> WallTime
+    var check: @Sendable (GatewayConfiguration) -> [ConfigFinding] = { ReferencedFileChecks.findings(in: $0) }
+    var now: @Sendable () -> WallTime = { .now }
     /// Applies a configuration atomically. If it throws, the previous configuration must still be in effect; the error's
     /// description is reported.
     let apply: @Sendable (GatewayConfiguration) async throws -> Void
-    let onProgress: @Sendable (ReloadProgress) -> Void
+    var onProgress: @Sendable (ReloadProgress) -> Void = { _ in }
     /// Is called with each outcome, once for each change of the files and for each signal or request.
     let onOutcome: @Sendable (ReloadOutcome) -> Void
 
     /// The configuration in effect.
     private(set) var running: ConfigFileSnapshot
     /// The errors of the last attempt and the digests of the files; `nil` if it succeeded.
-    private var failure: (problems: [String], stamp: FileDigests)?
+    private(set) var failure: (problems: [String], stamp: FileDigests)?
     /// The files read at the last poll that were not applied yet.
-    private var lastCandidate: Candidate?
-
-    init(
-        sources: ConfigSources, state: ReloadState,
-        check: @escaping @Sendable (GatewayConfiguration) -> [ConfigFinding] = {
-            ReferencedFileChecks.findings(in: $0)
-        },
-        now: @escaping @Sendable () -> WallTime = { .now },
-        apply: @escaping @Sendable (GatewayConfiguration) async throws -> Void,
-        onProgress: @escaping @Sendable (ReloadProgress) -> Void = { _ in },
-        onOutcome: @escaping @Sendable (ReloadOutcome) -> Void, running: ConfigFileSnapshot
-    ) {
-        self.sources = sources
-        self.state = state
-        self.check = check
-        self.now = now
-        self.apply = apply
-        self.onProgress = onProgress
-        self.onOutcome = onOutcome
-        self.running = running
-    }
+    private(set) var lastCandidate: Candidate?
 
     /// Attempts a reload if the trigger is a signal or a request, or if a file has changed.
     ///
@@ -87,14 +67,14 @@ struct Reloader: Unprintable {
     }
 
     /// The state of the files at one attempt, to be compared with the next attempt.
-    private struct Candidate: Equatable {
+    struct Candidate: Equatable {
         /// The digests of the files watched before the attempt.
         let known: FileDigests
         /// The digests of the new configuration's files, which may be other files; `nil` if it is invalid.
         let read: FileDigests?
         let problems: [String]
 
-        init(_ result: Result<(ConfigFileSnapshot, warnings: [String]), Rejection>, known: FileDigests) {
+        fileprivate init(_ result: Result<(ConfigFileSnapshot, warnings: [String]), Rejection>, known: FileDigests) {
             self.known = known
             switch result {
             case .success(let (next, _)): (read, problems) = (next.stamp, [])
@@ -104,7 +84,7 @@ struct Reloader: Unprintable {
     }
 
     /// The reasons why a configuration is not applied.
-    private struct Rejection: Error {
+    fileprivate struct Rejection: Error {
         let problems: [String]
     }
 

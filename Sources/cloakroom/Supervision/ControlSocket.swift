@@ -84,8 +84,7 @@ struct ControlSocketService: Service, Unprintable {
             listener = try await ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
                 .childChannelInitializer { channel in
                     channel.eventLoop.makeCompletedFuture {
-                        try channel.pipeline.syncOperations.addHandler(
-                            ControlConnectionHandler(reload: reload, isReady: isReady, why: why))
+                        try channel.pipeline.syncOperations.addHandler(ControlConnectionHandler(service: self))
                     }
                 }
                 .withBoundSocket(file.descriptor).get()
@@ -133,21 +132,11 @@ final class ControlConnectionHandler: ChannelInboundHandler {
 
     private static let requestTimeout = TimeAmount.seconds(2)
 
-    private let reload: @Sendable () async -> ReloadOutcome?
-    private let isReady: @Sendable () async -> Bool
-    private let why: @Sendable (ID128) -> [UInt8]
+    private let service: ControlSocketService
     private var request = ControlRequest()
     private var timeout: Scheduled<Void>?
 
-    init(
-        reload: @escaping @Sendable () async -> ReloadOutcome?,
-        isReady: @escaping @Sendable () async -> Bool = { false },
-        why: @escaping @Sendable (ID128) -> [UInt8] = { _ in [] }
-    ) {
-        self.reload = reload
-        self.isReady = isReady
-        self.why = why
-    }
+    init(service: ControlSocketService) { self.service = service }
 
     func channelActive(context: ChannelHandlerContext) {
         let channel = context.channel
@@ -170,16 +159,16 @@ final class ControlConnectionHandler: ChannelInboundHandler {
         guard isHealth || rejected != nil || text == ControlSocket.reloadRequest else {
             return channel.close(promise: nil)
         }
-        Task { [reload, isReady, why] in
+        Task { [service] in
             let encoder = JSONEncoder()
             // Fails only if the client has closed the connection.
             if let rejected {
-                try? await channel.writeAndFlush(ByteBuffer(bytes: why(rejected)))
+                try? await channel.writeAndFlush(ByteBuffer(bytes: service.why(rejected)))
             } else if isHealth {
-                let body = await ["ready": isReady()]
+                let body = await ["ready": service.isReady()]
                 try? await channel.writeAndFlush(ByteBuffer(bytes: try encoder.encode(body)))
             } else {
-                let response = ControlSocket.Response(await reload())
+                let response = ControlSocket.Response(await service.reload())
                 try? await channel.writeAndFlush(ByteBuffer(bytes: try encoder.encode(response)))
             }
             try? await channel.close()
@@ -205,12 +194,6 @@ enum ControlSocketClient {
         }
         response.trim()
         return response
-    }
-
-    /// Asks for readiness, as ``reload(_:timeout:)`` does for a reload.
-    /// - Returns: The response; a program other than a gateway may have sent it.
-    static func health(_ path: String, timeout: Duration) async throws -> Data {
-        try await exchange(ControlSocket.healthRequest, with: path, timeout: timeout)
     }
 
     /// Sends a request and returns the response; a program other than a gateway may have sent it.

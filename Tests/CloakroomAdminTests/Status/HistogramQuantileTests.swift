@@ -22,10 +22,13 @@ struct HistogramQuantileTests {
         #expect(abs(found.seconds - expected) < 1e-9)
     }
 
-    @Test("A bucket without values is skipped, also by the lowest percentile")
-    func emptyBuckets() {
-        #expect(HistogramQuantile(0, bounds: bounds, cumulative: [0, 0, 4, 4]) == .init(seconds: 0.5))
-        #expect(HistogramQuantile(0.5, bounds: bounds, cumulative: [0, 0, 4, 4]) == .init(seconds: 0.75))
+    @Test(
+        "A bucket without values is skipped, also by the lowest percentile, and one out of 0 to 1 is clamped",
+        arguments: [
+            (0, [0, 0, 4, 4], 0.5), (0.5, [0, 0, 4, 4], 0.75), (7, [10, 10, 10, 10], 0.1), (-1, [10, 10, 10, 10], 0),
+        ] as [(Double, [UInt64], Double)])
+    func edges(quantile: Double, cumulative: [UInt64], seconds: Double) {
+        #expect(HistogramQuantile(quantile, bounds: bounds, cumulative: cumulative) == .init(seconds: seconds))
     }
 
     @Test("Beyond the last bound only a lower bound is known")
@@ -33,11 +36,5 @@ struct HistogramQuantileTests {
         let last = HistogramQuantile(0.99, bounds: bounds, cumulative: [10, 10, 10, 20])
         #expect(last == .init(seconds: 1, isLowerBound: true))
         #expect(HistogramQuantile(0.5, bounds: bounds, cumulative: [10, 10, 10, 20]) == .init(seconds: 0.1))
-    }
-
-    @Test("A percentile out of 0 to 1 is clamped")
-    func clamped() {
-        #expect(HistogramQuantile(7, bounds: bounds, cumulative: [10, 10, 10, 10]) == .init(seconds: 0.1))
-        #expect(HistogramQuantile(-1, bounds: bounds, cumulative: [10, 10, 10, 10]) == .init(seconds: 0))
     }
 }

@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomTelemetry
+import TestSupport
 import Testing
 
 @testable import CloakroomAdmin
@@ -20,7 +21,7 @@ struct StatusAlertTests {
     func acceptPauses() {
         let metrics = GatewayMetrics(registry: made.registry).listeners
         #expect(made.document().connections == nil)
-        metrics.setLimit(20_000)
+        metrics.limit.set(20_000)
         #expect(made.document().alerts.isEmpty)
         metrics.add(2, .active)
         metrics.add(3, .idle)
@@ -38,7 +39,7 @@ struct StatusAlertTests {
     @Test("A pause of accepting stays an alert while it lasts, however long ago it began")
     func lastingPause() {
         let metrics = GatewayMetrics(registry: made.registry).listeners
-        metrics.setLimit(20_000)
+        metrics.limit.set(20_000)
         metrics.acceptPaused(.limit)
         let start = ContinuousClock.now
         let reporter = StatusReporter(
@@ -102,8 +103,8 @@ struct StatusAlertTests {
     @Test("An upstream that is down is the headline, with its unresolved names, without what fails because of it")
     func oneCause() {
         var made = made
-        let failure = UpstreamStatus.Failure(time: SampleStatus.now, reason: "connection refused")
-        func target(_ condition: TargetCondition, _ failure: UpstreamStatus.Failure? = nil) -> UpstreamStatus.Target {
+        let failure = FailureStatus(time: SampleStatus.now, reason: "connection refused")
+        func target(_ condition: TargetCondition, _ failure: FailureStatus? = nil) -> UpstreamStatus.Target {
             .init(address: "x", circuit: .open, condition: condition, lastFailure: failure)
         }
         var api = UpstreamStatus(

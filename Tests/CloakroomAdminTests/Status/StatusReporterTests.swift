@@ -1,6 +1,7 @@
 import CloakroomCore
 import CloakroomTelemetry
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CloakroomAdmin
@@ -230,12 +231,11 @@ struct StatusReporterTests {
             labels: [("upstream", "api"), ("http_response_status_code", "500"), ("call", "sign_in")]
         ).record(nanoseconds: 1)
         made.identityCalls = [
-            IdentityCallStatus(
-                time: SampleStatus.now - .seconds(5),
-                failure: IdentityCallFailure(
-                    call: .user, source: .upstream("api"), method: "GET", server: "api.test:443", path: "/user",
-                    status: 404, defect: .init("not_found"), nanoseconds: 2_000_000))
+            IdentityCallFailure(
+                call: .user, source: .upstream("api"), method: "GET", server: "api.test:443", path: "/user",
+                status: 404, defect: .init("not_found"), nanoseconds: 2_000_000)
         ]
+        made.identityCalls[0].time = SampleStatus.now - .seconds(5)
         let document = made.document()
         let failure = try #require(document.identityCallFailures.first)
         #expect(failure.secondsAgo == 5)

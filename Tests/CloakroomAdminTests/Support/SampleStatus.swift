@@ -10,7 +10,7 @@ struct SampleStatus: Sendable {
     var config = ConfigStatus(file: "cloakroom.yaml", hash: "0123456789ab", loadedAt: now - .seconds(600))
     var upstreams = [UpstreamStatus(name: "api", targets: [.init(address: "http://10.0.0.1:80", circuit: .closed)])]
     var identities: [IdentityStatus] = []
-    var identityCalls: [IdentityCallStatus] = []
+    var identityCalls: [IdentityCallFailure] = []
     var certificates: [CertificateStatus] = []
     var isDraining = false
     var store = "memory"

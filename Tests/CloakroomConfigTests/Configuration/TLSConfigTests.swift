@@ -53,10 +53,6 @@ import Testing
 
     @Test(arguments: [
         (
-            "cipherSuites: [TLS_RSA_WITH_AES_128_CBC_SHA]",
-            "listeners.0.tls.cipherSuites: unknown key: its default is fixed (remove it)"
-        ),
-        (
             "additionalCertificates: [{ certificateFile: other.crt }]",
             "listeners.0.tls.additionalCertificates.0.keyFile: required key missing"
         ),

@@ -52,6 +52,23 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
         try example.check()
     }
 
+    @Test(
+        "A known key in another section: where it belongs",
+        arguments: [
+            (
+                "    signIn: { path: /auth }", "  signIn: { path: /auth }",
+                "7:13: upstreams.signIn.path: unknown key (if signIn belongs to one of upstreams, indent it further)"
+            ),
+            (
+                "session:\n", "idleTimeout: 5m\nsession:\n",
+                "10:1: idleTimeout: unknown key (did you mean session.idleTimeout?)"
+            ),
+        ])
+    func otherPlace(_ piece: String, _ change: String, _ expected: String) throws {
+        let found = try ConfigFixture.valueErrors(replacing: piece, by: change)
+        #expect(found.contains("cloakroom.yaml:" + expected), "\(found)")
+    }
+
     static let values = DiagnosticCase.table(
         #"""
         15m ⇒ 15
@@ -82,8 +99,6 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
         → 10:17: limits.head: must be a size, not "10KB" (write bytes, or a number with KiB, MiB, GiB or TiB)
         session: ⇒ limits: { head: 64KiB }\nsession:
         → 10:17: limits.head: must be in the allowed range, not 64KiB (write 1KiB to 65535)
-        session: ⇒ limits: { target: 16KiB }\nsession:
-        → 10:11: limits.target: unknown key: its default is fixed (remove it)
         session: ⇒ timeouts: { connect: 25h }\nsession:
         → 10:22: timeouts.connect: must be in the allowed range, not 25h (write 1ms to 1d)
         session: ⇒ tracing: { ratio: 1.5 }\nsession:
@@ -109,15 +124,13 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
             requiresAuthorization: true\n ⇒
         → 20:5: routes.1.requiresAuthorization: required key missing (write it)
         idleTimeout: 15m ⇒ idleTimeout: 15m\n  idleTimeout: 5m
-        → 12:3: session.idleTimeout: conflicts with the same key on line 11 (keep one of them)
-        idleTimeout: 15m ⇒ idleTimeout: 1\n  'idleTimeout': 2m\n  store: memory\n  store: disk
-        → 12:3: session.idleTimeout: conflicts with the same key on line 11 (keep one of them)
-        → 14:3: session.store: conflicts with the same key on line 13 (keep one of them)
-        → 14:10: session.store: must be one of the allowed values, not "disk" (write memory, sqlite or valkey)
+        → 11:3: idleTimeout: conflicts with the same key in this mapping (keep one of them)
+        idleTimeout: 15m ⇒ idleTimeout: 1\n  'idleTimeout': 2m
+        → 11:3: idleTimeout: conflicts with the same key in this mapping (keep one of them)
         session: ⇒ <<: { a: b }\nsession:
         → 10:1: <<: merge keys are not supported (write the keys out)
         cookie: { secure: false } ⇒ cookie: { secure: false, path: a }
-        → 12:28: session.cookie.path: unknown key (write one of: domain, name, persistent, sameSite, secure)
+        → 12:28: session.cookie.path: unknown key (write one of: domain, name, partitioned, persistent, sameSite, secure)
         signIn: { path: /auth } ⇒ signIn: /auth
         → 7:5: upstreams.api.signIn: must be a section of keys, not one value (write its keys below it, indented)
           - name: episodes ⇒   - episodes\n  - name: episodes
@@ -173,7 +186,7 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
         "http://127.0.0.1:9000" ⇒ "unix:/\#(String(repeating: "a", count: 107))"
         → 5:15: upstreams.api.targets.0: the socket path must be at most 107 bytes long (choose a shorter path)
         "http://127.0.0.1:9000" ⇒ "http://127.0.0.1:9000/v1"
-        → 5:15: upstreams.api.targets.0: must be a target without a path (write http://host:port; the path is taken from the request)
+        → 5:15: upstreams.api.targets.0: must be a target without a path (write http://host:port; the path is taken from the request, and addPrefix of a route adds to it)
         "http://127.0.0.1:9000" ⇒ "https://joe:pw@127.0.0.1"
         → 5:15: upstreams.api.targets.0: must be a target without user and password (write http://host:port, https://host:port or unix:/path)
         "http://127.0.0.1:9000" ⇒ "127.0.0.1:9000"
@@ -237,6 +250,12 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
         → 2:14: listeners.0.address: conflicts with the admin listener on port 9464 (choose another port, or set admin.address)
         127.0.0.1:0 ⇒ 127.0.0.1:8080\n  - address: 127.0.0.1:8080
         → 3:14: listeners.1.address: conflicts with another listener on 127.0.0.1:8080 (choose another port)
+        127.0.0.1:0 ⇒ 0.0.0.0:8080\n  - address: 127.0.0.1:8080
+        → 3:14: listeners.1.address: conflicts with another listener on 0.0.0.0:8080 (choose another port)
+        → 7:24: upstreams.api.apiToken.value: must not be a published placeholder…
+        → 13:21: session.cookie.secure: must be true unless all listeners are on loopback…
+        127.0.0.1:0 ⇒ 127.0.0.1:80800
+        → 2:14: listeners.0.address: must have a port up to 65535, not "127.0.0.1:80800" (write a port from 1 to 65535)
         127.0.0.1:0 ⇒ 127.0.0.1:0\n    tls: { certificateFile: nowhere.crt, keyFile: cloakroom.yaml }
         → 3:29: listeners.0.tls.certificateFile: must be an existing file: "nowhere.crt" (create it, or correct the path)
         → 3:51: listeners.0.tls.keyFile: must be a file with a PEM private key: "cloakroom.yaml" (name a PEM file with "-----BEGIN PRIVATE KEY-----")

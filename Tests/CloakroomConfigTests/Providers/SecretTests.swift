@@ -43,24 +43,13 @@ import Testing
             ])
     }
 
+    private static let visible =
+        "must be visible ASCII to fit in a header field (use visible ASCII; a file may end with one line break)"
+
     @Test(arguments: [
         ("", "must be a file with content: \"token\" (put the secret into it)"),
         ("\n", "must be a file with content: \"token\" (put the secret into it)"),
-        (
-            "\(canary)\n\n",
-            "must be visible ASCII to fit in a header field"
-                + " (use visible ASCII; a file may end with one line break)"
-        ),
-        (
-            "\(canary)\r\nX-Other: 1",
-            "must be visible ASCII to fit in a header field"
-                + " (use visible ASCII; a file may end with one line break)"
-        ),
-        (
-            "\(canary)é",
-            "must be visible ASCII to fit in a header field"
-                + " (use visible ASCII; a file may end with one line break)"
-        ),
+        ("\(canary)\n\n", visible), ("\(canary)\r\nX-Other: 1", visible), ("\(canary)é", visible),
         (
             String(repeating: "a", count: 65_537),
             "must be a file of at most 64 KiB: \"token\" (name a file that holds the secret only)"

@@ -6,12 +6,7 @@ import Testing
 @Suite("accounts.apps")
 struct AppsSectionTests {
     private static let yaml = """
-        listeners:
-          - address: 127.0.0.1:0
-            behindTLSProxy: true
-        upstreams:
-          api:
-            targets: ["http://127.0.0.1:9000"]
+        \(ConfigFixture.proxied)
         \(ConfigFixture.company)
           partner:
             issuer: https://partner.example
@@ -64,11 +59,53 @@ struct AppsSectionTests {
             ("http://127.0.0.1/in", "http://127.0.0.1:80/in", "without a port, which each login names"),
             ("[partner]", "[parner]", "unknown identity \"parner\" (did you mean \"partner\"?)"),
             ("[partner]", "[partner, partner]", "must be a list without duplicates"),
-            ("label: Shop", "device: required", "unknown key"),
+            ("label: Shop", "lable: Shop", "unknown key"),
             ("redirect: \"com.example.shop:/in\", ", "", "apps.shop.redirect: required key missing"),
         ])
     func mistakes(piece: String, other: String, message: String) throws {
         try ConfigFixture.expectError(message, in: Self.yaml, replacing: piece, by: other)
+    }
+
+    private static let bound =
+        yaml.replacing("label: Shop", with: "idleTimeout: 40d, absoluteTimeout: 180d, device: required")
+        .replacing(
+            "routes:", with: "session: { store: sqlite, secrets: [\(secret)], sqlite: { path: /tmp/a } }\nroutes:")
+    private static let secret = String(repeating: "0123456789abcdef", count: 2)
+
+    @Test("Its timeouts and the mode of its device apply to its sessions, and a change of them requires a restart")
+    func terms() throws {
+        let configuration = try ConfigFixture(Self.bound).load().configuration
+        let (session, apps) = (configuration.session, configuration.accounts.apps)
+        let expected = SessionTerms(idle: .seconds(40 * 86_400), absolute: .seconds(180 * 86_400), device: .required)
+        #expect(session.apps == [expected] && session.device.isUsedByApps && session.device.mode == .off)
+        #expect(apps.map { $0.terms(session) } == [expected, nil, nil])
+        let partly = try ConfigFixture(Self.changed("label: Shop", "idleTimeout: 1h")).load().configuration
+        #expect(partly.session.apps == [SessionTerms(idle: .seconds(3_600), absolute: .seconds(28_800), device: .off)])
+        #expect(!partly.session.device.isUsed)
+        let changed = Self.bound.replacing("40d", with: "41d").replacing("confirm: true", with: "device: auto")
+        let next = try ConfigFixture(changed).load()
+        #expect(
+            next.restartRequirements(since: configuration).map(\.key) == [
+                "accounts.apps.shop.idleTimeout", "accounts.apps.web.device",
+            ])
+        let removed = Self.bound.replacing(#/ +shop: .*\n/#, with: "").replacing("confirm: true", with: "label: Web")
+        #expect(try ConfigFixture(removed).load().restartRequirements(since: configuration).isEmpty)
+    }
+
+    @Test(
+        "Rule 138: above 30 days, a session needs the key of its device, and a store that outlives the process",
+        arguments: [
+            ("40d, absoluteTimeout", "200d, absoluteTimeout", "idleTimeout 200d must be at most absoluteTimeout 180d"),
+            (", absoluteTimeout: 180d", "", "idleTimeout 40d must be at most absoluteTimeout 8h"),
+            ("180d", "401d", "absoluteTimeout: must be in the allowed range"),
+            ("40d", "0s", "idleTimeout: must be in the allowed range"),
+            (", device: required", "", "absoluteTimeout: requires device: required above 30d"),
+            ("device: required", "device: auto", "absoluteTimeout: requires device: required above 30d"),
+            ("store: sqlite", "store: memory", "absoluteTimeout: requires a store outside the process above 30d"),
+            ("device: required", "device: always", "apps.shop.device: must be"),
+        ])
+    func longSessions(piece: String, other: String, message: String) throws {
+        try ConfigFixture.expectError(message, in: Self.bound, replacing: piece, by: other)
     }
 
     @Test("Apps need an identity, and there are at most 16")

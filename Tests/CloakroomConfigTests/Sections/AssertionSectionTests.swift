@@ -6,11 +6,7 @@ import Testing
 struct AssertionSectionTests {
     /// A configuration with an assertion. Tests depend on its line numbers.
     private static let good = """
-        listeners:
-          - address: 127.0.0.1:0
-        upstreams:
-          api:
-            targets: ["http://127.0.0.1:9000"]
+        \(ConfigFixture.head)
             apiToken: { value: demo }
             claimHeaders: { X-User: sub }
             assertion:
@@ -99,8 +95,8 @@ struct AssertionSectionTests {
 
     @Test("Rule 136: only one identity of a site is asked about tokens, and with fixed endpoints it has to have one")
     func introspection() throws {
-        let asked = ", verify: introspection"
-        let yaml = Self.introspecting(asked + ", introspection: { cache: 1m, rejected: 0s, timeout: 1s }")
+        let asked = ", introspection: {}"
+        let yaml = Self.introspecting(", introspection: { cache: 1m, rejected: 0s, timeout: 1s }")
         var expected = IdentityConfiguration.Introspection()
         (expected.cache, expected.rejected, expected.timeout) = (.seconds(60), .zero, .seconds(1))
         #expect(try ConfigFixture(yaml).load().configuration.identities[0].accessTokens?.introspection == expected)
@@ -108,17 +104,18 @@ struct AssertionSectionTests {
         let endpoints = "\n    endpoints: { \(fixed)keys: \"https://id.example.com/k\" }"
         for (yaml, message) in [
             (Self.introspecting(asked, asked), "conflicts with identity \"company\""),
-            (Self.introspecting(", verify: look"), "must be one of the allowed values"),
-            (Self.introspecting(asked + ", introspection: { cache: 6m }"), "must be"),
-            (Self.introspecting(asked + ", introspection: { rejected: 2m }"), "must be"),
-            (Self.introspecting(asked + ", introspection: { timeout: 11s }"), "must be"),
+            (Self.introspecting(", verify: jwt"), "unknown key"),
+            (Self.introspecting(", introspection: { cache: 6m }"), "must be"),
+            (Self.introspecting(", introspection: { rejected: 2m }"), "must be"),
+            (Self.introspecting(", introspection: { timeout: 11s }"), "must be"),
             (Self.introspecting(asked, more: endpoints), "endpoints.introspection"),
         ] {
             let errors = try ConfigFixture(yaml).valueErrors()
             #expect(errors.contains { $0.contains(message) }, "\(errors)")
         }
-        let warned = Self.introspecting(", introspection: { cache: 1m }", asked + ", types: [JWT]")
-        let text = try ConfigFixture(warned).report { .checkConfig($0) }.text
-        #expect(text.contains("no effect with verify: jwt") && text.contains("no effect with verify: introspection"))
+        let defaults = try ConfigFixture(Self.introspecting(asked + ", types: [JWT]"))
+        let tokens = try defaults.load().configuration.identities.map(\.accessTokens?.introspection)
+        #expect(tokens == [IdentityConfiguration.Introspection(), nil])
+        #expect(defaults.report { .checkConfig($0) }.text.contains("no effect with introspection"))
     }
 }

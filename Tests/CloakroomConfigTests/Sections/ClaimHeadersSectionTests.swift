@@ -66,20 +66,18 @@ struct ClaimHeadersSectionTests {
     }
 
     @Test(
-        "Identity rule 22: a name that has another meaning, or that an upstream could confuse, is reported at its line",
+        "Identity rule 22: a name that has another meaning is reported at its line",
         arguments: [
-            ("X-User: sub", "Authorization: sub", "8:", "has another meaning"),
-            ("X-User: sub", "host: sub", "8:", "has another meaning"),
-            ("X-User: sub", "Cookie: sub", "8:", "has another meaning"),
-            ("X-User: sub", "Connection: sub", "8:", "has another meaning"),
-            ("X-User: sub", "Transfer_Encoding: sub", "8:", "has another meaning"),
-            ("X-User: sub", "Content-Type: sub", "8:", "has another meaning"),
-            ("X-User: sub", "Proxy-User: sub", "8:", "has another meaning"),
-            ("X-User: sub", "Sec-User: sub", "8:", "has another meaning"),
-            ("X-User: sub", "X-Forwarded-For: sub", "8:", "has another meaning"),
-            ("X-User: sub", "X-Request-Id: sub", "8:", "has another meaning"),
-            ("X-User: sub", "x_client_cert_subject: sub", "8:", "has another meaning"),
-            ("X-User: sub", "X-Real-IP: sub", "8:", "has another meaning"),
+            "Authorization", "host", "Cookie", "Connection", "Transfer_Encoding", "Content-Type", "Proxy-User",
+            "Sec-User", "X-Forwarded-For", "X-Request-Id", "x_client_cert_subject", "X-Real-IP",
+        ])
+    func otherMeaning(name: String) throws {
+        try mistakes(piece: "X-User: sub", other: "\(name): sub", place: "8:", message: "has another meaning")
+    }
+
+    @Test(
+        "Identity rule 22: a name that an upstream could confuse, and what is no claim, is reported at its line",
+        arguments: [
             ("X-User: sub", "\"X User\": sub", "8:", "must be the name of a field"),
             ("X-User: sub", "\"X-User:\": sub", "8:", "must be the name of a field"),
             ("X-User: sub", "X_Groups: sub", "9:", "conflicts with X_Groups"),

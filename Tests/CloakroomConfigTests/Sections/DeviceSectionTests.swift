@@ -7,12 +7,7 @@ import Testing
 struct DeviceSectionTests {
     /// Line 14 is `device`, line 15 `cookie`, and line 27 `require`.
     private static let good = """
-        listeners:
-          - address: 127.0.0.1:0
-            behindTLSProxy: true
-        upstreams:
-          api:
-            targets: ["http://127.0.0.1:9000"]
+        \(ConfigFixture.proxied)
             signIn: { path: /auth }
         accounts:
           publicURL: https://app.example.com

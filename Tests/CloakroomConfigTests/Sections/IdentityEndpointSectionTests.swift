@@ -1,5 +1,6 @@
 import CloakroomConfig
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -12,6 +13,8 @@ struct IdentityEndpointSectionTests {
         return try ConfigFixture(
             ConfigFixture.good.replacingOccurrences(of: "signIn: { path: /auth }", with: lines) + accounts)
     }
+
+    private static let login = "signIn: { path: /auth }\n"
 
     private static func upstream(_ keys: String) throws -> UpstreamConfiguration {
         try fixture(keys).load().configuration.upstreams[0]
@@ -131,15 +134,27 @@ struct IdentityEndpointSectionTests {
     }
 
     @Test(
-        "reports a client that is incomplete, or that no call can use",
+        "reports clients that no call can use, rules that would end sessions by mistake, and keys without a use",
         arguments: [
-            ("client: { id: a }\nsignIn: { path: /a, credentials: form }", "client.secret"),
-            ("client: { secret: k7Tq }\nsignIn: { path: /a, credentials: form }", "client.id"),
-            ("client: { id: a, secret: k7Tq }\nsignIn: { path: /a }\nuser: { path: /me }", "client"),
+            ("client: { id: a }\nsignIn: { path: /a, credentials: form }", "client.secret: "),
+            ("client: { secret: k7Tq }\nsignIn: { path: /a, credentials: form }", "client.id: "),
+            ("client: { id: a, secret: k7Tq }\nsignIn: { path: /a }\nuser: { path: /me }", "client: "),
+            ("\(login)refresh: { path: /a, endsOn: [invalid_client] }", "refresh.endsOn.0: "),
+            ("\(login)refresh: { path: /a, endsOn: [invalid_grant, unauthorized_client] }", "refresh.endsOn.1: "),
+            ("\(login)refresh: { path: /a, endsOn: [] }", "refresh.endsOn: "),
+            ("\(login)refresh: { path: /a, endsOn: [\"a b\"] }", "refresh.endsOn.0: "),
+            (
+                "\(login)refresh: { path: /a, credentials: oauth, rejectedStatuses: [400] }",
+                "refresh.rejectedStatuses: "
+            ),
+            ("\(login)user: { path: /me, credentials: bearer }", "user.credentials: unknown key"),
+            ("\(login)user: { path: /me, accessToken: a }", "user.accessToken: unknown key"),
+            ("\(login)revoke: { path: /me, expiresIn: a }", "revoke.expiresIn: unknown key"),
+            ("\(login)revoke: { path: /me, success: a }", "revoke.success: unknown key"),
         ])
-    func clientMistakes(keys: String, key: String) throws {
+    func otherMistakes(keys: String, message: String) throws {
         let errors = try Self.errors(keys)
-        #expect(errors.count == 1 && errors[0].contains("upstreams.api.\(key): "), "\(errors)")
+        #expect(errors.count == 1 && errors[0].contains("upstreams.api.\(message)"), "\(errors)")
     }
 
     @Test("sends the client with the calls that have a body only")
@@ -170,41 +185,6 @@ struct IdentityEndpointSectionTests {
                 .init(name: "user.realm", value: "a"), .init(name: "a&b=c", value: "d&e=f"),
                 .init(name: "n\u{e4}me", value: "%00+"),
             ])
-    }
-
-    @Test(
-        "reports rules of a refresh that would end sessions by mistake",
-        arguments: [
-            ("endsOn: [invalid_client]", "endsOn.0"), ("endsOn: [invalid_grant, unauthorized_client]", "endsOn.1"),
-            ("endsOn: []", "endsOn"), ("endsOn: [\"a b\"]", "endsOn.0"),
-            ("credentials: oauth, rejectedStatuses: [400]", "rejectedStatuses"),
-        ])
-    func refreshMistakes(keys: String, key: String) throws {
-        let errors = try Self.errors("signIn: { path: /auth }\nrefresh: { path: /a, \(keys) }")
-        #expect(errors.count == 1, "\(errors)")
-        #expect(errors.first?.contains("upstreams.api.refresh.\(key): ") == true, "\(errors)")
-    }
-
-    @Test("reports keys that a call has no use for")
-    func uselessKeys() throws {
-        for (call, key) in [
-            ("user", "credentials: bearer"), ("user", "accessToken: a"), ("revoke", "expiresIn: a"),
-            ("revoke", "success: a"),
-        ] {
-            let errors = try Self.errors("signIn: { path: /auth }\n\(call): { path: /me, \(key) }")
-            #expect(errors.count == 1 && errors[0].contains("unknown key"), "\(errors)")
-        }
-    }
-
-    @Test("Rule 22: prints no client secret, neither as a value nor in an error")
-    func secrecy() throws {
-        let fixture = try Self.fixture(
-            "client: { id: a, secret: canary-k7Tq }\nsignIn: { path: /token, credentials: oauth }")
-        let report = fixture.report { CommandReport.printConfig($0) }
-        #expect(!report.text.contains("canary"))
-        #expect(report.text.contains("upstreams.api.client.secret"))
-        let broken = try Self.errors("client: { id: a, secret: canaré }\nsignIn: { path: /token, credentials: oauth }")
-        #expect(broken.count == 1 && !broken[0].contains("canar"), "\(broken)")
     }
 
     @Test("accounts.name has a member and a kind")

@@ -139,34 +139,28 @@ struct SitesSectionTests {
     @Test(
         "A domain that does not cover the hosts of its site, or covers one of another, is an error",
         arguments: [
+            ("a.shop.test, b.test", "shop.test", "__Secure-s", "", "must cover b.test"),
             (
-                "hosts: [a.shop.test, b.test], cookie: { domain: shop.test }", "name: __Secure-s", "",
-                "must cover b.test"
+                "a.shop.test", "shop.test", "__Secure-s", "  ops: { hosts: [ops.shop.test] }\n",
+                "shop.test covers ops.shop.test, a host of site \"ops\" (leave"
             ),
             (
-                "hosts: [a.shop.test], cookie: { domain: shop.test }", "name: __Secure-s",
-                "  ops: { hosts: [ops.shop.test] }\n", "shop.test covers ops.shop.test, a host of site \"ops\" (leave"
+                "b.a.x.test", "a.x.test", "__Secure-s", "  ops: { hosts: [\"*.x.test\"] }\n",
+                "a.x.test covers a.x.test, a host of site \"ops\""
             ),
             (
-                "hosts: [b.a.x.test], cookie: { domain: a.x.test }", "name: __Secure-s",
-                "  ops: { hosts: [\"*.x.test\"] }\n", "a.x.test covers a.x.test, a host of site \"ops\""
-            ),
-            (
-                "hosts: [a.shop.test], cookie: { domain: shop.test }", "name: __Secure-s",
-                "accounts: { publicURL: \"https://shop.test\" }\n",
+                "a.shop.test", "shop.test", "__Secure-s", "accounts: { publicURL: \"https://shop.test\" }\n",
                 "shop.test covers shop.test, a host of the default site"
             ),
             (
-                "hosts: [a.shop.test], cookie: { domain: shop.test }", "name: __Host-s", "",
+                "a.shop.test", "shop.test", "__Host-s", "",
                 "requires a name with the prefix __Secure-, not \"__Host-s\" (write session.cookie.name: __Secure-s)"
             ),
-            (
-                "hosts: [a.shop.test], cookie: { domain: test }", "name: __Secure-s", "",
-                "must be a domain of at least two labels"
-            ),
+            ("a.shop.test", "test", "__Secure-s", "", "must be a domain of at least two labels"),
         ])
-    func mistakenDomain(site: String, cookie: String, others: String, message: String) throws {
-        let errors = try Self.shared(site, cookie: cookie, others: others).valueErrors()
+    func mistakenDomain(hosts: String, domain: String, name: String, others: String, message: String) throws {
+        let site = "hosts: [\(hosts)], cookie: { domain: \(domain) }"
+        let errors = try Self.shared(site, cookie: "name: \(name)", others: others).valueErrors()
         #expect(errors.count == 1 && errors[0].contains("sites.shop.cookie.domain: \(message)"), "\(errors)")
         let main = try Self.shared("hosts: [a.shop.test]", cookie: "name: __Secure-s, domain: shop.test").valueErrors()
         #expect(main.map { $0.contains("session.cookie.domain: shop.test covers a.shop.test") } == [true], "\(main)")

@@ -1,5 +1,6 @@
 import CloakroomWire
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CloakroomConfig
@@ -129,7 +130,7 @@ import Testing
         #expect(
             try ConfigFixture(yaml).valueErrors() == [
                 "cloakroom.yaml:7:21: upstreams.api.health.grpc: requires HTTP/2, but protocol auto uses HTTP/1.1 for"
-                    + " target \(description) (write protocol: h2c, or https:// targets)"
+                    + " target \(description) (write upstreams.api.protocol: h2c, or https:// targets)"
             ])
         // A path is checked with the version that each target uses.
         #expect(try ConfigFixture(yaml.replacing("grpc: a", with: "path: /")).valueErrors() == [])
@@ -155,10 +156,6 @@ import Testing
             #"""
             zone: ""
             → 6:11: upstreams.api.zone: must be a name, not "" (write at most 64 letters, digits, dots, hyphens and underscores, a letter or digit first)
-            panicBelow: 0.5
-            → 6:5: upstreams.api.panicBelow: unknown key: its default is fixed (remove it)
-            eject: { most: 0.5 }
-            → 6:14: upstreams.api.eject.most: unknown key: its default is fixed (remove it)
             dns: { intervall: 5s }
             → 6:12: upstreams.api.dns.intervall: unknown key (did you mean "interval"?)
             balance: latency
@@ -186,15 +183,11 @@ import Testing
             protocol: auto\nhealth: { grpc: "a b" }
             → 7:21: upstreams.api.health.grpc: must be the name of a gRPC service, not "a b" (write one such as package.Service, or "" for the whole server)
             health: { grpc: a }
-            → 6:21: upstreams.api.health.grpc: requires HTTP/2, but the protocol is http1 (write protocol: http2, h2c or auto)
+            → 6:21: upstreams.api.health.grpc: requires HTTP/2, but upstream "api" has protocol http1 (write upstreams.api.protocol: http2)
             protocol: http2\nhealth: { grpc: a, path: / }
             → 7:30: upstreams.api.health.path: conflicts with grpc, which has its own request and result (keep one of the two)
             protocol: http2\nhealth: { grpc: a, statuses: [204] }
             → 7:34: upstreams.api.health.statuses: conflicts with grpc, which has its own request and result (keep one of the two)
-            eject: { statuses: [404] }
-            → 6:14: upstreams.api.eject.statuses: unknown key: its default is fixed (remove it)
-            retry: { on: [connect] }
-            → 6:14: upstreams.api.retry.on: unknown key: its default is fixed (remove it)
             retry: { statuses: [500] }
             → 6:25: upstreams.api.retry.statuses.0: must be a status of a gateway or of overload, not "500" (write 502, 503 or 504)
             retry: { statuses: [503], budget: 0 }

@@ -20,7 +20,9 @@ import Testing
     private static func target(
         _ host: String, weight: Int = 100, tier: Int = 0, zone: String? = nil
     ) -> UpstreamTargetConfiguration {
-        UpstreamTargetConfiguration(HostAndPort(host: host, port: 80), weight: weight, tier: tier, zone: zone)
+        var target = UpstreamTargetConfiguration(HostAndPort(host: host, port: 80))
+        (target.weight, target.tier, target.zone) = (weight, tier, zone)
+        return target
     }
 
     @Test func aListOfAddressesIsReadAsBefore() throws {
@@ -58,11 +60,10 @@ import Testing
                     weight: 0
                 zone: east
             """)
-        #expect(
-            try Self.targets(yaml) == [
-                Self.target("a"), Self.target("b", weight: 7, tier: 2, zone: "west"),
-                UpstreamTargetConfiguration(unixSocket: "/run/api.sock", weight: 0),
-            ])
+        var socket = UpstreamTargetConfiguration(unixSocket: "/run/api.sock")
+        socket.weight = 0
+        let expected = [Self.target("a"), Self.target("b", weight: 7, tier: 2, zone: "west"), socket]
+        #expect(try Self.targets(yaml) == expected)
     }
 
     @Test func printedValuesOfAMixedListHaveTheirPositions() throws {

@@ -167,6 +167,12 @@ struct HostValidationTests {
         #expect(explain("x.b.test").contains("404: no route serves /episodes"))
         #expect(explain("x.b.test", "/videos/1").contains("video (GET *.b.test /videos/{id})"))
         #expect(explain(nil).contains("421: no route serves it without a host"))
+        let mixed = try ConfigFixture(Self.yaml("", "hosts: [\"*.b.test\"]"))
+        let found = { (host: String?) in
+            mixed.report { CommandReport.explain($0, method: "GET", target: "/videos/1", host: host) }.text
+        }
+        #expect(found(nil).contains("404: no route serves /videos/1; route video serves it at *.b.test, see --host\n"))
+        #expect(found("c.test").contains("421: no listener has host c.test\n"))
         #expect(explain(nil, "http://a.test/episodes").contains("episodes (GET"))
         #expect(explain("c.test").contains("421: no route has host c.test"))
         #expect(explain("a@b").contains("400: the target names no valid host and port"))

@@ -103,6 +103,8 @@ import Testing
             "upstreams.api.external",
             // Requires another name: see `CookieDomainTests`.
             "session.cookie.domain",
+            // Requires `sameSite: None`: see `EmbeddedCookieTests`.
+            "session.cookie.partitioned",
         ]
         let keys = DocumentedKeys.all().map { key in
             (key.path.map { $0 == "NAME" ? "api" : $0 }, key.isSecret ? "secret" : key.expectation)
@@ -191,6 +193,7 @@ import Testing
         "members.password": "other",
         "static.api": "other", "client.id": "other", "client.secret": "other", "authentication": "client_secret_post",
         "success": "other", "requireHeader": "X-Other=1", "errorCode": "other",
+        "basic.idle": "7s", "basic.maximum": "7m", "basic.entries": "7",
         "endsOn": "other", "accounts.name.member": "other", "kind": "text", "throttle": "false", "store": "sqlite",
         "absoluteTimeout": "7h",
         "maxSessions": "7", "maxSessionsPerAccount": "7", "secrets": "fedcba9876543210fedcba9876543210",

@@ -38,11 +38,24 @@ struct RouteCredentialsTests {
         #expect(errors.contains { $0.contains(message) }, "\(errors)")
     }
 
+    @Test("`require.device` is met by tokens with a key, without sessions that are bound to a device")
+    func device() throws {
+        func yaml(_ value: String) -> String {
+            Self.yaml("requiresAuthorization: true, authorization: \(value), require: { device: true }")
+        }
+        for value in ["bearer", "either"] {
+            let route = try ConfigFixture(yaml(value)).load().configuration.routes[1]
+            #expect(route.require.device)
+        }
+        let errors = try ConfigFixture(yaml("session")).valueErrors()
+        #expect(errors.contains { $0.contains("is never met: no session is bound") }, "\(errors)")
+    }
+
     @Test(
         "The reports show the credentials of a route",
         arguments: [
-            ("bearer", "access tokens of company", "bearer"),
-            ("either", "access tokens of company; without the field the session", "either"),
+            ("bearer", "access tokens of company (DPoP optional)", "bearer"),
+            ("either", "access tokens of company (DPoP optional); without the field the session", "either"),
             ("pass", "sent unverified; without the field the session", "pass"),
         ])
     func reports(value: String, explanation: String, column: String) throws {

@@ -18,7 +18,8 @@ struct CredentialsTests {
         arguments: [
             "", "@", "jo", "jo@", "@example.com", "jo@example", "jo@example.", "jo@.com", "jo@-example.com",
             "jo@example-.com", "jo@@example.com", "jo@evil.com@example.com", "jo@\u{308}evil.com@example.com",
-            "jo\u{0}@example.com", "jo\r\n@example.com", "jo @example.com", "jo\u{2028}@example.com",
+            "jo\u{0}@example.com", "jo@example.com\u{0}", "jo\u{1}@example.com", "jo@example.com\n",
+            "jo@example.com\r\nX-Evil: 1", "jo\r\n@example.com", "jo @example.com", "jo\u{2028}@example.com",
             "jo:x@example.com",
             "\"jo\"@example.com", "jo@example.com,al@example.com", "<jo@example.com>", "jo@[127.0.0.1]",
             "jo\u{200b}@example.com", "jo\u{202e}@example.com", "jo@example.com\u{7f}",

@@ -33,6 +33,20 @@ struct FetchMetadataTests {
         #expect(request.isShown == isShown)
     }
 
+    @Test(
+        "Rule 144: a script sets fields of its own in the modes but no-cors, and reads no response to a navigation",
+        arguments: [
+            ("navigate", true, true), ("no-cors", false, false), ("cors", true, false), ("same-origin", true, false),
+            ("No-CORS", true, false), (nil, false, false),
+        ] as [(String?, Bool, Bool)])
+    func scripts(mode: String?, mayHaveScriptFields: Bool, hidesResponse: Bool) {
+        let request = FetchMetadata(isGET: false, mode: mode, destination: "document")
+        #expect(request.mayHaveScriptFields == mayHaveScriptFields && request.hidesResponse == hidesResponse)
+        // Of a service worker, or of a frame.
+        #expect(!FetchMetadata(isGET: false, mode: mode, destination: "empty").hidesResponse)
+        #expect(!FetchMetadata(isGET: false, mode: mode).hidesResponse)
+    }
+
     @Test("Only the first 1,024 bytes of Accept are read", arguments: [",", ";", "a,", "a;", "text/html;q=0,"])
     func bound(unit: String) {
         let filler = String(repeating: unit, count: 2_000)

@@ -85,26 +85,6 @@ struct ResponseHeaderPolicyTests {
     }
 
     @Test(
-        "Rule 30: with a session, fields that caches obey instead of Cache-Control are not forwarded",
-        arguments: [
-            ("CDN-Cache-Control: max-age=1", true), ("x-Cache-Control: a", true), ("Surrogate-Control: a", true),
-            ("x-accel-expires: 1", true), ("Edge-Control: a", true), ("-Cache-Control: a", false),
-            ("Access-Control: a", false), ("X-Surrogate-Control: a", false), ("X-Frame-Options: a", false),
-            ("CDN-Cache-Controls: a", false),
-        ])
-    func directedCaches(line: String, isStripped: Bool) throws {
-        for lines in ["\(line)\r\nCache-Control: no-cache", line, "Cache-Control: s-maxage=1, private\r\n\(line)"] {
-            var head = try ResponseHead.with(lines)
-            _ = policy.apply(&head, hasSession: true)
-            #expect(head.kept.contains(line) == !isStripped)
-            #expect(try mark(lines).kept.contains(line))
-        }
-        var permitted = try ResponseHead.with("\(line)\r\nCache-Control: public")
-        _ = policy.apply(&permitted, hasSession: true)
-        #expect(permitted.kept.contains(line))
-    }
-
-    @Test(
         "RFC 6455 §4.2.2: an upgrade to WebSocket is reported",
         arguments: [
             ("Connection: Upgrade\r\nUpgrade: WebSocket", true), ("Upgrade: websocket", false),

@@ -20,7 +20,7 @@ struct SpoofableFieldsTests {
         "X-SSL-Client-Verify", "X-TLS-Client-Cert", "X-Client-Cert", "X-Client-Certificate", "Client-Cert",
         "X-Forwarded-Client-Cert", "X-User-Id", "X-Userinfo", "X-Id-Token", "X-Access-Token", "X-JWT-Assertion",
         "X-Envoy-External-Address", "X-Envoy-Original-Path", "X-Forwarded", "Script-Name", "Path-Info",
-        "OIDC-Claim-Sub", "OIDC-Access-Token",
+        "OIDC-Claim-Sub", "OIDC-Access-Token", "DPoP",
     ]
 
     @Test("Rule 43: they are removed in any spelling and for all peers, in heads and in trailers", arguments: claims)
@@ -74,6 +74,23 @@ struct SpoofableFieldsTests {
         #expect(try passed(["x-client-cert-subject"], "X-Client-Cert-Subject: a", "A: b") == ["A: b"])
         #expect(
             try passed(["x-host"], "Connection: x-host", "X-Host: a", "Connection: b", "A: b") == ["A: b"])
+    }
+
+    @Test("A set finds its names among those of each length, in any spelling")
+    func lengths() {
+        let names = (1...80).flatMap { length in ["x", "y"].map { $0 + String(repeating: "-", count: length - 1) } }
+        let set = FieldNameSet(names.filter { $0.utf8.count % 3 != 0 })
+        var positions: Set<Int> = []
+        for name in names {
+            let spelling = name.split(separator: "-", omittingEmptySubsequences: false).joined(separator: "_")
+            let position = set.index(of: spelling.uppercased())
+            #expect((position != nil) == (name.utf8.count % 3 != 0), "\(name)")
+            #expect(set.contains(spelling) == (position != nil), "\(name)")
+            if let position { positions.insert(position) }
+        }
+        #expect(positions == Set(0..<108))
+        #expect(set.index(of: "z-") == nil)
+        #expect(set.index(of: "") == nil)
     }
 
     @Test("A set matches names whose first character folds to a hyphen")

@@ -67,47 +67,6 @@ struct AuthDecisionTests {
                 == .loadSession)
     }
 
-    @Test("An active session gives access to a protected route; the token is sent only if the route injects it")
-    func live() throws {
-        let session = session()
-        let bearer = try permit(
-            AuthDecision.decide(
-                try route([.bearer, .apiToken], requiresAuthorization: true), at: 7, now: now, session: .active(session)
-            ))
-        #expect(bearer.route == 7)
-        #expect(bearer.authorization == session.tokens.authorization)
-        #expect(bearer.includesAPIToken)
-        #expect(bearer.hasSession)
-        #expect(bearer.sessionID == SessionID(1))
-        #expect(bearer.bearerSession === session)
-        let plain = try permit(
-            AuthDecision.decide(try route([], requiresAuthorization: true), at: 7, now: now, session: .active(session)))
-        #expect(plain.authorization == nil)
-        #expect(!plain.includesAPIToken)
-        #expect(plain.hasSession)
-        #expect(plain.bearerSession == nil)
-    }
-
-    @Test("A token that expires soon is used during its refresh; an expired token is refreshed first")
-    func refresh() throws {
-        let route = try route([.bearer], requiresAuthorization: true)
-        let now = WallTime(seconds: 50)
-        // 50 of 55 seconds have passed: in the last fifth, but before its last eighth.
-        let soon = session(accessEnds: WallTime(seconds: 55))
-        guard
-            case .forwardAndRefresh(let permit, let session) = AuthDecision.decide(
-                route, at: 0, now: now, session: .active(soon))
-        else { throw NoPermit() }
-        #expect(permit.authorization == soon.authorization)
-        #expect(session === soon)
-        let over = self.session(accessEnds: now)
-        #expect(AuthDecision.decide(route, at: 0, now: now, session: .active(over)) == .refresh(over))
-        let early = self.session(accessEnds: WallTime(seconds: 600))
-        #expect(
-            try self.permit(AuthDecision.decide(route, at: 0, now: now, session: .active(early))).bearerSession
-                === early)
-    }
-
     @Test("Rule 37: an expired token is not refreshed within 30 seconds after it was issued")
     func minimumInterval() throws {
         let route = try route([.bearer], requiresAuthorization: true)
@@ -151,15 +110,6 @@ struct AuthDecisionTests {
         #expect(try permit(decision).hasSession)
     }
 
-    @Test("A session that has just been refreshed is used even if its new token has already expired")
-    func afterRefresh() throws {
-        let over = session("at once over", accessEnds: WallTime(seconds: 1))
-        let access = try route([.bearer], requiresAuthorization: true).access
-        let permit = try permit(AuthDecision.decide(access, at: 3, refreshed: over, now: now))
-        #expect(permit.authorization == over.authorization)
-        #expect(permit.route == 3)
-    }
-
     @Test("A public route without session injection never looks up the session", arguments: [Injection(), .apiToken])
     func publicRoute(inject: Injection) throws {
         var looks = 0
@@ -175,19 +125,6 @@ struct AuthDecisionTests {
         #expect(permit.authorization == nil)
         #expect(permit.includesAPIToken == inject.contains(.apiToken))
         #expect(permit.sessionID == nil)
-    }
-
-    @Test("A public route with a bearer token sends it only if there is a session")
-    func publicBearer() throws {
-        let route = try route(.bearer, requiresAuthorization: false)
-        #expect(route.usesSession)
-        let with = try permit(AuthDecision.decide(route, at: 0, now: now, session: .active(session())))
-        #expect(with.authorization != nil)
-        for reason in UnauthorizedReason.allCases {
-            let without = try permit(AuthDecision.decide(route, at: 0, now: now, session: .missing(reason)))
-            #expect(without.authorization == nil)
-            #expect(!without.hasSession)
-        }
     }
 
     @Test("Rule 27: a decision requires a matched route; without a match there is none")

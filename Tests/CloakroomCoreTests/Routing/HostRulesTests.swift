@@ -50,16 +50,7 @@ struct HostRulesTests {
             case .misdirected(let reason): return "421 \(reason.rawValue)"
             }
         }
-        let bytes = Array(path.utf8)
-        var scratch: [UInt8] = []
-        guard let target = try? RequestTarget.parse(bytes.span, scratch: &scratch) else { return "400" }
-        let normal = target.isPathRewritten ? scratch : bytes
-        return switch table.match(method: Array(method.utf8).span, path: normal.span, group: group) {
-        case .route(let index): table.routes[index].pattern.description
-        case .accountEndpoint(let endpoint): "\(endpoint)"
-        case .notFound: "404"
-        case .methodNotAllowed(let allow): "405 \(allow)"
-        }
+        return table.answer(method, path, group: group) { $0.pattern.description }
     }
 
     @Test("Without hosts there are no rules to evaluate")

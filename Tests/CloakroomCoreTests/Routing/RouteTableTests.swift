@@ -21,14 +21,8 @@ struct RouteTableTests {
         return RouteTable(routes: routes, accounts: accounts, upstreams: [])
     }
 
-    /// Returns the result of a match as text: the route's name, or the other result.
     private func match(_ table: RouteTable, _ method: String, _ path: String) -> String {
-        switch table.match(method: Array(method.utf8).span, path: Array(path.utf8).span) {
-        case .route(let index): table.routes[index].name
-        case .accountEndpoint(let endpoint): "\(endpoint)"
-        case .notFound: "404"
-        case .methodNotAllowed(let allow): "405 \(allow)"
-        }
+        table.answer(method, path: Array(path.utf8))
     }
 
     private static let lines = [

@@ -43,23 +43,6 @@ struct SessionRequirementTests {
         #expect(try judge(composed, claims: "{\"name\":\"e\u{301}\"}") == .missingClaim("name"))
     }
 
-    @Test("Thousands of groups are compared with a thousand values in linear time")
-    func manyItems() throws {
-        let requirement = SessionRequirement(claims: [.init("groups", in: (0..<1_000).map { "value-\($0)" })])
-        let groups = (0..<3_000).map { "\"group-\($0)\"" }.joined(separator: ",")
-        let clock = ContinuousClock()
-        // All pairs take 60 ms in a release build, and seconds in a debug build.
-        var fastest = Duration.seconds(60)
-        for _ in 0..<3 {
-            let kept = try #require(JSONValue(document: Array(#"{"groups":[\#(groups)]}"#.utf8)))
-            let start = clock.now
-            let verdict = requirement.judge(claims: kept, acr: nil, authenticatedAt: nil, now: Self.now)
-            fastest = min(fastest, clock.now - start)
-            #expect(verdict == .missingClaim("groups"))
-        }
-        #expect(fastest < .seconds(1))
-    }
-
     @Test("All claims are required")
     func conjunction() throws {
         let requirement = SessionRequirement(claims: [.init("a", in: ["1"]), .init("b", in: ["2"])])

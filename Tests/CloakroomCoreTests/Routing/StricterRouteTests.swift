@@ -4,13 +4,6 @@ import Testing
 
 @testable import CloakroomCore
 
-extension RouteTable {
-    /// Compiles a configuration of these parts.
-    init(routes: [Route], accounts: AccountsConfiguration, upstreams: [UpstreamConfiguration]) {
-        self.init(GatewayConfiguration(listeners: [], upstreams: upstreams, routes: routes, accounts: accounts))
-    }
-}
-
 @Suite("Routes that are stricter than a wider one")
 struct StricterRouteTests {
     /// Compiles lines such as `GET,POST /admin/* protected`. The last word is a group if it is another one.
@@ -28,16 +21,7 @@ struct StricterRouteTests {
 
     /// Returns the result for a request target: a route's pattern, or a status.
     private static func match(_ table: RouteTable, _ target: String, _ method: String = "GET") -> String {
-        let bytes = Array(target.utf8)
-        var scratch: [UInt8] = []
-        guard let parsed = try? RequestTarget.parse(bytes.span, scratch: &scratch) else { return "400" }
-        let path = parsed.isPathRewritten ? scratch : Array(bytes[parsed.path.start..<parsed.path.end])
-        return switch table.match(method: Array(method.utf8).span, path: path.span) {
-        case .route(let index): table.routes[index].pattern.description
-        case .accountEndpoint(let endpoint): "\(endpoint)"
-        case .notFound: "404"
-        case .methodNotAllowed(let allow): "405 \(allow)"
-        }
+        table.answer(method, target) { $0.pattern.description }
     }
 
     /// Spellings of `/admin/x` that some upstreams treat as it.

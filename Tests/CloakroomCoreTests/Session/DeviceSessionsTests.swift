@@ -138,6 +138,32 @@ struct DeviceSessionsTests {
         #expect(DeviceSessions(off, sealing: HashedSealing(), observer: NoObserver()) == nil)
     }
 
+    @Test("Rule 138: the terms of an app decide in place of the mode, whatever that is")
+    func terms() throws {
+        func session(_ mode: DeviceConfiguration.Mode, _ binding: DeviceBinding? = nil) -> Session {
+            Session(
+                key: SessionKey(1, 2, 3, 4), user: UserProfile(json: [], account: AccountName(text: "jo")),
+                tokens: TokenSet(authorization: Secret("Bearer a"), obtainedAt: Self.start), device: binding,
+                terms: SessionTerms(idle: .seconds(60), absolute: .seconds(600), device: mode),
+                createdAt: Self.start.sessionTime, expiresAt: SessionTime(milliseconds: .max),
+                lastUsedAt: Self.start.sessionTime)
+        }
+        var off = DeviceConfiguration()
+        off.isUsedByApps = true
+        let devices = try #require(DeviceSessions(off, sealing: HashedSealing(), observer: NoObserver()))
+        #expect(devices.concerns(session(.required)) && !devices.concerns(Self.session(nil)))
+        #expect(check(session(.required), by: devices, after: 120) == nil)
+        #expect(check(session(.required), by: devices, after: 121) == .unproven)
+        #expect(check(session(.auto), by: devices, after: 9_000) == nil)
+        #expect(check(session(.auto, Self.binding), by: devices, after: 9_000) == .unproven)
+        // One that was bound while the mode was another one needs a proof still: a route may require the key.
+        #expect(check(Self.session(), by: devices, after: 9_000) == .unproven)
+        // A clock that was set back gives a session no further time without a key.
+        #expect(check(session(.required), by: devices, after: -30) == nil)
+        #expect(check(session(.required), by: devices, after: -31) == .unproven)
+        #expect(check(session(.off), by: try self.devices(.required), after: 9_000) == nil)
+    }
+
     @Test("Rule 117: a challenge is for one session, and not from the future")
     func challenges() throws {
         let devices = try devices()
@@ -181,6 +207,11 @@ struct DeviceSessionsTests {
         }
         for seconds in [-30, 0, 90_000] as [Int64] { #expect(try opened(offer, after: seconds) == ticket) }
         #expect(try opened(offer, after: -31) == nil)
+        let readable = try #require(devices.offer(for: ticket, isReadable: true, now: now))
+        for (text, isReadable) in [(offer, false), (readable, true)] {
+            let found = devices.opened(offer: text, at: .main, now: now)
+            #expect(found?.ticket == ticket && found?.isReadable == isReadable)
+        }
         let elsewhere = try opened(offer, at: SiteTag("shop"))
         #expect(elsewhere != nil && elsewhere != ticket)
         #expect(try opened(offer, by: self.devices(secret: 7)) == nil)

@@ -58,12 +58,13 @@ struct MarkStoreTests {
 
             func latestMark(_ keys: [MarkKey], now: SessionTime) async throws(SessionStoreError) -> WallTime? { nil }
         }
-        let orders = try await [[0, 1, 2], [2, 1, 0], [1, 2, 0]].asyncMap { order in
+        var orders: [[MarkKey]] = []
+        for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
             let hasher = AccountHasher(keys[order[0]], older: order.dropFirst().map { keys[$0] })
             let recorder = Recorder()
             _ = try await recorder.setMark(
                 hasher.marks(.logoutToken, of: parts), lifetime: .seconds(60), now: now)
-            return recorder.order.withLock { $0 }
+            orders.append(recorder.order.withLock { $0 })
         }
         #expect(orders[0].count == 3)
         #expect(orders[1] == orders[0] && orders[2] == orders[0])
@@ -80,13 +81,5 @@ struct MarkStoreTests {
                 for mark in marks { #expect(seen.insert(mark.hash).inserted) }
             }
         }
-    }
-}
-
-extension Sequence {
-    fileprivate func asyncMap<Result>(_ body: (Element) async throws -> Result) async throws -> [Result] {
-        var results: [Result] = []
-        for element in self { results.append(try await body(element)) }
-        return results
     }
 }

@@ -87,6 +87,7 @@ struct SessionCookieTests {
             ("Cookie: a=b;c=d ;; sid=x;e", "Cookie: a=b; c=d; e"),
             ("Cookie: sid=x\r\nCookie: a=b\r\nCookie: c=d; sid=y", "Cookie: a=b; c=d"),
             ("Cookie: sid=x\r\nCookie: sid=y", ""),
+            ("Cookie: a=b\r\nCookie: sid=x\r\nCookie: c=d", "Cookie: a=b; c=d"),
             ("Cookie: sid; sid=; a==; =b; c=\"d e\"", "Cookie: a==; =b; c=\"d e\""),
             ("Cookie: sidx=1; xsid=2; SID=3; sid=4", "Cookie: sidx=1; xsid=2; SID=3"),
         ])
@@ -124,6 +125,19 @@ struct SessionCookieTests {
         let attributes = "; Path=/; Domain=example.com; HttpOnly; Secure; SameSite=Lax; Max-Age="
         let values = [shared.setCookieValue(ticket, maxAge: .seconds(60)), shared.clearCookieValue]
         #expect(values == ["__Secure-sid=\(Self.valueB)\(attributes)60", "__Secure-sid=\(attributes)0"])
+    }
+
+    @Test("Rule 141: is partitioned only with SameSite=None, and deleted with the same attributes")
+    func partitioned() throws {
+        let ticket = try ticket(Self.valueB)
+        let framed = SessionCookie(CookieConfiguration(sameSite: .always, isPartitioned: true))
+        let attributes = "; Path=/; HttpOnly; Secure; SameSite=None; Partitioned"
+        #expect(framed.setCookieValue(ticket) == "__Host-cloakroom=\(Self.valueB)\(attributes)")
+        #expect(framed.clearCookieValue == "__Host-cloakroom=\(attributes); Max-Age=0")
+        for (sameSite, isPartitioned) in [(CookieConfiguration.SameSite.always, false), (.lax, true), (.strict, true)] {
+            let cookie = SessionCookie(CookieConfiguration(sameSite: sameSite, isPartitioned: isPartitioned))
+            #expect(!cookie.setCookieValue(ticket).contains("Partitioned"))
+        }
     }
 
     @Test("is persistent only where configured and requested, and never outlives its session")

@@ -48,18 +48,6 @@ struct SessionTests {
         }
     }
 
-    @Test("returns all values that it was created with")
-    func wholeness() {
-        let session = session()
-        #expect(session.user.json == Array(#"{"email":"canary@example.com"}"#.utf8))
-        #expect(session.user.account == AccountName(email: "canary@example.com"))
-        #expect(session.tokens.refreshToken == Secret("canary-refresh"))
-        #expect(session.tokens.accessTokenExpiresAt == start.wallTime + .seconds(60))
-        #expect(session.client == SessionClientInfo(peer: "192.0.2.1", userAgent: .firefox))
-        #expect(session.isRefreshable)
-        #expect(session.id == SessionID(1))
-    }
-
     @Test("that is refreshed has the next version and the new contents")
     func refreshed() {
         let old = session()

@@ -6,7 +6,7 @@ struct SessionTimeoutsTests {
     private let timeouts = SessionTimeouts(idle: .seconds(900), absolute: .seconds(3_600))
     private let start = SessionTime(seconds: 1_000_000)
 
-    private func expiry(lastUsed: Int64, now: Int64) -> SessionExpiry? {
+    private func expiry(lastUsed: Int64, now: Int64) -> SessionEndReason? {
         timeouts.expiry(
             expiresAt: timeouts.end(ofSessionMadeAt: start), lastUsedAt: start + .seconds(lastUsed),
             now: start + .seconds(now))
@@ -15,21 +15,21 @@ struct SessionTimeoutsTests {
     @Test("expire it exactly when the idle timeout is reached")
     func idle() {
         #expect(expiry(lastUsed: 0, now: 899) == nil)
-        #expect(expiry(lastUsed: 0, now: 900) == .idle)
+        #expect(expiry(lastUsed: 0, now: 900) == .expiredIdle)
         #expect(expiry(lastUsed: 100, now: 999) == nil)
     }
 
     @Test("end it at the absolute timeout, regardless of the last use")
     func absolute() {
         #expect(expiry(lastUsed: 3_599, now: 3_599) == nil)
-        #expect(expiry(lastUsed: 3_599, now: 3_600) == .absolute)
+        #expect(expiry(lastUsed: 3_599, now: 3_600) == .expiredAbsolute)
     }
 
     @Test("report the timeout that elapsed first, regardless of the time of the check")
     func reasonIsTheFirst() {
-        #expect(expiry(lastUsed: 0, now: 100_000) == .idle)
-        #expect(expiry(lastUsed: 3_000, now: 100_000) == .absolute)
-        #expect(expiry(lastUsed: 2_700, now: 100_000) == .absolute)
+        #expect(expiry(lastUsed: 0, now: 100_000) == .expiredIdle)
+        #expect(expiry(lastUsed: 3_000, now: 100_000) == .expiredAbsolute)
+        #expect(expiry(lastUsed: 2_700, now: 100_000) == .expiredAbsolute)
     }
 
     @Test("do not end it when the clock jumps back")
@@ -124,7 +124,7 @@ struct SessionTimeoutsTests {
         let end = start + .milliseconds(idleSeconds * 1_000 + granularity + interval)
         let far = start + .seconds(86_400 * 365)
         #expect(timeouts.expiry(expiresAt: far, lastUsedAt: start, now: end - .milliseconds(1)) == nil)
-        #expect(timeouts.expiry(expiresAt: far, lastUsedAt: start, now: end) == .idle)
+        #expect(timeouts.expiry(expiresAt: far, lastUsedAt: start, now: end) == .expiredIdle)
     }
 
     @Test("do not overflow at the ends of time", arguments: [false, true])

@@ -1,7 +1,8 @@
-import CloakroomCore
 import Foundation
 import TestSupport
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("Dates")
 struct CivilDateTests {

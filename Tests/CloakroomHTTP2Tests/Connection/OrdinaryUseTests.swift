@@ -23,18 +23,6 @@ struct OrdinaryUseTests {
         }
     }
 
-    @Test("A proxy whose clients cancel every second request, 2,400 requests in a window")
-    func servedRequests() {
-        for number in 0..<1_200 as Range<UInt32> {
-            test.send(test.headers(4 * number + 1, end: true), test.headers(4 * number + 3, end: true))
-            let start = test.connection.beginHeaders(status: 200)
-            test.connection.endHeaders(start, on: test.slot(4 * number + 1), endsStream: true)
-            test.connection.finish(test.slot(4 * number + 1))
-            #expect(test.send(.reset(4 * number + 3)) == [.closed(4 * number + 3, nil)])
-            _ = test.output()
-        }
-    }
-
     @Test("Rule 56: 500 requests that the gateway responds to before their bodies have ended (401, 404, 413)")
     func earlyResponses() {
         for number in 0..<500 as Range<UInt32> {
@@ -118,21 +106,6 @@ struct OrdinaryUseTests {
         }
     }
 
-    @Test("10,000 requests with bodies, window updates and responses in a window cost nothing")
-    func regularRequests() {
-        for number in 0..<10_000 as Range<UInt32> {
-            let id = 2 * number + 1
-            let events = test.send([
-                test.headers(id, TestConnection.post), .data(id, "abc", end: true), .windowUpdate(0, 1_000),
-            ])
-            #expect(events.count == 2)
-            test.respond(id)
-            test.connection.beginData(3, on: test.slot(id), endsStream: true)
-            test.connection.finish(test.slot(id))
-            test.connection.output.clear()
-        }
-    }
-
     @Test(
         "Rule 56: 1,000 sequential requests, each with window updates for stream and connection, as nghttp2 sends them")
     func sequential() {
@@ -148,23 +121,6 @@ struct OrdinaryUseTests {
             test.connection.finish(test.slot(id))
             #expect(test.send(.windowUpdate(id, 32_768), .windowUpdate(0, 40_000)) == [])
             test.connection.output.clear()
-        }
-    }
-
-    @Test("A PING with each response, as gRPC clients send them to measure the bandwidth, is not limited")
-    func bandwidthProbes() {
-        for number in 0..<7_000 as Range<UInt32> {
-            let id = 2 * number + 1
-            test.now += 500_000
-            guard test.send(test.headers(id, end: true)).count == 1 else {
-                Issue.record("request \(number) was not accepted")
-                return
-            }
-            test.respond(id)
-            test.connection.finish(test.slot(id))
-            test.connection.output.clear()
-            test.connection.outputSent()
-            #expect(test.send(.ping()) == [])
         }
     }
 }

@@ -75,25 +75,6 @@ struct StreamRecordsTests {
 
     // MARK: - Closed streams
 
-    @Test("The ends of the last 1,024 streams are known, those of older ones forgotten")
-    func memory() {
-        var closed = ClosedStreams()
-        #expect(closed.end(of: 1) == .unknown)
-        for id in stride(from: 1, through: 2_047, by: 2) as StrideThrough<UInt32> {
-            closed.open(id)
-            #expect(closed.end(of: id) == .unknown)
-            closed.close(id, id % 4 == 1 ? .reset : .ended)
-        }
-        #expect(closed.end(of: 1) == .reset)
-        #expect(closed.end(of: 3) == .ended)
-        closed.open(2_049)
-        #expect(closed.end(of: 1) == .unknown)
-        #expect(closed.end(of: 3) == .ended)
-        #expect(closed.end(of: 2_047) == .ended)
-        #expect(closed.end(of: 2_049) == .unknown)
-        #expect(closed.end(of: 2_051) == .unknown)
-    }
-
     @Test("Ids that are skipped are unknown, however many")
     func skipped() {
         var closed = ClosedStreams()

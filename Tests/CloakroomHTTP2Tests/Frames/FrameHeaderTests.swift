@@ -53,32 +53,6 @@ struct FrameHeaderTests {
             ])
     }
 
-    @Test("A flag is set or not", arguments: [FrameFlag.endStream, FrameFlag.endHeaders, FrameFlag.padded])
-    func flag(_ flag: UInt8) {
-        #expect(FrameHeader(length: 0, type: 0, flags: 0xff).has(flag))
-        #expect(!FrameHeader(length: 0, type: 0, flags: ~flag).has(flag))
-    }
-
-    @Test("Every header that is written is read again")
-    func roundTrip() throws {
-        for length in [0, 1, 255, 256, 65_536, 16_777_215] {
-            for streamID: UInt32 in [0, 1, 255, 256, 65_537, 16_777_217, 0x7fff_ffff] {
-                let header = FrameHeader(length: length, type: 8, flags: 4, streamID: streamID)
-                var buffer = ByteBuffer()
-                header.write(to: &buffer)
-                #expect(buffer.readableBytes == FrameHeader.size)
-                #expect(FrameHeader(peekingAt: buffer) == header)
-            }
-        }
-    }
-
-    @Test("Numbers in a payload are big-endian")
-    func numbers() {
-        let bytes: [UInt8] = [0, 1, 2, 3, 4, 5]
-        #expect(bytes.span.uint16(at: 1) == 0x0102)
-        #expect(bytes.span.uint32(at: 2) == 0x0203_0405)
-    }
-
     @Test("RFC 9113 §7: error codes have their numbers")
     func errorCodes() {
         #expect(HTTP2ErrorCode.allCases.map(\.rawValue) == Array(0...13))

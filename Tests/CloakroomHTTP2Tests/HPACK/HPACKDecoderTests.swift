@@ -9,37 +9,6 @@ struct HPACKDecoderTests {
     private static let limits = HeadLimits()
     private let decoder = TestDecoder()
 
-    @Test("RFC 7541 §C.3, §C.4: requests that share a table, with and without Huffman code")
-    func examples() throws {
-        let plain = [
-            "8286 8441 0f77 7777 2e65 7861 6d70 6c65 2e63 6f6d", "8286 84be 5808 6e6f 2d63 6163 6865",
-            "8287 85bf 400a 6375 7374 6f6d 2d6b 6579 0c63 7573 746f 6d2d 7661 6c75 65",
-        ]
-        let huffman = [
-            "8286 8441 8cf1 e3c2 e5f2 3a6b a0ab 90f4 ff", "8286 84be 5886 a8eb 1064 9cbf",
-            "8287 85bf 4088 25a8 49e9 5ba9 7d7f 8925 a849 e95b b8e8 b4bf",
-        ]
-        for blocks in [plain, huffman] {
-            let decoder = TestDecoder()
-            let first = try decoder.request(hex(blocks[0]))
-            #expect(first.fields == [":authority=www.example.com"])
-            #expect(first.method == "GET" && first.target == "/")
-            #expect(decoder.tableLines == [":authority: www.example.com\r\n"])
-            let second = try decoder.request(hex(blocks[1]))
-            #expect(second.fields == [":authority=www.example.com", "cache-control=no-cache"])
-            let third = try decoder.request(hex(blocks[2]))
-            #expect(third.target == "/index.html")
-            #expect(
-                third.text
-                    == ":method: GET\r\n:scheme: https\r\n:path: /index.html\r\n:authority: www.example.com\r\n"
-                    + "custom-key: custom-value\r\n\r\n")
-            #expect(
-                decoder.tableLines == [
-                    "custom-key: custom-value\r\n", "cache-control: no-cache\r\n", ":authority: www.example.com\r\n",
-                ])
-        }
-    }
-
     @Test(
         "RFC 7541: blocks that are not valid end the connection",
         arguments: [
@@ -70,41 +39,6 @@ struct HPACKDecoderTests {
         var tooLarge = BlockWriter()
         tooLarge.tableSize(101)
         #expect(throws: HPACKError.compression) { try decoder.result(tooLarge.bytes) }
-    }
-
-    @Test("RFC 7541 §4.3: a smaller table evicts, and a larger one does not bring entries back")
-    func eviction() throws {
-        _ = try decoder.request(Request.block + BlockWriter([("x", "1"), ("y", "2")], .inserted).bytes)
-        #expect(decoder.tableLines == ["y: 2\r\n", "x: 1\r\n"])
-        var smaller = BlockWriter()
-        smaller.tableSize(34)
-        _ = try decoder.request(smaller.bytes + Request.block)
-        #expect(decoder.tableLines == ["y: 2\r\n"])
-        var larger = BlockWriter()
-        larger.tableSize(4_096)
-        _ = try decoder.request(larger.bytes + Request.block)
-        #expect(decoder.tableLines == ["y: 2\r\n"])
-        var block = BlockWriter()
-        block.append(Request.block)
-        block.indexed(63)
-        #expect(throws: HPACKError.compression) { try decoder.result(block.bytes) }
-    }
-
-    @Test("Three forms of literals, with names that are literal or in a table, give the same line")
-    func literals() throws {
-        for form in BlockWriter.Form.allCases {
-            for huffman in [false, true] {
-                let decoder = TestDecoder()
-                var block = BlockWriter()
-                block.append(Request.block)
-                block.literal("accept", "a/b", form, huffman: huffman)
-                block.literal(nameIndex: 19, "a/b", form, huffman: huffman)
-                if form == .inserted { block.literal(nameIndex: 62, "a/b", form, huffman: huffman) }
-                let fields = try decoder.request(block.bytes).fields
-                #expect(fields.dropFirst() == Array(repeating: "accept=a/b", count: fields.count - 1)[...])
-                #expect(decoder.tableLines.count == (form == .inserted ? 3 : 0))
-            }
-        }
     }
 
     @Test("RFC 7541 §4.4: a name can refer to the entry that the insertion evicts")

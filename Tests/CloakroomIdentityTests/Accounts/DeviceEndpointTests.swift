@@ -60,6 +60,23 @@ struct DeviceEndpointTests {
         return try #require(subject.store.active(ticket, now: Fixture.now))
     }
 
+    @Test("Rule 138: the mode of an app decides about its sessions, and about no others")
+    func modeOfApp() async throws {
+        var (device, app) = (DeviceConfiguration(), AppConfiguration(name: "shop"))
+        (device.isUsedByApps, app.device) = (true, .required)
+        let subject = Fixture(device: device, apps: [app])
+        let plain = await subject.signIn()
+        let bound = await subject.signIn(#"{"email":"jo@example.com","password":"canary-password","app":"shop"}"#)
+        let offer = "Secure-Session-Registration"
+        #expect(plain.values(of: offer).isEmpty && bound.values(of: offer).count == 1)
+        for (seconds, status) in [(120, 200), (121, 401)] as [(Int64, Int)] {
+            let later = Fixture.now + .seconds(seconds)
+            #expect(await subject.whoAmI(plain.ticket, at: later).status == 200)
+            let response = await subject.whoAmI(bound.ticket, at: later)
+            #expect(response.status == status && response.problem?.reason == (status == 200 ? nil : .unproven))
+        }
+    }
+
     @Test("Rule 115: a sign-in offers the binding, and the key is registered with its challenge")
     func registers() async throws {
         var client = try await signedIn()
@@ -127,7 +144,9 @@ struct DeviceEndpointTests {
 
     @Test("Rule 115: without a cookie the challenge finds the session, and gives only the right to register a key")
     func withoutCookies() async throws {
-        let response = await subject.signIn()
+        // The sign-in is that of a document.
+        let response = await subject.signIn(
+            metadata: FetchMetadata(isGET: false, mode: "navigate", destination: "document"))
         var owner = try DeviceClient()
         owner.take(response, at: Self.now)
         let (challenge, ticket) = (try #require(owner.challenge), try #require(owner.ticket))
@@ -299,26 +318,6 @@ struct DeviceEndpointTests {
         #expect(signOut.status == 204)
         #expect(signOut.values(of: "Clear-Site-Data") == [#""cache", "storage""#])
         #expect(await send(&client, nil, at: Self.after(501)).status == 401)
-    }
-
-    @Test("Rule 115: a store that fails is 503, and the session is not bound")
-    func storeFailures() async throws {
-        var client = try await signedIn()
-        let challenge = try #require(client.challenge)
-        subject.store.fail(.save, .unavailable)
-        #expect(await send(&client, try client.signed(challenge), at: Self.after(1)).status == 503)
-        #expect(try session(client).device == nil)
-        subject.store.recover(.save)
-        // The refresh of its tokens holds the lease.
-        let lease = try await subject.store.lease(
-            try session(client).key, for: .seconds(30), now: Self.after(1).sessionTime)
-        #expect(await send(&client, try client.signed(challenge), at: Self.after(2)).status == 503)
-        if case .acquired(let held) = lease { await subject.store.release(held, of: try session(client).key) }
-        #expect(await send(&client, try client.signed(challenge), at: Self.after(3)).status == 200)
-        subject.store.fail(.load, .unavailable)
-        client.ticket = try await signedIn().ticket
-        client.sessionID = nil
-        #expect(await send(&client, nil, at: Self.after(4)).status == 503)
     }
 
     @Test("Two clients with a key each: one is bound, whatever the order")

@@ -98,26 +98,6 @@ struct EndSessionsTests {
         #expect(!subject.journal.all.contains { $0.hasPrefix("revoke") })
     }
 
-    @Test("Rule 24: ending an old session meanwhile does not disturb ending all others, and new sessions are included")
-    func afterAnOldOne() async throws {
-        let old = try #require(await subject.signIn().ticket)
-        let second = try #require(await subject.signIn().ticket)
-        let third = try #require(await subject.signIn().ticket)
-        #expect(await subject.signOut(old).status == 204)
-        let fourth = try #require(await subject.signIn(ticket: second).ticket)
-        #expect(await subject.sessions(.endOtherSessions, ticket: fourth).json == #"{"ended":1}"#)
-        #expect(await subject.whoAmI(third).problem?.reason == .revoked)
-        #expect(await subject.whoAmI(fourth).status == 200)
-        #expect(subject.store.count == 1)
-    }
-
-    @Test("Rule 21: sessions of one account are found together, however the name was spelled at sign-in")
-    func spellings() async throws {
-        let (ticket, _) = try await subject.session(of: AccountName(email: "J\u{f3}@Example.com"))
-        _ = try await subject.session(of: AccountName(email: "jo\u{301}@example.COM"))
-        #expect(await subject.sessions(.endOtherSessions, ticket: ticket).json == #"{"ended":1}"#)
-    }
-
     /// Two accounts with user ids that signed in with the same typed name, sessions of that name without a user id, and
     /// one session of a look-alike name.
     private struct Mixed {
@@ -182,32 +162,5 @@ struct EndSessionsTests {
         let response = await all.subject.sessions(.endSession, "\(all.typed.session.id)", ticket: all.mine.ticket)
         #expect(response.status == 204)
         #expect(await all.subject.whoAmI(all.typed.ticket).problem?.reason == .revoked)
-    }
-
-    @Test("Rule 35: sessions of the typed name without a user id count towards the maximum sessions of an account")
-    func evictsTyped() async throws {
-        let subject = AccountControllerFixture(maxSessionsPerAccount: 2)
-        let name = AccountControllerFixture.account
-        let (typed, _) = try await subject.session(of: name)
-        let id = AccountName(userID: "17", source: SessionSource(upstream: "api"))
-        var signedIn = AccountControllerFixture.signedIn("1", account: id)
-        signedIn.user.name = name
-        subject.client.response(.success(signedIn))
-        for second in 1...2 {
-            #expect(await subject.whoAmI(typed).status == 200)
-            #expect(await subject.signIn(at: AccountControllerFixture.now + .seconds(Int64(second))).status == 200)
-        }
-        #expect(await subject.whoAmI(typed).status == 401)
-        #expect(subject.store.count == 2)
-    }
-
-    @Test("Rule 35: a look-alike name neither lists nor ends the sessions of a name without a user id")
-    func lookAlike() async throws {
-        let all = try await Mixed()
-        let lookAlike = all.others[1]
-        let json = try #require(await all.subject.sessions(.listSessions, ticket: lookAlike.ticket).json)
-        #expect(!json.contains("\(all.typed.session.id)"))
-        #expect(await all.subject.sessions(.endOtherSessions, ticket: lookAlike.ticket).json == #"{"ended":0}"#)
-        #expect(await all.subject.whoAmI(all.typed.ticket).status == 200)
     }
 }

@@ -27,6 +27,22 @@ struct SignInTests {
         #expect(await subject.whoAmI(ticket).status == 200)
     }
 
+    @Test("Rule 137: a sign-in that names an app gets its timeouts; an unknown app is 404 before any attempt")
+    func app() async throws {
+        var app = AppConfiguration(name: "shop")
+        (app.idleTimeout, app.absoluteTimeout) = (.seconds(7_200), .seconds(86_400))
+        let subject = AccountControllerFixture(apps: [app])
+        func signIn(_ app: String) async -> AccountResponse {
+            await subject.signIn(#"{"email":"jo@example.com","password":"canary-password","app":\#(app)}"#)
+        }
+        for other in [#""web""#, "1", "null"] { #expect(await signIn(other).problem?.code == .notFound) }
+        #expect(subject.client.traceparents.isEmpty)
+        let times = #""expiresAt":"2023-11-15T22:13:20Z","idleTimeoutSeconds":7200}}"#
+        #expect(await signIn(#""shop""#).json?.hasSuffix(times) == true)
+        let usual = #""expiresAt":"2023-11-15T06:13:20Z","idleTimeoutSeconds":900}}"#
+        #expect(await subject.signIn().json?.hasSuffix(usual) == true)
+    }
+
     @Test("Rule 9: signing in with a planted cookie does not keep its ticket")
     func plantedCookie() async throws {
         var generator = SystemRandomNumberGenerator()

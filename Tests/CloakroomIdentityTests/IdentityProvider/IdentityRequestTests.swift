@@ -2,6 +2,7 @@ import AsyncHTTPClient
 import Foundation
 import NIOHTTP1
 import NIOPosix
+import TestSupport
 import Testing
 
 @testable import CloakroomCore

@@ -97,62 +97,6 @@ struct UpstreamFailureTests {
         #expect(result.requests.count == 1)
     }
 
-    @Test(
-        "treats a user that is no object, is too large, or contains a token as invalid",
-        arguments: [
-            "", "[]", "null", #""jo""#, "{", #"{"n":"\#(String(repeating: "a", count: 17_000))"}"#,
-            #"{"session":"canary-access-0123456789"}"#,
-        ])
-    func nonsenseUser(document: String) async throws {
-        let tokens = #"{"accessToken":"canary-access-0123456789"}"#
-        let result = try await signIn([
-            ScriptedServer.response("200 OK", tokens), ScriptedServer.response("200 OK", document),
-        ])
-        #expect(result.error == TokenClientError(.invalidResponse, in: .user))
-    }
-
-    @Test(
-        "Rule 32: treats configured statuses and invalid_grant as a wrong password, other OAuth codes as a mistake",
-        arguments: [
-            ("400 Bad", "", .rejected), ("401 No", "", .rejected), ("403 No", "", .rejected), ("422 No", "", .rejected),
-            ("400 Bad", #"{"error":"invalid_grant"}"#, .rejected),
-            ("400 Bad", #"{"error":"invalid_client"}"#, .misconfigured(.invalidClient)),
-            ("401 No", #"{"error":"invalid_client"}"#, .misconfigured(.invalidClient)),
-            ("400 Bad", #"{"error":"invalid_scope"}"#, .misconfigured(.invalidScope)),
-            ("404 Not Found", "", .misconfigured(.notFound)), ("405 No", "", .misconfigured(.requestRejected)),
-            ("429 Slow down", "", .busy), ("500 Oops", "", .unreachable), ("503 Away", "", .unreachable),
-        ] as [(String, String, TokenClientError.Kind)])
-    func rejections(status: String, body: String, kind: TokenClientError.Kind) async throws {
-        let result = try await signIn([ScriptedServer.response(status, body)])
-        #expect(result.error == TokenClientError(kind, in: .signIn, isUnjudged: status.hasPrefix("5")))
-        #expect(result.requests.count == 1)
-    }
-
-    @Test("Rule 32: treats other statuses as a wrong password if the configuration lists them")
-    func listedStatuses() async throws {
-        for (status, kind) in [("404 Unknown", .rejected), ("403 No", .misconfigured(.forbidden))]
-            as [(String, TokenClientError.Kind)]
-        {
-            let result = try await signIn([ScriptedServer.response(status, "")]) {
-                $0.signIn?.rejectedStatuses = [401, 404]
-            }
-            #expect(result.error == TokenClientError(kind, in: .signIn))
-        }
-    }
-
-    @Test("sends credentials as JSON if configured")
-    func jsonCredentials() async throws {
-        let script = [ScriptedServer.response("200 OK", Self.tokens), ScriptedServer.response("200 OK", "{}")]
-        let result = try await signIn(script) {
-            $0.signIn = IdentityEndpointConfiguration(path: "/login", credentials: .json)
-        }
-        let request = try #require(result.requests.first)
-        #expect(request.hasPrefix("POST /login HTTP/1.1\r\n"))
-        #expect(request.contains("Content-Type: application/json\r\n"))
-        #expect(!request.contains("Authorization"))
-        #expect(request.contains(#""email":"jo@example.com""#) && request.contains(#""password":"canary-password""#))
-    }
-
     @Test("sends a refresh token as JSON if configured, and limits the wait")
     func jsonRevoke() async throws {
         try await Upstreams.withScript([.silence], timeout: .milliseconds(200)) {

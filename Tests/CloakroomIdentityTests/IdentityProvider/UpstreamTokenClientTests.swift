@@ -31,34 +31,6 @@ struct UpstreamTokenClientTests {
         }
     }
 
-    private static let users = [
-        MockUser(email: "jo@example.com", password: "canary-password", name: "Jo"),
-        MockUser(email: "renée@example.com", password: "pä:ss 🔑", name: "Renée"),
-    ]
-
-    @Test("sends names and passwords in UTF-8")
-    func utf8() async throws {
-        try await Upstreams.withMock(Self.users) { _, client in
-            let credentials = try Upstreams.credentials("renée@example.com", "pä:ss 🔑")
-            let user = try await client.signIn(credentials, traceparent: nil, now: now).user
-            #expect(String(decoding: user.json, as: UTF8.self).contains("renée@example.com"))
-        }
-    }
-
-    @Test("Rule 21: names the account by its canonical spelling")
-    func account() async throws {
-        try await Upstreams.withMock(Self.users) { _, client in
-            let first = try await client.signIn(try Upstreams.credentials("jo@example.com"), traceparent: nil, now: now)
-            let second = try await client.signIn(
-                try Upstreams.credentials("JO@Example.com"), traceparent: nil, now: now)
-            let other = try await client.signIn(
-                try Upstreams.credentials("renée@example.com", "pä:ss 🔑"), traceparent: nil, now: now)
-            #expect(first.user.account == second.user.account)
-            #expect(first.user.account != other.user.account)
-            #expect(first.tokens != second.tokens)
-        }
-    }
-
     @Test(
         "revokes the tokens if the user cannot be fetched with them",
         arguments: [(401, .invalidResponse), (404, .misconfigured(.notFound)), (429, .busy)]

@@ -84,6 +84,41 @@ struct AppLoginTests {
         #expect(gateway.store.count == 2)
     }
 
+    @Test("Identity rule 10: the callbacks of apps are limited with all attempts of the address; a login counts once")
+    func attempts() async throws {
+        for _ in 0..<50 {
+            let code = try await self.code(client)
+            #expect(await exchange(code, client).status == 200)
+        }
+        #expect(await browser.login(try await begin(client)).status == 303)
+        let (query, cookies) = (try browser.returned(), browser.cookies)
+        func replay() async -> AccountResponse {
+            await LoginBrowser(gateway, peer: browser.peer, cookies: cookies).callback(query)
+        }
+        for _ in 0..<50 {
+            let replayed = try code(of: await replay())
+            #expect(!replayed.isEmpty)
+        }
+        let response = await replay()
+        #expect((response.location ?? response.html)?.contains("error=throttled") == true)
+        #expect(try await client.signIn().status == 303)
+    }
+
+    @Test("Rule 137: the session of an app has the timeouts of the app, and that of the browser has not")
+    func terms() async throws {
+        var shop = Self.apps[0]
+        (shop.idleTimeout, shop.absoluteTimeout) = (.seconds(86_400), .seconds(10 * 86_400))
+        let client = LoginBrowser(try Self.gateway(apps: [shop]))
+        let response = await exchange(try await code(client), client)
+        #expect(response.status == 200 && response.json?.contains(#""idleTimeoutSeconds":86400}"#) == true)
+        let ticket = try #require(client.ticket)
+        let session = try #require(client.gateway.store.active(ticket, now: LoginFixture.now.sessionTime))
+        #expect(session.expiresAt == session.createdAt + .seconds(10 * 86_400))
+        _ = try await client.signIn()
+        let own = try #require(client.ticket)
+        #expect(client.gateway.store.active(own, now: LoginFixture.now.sessionTime)?.terms == nil)
+    }
+
     @Test(
         "Identity rule 34: stolenCodeIsRejected: only the client that began the login completes it, and nothing is spent"
     )
@@ -220,11 +255,14 @@ struct AppLoginTests {
         ] {
             let page = await at.login("app=\(text)", at: time)
             #expect(page.problem?.code == .loginExpired && page.html != nil)
+            #expect(page.loginFailure == "start: app_token_invalid")
             #expect(page.values(of: "Set-Cookie").isEmpty)
         }
         #expect(gateway.provider.secrets.count == begun)
         for text in [token, value, changed(code)] {
-            #expect(await exchange(text, client).problem?.code == .loginExpired)
+            let response = await exchange(text, client)
+            #expect(response.problem?.code == .loginExpired)
+            #expect(response.loginFailure == "callback: app_code_invalid")
         }
         // As a login cookie it is none either.
         browser.set(ReceivedCookie(name: cookie.name, value: Array(token.utf8)))
@@ -285,11 +323,10 @@ struct AppLoginTests {
         let cookies = LoginFixture.cookies()
         let hash = [UInt8](repeating: 1, count: 32)
         var login = PendingLogin(
-            LoginFixture.secrets(1), identity: name, issuer: LoginFixture.issuer,
+            identity: name, issuerHash: hash, stateHash: hash, nonce: hash, verifier: hash,
             returnTarget: String(repeating: "c", count: CallbackQuery.maxCode), startedAt: LoginFixture.now,
-            route: name,
-            replaces: SessionKey(bytes: hash), subjectHash: hash, isPersistent: true)
-        login.app = PendingLogin.App(name: name, verifierHash: hash, port: 65_535)
+            route: name, replaces: SessionKey(bytes: hash), subjectHash: hash, isPersistent: true,
+            app: PendingLogin.App(name: name, verifierHash: hash, port: 65_535))
         let code = try #require(cookies.seal(login, as: .code, now: LoginFixture.now))
         // Sealing adds 24 bytes more than here.
         #expect(code.utf8.count + 32 <= AppLoginValue.code.maxLength)

@@ -16,7 +16,7 @@ struct AuthorizationRequestTests {
     }
 
     private func fields(_ request: AuthorizationRequest) throws -> [JSONMemberName: String] {
-        try #require(FormURLEncodedBody.read(request.form))
+        try #require(FormURLEncodedBody.read(Array(FormEncoding.encode(request.parameters).utf8)))
     }
 
     @Test("Identity rule 1: always has a code challenge with S256, a state and a nonce, and never the verifier")
@@ -32,7 +32,7 @@ struct AuthorizationRequestTests {
         #expect(fields["state"] == Base64URL.encode(secrets.state))
         #expect(fields["nonce"] == Base64URL.encode(secrets.nonce))
         #expect(fields.count == 8)
-        #expect(!String(decoding: request.form, as: UTF8.self).contains(Base64URL.encode(secrets.verifier)))
+        #expect(!FormEncoding.encode(request.parameters).contains(Base64URL.encode(secrets.verifier)))
     }
 
     @Test("Configured parameters are added and cannot replace one of the gateway")
@@ -108,13 +108,12 @@ struct AuthorizationRequestTests {
         let login = LoginFixture.login(secrets)
         let form = CodeExchange.form(
             code: Secret("a/b+c"), login: login, redirectURI: "https://app.example.com/auth/callback")
-        let fields = try #require(FormURLEncodedBody.read(form.bytes))
+        let fields = try #require(FormURLEncodedBody.read(Array(FormEncoding.encode(form).utf8)))
         #expect(fields["grant_type"] == "authorization_code")
         #expect(fields["code"] == "a/b+c")
         #expect(fields["redirect_uri"] == "https://app.example.com/auth/callback")
         #expect(fields["code_verifier"] == Base64URL.encode(secrets.verifier))
         #expect(fields.count == 4)
-        #expect("\(form)" == "<redacted>")
     }
 
     @Test("Identity rule 7: sending again makes a new assertion, with one audience and a life of 60 s")

@@ -27,6 +27,7 @@ struct FailedCallbackTests {
         #expect(response.html?.contains("href=\"/home\"") == true)
         #expect(!response.everything.contains("canary"))
         #expect(gateway.lastLogin?.reason == reason)
+        #expect(response.loginFailure == "callback: \(reason)")
         // A browser states no outage of the provider: any client can send such a callback.
         if code == "temporarily_unavailable" { #expect(gateway.lastLogin?.outcome == .denied) }
         #expect(!"\(gateway.observer.all)".contains("canary"))
@@ -65,6 +66,7 @@ struct FailedCallbackTests {
         gateway.provider.failRedeem(TokenClientError(kind, in: .code))
         let response = try await browser.signIn()
         #expect(response.status == status)
+        #expect(response.loginFailure == "code: \(reason)")
         #expect(!response.everything.contains("canary"))
         #expect(gateway.lastLogin?.reason == reason)
         #expect(browser.cookies.isEmpty)
@@ -80,6 +82,21 @@ struct FailedCallbackTests {
         #expect(try await browser.signIn().status == status)
         #expect(gateway.lastLogin?.reason == reason)
         #expect(gateway.store.count == (status == 502 ? 0 : 1))
+    }
+
+    @Test(
+        "Without a refresh token, a token of a few seconds is a page for the operator: the browser would return at once",
+        arguments: [(1, false, 502), (9, false, 502), (60, false, 303), (1, true, 303)])
+    func tokenIsTooShort(seconds: Int, hasRefreshToken: Bool, status: Int) async throws {
+        gateway.provider.issue(for: .seconds(seconds), hasRefreshToken: hasRefreshToken)
+        let response = try await browser.signIn()
+        #expect(response.status == status && (response.location == nil) == (status == 502))
+        #expect(gateway.lastLogin?.reason == (status == 502 ? "token_too_short" : nil))
+        #expect(gateway.store.count == (status == 502 ? 0 : 1))
+        #expect(browser.loginCookies.isEmpty)
+        guard status == 502 else { return }
+        #expect(response.loginFailure == "callback: token_too_short")
+        #expect(response.html?.contains("until the operator corrects the configuration") == true)
     }
 
     @Test(
@@ -216,6 +233,28 @@ struct FailedCallbackTests {
             _ = await browser.callback("state=\(Base64URL.encode(LoginFixture.secrets(1).state))&code=a")
         }
         for _ in 0..<40 { #expect(try await browser.signIn().status == 303) }
+    }
+
+    @Test(
+        "Identity rule 10: errors that are repeated with one login cookie are limited with all attempts of the address",
+        arguments: ["error=access_denied", "error=server_error", "error=canary-error"])
+    func repeatedErrors(callback: String) async throws {
+        let query = try await browser.begin(callback)
+        let cookies = browser.cookies
+        // The browser keeps the cookie that it was asked to remove.
+        func replay() async -> AccountResponse {
+            await LoginBrowser(gateway, cookies: cookies).callback(query)
+        }
+        for _ in 0..<100 { #expect(await replay().status != 429) }
+        let states = gateway.store.throttleStates
+        let response = await replay()
+        #expect(response.status == 429 && response.values(of: "Retry-After") == ["600"])
+        // It was rejected without a write, and it counts for its address only.
+        #expect(gateway.store.throttleStates == states)
+        #expect(gateway.provider.redemptions.isEmpty)
+        #expect(try await LoginBrowser(gateway, peer: "192.0.2.2").signIn().status == 303)
+        let later = LoginFixture.now + .seconds(600)
+        #expect(await LoginBrowser(gateway).login(at: later).status == 303)
     }
 
     @Test("All logins of an address are limited together, successful ones too")

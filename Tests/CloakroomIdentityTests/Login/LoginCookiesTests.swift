@@ -1,4 +1,5 @@
 import CloakroomCore
+import Synchronization
 import Testing
 
 @testable import CloakroomIdentity
@@ -138,6 +139,36 @@ struct LoginCookiesTests {
             #expect(cookies.login(forState: state, among: jar, now: now) != nil, "the newest login always works")
         }
         #expect(jar.count == limit)
+    }
+
+    /// Opens nothing, and counts that.
+    private final class CountingSealing: CookieSealing {
+        let count = Atomic(0)
+
+        func seal(_ content: [UInt8], name: String) -> [UInt8]? { content }
+
+        func open(_ sealed: [UInt8], name: String) -> [UInt8]? {
+            count.wrappingAdd(1, ordering: .relaxed)
+            return nil
+        }
+    }
+
+    @Test("Of any number of cookies with one name at most four are opened")
+    func manyOfOneName() {
+        let sealing = CountingSealing()
+        let cookies = LoginFixture.cookies(sealing: sealing)
+        let secrets = LoginFixture.secrets(1)
+        func jar(_ name: String) -> [ReceivedCookie] {
+            (0..<500).map { _ in ReceivedCookie(name: name, value: Array("AAAA".utf8)) }
+        }
+        let now = LoginFixture.now
+        #expect(
+            cookies.login(
+                forState: secrets.state, among: jar(cookies.name(ofStateHash: secrets.stateHash)), now: now) == nil)
+        #expect(cookies.signOutURL(among: jar(cookies.signOutName), now: now) == nil)
+        let login = LoginFixture.login(secrets)
+        #expect(!cookies.hasVerifier(of: login, among: jar(cookies.verifierName), now: now))
+        #expect((12...24).contains(sealing.count.load(ordering: .relaxed)))
     }
 
     @Test("Any bytes decode to nothing or to a login that encodes to the same bytes")

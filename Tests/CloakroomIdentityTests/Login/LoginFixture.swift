@@ -11,17 +11,22 @@ enum LoginFixture {
         return LoginSecrets(using: &generator)
     }
 
-    static func login(_ secrets: LoginSecrets, startedAt: WallTime = now) -> PendingLogin {
+    static func login(
+        _ secrets: LoginSecrets, issuer: String = issuer, returnTarget: String = "/episodes?page=2",
+        startedAt: WallTime = now
+    ) -> PendingLogin {
         PendingLogin(
-            secrets, identity: "company", issuer: issuer, returnTarget: "/episodes?page=2", startedAt: startedAt)
+            identity: "company", issuerHash: PendingLogin.hash(ofIssuer: issuer), stateHash: secrets.stateHash,
+            nonce: secrets.nonce, verifier: secrets.verifier, returnTarget: returnTarget, startedAt: startedAt)
     }
 
     static func cookies(
-        pending: Int = 3, timeout: Duration = .seconds(600), name: String = "__Host-sid", domain: String? = nil
+        pending: Int = 3, timeout: Duration = .seconds(600), name: String = "__Host-sid", domain: String? = nil,
+        sealing: any CookieSealing = KeyedSealing()
     ) -> LoginCookies {
         LoginCookies(
             CookieConfiguration(name: name, domain: domain), timeout: timeout, pending: pending,
-            sealing: KeyedSealing())
+            sealing: sealing)
     }
 
     /// The cookie that a browser sends after a `Set-Cookie` value.

@@ -25,6 +25,8 @@ final class ScriptedProvider: LoginProvider {
         var redeemError: TokenClientError?
         var stated: SessionProvenance
         var endsBy: WallTime?
+        var lifetime: Duration?
+        var hasRefreshToken = true
         var onRedeem: (@Sendable () async -> Void)?
         var logout: Result<LogoutToken, TokenClientError> = .failure(TokenClientError(.unreachable, in: .keys))
         var announcesIssuer = false
@@ -70,6 +72,9 @@ final class ScriptedProvider: LoginProvider {
     func failRedeem(_ error: TokenClientError?) { state.withLock { $0.redeemError = error } }
     func onRedeem(_ body: (@Sendable () async -> Void)?) { state.withLock { $0.onRedeem = body } }
     func end(by time: WallTime?) { state.withLock { $0.endsBy = time } }
+    func issue(for lifetime: Duration, hasRefreshToken: Bool) {
+        state.withLock { ($0.lifetime, $0.hasRefreshToken) = (lifetime, hasRefreshToken) }
+    }
     func announceIssuer() { state.withLock { $0.announcesIssuer = true } }
     func endSession(at url: String?) { state.withLock { $0.endSessionURL = url } }
     func state(_ change: (inout SessionProvenance) -> Void) { state.withLock { change(&$0.stated) } }
@@ -122,10 +127,12 @@ final class ScriptedProvider: LoginProvider {
         }
         await onRedeem?()
         if let error { throw error }
+        let (lifetime, hasRefreshToken) = state.withLock { ($0.lifetime, $0.hasRefreshToken) }
         return ProviderSignIn(
             tokens: TokenSet(
                 authorization: Secret("Bearer canary-access-\(number)"),
-                refreshToken: Secret("canary-refresh-\(number)"), obtainedAt: now),
+                refreshToken: hasRefreshToken ? Secret("canary-refresh-\(number)") : nil,
+                accessTokenExpiresAt: lifetime.map { now + $0 }, obtainedAt: now),
             provenance: stated, user: UserProfile(json: Array("{}".utf8), account: stated.account), endsBy: endsBy)
     }
 

@@ -56,6 +56,17 @@ struct StepUpTests {
         #expect(!gateway.journal.all.contains { $0.hasPrefix("revoke") })
     }
 
+    @Test("for a route whose name is too long for the cookie is a mistake of the configuration")
+    func longName() async throws {
+        var routes = try LoginEndpoints.routes()
+        let index = try #require(routes.firstIndex { $0.name == "invoice" })
+        routes[index].name = String(repeating: "i", count: 65)
+        let gateway = try LoginEndpoints(routes: routes)
+        let response = await LoginBrowser(gateway).login("for=\(routes[index].name)")
+        #expect(response.problem?.code == .identityMisconfigured)
+        #expect(response.loginFailure == "start: login_too_long")
+    }
+
     @Test(
         "Identity rule 30: a login that meets no alternative is rejected, so that it does not begin anew without an end",
         arguments: [("staff", "pwd", 403), ("staff", "mfa", 303), ("admins", "pwd", 303)])

@@ -124,6 +124,12 @@ struct CodeRedemptionTests {
             ("HTTP/1.1 307 Moved\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n", .failed(.invalidResponse)),
             (ScriptedServer.json("<html>"), .failed(.invalidResponse)),
             (ScriptedServer.json("{}"), .failed(.invalidResponse)),
+            (ScriptedServer.json(""), .failed(.invalidResponse)),
+            (ScriptedServer.json("[]"), .failed(.invalidResponse)),
+            (
+                ScriptedServer.json(#"{"access_token":"a","token_type":"Bearer","access_token":"b","id_token":"a.b"}"#),
+                .failed(.invalidResponse)
+            ),
             (ScriptedServer.json(String(repeating: " ", count: 65_537)), .failed(.invalidResponse)),
             (ProviderFixture.tokens([("token_type", #""DPoP""#)]), .failed(.invalidResponse)),
             (ProviderFixture.tokens([("token_type", nil)]), .failed(.invalidResponse)),
@@ -144,11 +150,8 @@ struct CodeRedemptionTests {
     @Test(
         "Each claim of the ID token that is wrong fails the login",
         arguments: [
-            ("iss", #""https://evil.example.com""#, .wrongIssuer), ("aud", "[]", .wrongAudience),
-            ("aud", #""other""#, .wrongAudience), ("azp", #""other""#, .wrongAuthorizedParty),
-            ("sub", #""""#, .invalidSubject), ("sub", nil, .invalidSubject), ("exp", "1799999000", .expired),
-            ("iat", "1799999000", .issuedTooEarly), ("iat", "1800000900", .issuedInFuture),
-            ("nonce", #""other""#, .wrongNonce), ("nonce", nil, .wrongNonce),
+            ("iss", #""https://evil.example.com""#, .wrongIssuer), ("aud", #""other""#, .wrongAudience),
+            ("exp", "1799999000", .expired), ("iat", "1799999000", .issuedTooEarly), ("nonce", nil, .wrongNonce),
             ("at_hash", #""AAAAAAAAAAAAAAAAAAAAAA""#, .wrongAccessTokenHash),
             ("events", #"{"http://schemas.openid.net/event/backchannel-logout":{}}"#, .wrongType),
         ] as [(String, String?, TokenRejection)])

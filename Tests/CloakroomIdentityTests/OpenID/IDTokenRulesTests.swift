@@ -78,7 +78,8 @@ struct IDTokenRulesTests {
         ("aud", "{}", .wrongAudience), ("aud", #"["cloakroom",1]"#, .wrongAudience),
         ("aud", #"[["cloakroom"]]"#, .wrongAudience), ("aud", #"["cloakroom","other"]"#, .otherAudience),
         ("aud", #"["cloakroom"]"#, nil), ("aud", #"["cloakroom","cloakroom"]"#, nil),
-        ("azp", #""other""#, .wrongAuthorizedParty), ("azp", #"["cloakroom"]"#, .wrongAuthorizedParty),
+        ("azp", #""other""#, .wrongAuthorizedParty), ("azp", "[]", .wrongAuthorizedParty),
+        ("azp", #"["cloakroom"]"#, .wrongAuthorizedParty),
         ("azp", "1", .wrongAuthorizedParty), ("azp", "null", nil), ("azp", #""cloakroom""#, nil),
         ("exp", nil, .invalidExpiry), ("exp", #""1800000310""#, .invalidExpiry), ("exp", "-1", .invalidExpiry),
         ("exp", "1e400", .invalidExpiry), ("exp", "1e30", .invalidExpiry), ("exp", "[]", .invalidExpiry),
@@ -93,9 +94,10 @@ struct IDTokenRulesTests {
         ("at_hash", #""77QmUPtjPfzWtF2AnpK9RQ""#, nil),
         ("at_hash", #""77QmUPtjPfzWtF2AnpK9RR""#, .wrongAccessTokenHash),
         ("at_hash", #""""#, .wrongAccessTokenHash), ("at_hash", "1", .wrongAccessTokenHash), ("at_hash", "null", nil),
+        ("at_hash", "[]", .wrongAccessTokenHash),
         ("sub", nil, .invalidSubject), ("sub", #""""#, .invalidSubject), ("sub", "1", .invalidSubject),
         ("sub", #""jö""#, .invalidSubject), ("sub", #""a b""#, .invalidSubject),
-        ("sub", #""a\u0000""#, .invalidSubject),
+        ("sub", #""a\u0000""#, .invalidSubject), ("sub", #""\u00e9""#, .invalidSubject),
         ("sub", #""a\r\nb""#, .invalidSubject), ("sub", "\"\(String(repeating: "s", count: 255))\"", nil),
         ("sub", "\"\(String(repeating: "s", count: 256))\"", .invalidSubject),
         ("auth_time", #""1800000005""#, .invalidAuthenticationTime), ("auth_time", "-1", .invalidAuthenticationTime),
@@ -185,6 +187,7 @@ struct IDTokenRulesTests {
     func types() throws {
         for (type, expected) in [
             (TokenType.jwt, nil), (.unspecified, nil), (.logout, TokenRejection.wrongType), (.other, .wrongType),
+            (.accessToken, .wrongType),
         ] {
             #expect(rejection(try rules.check(try Self.valid.token(type), of: signIn(), now: now)) == expected)
         }

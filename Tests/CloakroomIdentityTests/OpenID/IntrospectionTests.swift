@@ -16,7 +16,6 @@ struct IntrospectionTests {
     private static func ask(_ configuration: inout IdentityConfiguration) {
         verifyItself(&configuration)
         configuration.accessTokens?.introspection = .init()
-        configuration.accessTokens?.introspection?.timeout = .seconds(1)
     }
 
     /// A response of the provider about a valid token. Each member is JSON; `nil` removes one.
@@ -29,9 +28,15 @@ struct IntrospectionTests {
         return ScriptedServer.json("{\(members.map { "\"\($0)\":\($1)" }.joined(separator: ","))}")
     }
 
-    private static func run(_ body: (ProviderFixture, VerifiedTokens) async throws -> Void) async throws {
+    private static func run(
+        timeout: Duration = .seconds(1), _ body: (ProviderFixture, VerifiedTokens) async throws -> Void
+    ) async throws {
         try await ProviderFixture.run(
-            change: ask, metadata: [("introspection_endpoint", #""ISSUER/introspect""#)],
+            change: {
+                ask(&$0)
+                $0.accessTokens?.introspection?.timeout = timeout
+            },
+            metadata: [("introspection_endpoint", #""ISSUER/introspect""#)],
             prepare: { server, _ in server.respond(to: endpoint, with: response()) }
         ) { fixture in
             try await body(fixture, VerifiedTokens([[fixture.provider]], clock: { fixture.now }))
@@ -68,7 +73,8 @@ struct IntrospectionTests {
     @Test("Rule 133: a token of any look is a session with what the provider states to the client")
     func active() async throws {
         try await Self.run { fixture, tokens in
-            for token in ["opaque", "a.b.c", String(decoding: try fixture.key.token("{}"), as: UTF8.self)] {
+            // Whatever is not readable: an encrypted token has five parts.
+            for token in ["opaque", "a.b.c", "e30.e30", "e30.YQ.YQ.YQ.YQ", try fixture.accessToken()] {
                 let session = try #require(Self.session(await Self.verify(tokens, token)))
                 let claims = try #require(session.claims)
                 #expect(claims.values[claim: "sub"] == .string("jo") && claims.values[claim: "name"] == .string("Jo"))
@@ -78,7 +84,6 @@ struct IntrospectionTests {
                 #expect(request.form == ["token": token, "token_type_hint": "access_token"])
                 #expect(request.field("Authorization")?.hasPrefix("Basic ") == true)
             }
-            #expect(fixture.events.count { $0 == .introspection(.active) } == 3)
         }
     }
 
@@ -95,7 +100,7 @@ struct IntrospectionTests {
         (["iat": "1800000031"], .issuedInFuture), (["nbf": "1800000031"], .notYetValid),
         (["client_id": nil], .otherClient), (["client_id": nil, "azp": #""batch""#], nil),
         (["client_id": #""cloakroom""#], .ownToken), (["cnf": #"{"jkt":"x"}"#], .senderConstrained),
-        (["token_type": #""bearer""#], nil), (["token_type": #""DPoP""#], .wrongType),
+        (["token_type": #""bearer""#], nil), (["token_type": #""DPoP""#], .senderConstrained),
         (["token_type": #""refresh_token""#], .wrongType), (["typ": #""Refresh""#], .wrongType),
         (["typ": #""Bearer""#], nil), (["typ": #""ID""#], .wrongType), (["token_use": "1"], .wrongType),
         (["token_use": #""refresh_token""#], .wrongType), (["scope": "1"], .invalidScope),
@@ -114,6 +119,27 @@ struct IntrospectionTests {
                 #expect(code == (row.expected == nil ? "active" : "invalid_token"), "\(row)")
                 #expect(Array(Self.reasons(fixture).dropFirst(seen)) == [row.expected].compactMap(\.self), "\(row)")
             }
+        }
+    }
+
+    @Test("Rule 133: a token that is bound to a key, as its provider states, needs the proofs of that key")
+    func bound() async throws {
+        let client = try ProvingClient()
+        try await Self.run { fixture, _ in
+            let key = Base64URL.encode(try client.thumbprint())
+            let members: [String: String?] = ["cnf": "{\"jkt\":\"\(key)\"}", "token_type": #""DPoP""#]
+            fixture.server.respond(to: Self.endpoint, with: Self.response(members))
+            let tokens = VerifiedTokens(
+                [[fixture.provider]], origins: [ProvingClient.origin], proofs: TokenProofs(sealing: KeyedSealing()),
+                clock: { fixture.now })
+            #expect(Self.code(await Self.verify(tokens)) == "invalid_token")
+            for (id, expected) in [("1", "active"), ("1", "invalid_dpop_proof"), ("2", "active")] {
+                let proof = try client.proof(of: "opaque", at: fixture.now, id: id)
+                let outcome = await tokens.verify(
+                    Secret("Bearer opaque"), proof: proof, site: 0, from: AuditContext(peer: "::1", requestID: "r"))
+                #expect(Self.code(outcome) == expected)
+            }
+            #expect(fixture.requests(Self.endpoint).count == 1)
         }
     }
 
@@ -145,6 +171,72 @@ struct IntrospectionTests {
         }
     }
 
+    private static func word(_ lookup: SessionLookup?) -> String {
+        switch lookup {
+        case .active?: "active"
+        case .missing(let reason)?: reason.rawValue
+        case .notCached?: "due"
+        case nil: "none"
+        }
+    }
+
+    @Test("Rule 142: for a long-lived response the provider is asked again after the time of the cache")
+    func longLived() async throws {
+        try await Self.run { fixture, tokens in
+            let origin = AuditContext(peer: "192.0.2.1", requestID: "r")
+            let session = try #require(Self.session(await Self.verify(tokens)))
+            func known(after seconds: Int64 = 0) -> String {
+                Self.word(tokens.lookup(session, now: fixture.now + .seconds(seconds)))
+            }
+            func asked() async -> String { Self.word(await tokens.load(session, site: 0, from: origin)) }
+            #expect(known(after: 29) == "active" && known(after: 30) == "due")
+            fixture.advance(by: .seconds(30))
+            #expect(await asked() == "active")
+            #expect(known(after: 29) == "active" && fixture.requests(Self.endpoint).count == 2)
+            // A provider that does not respond states nothing.
+            fixture.advance(by: .seconds(30))
+            fixture.server.respond(to: Self.endpoint, with: ScriptedServer.json("{}", status: "500 Error"))
+            #expect(await asked() == "none")
+            #expect(known() == "due")
+            // Rejected tokens of the same address do not prevent the question.
+            fixture.server.respond(to: Self.endpoint, with: Self.response(["active": "false"]))
+            var code = ""
+            for index in 0..<100 where code != "rate_limited" {
+                code = Self.code(await Self.verify(tokens, "forged-\(index)"))
+            }
+            #expect(code == "rate_limited")
+            #expect(await asked() == "revoked")
+            #expect(known() == "revoked" && known(after: 5) == "due")
+        }
+    }
+
+    @Test("Rule 142: the question for a long-lived response does not wait for those about new tokens of its client")
+    func ownPlaces() async throws {
+        try await Self.run(timeout: .seconds(3)) { fixture, tokens in
+            let session = try #require(Self.session(await Self.verify(tokens)))
+            fixture.advance(by: .seconds(30))
+            let silence = Array(repeating: ScriptedServer.Act.silence, count: PushQueue.maxInFlightOfClient)
+            fixture.server.handle(Self.endpoint, silence + [.bytesThenClose(Self.response())])
+            await withTaskGroup(of: Void.self) { group in
+                for index in silence.indices { group.addTask { _ = await Self.verify(tokens, "new-\(index)") } }
+                while fixture.requests(Self.endpoint).count <= silence.count { await Task.yield() }
+                let origin = AuditContext(peer: "192.0.2.1", requestID: "r")
+                #expect(Self.word(await tokens.load(session, site: 0, from: origin)) == "active")
+            }
+        }
+    }
+
+    @Test("Rule 142: without introspection no question can end a token before its time")
+    func longLivedJWT() async throws {
+        try await ProviderFixture.run(change: Self.verifyItself) { fixture in
+            let tokens = VerifiedTokens([[fixture.provider]], clock: { fixture.now })
+            let token = try fixture.accessToken()
+            let session = try #require(Self.session(await Self.verify(tokens, token)))
+            let lookup = tokens.lookup(session, now: fixture.now + .seconds(3_600))
+            #expect(Self.word(lookup) == "active" && fixture.requests(Self.endpoint).isEmpty)
+        }
+    }
+
     @Test("Rule 134: of an address, 20 rejected tokens are asked about, and then it gets 429 before a question")
     func budget() async throws {
         try await Self.run { fixture, tokens in
@@ -154,6 +246,43 @@ struct IntrospectionTests {
             #expect(codes.prefix(20).allSatisfy { $0 == "invalid_token" } && codes.contains("rate_limited"))
             #expect(fixture.requests(Self.endpoint).count == codes.count { $0 == "invalid_token" })
             #expect(Self.code(await Self.verify(tokens, "another", from: "192.0.2.2")) == "invalid_token")
+        }
+    }
+
+    @Test("Rule 134: tokens that are sent at once are not asked about either, when 20 of them were rejected")
+    func concurrentBudget() async throws {
+        try await Self.run { fixture, tokens in
+            fixture.server.respond(to: Self.endpoint, with: Self.response(["active": "false"]))
+            let (start, count) = (ContinuousClock.now, PushQueue.maxWaitingOfClient)
+            let codes = await withTaskGroup(of: String.self) { group in
+                for index in 0..<count { group.addTask { Self.code(await Self.verify(tokens, "forged-\(index)")) } }
+                return await group.reduce(into: [String]()) { $0.append($1) }
+            }
+            let permitted = 21 + 2 * Int((ContinuousClock.now - start) / .seconds(1))
+            let asked = fixture.requests(Self.endpoint).count
+            #expect((20...permitted).contains(asked))
+            #expect(codes.count { $0 == "rate_limited" } == count - asked)
+        }
+    }
+
+    @Test("Rule 134: valid tokens of an address, old ones and those without a response use up none of its limit")
+    func validTokens() async throws {
+        try await Self.run { fixture, tokens in
+            await withTaskGroup(of: String.self) { group in
+                for index in 0..<PushQueue.maxWaitingOfClient {
+                    group.addTask { Self.code(await Self.verify(tokens, "valid-\(index)")) }
+                }
+                for await code in group { #expect(code == "active") }
+            }
+            fixture.server.respond(to: Self.endpoint, with: ScriptedServer.json("{}", status: "500 Error"))
+            for index in 0..<40 {
+                #expect(Self.code(await Self.verify(tokens, "unknown-\(index)")) == "identity_unavailable")
+            }
+            fixture.server.respond(to: Self.endpoint, with: Self.response(["exp": "1799999970"]))
+            for index in 0..<40 { #expect(Self.code(await Self.verify(tokens, "old-\(index)")) == "invalid_token") }
+            // All of the burst is left.
+            fixture.server.respond(to: Self.endpoint, with: Self.response(["active": "false"]))
+            for index in 0..<20 { #expect(Self.code(await Self.verify(tokens, "forged-\(index)")) == "invalid_token") }
         }
     }
 
@@ -173,7 +302,7 @@ struct IntrospectionTests {
             // The time limit is one second, and that of other calls ten.
             #expect(ContinuousClock.now - start < .seconds(8))
             #expect(Self.cached(tokens, at: fixture.now) == "none" && Self.reasons(fixture).isEmpty)
-            #expect(fixture.events.contains(.introspection(.unavailable)))
+            #expect(fixture.events.contains(.accessToken(.unavailable)))
         }
     }
 
@@ -187,44 +316,59 @@ struct IntrospectionTests {
             let start = ContinuousClock.now
             #expect(Self.code(await Self.verify(tokens)) == "identity_unavailable")
             #expect(ContinuousClock.now - start < .seconds(8))
-            #expect(fixture.events.contains(.introspection(.unavailable)))
+            #expect(fixture.events.contains(.accessToken(.unavailable)))
         }
     }
 
-    @Test("Rule 136: a provider is asked only about tokens for which no other identity has a key")
+    @Test(
+        "Rule 136: a JWT is shown only to the provider that its iss names, and a token without an issuer to the one asked"
+    )
     func severalIdentities() async throws {
         try await Self.run { asked, _ in
             func questions() -> Int { asked.requests(Self.endpoint).count }
             let key = try ScriptedKey(.es256, id: "other")
             try await ProviderFixture.run(change: Self.verifyItself, key: key) { other in
-                func token(_ key: ScriptedKey, audience: String = "orders") throws -> String {
-                    let claims = other.claims([("aud", "\"\(audience)\""), ("client_id", #""batch""#), ("nonce", nil)])
-                    let header = #"{"typ":"at+jwt","alg":"ES256","kid":"\#(key.id ?? "")"}"#
-                    let payload = String(decoding: claims.payload, as: UTF8.self)
-                    return String(decoding: try key.token(payload, header: header), as: UTF8.self)
-                }
                 let tokens = VerifiedTokens([[asked.provider, other.provider]], clock: { other.now })
-                #expect(Self.session(await Self.verify(tokens, try token(key)))?.source == other.provider.source)
-                // Rejected, with the key of the other identity or its name.
-                for text in [try token(key, audience: "x"), try token(try ScriptedKey(.es256, id: "other"))] {
-                    #expect(Self.code(await Self.verify(tokens, text)) == "invalid_token")
+                let own = Self.session(await Self.verify(tokens, try other.accessToken()))
+                #expect(own?.source == other.provider.source)
+                let service: (String, String?) = ("iss", #""https://elsewhere.example.com""#)
+                let foreign = [
+                    // Of the other identity, and rejected: another audience, another key of that name, an unknown one.
+                    try other.accessToken([("aud", #""x""#)]),
+                    try other.accessToken(key: try ScriptedKey(.es256, id: "other")),
+                    try other.accessToken(key: try ScriptedKey(.es256, id: "x")),
+                    // Of another service, whatever its header is.
+                    try asked.accessToken([service]),
+                    try asked.accessToken([service], header: #"{"alg":"HS256"}"#),
+                    try asked.accessToken([service], header: #"{"alg":"none","alg":"none"}"#),
+                    try asked.accessToken([service], header: "\n {}"),
+                    // Of no readable issuer, and of two.
+                    "e30.e30.YQ", "e30.YQ.YQ",
+                    try asked.accessToken([("iss", nil)]), try asked.accessToken([("iss", "1")]),
+                    try asked.accessToken([("iss", "[\"\(asked.issuer)\"]")]),
+                    try asked.accessToken([("sub", "1,\"iss\":\"\(other.issuer)\"")]),
+                ]
+                for (index, text) in foreign.enumerated() {
+                    let outcome = await Self.verify(tokens, text, from: "192.0.2.\(index)")
+                    #expect(Self.code(outcome) == "invalid_token", "\(text)")
                 }
                 #expect(questions() == 0)
-                let unknown = try ScriptedKey(.es256, id: "unknown")
-                for text in ["opaque", try token(unknown), try token(asked.key)] {
+                #expect(Self.reasons(other).contains(.wrongIssuer) && Self.reasons(asked).isEmpty)
+                for text in ["opaque", "e30.YQ.YQ.YQ.YQ", try asked.accessToken()] {
                     let session = Self.session(await Self.verify(tokens, text))
                     #expect(session?.source == asked.provider.source, "\(text)")
                 }
                 #expect(questions() == 3)
             }
-            // The keys of the other identity are not available: it may have issued the token.
+            // The keys of the other identity are not available.
             try await ProviderFixture.run(
                 change: Self.verifyItself, isReady: false,
                 prepare: { server, _ in server.respond(to: "GET /jwks", with: ProviderFixture.error("x")) }
             ) { other in
                 let tokens = VerifiedTokens([[asked.provider, other.provider]], clock: { other.now })
-                let text = String(decoding: try ScriptedKey(.es256, id: "x").token("{}"), as: UTF8.self)
-                #expect(Self.code(await Self.verify(tokens, text)) == "identity_unavailable" && questions() == 3)
+                let token = try other.accessToken()
+                #expect(Self.code(await Self.verify(tokens, token)) == "identity_unavailable")
+                #expect(questions() == 3)
             }
         }
     }

@@ -81,9 +81,12 @@ struct ProviderKeysTests {
     }
 
     private func failure(
-        _ token: [UInt8], from source: KeySetSchedule.Source = .tokenEndpoint, of other: ProviderKeys? = nil
+        _ token: [UInt8], from source: KeySetSchedule.Source = .tokenEndpoint, of other: ProviderKeys? = nil,
+        client: ClientAddressKey? = nil
     ) async -> TokenClientError.Kind? {
-        await thrown { () throws(TokenClientError) in try await (other ?? keys).verify(token, from: source) }?.kind
+        await thrown { () throws(TokenClientError) in
+            try await (other ?? keys).verify(token, from: source, of: client)
+        }?.kind
     }
 
     @Test("The first token fetches the keys, and later ones use them")
@@ -103,21 +106,6 @@ struct ProviderKeysTests {
         #expect(await failure(try new.token("{}")) == nil)
         #expect(await failure(try key.token("{}")) == .failed(.token(.unknownKey)))
         #expect(provider.fetches == 2)
-    }
-
-    @Test("Identity rule 14: forged logout tokens use no fetch of a sign-in")
-    func forgedKidsDoNotStarveRotation() async throws {
-        let new = try ScriptedKey(.es256, id: "new")
-        #expect(await failure(try key.token("{}")) == nil)
-        provider.advance(seconds: 31)
-        for number in 0..<100 {
-            let forged = ScriptedKey(key, algorithm: .es256, id: "forged-\(number)")
-            #expect(await failure(try forged.token("{}"), from: .backChannel) == .failed(.token(.unknownKey)))
-        }
-        #expect(provider.fetches == 2)
-        provider.serve([try new.jwk()])
-        #expect(await failure(try new.token("{}")) == nil)
-        #expect(provider.fetches == 3)
     }
 
     @Test("A token that no key can verify causes no fetch", arguments: ["", "a.b", "eyJhbGciOiJub25lIn0.e30."])
@@ -175,17 +163,6 @@ struct ProviderKeysTests {
         #expect(await failure(try key.token("{}")) == nil)
     }
 
-    @Test("Identity rule 14: keys are used for a day while the provider is unavailable, and no longer")
-    func staleKeys() async throws {
-        #expect(await failure(try key.token("{}")) == nil)
-        provider.serve(nil)
-        provider.advance(seconds: 3_600 + 86_399)
-        #expect(await failure(try key.token("{}")) == nil)
-        #expect(await keys.usability == .stale)
-        provider.advance(seconds: 1)
-        #expect(await failure(try key.token("{}")) == .unreachable)
-    }
-
     @Test("Keys are fetched in the background until the task is cancelled")
     func background() async throws {
         let task = Task { await keys.run() }
@@ -228,7 +205,10 @@ struct ProviderKeysTests {
         #expect(await later.usability == .fresh)
         #expect(await failure(try key.token("{}"), of: later) == nil)
         #expect(provider.fetches == 1)
-        provider.advance(seconds: 3_600 + 86_400)
+        // A day after their lifetime.
+        provider.advance(seconds: 3_600 + 86_399)
+        #expect(await failure(try key.token("{}"), of: later) == nil)
+        provider.advance(seconds: 1)
         #expect(await failure(try key.token("{}"), of: later) == .unreachable)
     }
 
@@ -271,6 +251,37 @@ struct ProviderKeysTests {
             for await result in group { #expect(result == nil) }
         }
         #expect(await failure(token, from: .backChannel) == nil)
+    }
+
+    @Test(
+        "Identity rule 44: of the access tokens that wait to be checked, one client has half of the places",
+        .enabled(if: ProcessInfo.processInfo.activeProcessorCount > 1))
+    func accessTokensOfClient() async throws {
+        let token = try key.token("{}")
+        let (one, other) = (ClientAddressKey("192.0.2.1"), ClientAddressKey("192.0.2.2"))
+        #expect(await failure(token) == nil)
+        provider.blockClock(true)
+        await withTaskGroup(of: TokenClientError.Kind?.self) { group in
+            group.addTask { await failure(token, from: .client, client: one) }
+            while !provider.isClockBlocked { await Task.yield() }
+            for _ in 0..<100 { group.addTask { await failure(token, from: .client, client: one) } }
+            for _ in 0..<(101 - ProviderKeys.maxAnonymousChecksOfClient) { #expect(await group.next() == .unreachable) }
+            // The other one waits for the check in progress, and is not rejected.
+            group.addTask { await failure(token, from: .client, client: other) }
+            provider.blockClock(false)
+            for await result in group { #expect(result == nil) }
+        }
+    }
+
+    @Test("Identity rule 44: a wrong signature without a key id is checked again only if another token may be rejected")
+    func repeatedCheck() async throws {
+        #expect(await failure(try key.token("{}")) == nil)
+        let token = try ScriptedKey(.es256, id: nil).token("{}")
+        await #expect(throws: TokenClientError(.busy, in: .keys)) {
+            try await keys.verify(token, from: .client, mayRepeat: { false })
+        }
+        #expect(provider.fetches == 1)
+        #expect(await failure(token, from: .client) == .failed(.token(.invalidSignatureWithoutKeyID)))
     }
 
     @Test("A wait ends at its deadline, and the fetch continues")

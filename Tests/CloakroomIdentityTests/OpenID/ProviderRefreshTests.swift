@@ -190,7 +190,7 @@ struct ProviderRefreshTests {
         arguments: [
             ("iss", #""https://evil.example.com""#, .wrongIssuer), ("aud", #""other""#, .wrongAudience),
             ("nonce", #""other""#, .wrongNonce), ("auth_time", "1799999991", .otherAuthenticationTime),
-            ("exp", "1799999000", .expired),
+            ("exp", "1799999000", .expired), ("at_hash", #""AAAAAAAAAAAAAAAAAAAAAA""#, .wrongAccessTokenHash),
         ] as [(String, String, TokenRejection)])
     func otherIDToken(name: String, value: String, rejection: TokenRejection) async throws {
         try await ProviderFixture.run { fixture in
@@ -200,6 +200,23 @@ struct ProviderRefreshTests {
                 await fixture.refreshError(of: ProviderFixture.tokens([("id_token", token)]), session)
                     == TokenClientError(.invalidResponse, in: .refresh))
             #expect(fixture.events.contains(.rejected(.token(rejection), in: .refresh)))
+        }
+    }
+
+    @Test("An ID token with a forged signature, or without one, discards the whole response")
+    func forgedIDToken() async throws {
+        try await ProviderFixture.run { fixture in
+            let none = Base64URL.encode(Array(#"{"alg":"none"}"#.utf8)) + "."
+            let unsigned = "\"" + none + Base64URL.encode(fixture.claims().payload) + ".\""
+            for (token, rejection) in [
+                (try fixture.idToken(key: try ScriptedKey(.es256)), TokenRejection.invalidSignature),
+                (unsigned, .algorithmNotAllowed),
+            ] {
+                #expect(
+                    await fixture.refreshError(of: ProviderFixture.tokens([("id_token", token)]))
+                        == TokenClientError(.invalidResponse, in: .refresh))
+                #expect(fixture.events.contains(.rejected(.token(rejection), in: .refresh)))
+            }
         }
     }
 

@@ -80,28 +80,4 @@ struct TokenExchangeTests {
             await #expect(throws: TokenClientError(kind, in: .exchange)) { try await exchange(fixture) }
         }
     }
-
-    @Test("A thousand requests of one session cause one call, and the token stays in this process")
-    func flight() async throws {
-        try await ProviderFixture.run(change: Self.configure) { fixture in
-            fixture.server.respond(to: "POST /token", with: Self.response())
-            let tokens = ExchangedTokens(
-                providers: [fixture.provider], refresher: RefresherFixture().refresher,
-                observer: RecordingObserver(), clock: { fixture.now })
-            let session = fixture.session()
-            var generator = CountingGenerator(state: 7)
-            let ticket = SessionTicket(using: &generator)
-            await withTaskGroup(of: ExchangeOutcome.self) { group in
-                for _ in 0..<1_000 {
-                    group.addTask {
-                        await tokens.exchange(session, ticket: ticket, upstream: 1, traceparent: nil)
-                    }
-                }
-                for await outcome in group { #expect(outcome == .active(Secret("Bearer canary-exchanged"))) }
-            }
-            #expect(fixture.tokenRequests.count == 1)
-            #expect(tokens.cached(session, upstream: 1, now: fixture.now) == Secret("Bearer canary-exchanged"))
-            #expect(tokens.cached(session, upstream: 2, now: fixture.now) == nil)
-        }
-    }
 }

@@ -55,7 +55,7 @@ struct UnverifiedTokenTests {
             (#"{"alg":"ES256","enc":"A256GCM"}"#, .encrypted),
             (#"{"alg":"ES256","alg":"ES256"}"#, .invalidHeader),
             (#"{"alg":"none","\u0061lg":"ES256"}"#, .invalidHeader),
-            (#"{"alg":["ES256"]}"#, .invalidHeader),
+            (#"{"alg":["ES256"]}"#, .invalidHeader), (#"{"alg":1}"#, .invalidHeader),
             (#"{"kid":"a"}"#, .invalidHeader),
             (#"{"alg":"ES256","kid":1}"#, .invalidHeader),
             (#"{"alg":"ES256","kid":null}"#, .invalidHeader),
@@ -109,7 +109,8 @@ struct UnverifiedTokenTests {
         arguments: [
             (nil, TokenType.unspecified), ("JWT", .jwt), ("jwt", .jwt), ("application/jwt", .jwt),
             ("logout+jwt", .logout), ("application/Logout+JWT", .logout), ("at+jwt", .accessToken),
-            ("dpop+jwt", .other), ("", .other), ("application/", .other), ("JWT ", .other),
+            ("dpop+jwt", .proof), ("dbsc+jwt", .device), ("secevent+jwt", .other), ("other", .other), ("", .other),
+            ("application/", .other), ("JWT ", .other),
         ])
     func type(name: String?, expected: TokenType) throws {
         let member = name.map { #","typ":"\#($0)""# } ?? ""

@@ -19,13 +19,7 @@ struct VerifiedTokensTests {
     private static func field(
         _ fixture: ProviderFixture, _ changes: [(String, String?)] = [], key: ScriptedKey? = nil, id: String = "1"
     ) throws -> Secret {
-        let base: [(String, String?)] = [
-            ("aud", #""orders""#), ("client_id", #""batch""#), ("nonce", nil), ("jti", "\"\(id)\""),
-        ]
-        let payload = String(decoding: fixture.claims(base + changes).payload, as: UTF8.self)
-        let key = key ?? fixture.key
-        let header = #"{"typ":"at+jwt","alg":"\#(key.algorithm.rawValue)","kid":"\#(key.id ?? "")"}"#
-        return Secret(bytes: Array("Bearer ".utf8) + (try key.token(payload, header: header)))
+        Secret("Bearer \(try fixture.accessToken([("jti", "\"\(id)\"")] + changes, key: key))")
     }
 
     private static func count(_ fixture: ProviderFixture, _ outcome: AccessTokenOutcome) -> Int {
@@ -198,7 +192,7 @@ struct VerifiedTokensTests {
     func bounded() {
         let used = SessionKey(0, 0, 0, 0)
         for size in [1, VerifiedTokens.maxBytes / 1_000] {
-            var entries = RecentEntries<Int>()
+            var entries = RecentEntries<Int>.State(maxEntries: VerifiedTokens.maxEntries)
             entries.insert(0, size: size, at: used)
             for index in 1...30_000 {
                 entries.insert(index, size: size, at: SessionKey(0, UInt64(index), 0, 0))
@@ -214,9 +208,25 @@ struct VerifiedTokensTests {
             // To be released without the lock.
             #expect(!entries.displaced.isEmpty)
         }
-        var entries = RecentEntries<Int>()
+        var entries = RecentEntries<Int>.State(maxEntries: VerifiedTokens.maxEntries)
         for value in 1...2 { entries.insert(value, size: 5, at: used) }
         #expect(entries.newerBytes == 5 && entries[used] == 2)
+    }
+
+    @Test("Identity rule 44: the memory for the assertions about a token is counted")
+    func assertions() async throws {
+        try await ProviderFixture.run(change: Self.accept) { fixture in
+            // Beyond 8 for a session, earlier ones are dropped.
+            let tokens = VerifiedTokens([[fixture.provider]], assertions: 100, clock: { fixture.now })
+            let first = try Self.field(fixture, id: "first")
+            #expect(Self.isActive(await tokens.verify(first, site: 0, from: Self.origin)))
+            // 16 KiB for each, of two times 16 MiB.
+            for index in 0..<2_000 {
+                let next = try Self.field(fixture, id: "\(index)")
+                #expect(Self.isActive(await tokens.verify(next, site: 0, from: Self.origin)))
+            }
+            #expect(tokens.cached(first, site: 0, now: fixture.now) == nil)
+        }
     }
 
     @Test("A provider without keys is 503, and a token is checked again with other keys")

@@ -86,6 +86,9 @@ struct SignInRequestParserTests {
         arguments: [
             ("application/json", "{"), ("application/json", "email=jo@example.com&password=x"),
             ("application/json", #"{"email":"jo@example.com","password":"x"}{}"#),
+            ("application/json", #"{"email":"jo@example.com","email":"al@example.com","password":"x"}"#),
+            ("application/json", #"{"email":"jo@example.com","em\u0061il":"al@example.com","password":"x"}"#),
+            ("application/x-www-form-urlencoded", "email=jo@example.com&em%61il=al@example.com&password=x"),
             ("application/x-www-form-urlencoded", "email=jo%4&password=x"),
             ("application/x-www-form-urlencoded", "email=jo%zz&password=x"),
             ("application/x-www-form-urlencoded", "email=jo@example.com&password=%ff"),
@@ -122,6 +125,12 @@ struct SignInRequestParserTests {
         ])
     func invalid(body: String) {
         #expect(throws: SignInRequestParser.SignInInputError.invalid) { try read(type: "application/json", body: body) }
+    }
+
+    @Test("Rule 10: is invalid if an escaped address of a form is malformed", arguments: ["jo%00", "jo%0a", "a%40"])
+    func invalidForm(name: String) {
+        let body = "email=\(name)%40example.com&password=x"
+        #expect(throws: SignInRequestParser.SignInInputError.invalid) { try read(type: form, body: body) }
     }
 
     @Test(

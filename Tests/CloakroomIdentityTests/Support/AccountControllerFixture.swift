@@ -24,7 +24,8 @@ struct AccountControllerFixture {
         isThrottled: Bool = true,
         signInsPerAddress: Int = 100, maxSessionsPerAccount: Int = 100, page: SignInPage? = nil,
         upstream: (any TokenClient)? = nil, keys: [UInt8]? = nil, device: DeviceConfiguration = DeviceConfiguration(),
-        store shared: ScriptedStore? = nil, tracer: (any Tracer)? = nil
+        apps: [AppConfiguration] = [], store shared: ScriptedStore? = nil, tracer: (any Tracer)? = nil,
+        sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }
     ) {
         store = shared ?? ScriptedStore(journal)
         devices = DeviceSessions(device, sealing: KeyedSealing(), observer: observer)
@@ -33,9 +34,9 @@ struct AccountControllerFixture {
             store: store, clients: TokenClients(signIn: (.unknown, upstream ?? client)), observer: observer,
             session: SessionConfiguration(maxSessionsPerAccount: maxSessionsPerAccount, cookie: cookie),
             accounts: AccountsConfiguration(
-                messages: messages, isThrottled: isThrottled, signInsPerAddress: signInsPerAddress),
+                messages: messages, isThrottled: isThrottled, signInsPerAddress: signInsPerAddress, apps: apps),
             accounts: AccountHasher(Upstreams.accountKey), page: page, keys: keys, devices: devices,
-            tracer: tracer)
+            tracer: tracer, sleep: sleep)
     }
 
     static func signedIn(_ number: String, account: AccountName = account) -> SignInResult {
@@ -48,11 +49,13 @@ struct AccountControllerFixture {
 
     func signIn(
         _ body: String = #"{"email":"jo@example.com","password":"canary-password"}"#, ticket: SessionTicket? = nil,
-        from peer: String = "192.0.2.1", userAgent: String? = nil, at now: SessionTime = now
+        from peer: String = "192.0.2.1", userAgent: String? = nil,
+        metadata: FetchMetadata = FetchMetadata(isGET: false), at now: SessionTime = now
     ) async -> AccountResponse {
         await endpoints.respond(
             AccountRequest(
-                endpoint: .signIn, userAgent: userAgent, ticket: ticket, contentType: "application/json",
+                endpoint: .signIn, fetchMetadata: metadata, userAgent: userAgent, ticket: ticket,
+                contentType: "application/json",
                 body: Secret(body), traceparent: "00-trace", now: now, origin: AuditContext(peer: peer)))
     }
 

@@ -141,12 +141,24 @@ struct ProviderFixture: Sendable {
         return "\"\(String(decoding: try (other ?? key).token(payload), as: UTF8.self))\""
     }
 
+    /// An access token for `orders`, of the client `batch`.
+    /// - Parameter header: `nil` for one with the key's algorithm and id.
+    func accessToken(
+        _ changes: [(String, String?)] = [], key other: ScriptedKey? = nil, header: String? = nil
+    ) throws -> String {
+        let base: [(String, String?)] = [("aud", #""orders""#), ("client_id", #""batch""#), ("nonce", nil)]
+        let payload = String(decoding: claims(base + changes).payload, as: UTF8.self)
+        let key = other ?? key
+        let usual = #"{"typ":"at+jwt","alg":"\#(key.algorithm.rawValue)","kid":"\#(key.id ?? "")"}"#
+        return String(decoding: try key.token(payload, header: header ?? usual), as: UTF8.self)
+    }
+
     // MARK: - Calls
 
     var secrets: LoginSecrets { LoginFixture.secrets(1) }
 
     var login: PendingLogin {
-        PendingLogin(secrets, identity: "company", issuer: issuer, returnTarget: "/", startedAt: Self.start)
+        LoginFixture.login(secrets, issuer: issuer, returnTarget: "/", startedAt: Self.start)
     }
 
     func redeem(needsAuthenticationTime: Bool = false) async throws(TokenClientError) -> ProviderSignIn {

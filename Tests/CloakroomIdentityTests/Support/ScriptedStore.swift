@@ -108,12 +108,11 @@ final class ScriptedStore: SessionStore {
         try check(.create)
         var generator = SystemRandomNumberGenerator()
         let ticket = SessionTicket(using: &generator, site: new.site)
-        let end = now + .seconds(8 * 3_600)
+        let end = now + (new.terms?.absolute ?? .seconds(8 * 3_600))
         let session = Session(
             key: SessionKey(generator.next(), 0, 0, 0), user: new.user, tokens: new.tokens, client: new.client,
-            source: new.source, provenance: new.provenance, createdAt: now,
-            expiresAt: min(end, new.endsBy?.sessionTime ?? end),
-            lastUsedAt: now)
+            source: new.source, provenance: new.provenance, terms: new.terms, createdAt: now,
+            expiresAt: min(end, new.endsBy?.sessionTime ?? end), lastUsedAt: now)
         state.withLock { $0.sessions[ticket] = session }
         journal.note("create")
         return (ticket, session, sessions(of: new.user, now: now).count > limit)
@@ -165,35 +164,22 @@ final class ScriptedStore: SessionStore {
     }
 
     func takeAll(
-        of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: SessionTime
+        _ selection: SessionSelection, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> [EndedSession] {
         try check(.endAll)
-        return try all(
-            end(reason) {
-                ($1.user.account == account || $1.user.name == account) && $1.id != kept && $1.expiresAt > now
-            })
-    }
-
-    func takeAll(
-        of account: AccountName, createdBefore: SessionTime, isNameless: Bool, reason: SessionEndReason,
-        now: SessionTime
-    ) async throws(SessionStoreError) -> [EndedSession] {
-        try check(.endAll)
-        return end(reason) {
-            ($1.user.account == account || $1.user.name == account) && $1.createdAt < createdBefore
-                && $1.expiresAt > now && !(isNameless && $1.provenance?.session != nil)
-        }.map(ended)
-    }
-
-    func takeAll(
-        of session: ProviderSession, account: AccountName?, reason: SessionEndReason, now: SessionTime
-    ) async throws(SessionStoreError) -> [EndedSession] {
-        try check(.endAll)
-        return try all(
-            end(reason) {
-                $1.provenance?.session == session && (account == nil || $1.user.account == account)
-                    && $1.expiresAt > now
-            })
+        let found = end(reason) { _, session in
+            guard session.expiresAt > now else { return false }
+            let hasName = { (name: AccountName) in session.user.account == name || session.user.name == name }
+            return switch selection {
+            case .account(let account, let kept): hasName(account) && session.id != kept
+            case .created(let account, let time, let isNameless):
+                hasName(account) && session.createdAt < time && !(isNameless && session.provenance?.session != nil)
+            case .provider(let provider, let account):
+                session.provenance?.session == provider && (account == nil || session.user.account == account)
+            }
+        }
+        if case .created = selection { return found.map(ended) }
+        return try all(found)
     }
 
     private func all(_ sessions: [Session]) throws(SessionStoreError) -> [EndedSession] {

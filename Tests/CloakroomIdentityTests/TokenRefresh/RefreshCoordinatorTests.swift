@@ -102,28 +102,12 @@ struct RefreshBackoffTests {
         #expect(coolOff.result(at: now + .seconds(4)) == nil)
     }
 
-    @Test("keeps the kind of the failure")
-    func kind() {
-        var coolOff = RefreshBackoff()
-        coolOff.note(Problem(.identityMisconfigured), spread: 0, now: now)
-        coolOff.note(Problem(.identityMisconfigured), spread: 0, now: now)
-        #expect(coolOff.result(at: now) == Problem(.identityMisconfigured, retryAfter: 2))
-    }
-
     @Test("does not grow with store failures, which have their own retries")
     func store() {
         var coolOff = RefreshBackoff()
         for _ in 0..<5 { coolOff.note(Problem(.storeUnavailable), spread: 0, now: now) }
         #expect(coolOff.result(at: now) == Problem(.storeUnavailable, retryAfter: 1))
         #expect(coolOff.until == now + .seconds(1))
-    }
-
-    @Test("starts again from its initial value after a period without failures")
-    func forgotten() {
-        var coolOff = RefreshBackoff()
-        for _ in 0..<6 { coolOff.note(failure, spread: 0, now: now) }
-        coolOff.note(failure, spread: 0, now: now + .seconds(60))
-        #expect(coolOff.failures == 1)
     }
 
     @Test("is over if the clock jumps back")

@@ -66,9 +66,13 @@ struct CORSTests {
             .ask(options("/private/a", Ask.cookie, listed), 405)),
         Scenario(
             "With CORS off an OPTIONS request is routed or is 405, and the response has no CORS fields",
-            on: .replying("HTTP/1.1 200 OK\r\nAccess-Control-Allow-Origin: *\r\nContent-Length: 2\r\n\r\nok"),
-            // The upstream's own field is kept.
-            .ok(options("/public/a", listed, asks), has: ["Access-Control-Allow-Origin: *", "Vary"]),
+            on: .replying(
+                "HTTP/1.1 200 OK\r\nAccess-Control-Allow-Origin: *\r\nAccess-Control-Allow-Credentials: true\r\n"
+                    + "Content-Length: 2\r\n\r\nok"),
+            // The upstream's own field is kept, but credentials are those of the gateway.
+            .ok(
+                options("/public/a", listed, asks),
+                has: ["Access-Control-Allow-Origin: *", "Access-Control-Allow-Credentials", "Vary"]),
             .ask(options("/private/a", listed, asks), 405, has: noFields + ["Vary"])),
     ]
 

@@ -53,9 +53,12 @@ struct CrossSiteTests {
             .all(strangers.map { Ask.ask("POST", "/auth", [Ask.cookie] + $0) }, 403, "cross_site"), sent: [],
             alsoHTTP2: true),
         Scenario(
-            "Connection cannot name the origin away", on: site(),
+            "Connection cannot name the origin and the site away", on: site(),
             .all(
-                each(["POST", "PUT", "PATCH", "DELETE", "PURGE"], [["Connection: origin", evil]]), 403, "cross_site"),
+                each(
+                    ["POST", "PUT", "PATCH", "DELETE", "PURGE"],
+                    [["Connection: origin", evil], ["Connection: sec-fetch-site", "Sec-Fetch-Site: cross-site"]]), 403,
+                "cross_site"),
             sent: []),
         Scenario(
             "Same-origin requests and requests of non-browsers are forwarded with their body", on: site(),

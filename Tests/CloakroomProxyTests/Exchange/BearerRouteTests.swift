@@ -7,31 +7,21 @@ import Testing
 @testable import CloakroomProxy
 
 @Suite("Routes that accept access tokens", .serialized)
-struct BearerRouteTests {
-    private static let cookie = FakeSessions.cookie(user.0)
-    private static let user = Company.session(token: "of-the-session")
-    private static let client = Company.session(token: "of-the-client").1
+struct BearerRouteTests: RouteCredentialsSuite {
+    /// The session of a token that is bound to a key.
+    private static let bound = Company.session(token: "of-the-key").1.refreshed(
+        with: SessionUpdate(
+            device: DeviceBinding(key: Array(repeating: 1, count: 32), boundAt: WallTime(seconds: 1_800_000_000))))
 
-    private static func setup(
-        _ credentials: RouteCredentials, change: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in }
-    ) -> GatewaySetup {
-        let setup = GatewaySetup.serving.with(\.tokens, FakeTokens(["good": client])).configuration {
-            $0.addCompany()
-            $0.changePrivate { $0.credentials = credentials }
-            change(&$0)
-        }
-        setup.sessions.add(user)
-        return setup
-    }
-
-    private static func ask(_ fields: String...) -> String { Ask.ask("GET", "/private/a", fields) }
+    static let tokens = ["good": Company.client, "bound": bound]
     private static let good = "Authorization: Bearer good"
     private static let bad = "Authorization: Bearer bad"
     private static let basic = "Authorization: Basic Zm9v"
     private static let challenge = "…WWW-Authenticate: Bearer realm=\"cloakroom\""
+    private static let dpop = ["Authorization: DPoP bound", "DPoP: proof"]
+    private static let ofDPoP = "WWW-Authenticate: DPoP realm=\"cloakroom\""
+    private static let algorithms = ", algs=\"ES256 EdDSA RS256\""
     private static let invalid = "…WWW-Authenticate: Bearer realm=\"cloakroom\", error=\"invalid_token\""
-    private static let ofClient = Scenario.Expectation(has: ["Authorization: Bearer of-the-client"])
-    private static let ofSession = Scenario.Expectation(has: ["Authorization: Bearer of-the-session"])
 
     private static let rows = [
         Scenario(
@@ -86,6 +76,57 @@ struct BearerRouteTests {
             .ask(Ask.get("/private/a?access_token=good"), 401, reason: "no_session"),
             .ask(ask("Authorization: Bearer " + String(repeating: "a", count: 8_192)), 401, "invalid_token"), sent: []),
         Scenario(
+            "Identity rule 48: neither a token that is bound to a key nor its proof is sent, also with another's cookie",
+            on: setup(.either), .ok(ask(dpop[0], dpop[1], cookie), has: ["…Vary: Authorization"]),
+            .ok(ask("authorization: dPoP bound", "d: e", dpop[1])),
+            sent: [.init(has: ["Authorization", "DPoP", "Cookie"]), .init(has: ["Authorization", "DPoP", "d: e"])],
+            alsoHTTP2: true),
+        Scenario(
+            "Identity rule 48: it is removed from each request but those whose field only the upstream verifies",
+            on: setup(.pass), .ok(ask(dpop[0], dpop[1], "dpop-nonce: a")), .ok(Ask.get("/public/a", dpop[1])),
+            sent: [.init(has: dpop + ["dpop-nonce: a"]), .init(has: ["DPoP"])]),
+        Scenario(
+            "Identity rule 46: the challenges of a route, and those after a proof that needs a nonce",
+            on: setup(.either),
+            .ask(ask(), 401, "unauthorized", has: [challenge, "…\(ofDPoP)\(algorithms)", "DPoP-Nonce: a-nonce"]),
+            .ask(
+                ask(dpop[0], "DPoP: stale", cookie), 401, "use_dpop_nonce",
+                has: [challenge, "…\(ofDPoP), error=\"use_dpop_nonce\"\(algorithms)", "DPoP-Nonce: a-nonce"]),
+            .ask(
+                ask("Authorization: DPoP bad", dpop[1]), 401, "invalid_token",
+                has: [
+                    challenge, "…\(ofDPoP), error=\"invalid_token\"\(algorithms)",
+                ]),
+            .ask(ask(bad), 401, "invalid_token", has: [invalid, "…\(ofDPoP)\(algorithms)"]),
+            .run { #expect($0.sessions.uses == 0) }, sent: []),
+        Scenario(
+            "Identity rule 46: the form of the token is that of other tokens",
+            on: setup(.either),
+            .each(
+                [
+                    ask(dpop[0], good), ask("Authorization: DPoP", dpop[1]), ask("Authorization: DPoP\tbound"),
+                    ask("Authorization: DPoP bo, und"),
+                    ask("Authorization: DPoP " + String(repeating: "a", count: 8_193)),
+                ], 400, "bad_request"),
+            .ask(ask("Authorization: DPoP " + String(repeating: "a", count: 8_192)), 401, "invalid_token"), sent: []),
+        Scenario(
+            "A token that is bound to a key meets `require.device`, and another one does not",
+            on: setup(.either) { $0.changePrivate { $0.require = SessionRequirement(device: true) } },
+            .ok(ask(dpop[0], dpop[1])), .ask(ask(good), 403, "device_required")),
+        Scenario(
+            "Pages of other origins may send a proof, and read the nonce",
+            on: setup(.either) { $0.crossSite.corsOrigins = ["https://app.test"] },
+            .ask(
+                Ask.ask(
+                    "OPTIONS", "/private/a",
+                    [
+                        "Origin: https://app.test", "Access-Control-Request-Method: GET",
+                        "Access-Control-Request-Headers: authorization, dpop",
+                    ]), 204, has: ["Access-Control-Allow-Headers: authorization, dpop"]),
+            .ask(
+                ask("Authorization: DPoP bound", "DPoP: stale", "Origin: https://app.test"), 401, "use_dpop_nonce",
+                has: ["Access-Control-Expose-Headers: WWW-Authenticate, DPoP-Nonce"]), sent: []),
+        Scenario(
             "Identity rule 45: the upstream gets the field, and nothing of a session or for sessions",
             on: setup(.pass) {
                 $0.upstreams[0].claimHeaders = [ClaimHeader("X-User", claim: "sub")]
@@ -115,6 +156,38 @@ struct BearerRouteTests {
 
     @Test("Credentials of a route", arguments: rows)
     func scenario(_ scenario: Scenario) async throws { try await scenario.run() }
+
+    @Test("Identity rule 46: a proof is that of the request: its only field, method and path; the credential is logged")
+    func presented() async throws {
+        let tokens = FakeTokens(["bound": Self.bound])
+        let log = try await Self.setup(.either).with(\.tokens, tokens).logged { gateway in
+            let client = try await gateway.client()
+            let long = "DPoP: " + String(repeating: "a", count: 4_097)
+            for fields in [[], [Self.dpop[1]], ["dpop: a"], [Self.dpop[1], "DPoP: b"], [long]] {
+                let request = Ask.ask(
+                    "GET", "/private/%61?b=c", [Self.dpop[0], "X-Forwarded-Host: evil.test"] + fields)
+                #expect(try await client.exchange(request).status == 200)
+            }
+        }
+        let texts = tokens.presented.map { $0?.text.map { String(decoding: $0, as: UTF8.self) } }
+        #expect(texts == [nil, "proof", "a", nil, nil])
+        #expect(tokens.presented.allSatisfy { $0?.method == Array("GET".utf8) && $0?.path == Array("/private/a".utf8) })
+        #expect(log.text.components(separatedBy: #""credential":"dpop""#).count == 6)
+    }
+
+    @Test("Identity rule 48: an upstream gets the token that was exchanged for one that is bound to a key")
+    func exchangedForBound() async throws {
+        let exchanger = FakeExchanger()
+        let setup = Self.setup(.bearer) {
+            $0.identities[0].tokensFor = []
+            $0.identities[0].exchanges = [.init(upstream: 0, audience: "api")]
+        }.with(\.exchanger, exchanger)
+        try await Scenario(
+            "exchanged", on: setup, .ok(Ask.ask("GET", "/private/a", Self.dpop)),
+            sent: [.init(has: ["Authorization: Bearer exchanged", "DPoP"])]
+        ).run()
+        #expect(exchanger.calls.count == 1)
+    }
 
     @Test("If the upstream rejects the token that was exchanged for that of a client, it is exchanged again")
     func exchangedAgain() async throws {
@@ -156,7 +229,7 @@ struct BearerRouteTests {
 
     @Test("Identity rule 44: requests with a known token are not verified again, and the access log has the credential")
     func verifiedOnce() async throws {
-        let tokens = FakeTokens(["good": Self.client])
+        let tokens = FakeTokens(["good": Company.client])
         let log = try await Self.setup(.either).with(\.tokens, tokens).logged { gateway in
             let client = try await gateway.client()
             for fields in [[Self.good], [Self.good], [Self.cookie]] {

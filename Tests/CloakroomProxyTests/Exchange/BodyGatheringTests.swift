@@ -95,6 +95,53 @@ struct BodyGatheringTests {
         }
     }
 
+    @Test("A body of the declared length is complete without END_STREAM: the upstream connection is used again")
+    func missingEnd() async throws {
+        try await GatewaySetup(Self.serves).http2().run { gateway in
+            let client = try await gateway.http2()
+            for id in stride(from: UInt32(1), to: 20, by: 2) {
+                client.send(.headers(id, .post("/public/a", ("content-length", "1")), ends: false), .data(id, "a"))
+                #expect(try await client.response(id).text == "ok")
+            }
+            #expect(gateway.upstream.requests.count == 10)
+            #expect(gateway.upstream.connections.count == 1)
+        }
+    }
+
+    @Test("So is a body that is forwarded while it arrives")
+    func missingEndOfUpload() async throws {
+        let part = [UInt8](repeating: 0x61, count: 10_000)
+        try await GatewaySetup(Self.serves).http2().run { gateway in
+            let client = try await gateway.http2()
+            for id in stride(from: UInt32(1), to: 10, by: 2) {
+                let before = gateway.upstream.received
+                client.send(.headers(id, .post("/public/a", ("content-length", "30000")), ends: false))
+                client.send(.data(id, part), .data(id, part))
+                try await eventually("the first parts") { gateway.upstream.received > before + 2 * part.count }
+                client.send(.data(id, part))
+                #expect(try await client.response(id).text == "ok")
+            }
+            #expect(gateway.upstream.requests.map(\.body.readableBytes) == [30_000, 30_000, 30_000, 30_000, 30_000])
+            #expect(gateway.upstream.connections.count == 1)
+        }
+    }
+
+    @Test("Rule 59: an upload after a gRPC call on the same connection is forwarded byte for byte")
+    func afterCall() async throws {
+        let body = (0..<40_000).map { UInt8(0x61 + $0 % 23) }
+        try await GatewaySetup(Self.serves).http2 { $0.routes[1].grpc = true }.run { gateway in
+            let client = try await gateway.http2()
+            // The second request uses the objects of the first one.
+            #expect(try await client.exchange(1, .post("/token/m", ("content-type", "application/grpc"))).text == "ok")
+            client.send(.headers(3, .post("/public/a", ("content-length", "40000")), ends: false))
+            for start in stride(from: 0, to: 40_000, by: 10_000) {
+                client.send(.data(3, Array(body[start..<(start + 10_000)]), ends: start == 30_000))
+            }
+            #expect(try await client.response(3, within: .seconds(10)).text == "ok")
+            #expect(gateway.upstream.requests[1].body == ByteBuffer(bytes: body))
+        }
+    }
+
     @Test(
         "A body that has waited for a connection is forwarded to its end, although no more input follows",
         arguments: [70_000, 75_000, 80_000, 85_000, 110_000, 120_000])

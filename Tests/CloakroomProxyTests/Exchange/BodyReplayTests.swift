@@ -37,6 +37,17 @@ struct BodyReplayTests {
         #expect(!replay.canReplay(.length(4)))
     }
 
+    @Test("The limit of one request does not apply to the next one, which would lose what exceeds it")
+    func limitOfOneRequest() {
+        var replay = BodyReplay()
+        replay.keepIfSmall(upTo: 4)
+        replay.append(ByteBuffer(string: "abc"))
+        _ = replay.discard()
+        _ = replay.reset()
+        replay.append(ByteBuffer(string: "0123456789"))
+        #expect(String(buffer: replay.body) == "0123456789")
+    }
+
     @Test("The first rejection leads to a refresh; up to three do if the token had expired in transit")
     func rejections() {
         var replay = BodyReplay()

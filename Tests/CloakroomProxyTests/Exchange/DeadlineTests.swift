@@ -29,18 +29,6 @@ struct DeadlineTests {
         }
     }
 
-    @Test("In HTTP/2 too")
-    func http2() async throws {
-        try await Self.setup([.request]).http2().run { gateway in
-            let client = try await gateway.http2()
-            client.send(.headers(1, .get()))
-            _ = try await gateway.upstream.request()
-            // The timeout for the head of a response is 30 s.
-            try await Self.expire(gateway) { client.stream(1).isOver }
-            #expect(try await client.response(1).status == 504)
-        }
-    }
-
     @Test("A request that waits for a connection is 504 at the deadline, and leaves the queue")
     func queue() async throws {
         let gate = Gate()

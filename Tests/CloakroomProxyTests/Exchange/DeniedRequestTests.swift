@@ -187,33 +187,6 @@ struct DeniedRequestTests {
         #expect(try Self.denial(decision).reason == nil)
     }
 
-    @Test("Identity rule 23: 403 for a missing claim and for another identity, also for navigations")
-    func forbidden() throws {
-        let setup = Self.setup { configuration in
-            configuration.changePrivate {
-                $0.require = SessionRequirement(claims: [.init("canary-claim", in: ["a"])])
-                $0.messages[.missingClaim] = "Not for you."
-            }
-        }
-        let (_, session) = Company.session()
-        let missing = try Self.denial(
-            Self.decide(
-                Ask.ask("GET", "/private/a", Self.navigation + [Self.cookie]), session: .active(session), setup: setup))
-        #expect(Self.problem(missing) == Problem(.missingClaim, detail: "Not for you."))
-        #expect(missing.decision == .forbidden)
-        #expect(missing.fieldLines.isEmpty)
-        #expect(missing.event?.claim == "canary-claim")
-        #expect(missing.event?.session == session.id)
-        let elsewhere = Self.setup { $0.identities[0].tokensFor = [] }
-        let wrong = try Self.denial(
-            Self.decide(
-                Ask.ask("GET", "/private/a", Self.navigation + [Self.cookie]), session: .active(session),
-                setup: elsewhere))
-        #expect(Self.problem(wrong) == Problem(.wrongIdentity))
-        #expect(wrong.event?.code == .wrongIdentity)
-        #expect(wrong.event?.claim == nil)
-    }
-
     @Test("A session of an identity that the configuration does not have is ended")
     func removedIdentity() throws {
         for setup in [
@@ -229,38 +202,6 @@ struct DeniedRequestTests {
                 Ask.ask("GET", "/private/a", [Self.cookie]), session: .active(Company.session().1), setup: setup)
             guard case .endSession(_, route: 2) = decision else { throw Unexpected(decision) }
         }
-    }
-
-    // MARK: - Exchanged tokens
-
-    @Test("Identity rule 26: a cached token is used at once, otherwise the request waits for an exchange or a refresh")
-    func exchange() throws {
-        let exchanger = FakeExchanger()
-        let setup = Self.setup { configuration in
-            configuration.identities[0].tokensFor = []
-            configuration.identities[0].exchanges = [.init(upstream: 0, audience: "api")]
-        }.with(\.exchanger, exchanger)
-        let ask = Ask.ask("GET", "/private/a", [Self.cookie])
-        let (_, session) = Company.session()
-        let waiting = try Self.decide(ask, session: .active(session), setup: setup)
-        guard case .exchange(let pending) = waiting else { throw Unexpected(waiting) }
-        #expect(pending.session === session)
-        #expect(pending.upstream == 0)
-        let (_, expired) = Company.session(accessEnds: WallTime(seconds: 1_800_000_000))
-        let stale = try Self.decide(ask, session: .active(expired), setup: setup)
-        guard case .refresh(let refreshed, _, route: 2) = stale else { throw Unexpected(stale) }
-        #expect(refreshed === expired)
-        exchanger.cache("cached")
-        for session in [session, expired] {
-            let decision = try Self.decide(ask, session: .active(session), setup: setup)
-            switch decision {
-            case .forward(let permit) where session !== expired,
-                .forwardAndRefresh(let permit, _, _) where session === expired:
-                #expect(permit.authorization == Secret("Bearer cached"))
-            default: throw Unexpected(decision)
-            }
-        }
-        #expect(exchanger.calls.isEmpty)
     }
 
     // MARK: - Account endpoints

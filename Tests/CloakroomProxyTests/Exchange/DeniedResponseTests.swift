@@ -59,6 +59,17 @@ struct DeniedResponseTests {
             .ask(ask(user), 403, "wrong_identity", has: ["Set-Cookie"]), .replace { $0.addCompany() }, .ok(ask(user)),
             sent: [.init(has: ["Authorization: Bearer \(Canary.accessToken)"])]),
         Scenario(
+            "Identity rule 23: a navigation whose session lacks a claim is 403 with the route's sentence, no redirect",
+            on: setup(user) {
+                $0.onMissingSession = .login
+                $0.require = SessionRequirement(claims: [RequiredClaim("x", in: ["a"])])
+                $0.messages[.missingClaim] = "Not for you."
+            },
+            .ask(
+                Ask.get(
+                    "/private/a", FakeSessions.cookie(user.0), "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"),
+                403, "missing_claim", text: "…Not for you.…", has: ["Location"]), sent: []),
+        Scenario(
             "Identity rule 24: the challenge of a step-up is the only one, and the body has the path to continue at",
             on: setup(old, user) { $0.require = requirement },
             .ask(

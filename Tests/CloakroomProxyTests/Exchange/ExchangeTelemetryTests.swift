@@ -103,34 +103,6 @@ struct ExchangeTelemetryTests {
         #expect(head.record.bytesSent == 0)
     }
 
-    @Test("A local response after an attempt records that the upstream sent none")
-    func failedAttempt() throws {
-        var telemetry = try started()
-        attempt(&telemetry, now: 1_100)
-        telemetry.endAttempt(UpstreamFailure(.closedBeforeResponse), now: 1_500)
-        telemetry.failed(.upstreamUnreachable)
-        telemetry.localResponse(status: 502, bodyLength: 1)
-        telemetry.finish(errorType: .upstreamUnreachable, now: 2_000, eventTime: 1_900)
-        #expect(telemetry.record.upstreamStatus == 0)
-        #expect(telemetry.record.upstreamDurationNanoseconds == 400)
-        #expect(tracer.finishedSpans.allSatisfy { $0.status?.code == .error })
-        #expect(tracer.finishedSpans.count == 2)
-    }
-
-    @Test("A retry is another client span, and only its time counts for the upstream")
-    func retry() throws {
-        var telemetry = try started()
-        attempt(&telemetry, now: 1_100)
-        telemetry.endAttempt(UpstreamFailure(.closedBeforeResponse), now: 1_500)
-        telemetry.retried()
-        attempt(&telemetry, now: 1_600)
-        telemetry.responseStarted(status: 200)
-        telemetry.finish(errorType: nil, now: 2_000, eventTime: 1_900)
-        #expect(telemetry.record.retries == 1)
-        #expect(telemetry.record.upstreamDurationNanoseconds == 300)
-        #expect(tracer.finishedSpans.filter { $0.kind == .client }.count == 2)
-    }
-
     @Test(
         "The span of an attempt has the version, the address of a host name, and how often the request was sent before")
     func attemptAttributes() async throws {

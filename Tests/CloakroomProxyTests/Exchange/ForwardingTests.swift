@@ -14,16 +14,6 @@ struct ForwardingTests {
 
     private static let rows = [
         Scenario(
-            "Rule 7: the fields of an untrusted peer are replaced; the trusted list is empty by default", .ok(ask),
-            sent: [
-                .init(
-                    has: [
-                        "X-Forwarded-For: 127.0.0.1", "X-Forwarded-Proto: http", "X-Forwarded-Host: gateway.test",
-                        "Forwarded: for=127.0.0.1;proto=http;host=\"gateway.test\"", "Via: 1.1 cloakroom",
-                        "X-Forwarded-Port", "X-Forwarded-Server", "X-Real-IP",
-                    ], lacks: ["203.0.113.9"])
-            ]),
-        Scenario(
             "The fields of a trusted peer are kept, and the gateway's are appended",
             on: .serving.configuration { $0.trustedProxies = [CIDRBlock("127.0.0.0/8")].compactMap { $0 } }, .ok(ask),
             sent: [

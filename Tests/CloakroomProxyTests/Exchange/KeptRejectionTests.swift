@@ -56,6 +56,22 @@ struct KeptRejectionTests {
         }
     }
 
+    @Test("A failed sign-in at a provider has its step and its reason")
+    func login() async throws {
+        let endpoints = FakeEndpoints { _ in
+            var response = AccountResponse(Problem(.loginFailed))
+            response.loginFailure = "code: wrong_nonce"
+            return response
+        }
+        try await GatewaySetup.serving.with(\.endpoints, endpoints).run { gateway in
+            let client = try await gateway.client()
+            let response = try await client.exchange(Ask.get("/auth"))
+            #expect(response.problem == "502 login_failed")
+            let text = try await Self.kept(response, by: gateway)
+            #expect(text.contains(#""code":"login_failed","login":"code: wrong_nonce""#), "\(text)")
+        }
+    }
+
     @Test("A failed request has its attempts, and one that is malformed has no path")
     func failures() async throws {
         try await GatewaySetup([.request, .send("nonsense\r\n\r\n"), .close]).run { gateway in

@@ -19,6 +19,13 @@ struct OffLoopTests {
     private static let loaded = asking(live)
     private static let neverAsked = asking(.fail)
 
+    private static let signInBody = String(repeating: "x", count: AccountEndpoint.signIn.bodyLimit)
+
+    private static func chunkedSignIn(_ body: String) -> String {
+        Ask.ask("POST", "/auth", ["Transfer-Encoding: chunked"])
+            + "\(String(body.utf8.count, radix: 16))\r\n\(body)\r\n0\r\n\r\n"
+    }
+
     private static let rows = [
         Scenario(
             "A request whose session is not cached is forwarded once the session has been loaded", on: loaded,
@@ -46,8 +53,9 @@ struct OffLoopTests {
                     Ask.ask("POST", "/auth", ["Content-Length: 100000"]),
                     Ask.ask("POST", "/auth", ["Transfer-Encoding: chunked"])
                         + "1388\r\n\(String(repeating: "x", count: 5_000))\r\n",
-                    Ask.ask("DELETE", "/auth", ["Content-Length: 1"]) + "x",
-                ], 413)),
+                    Ask.ask("DELETE", "/auth", ["Content-Length: 1"]) + "x", Ask.post("/auth", body: signInBody + "x"),
+                    chunkedSignIn(signInBody + "x"),
+                ], 413), .each([Ask.post("/auth", body: signInBody), chunkedSignIn(signInBody)], 200)),
     ]
 
     private static let missing = UnauthorizedReason.allCases.map { reason in

@@ -9,22 +9,15 @@ import Testing
 struct PeerTests {
     private func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 
-    @Test("An IPv4 address is written without brackets or quotes in all fields")
-    func version4() {
-        let peer = Peer(address: "192.0.2.7", isTLS: false, trusted: [], listener: 0)
-        #expect(text(peer.forwardedForLine) == "X-Forwarded-For: 192.0.2.7\r\n")
-        #expect(text(peer.forwardedProtoLine) == "X-Forwarded-Proto: http\r\n")
-        #expect(text(peer.forwardedPrefix) == "Forwarded: for=192.0.2.7;proto=http")
-        #expect(peer.scheme == .http)
-    }
-
-    @Test("An IPv6 address is bracketed and quoted in Forwarded only (RFC 7239 §6)")
-    func version6() {
-        let peer = Peer(address: "2001:db8::7", isTLS: true, trusted: [], listener: 0)
-        #expect(text(peer.forwardedForLine) == "X-Forwarded-For: 2001:db8::7\r\n")
-        #expect(text(peer.forwardedProtoLine) == "X-Forwarded-Proto: https\r\n")
-        #expect(text(peer.forwardedPrefix) == "Forwarded: for=\"[2001:db8::7]\";proto=https")
-        #expect(peer.scheme == .https)
+    @Test(
+        "An IPv6 address is bracketed and quoted in Forwarded only, an IPv4 address in no field (RFC 7239 §6)",
+        arguments: [("192.0.2.7", "192.0.2.7", "http"), ("2001:db8::7", "\"[2001:db8::7]\"", "https")])
+    func fields(address: String, forwarded: String, scheme: String) {
+        let peer = Peer(address: address, isTLS: scheme == "https", trusted: [], listener: 0)
+        #expect(text(peer.forwardedForLine) == "X-Forwarded-For: \(address)\r\n")
+        #expect(text(peer.forwardedProtoLine) == "X-Forwarded-Proto: \(scheme)\r\n")
+        #expect(text(peer.forwardedPrefix) == "Forwarded: for=\(forwarded);proto=\(scheme)")
+        #expect(peer.scheme == (scheme == "https" ? .https : .http))
     }
 
     @Test("Peers that are not listed are untrusted")

@@ -181,12 +181,6 @@ struct RateLimitTests {
                 configuration.rateLimits = []
                 for index in configuration.routes.indices { configuration.routes[index].rate = [] }
             }, .ok(), .replace { _ in }, .ask(Ask.get(), 429)),
-    ]
-
-    @Test("Limits by address and by route", arguments: addressRows)
-    func addresses(_ row: Scenario) async throws { try await row.run() }
-
-    private static let fieldRows = [
         Scenario(
             "Fields in all responses, from the gateway and the upstream",
             on: limited(limit("wide", burst: 5), limit(burst: 2)) { $0.limits.rateFields = .always },
@@ -205,8 +199,8 @@ struct RateLimitTests {
             .ask(Ask.get(), 429, has: ["Retry-After: 1", "RateLimit", "RateLimit-Policy"]), alsoHTTP2: true),
     ]
 
-    @Test("Which responses report limits", arguments: fieldRows)
-    func fields(_ row: Scenario) async throws { try await row.run() }
+    @Test("Limits by address and by route, and the fields that report them", arguments: addressRows)
+    func addresses(_ row: Scenario) async throws { try await row.run() }
 
     private static let other = FakeSessions.make()
     private static let tenants = ["t1", "t1", "t2"].map {

@@ -39,6 +39,20 @@ struct RequestCapsTests {
             }
     }
 
+    @Test("Rule 63: a request to an account endpoint counts before its body is complete")
+    func incompleteAccountRequest() async throws {
+        try await GatewaySetup.serving.http2 { $0.limits.inFlightPerAddress = 3 }.run { gateway async throws in
+            let streams = try await gateway.http2()
+            let fields = HTTP2Fields.post("/auth", ("content-length", "5"))
+            for id in [1, 3, 5] as [UInt32] { streams.send(.headers(id, fields, ends: false)) }
+            #expect(try await streams.exchange(7, .get()).status == 429)
+            #expect(try await streams.exchange(9, .get("/auth")).status == 429)
+            streams.send(.data(1, "hello", ends: true), .reset(3))
+            #expect(try await streams.response(1).status == 200)
+            for id in [11, 13] as [UInt32] { #expect(try await streams.exchange(id, .get()).text == "ok") }
+        }
+    }
+
     @Test(
         "Rule 63: requests that wait for the session store or an account endpoint count, also if their clients leave",
         arguments: ["/private/a", "/auth"])

@@ -46,16 +46,6 @@ struct RequestDeciderTests {
 
     // MARK: - Target, authority, route
 
-    @Test("A public route is forwarded without a session lookup, and its index is recorded")
-    func publicRoute() throws {
-        let result = try Self.decide(Ask.get("/public/a", Self.cookie), session: .notCached)
-        guard case .forward(let permit) = result.decision else { throw Unexpected(result.decision) }
-        #expect(permit.route == 0)
-        #expect(!permit.hasSession)
-        #expect(result.request.routeIndex == 0)
-        #expect(result.lookups == 0)
-    }
-
     @Test(
         "A request without exactly one valid authority is malformed",
         arguments: ["", "Host: a\r\nHost: b\r\n", "Host: a b\r\n"])
@@ -63,21 +53,6 @@ struct RequestDeciderTests {
         let result = try Self.decide("GET /public/a HTTP/1.1\r\n\(fields)\r\n")
         guard case .malformed = result.decision else { throw Unexpected(result.decision) }
         #expect(result.request.routeIndex == -1)
-    }
-
-    @Test("An HTTP/1.0 request needs no Host, and its expectation is ignored")
-    func http10() throws {
-        let result = try Self.decide("GET /public/a HTTP/1.0\r\nExpect: 100-continue\r\n\r\n")
-        guard case .forward = result.decision else { throw Unexpected(result.decision) }
-        #expect(result.request.summary.expectation == .none)
-    }
-
-    @Test("The authority of an absolute-form target takes precedence over Host")
-    func absoluteForm() throws {
-        let result = try Self.decide(Ask.get("http://other.test/public/a"))
-        let range = try #require(result.request.hostRange)
-        #expect(result.request.head.bytes.getString(at: range.start, length: range.count) == "other.test")
-        #expect(result.request.receivedTarget.count == "/public/a".utf8.count)
     }
 
     @Test(
@@ -159,14 +134,6 @@ struct RequestDeciderTests {
         #expect(Self.code(with.decision) != .crossSite)
     }
 
-    @Test("A request for an account endpoint is local and has the route index after the last route")
-    func accountEndpoint() throws {
-        let result = try Self.decide(Ask.get("/auth", Self.cookie))
-        guard case .own = result.decision else { throw Unexpected(result.decision) }
-        #expect(result.request.routeIndex == 3)
-        #expect(result.lookups == 0)
-    }
-
     // MARK: - Preparing
 
     private static func prepare(_ text: String, upgrade: RequestedUpgrade = .none, allowsWebSocket: Bool = false) throws
@@ -177,12 +144,6 @@ struct RequestDeciderTests {
         var request = try Self.decide(text, upgrade: upgrade, setup: setup).request
         let decider = RequestDecider(config: config, isTrusted: false, scheme: .http, listener: 0)
         return (decider.prepare(&request, for: config.routes[0]), request)
-    }
-
-    @Test("An unknown expectation cannot be forwarded")
-    func expectation() throws {
-        #expect(try Self.prepare(Ask.get("/public/a", "Expect: more")).problem == .expectationFailed)
-        #expect(try Self.prepare(Ask.get("/public/a", "Expect: 100-continue")).problem == nil)
     }
 
     @Test("An upgrade is ignored unless the route allows it; an extended CONNECT is refused")
@@ -202,15 +163,6 @@ struct RequestDeciderTests {
         #expect(try Self.prepare(connect, upgrade: .unknown, allowsWebSocket: true).problem == .notImplemented)
         let ambiguous = handshake.replacing("Version: 13", with: "Version: 13\r\nSec-WebSocket-Version: 8")
         #expect(try Self.prepare(ambiguous, allowsWebSocket: true).problem == .badRequest)
-    }
-
-    @Test("A body exceeds a limit only if its length is known")
-    func bodyLimit() throws {
-        let request = try Self.makeRequest("PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n")
-        #expect(request.exceeds(9))
-        #expect(!request.exceeds(10))
-        let chunked = try Self.makeRequest("PUT /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
-        #expect(!chunked.exceeds(0))
     }
 
     /// Another decision than the expected one.

@@ -30,7 +30,9 @@ struct RetryTests {
     }
 
     private static func target(_ port: Int, tier: Int = 0) -> UpstreamTargetConfiguration {
-        UpstreamTargetConfiguration(HostAndPort(host: "127.0.0.1", port: port), tier: tier)
+        var target = UpstreamTargetConfiguration(HostAndPort(host: "127.0.0.1", port: port))
+        target.tier = tier
+        return target
     }
 
     private static func response(_ status: String, _ fields: String = "") -> [ScriptedUpstream.Step] {

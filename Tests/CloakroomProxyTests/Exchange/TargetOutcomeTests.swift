@@ -12,9 +12,10 @@ struct TargetOutcomeTests {
         _ first: [ScriptedUpstream.Step], _ body: (RunningGateway, _ second: ScriptedUpstream) async throws -> Void
     ) async throws {
         try await ScriptedUpstream.run([[.request, .send(Reply.ok), .again]]) { port, second in
-            let other = UpstreamTargetConfiguration(HostAndPort(host: "127.0.0.1", port: port), tier: 1)
+            let other = UpstreamTargetConfiguration(HostAndPort(host: "127.0.0.1", port: port))
             try await GatewaySetup(first).configuration {
                 $0.upstreams[0].targets.append(other)
+                $0.upstreams[0].targets[1].tier = 1
                 $0.upstreams[0].eject = EjectionConfiguration(consecutive: 1, share: 0)
             }
             .run { gateway in try await body(gateway, second) }

@@ -172,6 +172,28 @@ struct TokenExchangeTests {
         }
     }
 
+    @Test("Rule 24: a session that is ended while its token is exchanged sends no request with it")
+    func endedMeanwhile() async throws {
+        for load in [FakeSessions.Load.response(.missing(.revoked)), .fail] {
+            let (asked, gate) = (Gate(), Gate())
+            let exchanger = FakeExchanger { _ in
+                asked.open()
+                await gate.passed()
+                return .active(Secret("Bearer exchanged"))
+            }
+            let setup = Self.setup(exchanger)
+            try await setup.run { gateway, client in
+                client.send(Self.ask)
+                try await eventually("the exchange") { asked.isOpen }
+                setup.sessions.forget(load: load)
+                gate.open()
+                let response = try await client.response()
+                if case .fail = load { #expect(response.status == 503) } else { #expect(response.status == 401) }
+                #expect(gateway.upstream.requests.isEmpty)
+            }
+        }
+    }
+
     @Test("Identity rule 25: an upstream's step-up challenge is passed on and causes no refresh")
     func stepUpOfUpstreamIsNoRefresh() async throws {
         let challenge = #"Bearer realm="a", error="insufficient_user_authentication", acr_values="mfa""#

@@ -16,7 +16,7 @@ struct TunnelTests {
     /// A response that began at 0, by default with an idle timeout of 10 s.
     private static func make(
         _ kind: Tunnel.Kind = .upgraded, hasSession: Bool = true, idleTimeout: UInt64 = 10 * second,
-        lifetime: UInt64 = 0, proofLifetime: UInt64 = .max, maxMessage: Int = 0, random: UInt64 = 0
+        lifetime: UInt64 = 0, proofLifetime: UInt64 = .max, isOfToken: Bool = false, random: UInt64 = 0
     ) throws -> Tunnel {
         var permit: UpstreamPermit?
         if hasSession {
@@ -28,7 +28,7 @@ struct TunnelTests {
         }
         return Tunnel(
             kind, permit: permit, idleTimeout: idleTimeout, lifetime: lifetime, proofLifetime: proofLifetime,
-            maxMessage: maxMessage, random: random, now: 0)
+            isOfToken: isOfToken, maxMessage: 0, random: random, now: 0)
     }
 
     private static func frame(complete: Bool) -> ByteBuffer { ByteBuffer(bytes: complete ? [0x82, 0] : [0x82]) }
@@ -68,6 +68,8 @@ struct TunnelTests {
         var other = try Self.make(hasSession: false)
         #expect(other.sessionsChanged() == .continue)
         #expect(other.deadline == 10 * Self.second)
+        var ofToken = try Self.make(isOfToken: true)
+        #expect(ofToken.sessionsChanged() == .continue)
     }
 
     @Test("Only data of the client uses the session, once per check")
@@ -101,6 +103,26 @@ struct TunnelTests {
         #expect(tunnel.sessionLoaded(isOver: true) == .close(.sessionEnded))
     }
 
+    @Test("Rule 142: a response of an access token ends a minute after it was known last that the token is active")
+    func unknownToken() throws {
+        let time = SessionTime(seconds: 1)
+        var tunnel = try Self.make(idleTimeout: 900 * Self.second, isOfToken: true)
+        for start in [1, 61] as [UInt64] {
+            #expect(tunnel.sessionLookedUp(.notCached, at: time, now: start * Self.second) == .loadSession)
+            #expect(tunnel.sessionLoaded(isOver: false, isKnown: false) == .continue)
+            #expect(tunnel.sessionLookedUp(.notCached, at: time, now: (start + 59) * Self.second) == .loadSession)
+            if start == 1 { #expect(tunnel.sessionLoaded(isOver: false) == .continue) }
+        }
+        // A question without a response yet does not postpone it.
+        #expect(tunnel.sessionLookedUp(.notCached, at: time, now: 121 * Self.second) == .close(.sessionEnded))
+        // A store that does not respond ends no session.
+        var other = try Self.make(idleTimeout: 900 * Self.second)
+        for second in [1, 61, 121] as [UInt64] {
+            #expect(other.sessionLookedUp(.notCached, at: time, now: second * Self.second) == .loadSession)
+            #expect(other.sessionLoaded(isOver: false, isKnown: false) == .continue)
+        }
+    }
+
     @Test("Rule 119: a session that was bound after the response began ends it too, also while it cannot be loaded")
     func boundLater() throws {
         let (_, session) = FakeSessions.make(device: DeviceBinding(key: [], boundAt: WallTime(seconds: 0)))
@@ -123,33 +145,14 @@ struct TunnelTests {
         #expect(early.deadlineExpired(now: 300 * Self.second) == .close(.sessionEnded))
     }
 
-    @Test("The session's absolute end applies even if it cannot be loaded")
-    func absoluteEnd() throws {
-        var tunnel = try Self.make()
-        #expect(tunnel.sessionLookedUp(.notCached, at: Self.endsAt, now: Self.second) == .close(.sessionEnded))
-    }
-
-    @Test("A tunnel ends with close frames only at the frame boundaries of each direction")
-    func closeFrames() throws {
-        var tunnel = try Self.make()
-        #expect(tunnel.end(.draining) == .closeFrames(.goingAway, toClient: true, toUpstream: true))
-        _ = tunnel.forwardedToClient(Self.frame(complete: false))
-        #expect(tunnel.end(.routeChanged) == .closeFrames(.goingAway, toClient: false, toUpstream: true))
-        _ = tunnel.forwardedToUpstream(Self.frame(complete: false), now: 0)
-        #expect(tunnel.end(.sessionEnded) == .closeFrames(.policyViolation, toClient: false, toUpstream: false))
-    }
-
-    @Test("Only an endless event stream ends when draining, with a complete response; otherwise it is aborted")
-    func eventStreams() throws {
-        let endless = try Self.make(.eventStream(isEndless: true))
-        #expect(endless.endsWhenDraining)
-        #expect(endless.end(.draining) == .complete)
-        #expect(endless.end(.routeChanged) == .abort)
-        #expect(endless.end(.sessionEnded) == .abort)
-        let finite = try Self.make(.eventStream(isEndless: false))
-        #expect(!finite.endsWhenDraining)
-        #expect(finite.end(.draining) == .abort)
-        #expect(try Self.make().endsWhenDraining)
+    @Test("Identity rule 46: a response to a token with a key ends with the token, and not with the proof of a device")
+    func boundToken() throws {
+        let key = Array<UInt8>(repeating: 1, count: DeviceBinding.thumbprintLength)
+        let (_, session) = FakeSessions.make(device: DeviceBinding(key: key, boundAt: WallTime(seconds: 0)))
+        var tunnel = try Self.make(idleTimeout: 900 * Self.second, proofLifetime: 300 * Self.second)
+        let time = SessionTime(seconds: 1)
+        #expect(tunnel.sessionLookedUp(.admitted(session, .own), at: time, now: Self.second) == .continue)
+        #expect(tunnel.deadlineExpired(now: 400 * Self.second) == .recheckSession(isUsed: false))
     }
 
     @Test("A lifetime is ± 10 %; then a frame may end first, for 10 s")
@@ -177,21 +180,6 @@ struct TunnelTests {
         #expect(try make(.eventStream(isEndless: true)).end(.lifetime) == .complete)
         // The client waits for the end, and must notice that it is missing.
         #expect(try make(.eventStream(isEndless: false)).end(.lifetime) == .abort)
-    }
-
-    @Test("Rule 84: what precedes the frame with which a message is too large is forwarded, in each direction")
-    func messageSize() throws {
-        var tunnel = try Self.make(hasSession: false, maxMessage: 1)
-        let small = ByteBuffer(bytes: [0x82, 1, 0])
-        #expect(tunnel.forwardedToUpstream(small, now: 0) == nil)
-        #expect(tunnel.forwardedToClient(small) == nil)
-        #expect(tunnel.forwardedToClient(ByteBuffer(bytes: [0x82, 1, 0, 0x82, 2, 0, 0])) == 3)
-        #expect(tunnel.end(.messageTooBig) == .closeFrames(.messageTooBig, toClient: true, toUpstream: true))
-        #expect(tunnel.forwardedToUpstream(ByteBuffer(bytes: [0x82]), now: 0) == nil)
-        #expect(tunnel.forwardedToUpstream(ByteBuffer(bytes: [2, 0, 0]), now: 0) == 0)
-        #expect(tunnel.end(.messageTooBig) == .closeFrames(.messageTooBig, toClient: true, toUpstream: false))
-        var stream = try Self.make(.eventStream(isEndless: true), hasSession: false, maxMessage: 1)
-        #expect(stream.forwardedToClient(ByteBuffer(repeating: 0x7f, count: 100)) == nil)
     }
 
     @Test("A changed route is reported as draining, an ended session by its own error")

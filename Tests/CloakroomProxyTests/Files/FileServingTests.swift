@@ -157,8 +157,12 @@ struct FileServingTests {
         try await body(folder, folder.setup { $0.scan.every = .zero })
     }
 
+    /// Bytes that repeat after 64 KiB.
     private static func pattern(_ count: Int, _ first: UInt8 = 0) -> Data {
-        Data((0..<count).map { first &+ UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) })
+        let block = Data((0..<65_536).map { first &+ UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) })
+        var data = Data(capacity: count + block.count)
+        while data.count < count { data.append(block) }
+        return data.prefix(count)
     }
 
     @Test("A large file, and a range of it, arrives over HTTP/1.1 and HTTP/2")

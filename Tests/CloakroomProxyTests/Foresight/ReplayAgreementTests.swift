@@ -58,7 +58,11 @@ struct ReplayAgreementTests {
             return
         case 1: route.action = .forward(upstream: generator.below(2), route.rewrite)
         case 2: route.requiresAuthorization.toggle()
-        case 3: route.credentials = RouteCredentials.allCases[generator.below(RouteCredentials.allCases.count)]
+        case 3:
+            let all: [RouteCredentials] = [
+                .session, .bearer, .either, .pass, .basic, [.session, .basic], [.bearer, .basic],
+            ]
+            route.credentials = all[generator.below(all.count)]
         case 4: route.allowsWebSocket.toggle()
         case 5: route.methods = [["GET"], ["GET", "POST"], ["POST"], ["PUT", "GET"]][generator.below(4)]
         case 6:
@@ -129,7 +133,16 @@ struct ReplayAgreementTests {
         var decision = decider.decide(
             &request, session: { _ in session.map { .active($0) } ?? .missing(.noSession) }, limit: { _, _ in nil },
             now: now)
-        if case .verify(_, let route) = decision, let session {
+        // A name and a password are right, and those of the upstream that signs users in.
+        let isBasic = asked.fields.hasPrefix("Authorization: Basic")
+        if case .verify(_, let route) = decision, isBasic, let source = configuration.sessionSource {
+            let signedIn = Session(
+                key: SessionKey(1, 2, 3, 4), user: UserProfile(json: [], account: AccountName(text: "jo")),
+                tokens: TokenSet(authorization: Secret("Bearer a"), obtainedAt: now), source: source,
+                createdAt: SessionTime(milliseconds: 0), expiresAt: SessionTime(milliseconds: .max),
+                lastUsedAt: SessionTime(milliseconds: 0))
+            decision = decider.authorize(request, route: route, token: .active(signedIn), now: now)
+        } else if case .verify(_, let route) = decision, let session {
             decision = decider.authorize(
                 request, route: route, token: asked.isTokenInvalid ? .failed(Problem(.invalidToken)) : .active(session),
                 now: now)
@@ -228,9 +241,9 @@ struct ReplayAgreementTests {
                 var replay = changed
                 replay.read(Array(was.log.utf8))
                 let group = replay.result.groups.first
-                // A token that was verified, and is not any more.
-                let isDifferent =
-                    was.outcome != now.outcome || was.credential == "bearer" && now.credential == "unverified"
+                // What was verified, and is not any more.
+                let isVerified = was.credential == "bearer" || was.credential == "basic"
+                let isDifferent = was.outcome != now.outcome || isVerified && now.credential == "unverified"
                 if isDifferent { differing += 1 }
                 let isRight: Bool
                 if let group, group.unknown {

@@ -25,7 +25,7 @@ struct ForwardAuthAgreementTests {
         init(_ generator: inout SeededGenerator, cookies: [String]) {
             func any(_ values: [String]) -> String { values[generator.below(values.count)] }
             let roots = [
-                "public", "private", "token", "staff", "either", "either", "pass", "auth", "Public", "%61", "",
+                "public", "private", "token", "staff", "either", "either", "pass", "basic", "auth", "Public", "%61", "",
             ]
             let words = ["a", "private", "auth", "login", "..", "%2e", "a;b", "", "a", "a", "a"]
             path = "/" + any(roots)
@@ -72,7 +72,7 @@ struct ForwardAuthAgreementTests {
 
         init(_ proxy: ForwardAuthConfiguration.Proxy) throws {
             sessions = Dictionary(uniqueKeysWithValues: [staff, guest, other])
-            let paths = try ["/staff/*", "/either/*", "/pass/*"].map { try PathPattern($0) }
+            let paths = try ["/staff/*", "/either/*", "/pass/*", "/basic/*"].map { try PathPattern($0) }
             config = try GatewaySetup().configuration {
                 $0.addCompany()
                 $0.listeners.append($0.listeners[0])
@@ -81,7 +81,7 @@ struct ForwardAuthAgreementTests {
                     proxy: proxy, sources: [], hosts: ["gateway.test"])
                 $0.upstreams[0].claimHeaders = [ClaimHeader("X-Identity", claim: "sub")]
                 $0.changePrivate { $0.onMissingSession = .login }
-                for (path, name) in zip(paths, ["staff", "either", "pass"]) {
+                for (path, name) in zip(paths, ["staff", "either", "pass", "basic"]) {
                     $0.routes.append(
                         Route(
                             name: name, methods: ["GET", "POST"], pattern: path, requiresAuthorization: true,
@@ -90,6 +90,7 @@ struct ForwardAuthAgreementTests {
                 $0.routes[3].require = SessionRequirement(claims: [.init("groups", in: ["staff"])])
                 $0.routes[4].credentials = .either
                 $0.routes[5].credentials = .pass
+                $0.routes[6].credentials = [.session, .basic]
             }.makeConfig()
         }
 
@@ -111,7 +112,8 @@ struct ForwardAuthAgreementTests {
                 &request, session: { sessions[$0].map { .active($0) } ?? .missing(.noSession) },
                 limit: { _, _ in nil }, now: now)
             if case .verify(let token, let route) = decision {
-                let isGood = String(decoding: token.bytes, as: UTF8.self) == "Bearer good"
+                let isGood = ["Bearer good", "Basic am86c2VjcmV0"].contains(
+                    String(decoding: token.bytes, as: UTF8.self))
                 decision = decider.authorize(
                     request, route: route, token: isGood ? .active(staff.1) : .failed(Problem(.invalidToken)), now: now)
             }
@@ -212,6 +214,7 @@ extension RouteRuntime {
     fileprivate func checksSite(_ request: InboundRequest) -> Bool {
         let field = request.value(of: .authorization).map { String(decoding: $0, as: UTF8.self) }
         if credentials == .pass, let field { return !field.hasPrefix("Bearer") }
+        if credentials.contains(.basic), let field { return field.hasPrefix("Basic") }
         return request.summary.hasSessionCookie && access.usesSession && !(credentials == .either && field != nil)
     }
 }

@@ -23,9 +23,6 @@ struct ClaimTests {
 
     private static let rows = [
         Scenario(
-            "Rule 43: no claim of another method, path, address or user reaches the upstream", .ok(request()),
-            sent: [only([])], alsoHTTP2: true),
-        Scenario(
             "Rule 43: not even from a trusted peer, whose X-Real-IP is a forwarding field like X-Forwarded-For",
             on: .serving.configuration { $0.trustedProxies = [CIDRBlock("127.0.0.0/8")].compactMap { $0 } },
             .ok(request()), sent: [only(["X-Real-IP: 127.0.0.1"])]),

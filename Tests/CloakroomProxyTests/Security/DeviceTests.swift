@@ -238,4 +238,21 @@ struct DeviceTests {
             }
         }
     }
+
+    @Test("Rule 114: a WebSocket of an access token needs no key of a device")
+    func streamOfToken() async throws {
+        let fixture = try DeviceFixture(.required)
+        let tokens = FakeTokens(["good": Company.session(token: "of-the-client").1])
+        try await Tunnel.open(
+            GatewaySetup().with(\.devices, fixture.devices).with(\.tokens, tokens).steppedTime(),
+            request: Handshake.request("/private/socket", "Authorization: Bearer good"),
+            configuration: {
+                $0.addCompany()
+                $0.changePrivate { $0.credentials = .either }
+            }
+        ) { tunnel in
+            try await tunnel.gateway.advance(.seconds(3), inStepsOf: .seconds(1))
+            #expect(!tunnel.client.isClosed)
+        }
+    }
 }

@@ -14,36 +14,10 @@ struct SecurityRuleTests {
 
     // MARK: - Fields
 
-    private static func forged(_ path: String) -> String {
-        Ask.get(
-            path, Ask.cookie, "Authorization: Bearer forged", "AUTHORIZATION: Bearer forged", "X-Api-Token: forged",
-            "X_API_TOKEN: forged", "X.Api.Token: forged", "x-api_token: forged", "Proxy-Authorization: Basic forged")
-    }
-
     private static let token = "X-API-TOKEN: \(Canary.apiToken)"
     private static let bearer = "Authorization: Bearer \(Canary.accessToken)"
 
     private static let fields = [
-        Scenario(
-            "Rules 1 and 2: names that normalize to injected ones are dropped on every route, even without injection",
-            .ok(forged("/public/a")), .ok(forged("/token/a")), .ok(forged("/private/a")),
-            sent: [
-                .init(has: ["X-API-TOKEN", "Authorization"], lacks: ["forged"]),
-                .init(has: [token, "Authorization"], lacks: ["forged"]),
-                .init(has: [token, bearer], lacks: ["forged"]),
-            ]),
-        Scenario(
-            "Rule 3: Connection cannot remove fields that the gateway sets",
-            .ok(
-                Ask.get(
-                    "/private/a", Ask.cookie,
-                    "Connection: authorization, x-api-token, cookie, host, x-forwarded-for, via, traceparent")),
-            sent: [
-                .init(has: [
-                    bearer, token, "X-Forwarded-For: 127.0.0.1", "Host: gateway.test", "Via: 1.1 cloakroom",
-                    "traceparent: …", "Cookie",
-                ])
-            ]),
         Scenario(
             "Rule 3: Connection cannot remove the length of a body (RFC 9110 §7.6.1)",
             .ok(Ask.post("/public/a", "Connection: content-length", body: "GET /public/evil HTTP/1.1\r\n\r\n")),
@@ -96,7 +70,7 @@ struct SecurityRuleTests {
                 [
                     "/", "/public", "/publicx/a", "/publicx/", "/Public/a", "/private", "/auth/", "/auth/x", "/live",
                     "/metrics",
-                ].map { Ask.get($0) }, 404), sent: []),
+                ].flatMap { [Ask.get($0), Ask.get($0, Ask.cookie)] }, 404), sent: []),
         Scenario(
             "Rule 27: methods that are not listed are denied",
             .each(
@@ -129,7 +103,8 @@ struct SecurityRuleTests {
                     "\(Ask.cookie)A", "\(Ask.cookie)=", "Cookie: =;;;===; __Host-cloakroom=\"x\"",
                     "\(Ask.cookie); \(strange)", "\(Ask.cookie)\r\nCookie: \(strange)",
                     "Cookie: x__Host-cloakroom=\(Ask.cookie.dropFirst(25))",
-                    Ask.cookie.replacing("__Host-cloakroom", with: "__host-CLOAKROOM"),
+                    Ask.cookie.replacing("__Host-cloakroom", with: "__host-CLOAKROOM"), String(Ask.cookie.dropLast()),
+                    Ask.cookie.replacing("=", with: "=\"") + "\"",
                     "Cookie: \u{fffd}\u{1f36a}", FakeSessions.strangeCookie,
                 ].map { Ask.get("/private/a", $0) }, 401, reason: "no_session"),
             .run { #expect($0.upstream.connections.isEmpty) },

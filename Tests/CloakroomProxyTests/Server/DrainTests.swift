@@ -14,23 +14,6 @@ struct DrainTests {
         try? await probe.close()
     }
 
-    @Test("An exchange in progress finishes, its response has Connection: close, and new connections are refused")
-    func runningExchange() async throws {
-        let gate = Gate()
-        try await GatewaySetup([.request, .wait(gate), .send(Reply.ok), .again]).run { gateway, client in
-            client.send(Ask.get())
-            _ = try await gateway.upstream.request()
-            try await Self.drain(gateway)
-            #expect((try? await gateway.client()) == nil)
-            gate.open()
-            let response = try await client.response()
-            #expect(response.text == "ok")
-            #expect(response["Connection"] == "close")
-            try await client.closed()
-            try await gateway.stopped()
-        }
-    }
-
     @Test("For 1 s a connection that waits for a request is served one more, whether it has sent one before or not")
     func idle() async throws {
         try await GatewaySetup.serving.steppedTime().run { gateway in
@@ -102,20 +85,6 @@ struct DrainTests {
             #expect(client.unread.isEmpty)
             try await gateway.stopped()
             try await gateway.upstream.closed()
-        }
-    }
-
-    @Test("The error of a listener that cannot be bound names its address")
-    func occupiedPort() async throws {
-        // The other server does not share its port.
-        try await ScriptedUpstream.run([]) { port, _ in
-            let error = await #expect(throws: ListenerError.self) {
-                try await GatewaySetup().configuration { $0.listeners[0].address.port = port }.run { _ in }
-            }
-            #expect(
-                error?.description.hasPrefix(
-                    "address already in use: another process listens on 127.0.0.1:\(port) (") == true)
-            #expect(error?.finding?.key == ["listeners", "0", "address"])
         }
     }
 

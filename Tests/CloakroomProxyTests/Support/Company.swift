@@ -35,6 +35,12 @@ enum Company {
         return (SessionTicket(using: &generator), session)
     }
 
+    /// The session of a client without a cookie.
+    static let client = session(token: "of-the-client").1
+
+    /// A user with a cookie.
+    static let user = session(token: "of-the-session")
+
     /// The access token of these sessions has expired.
     static let longAgo = WallTime(seconds: 1)
 }
@@ -51,6 +57,32 @@ extension GatewayConfiguration {
 
     /// Changes the route `private`.
     mutating func changePrivate(_ adjust: (inout Route) -> Void) { adjust(&routes[2]) }
+}
+
+/// A suite of requests to the route `private`: of ``Company/client`` with a token, and of ``Company/user``.
+protocol RouteCredentialsSuite {
+    /// The tokens that are valid.
+    static var tokens: [String: Session] { get }
+}
+
+extension RouteCredentialsSuite {
+    static var cookie: String { FakeSessions.cookie(Company.user.0) }
+    static var ofClient: Scenario.Expectation { .init(has: ["Authorization: Bearer of-the-client"]) }
+    static var ofSession: Scenario.Expectation { .init(has: ["Authorization: Bearer of-the-session"]) }
+
+    static func ask(_ fields: String...) -> String { Ask.ask("GET", "/private/a", fields) }
+
+    static func setup(
+        _ credentials: RouteCredentials, change: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in }
+    ) -> GatewaySetup {
+        let setup = GatewaySetup.serving.with(\.tokens, FakeTokens(tokens)).configuration {
+            $0.addCompany()
+            $0.changePrivate { $0.credentials = credentials }
+            change(&$0)
+        }
+        setup.sessions.add(Company.user)
+        return setup
+    }
 }
 
 /// Records exchanges and returns the outcome that a test chooses.
@@ -104,21 +136,58 @@ final class FakeTokens: AccessTokenVerifying {
     private let sessions: [String: Session]
     private let known = Mutex<[String: RefreshOutcome]>([:])
     private let fields = Mutex<[String]>([])
+    private let proofs = Mutex<[TokenProof?]>([])
+    private let provider = Mutex<(isDue: Bool, response: SessionLookup?, questions: Int)>((false, nil, 0))
 
     init(_ sessions: [String: Session]) { self.sessions = sessions }
 
     /// The values of `Authorization` that were verified, in order.
     var verified: [String] { fields.withLock { $0 } }
 
+    /// The proofs that came with them.
+    var presented: [TokenProof?] { proofs.withLock { $0 } }
+
+    /// How often the provider was asked again about the token of a long-lived response.
+    var questions: Int { provider.withLock { $0.questions } }
+
+    /// Makes the provider be asked again about the tokens of long-lived responses.
+    /// - Parameter response: What it responds from now on; `nil` if it does not respond.
+    func ask(_ response: SessionLookup?) { provider.withLock { ($0.isDue, $0.response) = (true, response) } }
+
+    func lookup(_ session: Session, now: WallTime) -> SessionLookup {
+        provider.withLock { $0.isDue } ? .notCached : .active(session)
+    }
+
+    func load(_ session: Session, site: Int, from origin: AuditContext) async -> SessionLookup? {
+        provider.withLock { provider in
+            provider.questions += 1
+            if provider.response != nil { provider.isDue = false }
+            return provider.response
+        }
+    }
+
+    func nonce(site: Int, now: WallTime) -> String? { "a-nonce" }
+
     func cached(_ field: Secret, site: Int, now: WallTime) -> RefreshOutcome? {
         known.withLock { $0[Self.text(field)] }
     }
 
-    func verify(_ field: Secret, site: Int, from origin: AuditContext) async -> RefreshOutcome {
+    func forget(_ field: Secret, _ session: Session, site: Int, now: WallTime) -> Bool {
+        known.withLock { $0.removeValue(forKey: Self.text(field)) != nil }
+    }
+
+    /// A proof is valid unless its text is `stale`.
+    func verify(
+        _ field: Secret, proof: TokenProof?, site: Int, from origin: AuditContext
+    ) async -> RefreshOutcome {
         let text = Self.text(field)
+        proofs.withLock { $0.append(proof) }
+        if proof?.text == Array("stale".utf8) { return .failed(Problem(.useNonce)) }
         fields.withLock { $0.append(text) }
-        let session = sessions[String(text.dropFirst(7))]
-        let outcome = session.map { RefreshOutcome.active($0) } ?? .failed(Problem(.invalidToken))
+        let isBasic = text.lowercased().hasPrefix("basic")
+        let session = sessions[String(text.dropFirst(isBasic ? 6 : 7))]
+        let failure = isBasic ? Problem(.unauthorized, reason: .invalidCredentials) : Problem(.invalidToken)
+        let outcome = session.map { RefreshOutcome.active($0) } ?? .failed(failure)
         known.withLock { $0[text] = outcome }
         return outcome
     }

@@ -102,10 +102,11 @@ final class FakeSessions: SessionAccess {
     }
 
     func load(_ ticket: SessionTicket, now: SessionTime) async throws(SessionStoreError) -> SessionLookup {
-        let load = state.withLock { state in
+        let (load, session) = state.withLock { state in
             state.loads += 1
-            return state.load
+            return (state.load, state.sessions[ticket])
         }
+        if let session { return .active(session) }
         switch load {
         case .response(let lookup): return lookup
         case .wait(let gate, let lookup):

@@ -16,7 +16,8 @@ struct InFlightLimitTests {
         let scripts = isReused ? [script] : gates.map { [.request, .wait($0), .send(reply), .close] }
         let setup = GatewaySetup().with(\.scripts, scripts)
         try await setup.configuration { $0.upstreams[0].inFlight = InFlightConfiguration(target: 1) }.run { gateway in
-            let clients = try await gates.asyncMap { _ in try await gateway.client() }
+            var clients = [try await gateway.client()]
+            for _ in gates.dropFirst() { clients.append(try await gateway.client()) }
             for (index, client) in clients.enumerated() {
                 client.send(Ask.get("/public/\(index)"))
                 if index == 0 { _ = try await gateway.upstream.request() }
@@ -83,13 +84,5 @@ struct InFlightLimitTests {
                     ])
                 #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
             }
-    }
-}
-
-extension Array {
-    fileprivate func asyncMap<Result>(_ body: (Element) async throws -> Result) async rethrows -> [Result] {
-        var results: [Result] = []
-        for element in self { results.append(try await body(element)) }
-        return results
     }
 }

@@ -8,31 +8,6 @@ import Testing
 
 @Suite("State of an upstream connection")
 struct UpstreamConnectionStateMachineTests {
-    @Test("A response is delivered in parts, and then the connection is reusable")
-    func response() {
-        var connection = Connection.begun()
-        #expect(connection.receive("HTTP/1.1 200 OK\r\nContent-Le") == [])
-        #expect(connection.receive("ngth: 5\r\n\r\nab") == ["head 200 length(5)", "body ab"])
-        #expect(connection.receive("cde") == ["body cde", "end, reusable"])
-        #expect(connection.machine.isReused)
-        connection.begin()
-        #expect(connection.receive("HTTP/1.1 204 No Content\r\n\r\n") == ["head 204 none", "end, reusable"])
-    }
-
-    @Test(
-        "A connection is closed after a response unless both directions are at a message boundary",
-        arguments: [
-            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
-            "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
-            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n",
-        ])
-    func notReusable(response: String) {
-        var connection = Connection.begun()
-        #expect(connection.receive(response) == ["head 200 length(2)", "body ok", "end, not reusable"])
-        #expect(connection.machine.isClosed)
-        #expect(connection.machine.closed() == .ignore)
-    }
-
     @Test("A response that is complete before its request, or on an inactive channel, ends the connection")
     func incompleteRequest() {
         var early = Connection()
@@ -42,28 +17,6 @@ struct UpstreamConnectionStateMachineTests {
         inactive.isActive = false
         inactive.begin()
         #expect(inactive.receive("HTTP/1.1 204 No Content\r\n\r\n") == ["head 204 none", "end, not reusable"])
-    }
-
-    @Test("A response to HEAD has no body, whatever its fields state")
-    func headRequest() {
-        var connection = Connection.begun(.to(isHeadRequest: true))
-        #expect(
-            connection.receive("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n") == ["head 200 none", "end, reusable"])
-    }
-
-    @Test("The end of a chunked response has its trailers")
-    func trailers() {
-        var connection = Connection.begun()
-        let response = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\nX-A: b\r\n\r\n"
-        #expect(connection.receive(response) == ["head 200 chunked", "body ab", "end, trailers X-A: b, reusable"])
-    }
-
-    @Test("Interim responses come before the final one")
-    func interim() {
-        var connection = Connection.begun()
-        let interim = "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"
-        #expect(connection.receive(interim) == ["informational 103", "informational 100"])
-        #expect(connection.receive("HTTP/1.1 204 No Content\r\n\r\n") == ["head 204 none", "end, reusable"])
     }
 
     @Test("More than 4,096 interim responses to a request fail it")
@@ -131,27 +84,6 @@ struct UpstreamConnectionStateMachineTests {
         }
     }
 
-    @Test(
-        "An invalid response fails the exchange, and nothing after it is read",
-        arguments: [
-            "nonsense\r\n\r\n",
-            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
-            // No upgrade was requested.
-            "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
-        ])
-    func invalid(response: String) {
-        var connection = Connection.begun()
-        #expect(connection.receive(response + "HTTP/1.1 204 No Content\r\n\r\n") == ["fail invalidResponse"])
-        #expect(connection.machine.isClosed)
-    }
-
-    @Test("A malformed chunk fails the exchange after the valid parts are delivered")
-    func malformedChunk() {
-        var connection = Connection.begun()
-        let response = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\nnonsense\r\n"
-        #expect(connection.receive(response) == ["head 200 chunked", "body ab", "fail invalidResponse"])
-    }
-
     @Test("Fields that disclose an injected secret are counted, even if the response is invalid")
     func removedFields() {
         let token = Secret("0123456789")
@@ -183,29 +115,7 @@ struct UpstreamConnectionStateMachineTests {
         #expect(connection.machine.isClosed)
     }
 
-    @Test("RFC 8441 §5: extended CONNECT gets no 2xx response other than the upgrade")
-    func connect() {
-        var connection = Connection.begun(.to(upgrade: .webSocketConnect))
-        #expect(connection.receive("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") == ["fail invalidResponse"])
-        var other = Connection.begun(.to(upgrade: .webSocketConnect))
-        #expect(
-            other.receive("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n") == ["head 403 none", "end, reusable"])
-    }
-
     // MARK: - Ends
-
-    @Test("A reused connection that is closed before the response was stale; a new one was not")
-    func stale() {
-        var connection = Connection.begun()
-        #expect(connection.machine.closed() == .fail(.closedBeforeResponse, isStale: false))
-        var reused = Connection.reused()
-        reused.begin()
-        #expect(reused.machine.closed() == .fail(.closedBeforeResponse, isStale: true))
-        var late = Connection.reused()
-        late.begin()
-        #expect(late.receive("H") == [])
-        #expect(late.machine.closed() == .fail(.closedDuringResponse, isStale: false))
-    }
 
     @Test("Only a body without a length is complete when the connection is closed, and only without an error")
     func untilClose() {

@@ -62,7 +62,7 @@ struct CutoffContractTests {
             let (other, _) = try await store.create(Sample.new(2), now: start)
             #expect(try await store.endAll(of: account, but: nil, reason: .revoked, now: start).isEmpty)
             let session = ProviderSession(issuer: Sample.issuer, id: "another")
-            #expect(try await store.takeAll(of: session, account: nil, reason: .revoked, now: start).isEmpty)
+            #expect(try await store.takeAll(.provider(session), reason: .revoked, now: start).isEmpty)
             for ticket in [mine, other] { #expect(try await store.lookup(ticket, at: start).session != nil) }
         }
     }

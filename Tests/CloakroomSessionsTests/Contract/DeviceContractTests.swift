@@ -10,11 +10,11 @@ struct DeviceContractTests {
 
     /// Runs a test with a session that has got its key.
     private func bound(
-        _ kind: SessionStoreCase, _ mode: DeviceConfiguration.Mode = .auto,
+        _ kind: SessionStoreCase, _ mode: DeviceConfiguration.Mode = .auto, isUsedByApps: Bool = false,
         _ test: (any SessionStore, SessionTicket, Session) async throws -> Void
     ) async throws {
         var configuration = Sample.configuration
-        configuration.device.mode = mode
+        (configuration.device.mode, configuration.device.isUsedByApps) = (mode, isUsedByApps)
         try await kind.run(configuration) { store async throws in
             let (ticket, session) = try await store.create(Sample.new(), now: start)
             let lease = try #require(try await store.lease(session.key, for: .seconds(2), now: start).lease)
@@ -47,9 +47,10 @@ struct DeviceContractTests {
 
     @Test(
         "Rule 114: a lookup is no use of it, whatever it asks for; only a request with a proof is",
-        arguments: SessionStoreCase.all)
-    func slides(kind: SessionStoreCase) async throws {
-        try await bound(kind) { store, ticket, _ in
+        arguments: SessionStoreCase.all, [DeviceConfiguration.Mode.auto, .off])
+    func slides(kind: SessionStoreCase, mode: DeviceConfiguration.Mode) async throws {
+        // With `off`, proofs are checked because an app needs them.
+        try await bound(kind, mode, isUsedByApps: mode == .off) { store, ticket, _ in
             for seconds in [Int64(200), 400, 600] {
                 _ = try await store.lookup(ticket, at: start + .seconds(seconds))
                 #expect(try await store.load(ticket, now: start + .seconds(seconds)).session?.lastUsedAt == start)

@@ -40,11 +40,6 @@ struct ProviderRecordContractTests: RecordContract {
         }
     }
 
-    @Test("sets each mark once", arguments: RecordStoreCase.all)
-    func marks(kind: RecordStoreCase) async throws {
-        try await kind.runTwo { one, other in try await MarkContract(now: now).check(one, other) }
-    }
-
     @Test("sets one of a hundred concurrent marks of the same key", arguments: RecordStoreCase.all)
     func markRace(kind: RecordStoreCase) async throws {
         try await kind.runTwo { one, other in try await MarkContract(now: now).race(one, other) }

@@ -68,14 +68,14 @@ struct ProviderSessionContractTests {
             ]
             let (plain, _) = try await store.create(Sample.new(1), now: start)
             let session = ProviderSession(issuer: Sample.issuer, id: "a")
-            let ended = try await store.takeAll(of: session, account: nil, reason: .revoked, now: start)
+            let ended = try await store.takeAll(.provider(session), reason: .revoked, now: start)
             #expect(Set(ended.map(\.id)) == [one.session.id, two.session.id])
             for made in [one, two] {
                 #expect(try await store.lookup(made.ticket, at: start).reason == .revoked)
             }
             for made in others { #expect(try await store.lookup(made.ticket, at: start).session != nil) }
             #expect(try await store.lookup(plain, at: start).session != nil)
-            #expect(try await store.takeAll(of: session, account: nil, reason: .revoked, now: start).isEmpty)
+            #expect(try await store.takeAll(.provider(session), reason: .revoked, now: start).isEmpty)
             #expect(!kind.counts || store.count == 4)
         }
     }
@@ -87,11 +87,11 @@ struct ProviderSessionContractTests {
             let other = try await create(store, Sample.provenance(2))
             let session = ProviderSession(issuer: Sample.issuer, id: "sid-1")
             let account = Sample.provenance(1).account
-            let ended = try await store.takeAll(of: session, account: account, reason: .revoked, now: start)
+            let ended = try await store.takeAll(.provider(session, of: account), reason: .revoked, now: start)
             #expect(ended.map(\.id) == [mine.session.id])
             #expect(try await store.lookup(other.ticket, at: start).session != nil)
             let stranger = Sample.provenance(3).account
-            #expect(try await store.takeAll(of: session, account: stranger, reason: .revoked, now: start).isEmpty)
+            #expect(try await store.takeAll(.provider(session, of: stranger), reason: .revoked, now: start).isEmpty)
         }
     }
 
@@ -108,7 +108,7 @@ struct ProviderSessionContractTests {
             #expect(result.isChanged)
             func end(_ sid: String) async throws -> [SessionID] {
                 let session = ProviderSession(issuer: Sample.issuer, id: sid)
-                return try await store.takeAll(of: session, account: nil, reason: .revoked, now: start).map(\.id)
+                return try await store.takeAll(.provider(session), reason: .revoked, now: start).map(\.id)
             }
             #expect(try await end("old").isEmpty)
             #expect(try await end("late").isEmpty)
@@ -149,10 +149,10 @@ struct ProviderSessionContractTests {
             let nameless = try await create(store, Sample.provenance(1, sid: nil), at: start)
             let late = try await create(store, Sample.provenance(1, sid: nil), at: time)
             var ended = try await store.takeAll(
-                of: account, createdBefore: time, isNameless: true, reason: .revoked, now: now)
+                .created(account, before: time, isNameless: true), reason: .revoked, now: now)
             #expect(ended.map(\.id) == [nameless.session.id])
             ended = try await store.takeAll(
-                of: account, createdBefore: time, isNameless: false, reason: .revoked, now: now)
+                .created(account, before: time, isNameless: false), reason: .revoked, now: now)
             #expect(ended.map(\.id) == [before.session.id])
             #expect(try await store.lookup(before.ticket, at: now).reason == .revoked)
             for made in [at, after, other, late] {
@@ -167,7 +167,7 @@ struct ProviderSessionContractTests {
             let made = try await create(store, Sample.provenance(1))
             let later = start + kind.idle
             let session = ProviderSession(issuer: Sample.issuer, id: "sid-1")
-            #expect(try await store.takeAll(of: session, account: nil, reason: .revoked, now: later).isEmpty)
+            #expect(try await store.takeAll(.provider(session), reason: .revoked, now: later).isEmpty)
             #expect(try await store.lookup(made.ticket, at: later).reason == .expiredIdle)
         }
     }
@@ -257,7 +257,7 @@ struct ProviderReplicaContractTests {
             let found = try #require(try await other.lookup(ticket, at: start).session)
             #expect(found.provenance == Sample.provenance(1))
             let session = ProviderSession(issuer: Sample.issuer, id: "sid-1")
-            #expect(try await one.takeAll(of: session, account: nil, reason: .revoked, now: start).count == 1)
+            #expect(try await one.takeAll(.provider(session), reason: .revoked, now: start).count == 1)
             try await eventually("it is removed") { other.lookup(ticket, now: start, slides: false).session == nil }
             #expect(try await other.lookup(ticket, at: start).reason == .revoked)
         }

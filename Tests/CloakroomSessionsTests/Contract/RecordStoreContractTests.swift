@@ -190,17 +190,6 @@ struct RecordStoreContractTests: RecordContract {
         }
     }
 
-    @Test("deletes the reason of a removal after some time", arguments: RecordStoreCase.followingGivenTime)
-    func forgetsReasons(kind: RecordStoreCase) async throws {
-        try await kind.run { store in
-            let id = record(1).key.id
-            try await insert(record(1), store)
-            _ = try await store.remove(id, reason: .signedOut, condition: nil, now: now)
-            #expect(try await store.read(id, now: now + .seconds(299)) == .ended(.signedOut))
-            #expect(try await store.read(id, now: now + .seconds(300)) == .none)
-        }
-    }
-
     @Test("removes conditionally only if version and fence match", arguments: RecordStoreCase.all)
     func conditionalRemoval(kind: RecordStoreCase) async throws {
         try await kind.run { store in
@@ -328,21 +317,6 @@ struct RecordStoreContractTests: RecordContract {
                 await changes.wait(for: .changed(id), .allChanged, .up)
                 #expect(try await other.read(id, now: now) == .ended(.revoked))
             }
-        }
-    }
-
-    @Test("counts an attempt under all keys or under none, and removes it", arguments: RecordStoreCase.all)
-    func throttle(kind: RecordStoreCase) async throws {
-        try await kind.runTwo { one, other in
-            try await ThrottleContract(now: now).check(one, other)
-            try await ThrottleContract(now: now).checkGroups(other)
-        }
-    }
-
-    @Test("admits as many of a hundred concurrent attempts as the rule", arguments: RecordStoreCase.all)
-    func throttleRace(kind: RecordStoreCase) async throws {
-        try await kind.runTwo { one, other in
-            try await ThrottleContract(now: now).race(one, other)
         }
     }
 }

@@ -63,7 +63,7 @@ struct SiteContractTests {
             let (ticket, _) = try await store.create(new(1, at: Self.admin), now: start)
             let (other, _) = try await store.create(new(1, at: .main), now: start)
             #expect(try await store.sessions(of: Sample.account(1), now: start).count == 2)
-            #expect(try await store.takeAll(of: Sample.account(1), but: nil, reason: .revoked, now: start).count == 2)
+            #expect(try await store.takeAll(.account(Sample.account(1)), reason: .revoked, now: start).count == 2)
             for ticket in [ticket, other] { #expect(try await store.reload(ticket, now: start).reason == .revoked) }
         }
     }

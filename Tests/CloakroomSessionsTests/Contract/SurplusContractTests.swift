@@ -61,13 +61,37 @@ struct SurplusContractTests {
         }
     }
 
-    @Test("never ends the new one, also if it is the oldest by its time", arguments: SessionStoreCase.all)
+    @Test(
+        "does not end the new one if another one is later by the clock of another gateway",
+        arguments: SessionStoreCase.all)
     func newStays(kind: SessionStoreCase) async throws {
         try await kind.run { store in
-            let (_, late) = try await store.create(Sample.new(1), now: start + .seconds(10))
+            let (_, late) = try await store.create(Sample.new(1), now: start + .seconds(31))
             let (ticket, _, ended) = try await signIn(Sample.new(1), over: 1, at: 0, store)
             #expect(ended == [late.id])
             #expect(try await store.lookup(ticket, at: start).session != nil)
+        }
+    }
+
+    @Test("ends all but the latest of sign-ins that find each other, and never all", arguments: SessionStoreCase.all)
+    func simultaneous(kind: SessionStoreCase) async throws {
+        for limit in [1, 2] {
+            try await kind.run { store in
+                var made: [(ticket: SessionTicket, id: SessionID, time: SessionTime)] = []
+                // All sessions are there before the first one ends others. Two have the same time.
+                for second in [0, 10, 10, 5] as [Int64] {
+                    let time = start + .seconds(second)
+                    let (ticket, session) = try await store.create(Sample.new(1), now: time)
+                    made.append((ticket, session.id, time))
+                }
+                for new in made {
+                    _ = try await store.takeOldest(
+                        of: Sample.new(1).user, over: limit, but: new.id, reason: .replaced, now: start + .seconds(11))
+                }
+                let kept = try await store.sessions(of: Sample.account(1), now: start + .seconds(11)).map(\.id)
+                #expect(kept.count == limit)
+                #expect(kept.allSatisfy { id in id == made[1].id || id == made[2].id })
+            }
         }
     }
 
@@ -144,7 +168,9 @@ struct SurplusRuleTests {
 
     @Test("If all ids were checked, ids without an active session do not count")
     func exact() {
-        let records = [record(3, at: 3), record(1, at: 1), record(2, account: 2, at: 2), record(4), record(99, at: 0)]
+        let records = [
+            record(3, at: 3), record(1, at: 1), record(2, account: 2, at: 2), record(4), record(99, at: 600),
+        ]
         #expect(surplus(5, [1, 2, 3, 4, 99], records) == chosen(1..<3))
         #expect(surplus(9, [1, 2, 3, 4, 5, 6, 7, 8, 99], records) == chosen(1..<3))
         #expect(surplus(5, [1, 2, 3, 4, 99], Array(records.dropFirst())) == chosen(1..<2))
@@ -171,6 +197,22 @@ struct SurplusRuleTests {
         // None of the oldest is active: the others are chosen.
         let late = SurplusRule.Sample(total: 80, ids: sample.ids, records: Array(all.suffix(16)))
         #expect(few.surplus(in: late, now: now) == chosen(17..<18))
+    }
+
+    @Test("The new one is chosen if enough others are later by at most 30 s, whichever of them chooses")
+    func moment() {
+        let records = [record(1, at: 70), record(2, at: 71), record(3, at: 71), record(4, at: 100), record(5, at: 101)]
+        func oldest(_ new: UInt64, limit: Int) -> [UInt64] {
+            let rule = SurplusRule(limit: limit, accounts: [1], usedAfter: self.rule.usedAfter, new: SessionID(new))
+            return rule.oldest(records.count - limit, of: records).map(\.value)
+        }
+        for new in 1...5 as ClosedRange<UInt64> {
+            #expect(oldest(new, limit: 1) == [1, 2, 3, 4])
+            #expect(oldest(new, limit: 3) == [1, 2])
+        }
+        // Of four others, three are later by at most 30 s.
+        #expect(oldest(1, limit: 4) == [2])
+        #expect(oldest(9, limit: 4) == [1])
     }
 
     @Test("Records of another account make the number unknown, unless they have expired")

@@ -16,8 +16,9 @@ struct MemorySessionStoreTests {
         func store(_ configuration: SessionConfiguration) -> MemorySessionStore {
             MemorySessionStore(
                 configuration, accountHashes: Sample.accountHashes, clock: { Sample.start },
-                onCreated: { self.created.withLock { $0 += 1 } },
-                onEnded: { reason in self.ended.withLock { $0[reason, default: 0] += 1 } })
+                events: SessionStoreCallbacks(
+                    onCreated: { self.created.withLock { $0 += 1 } },
+                    onEnded: { reason in self.ended.withLock { $0[reason, default: 0] += 1 } }))
         }
 
         var createdCount: Int { created.withLock { $0 } }

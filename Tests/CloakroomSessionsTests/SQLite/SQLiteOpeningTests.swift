@@ -86,7 +86,7 @@ struct SQLiteOpeningTests {
             }
         }
         let changes = RecordingChangeDelegate()
-        let running = Task { await store.run(changes, idleTimeout: .seconds(900)) }
+        let running = Task { await store.run(changes) }
         defer { running.cancel() }
         try FileManager.default.createDirectory(atPath: directory.path + "/later", withIntermediateDirectories: false)
         await changes.wait(for: .up)

@@ -10,33 +10,6 @@ import Testing
 struct SQLiteProcessesTests {
     private let start = SampleRecord.start
 
-    @Test("never hold the lease on one session both")
-    func leases() async throws {
-        let directory = try SQLiteTestDirectory()
-        let stores = [directory.store(), directory.store()]
-        let id = SampleRecord.record(1).key.id
-        _ = try await stores[0].insert(SampleRecord.record(1))
-        let attempts = try await withThrowingTaskGroup(of: LeaseResult.self) { group in
-            for number in 0..<100 {
-                group.addTask { try await stores[number % 2].lease(id, for: .seconds(15), now: start) }
-            }
-            return try await group.reduce(into: []) { $0.append($1) }
-        }
-        #expect(attempts.count { $0 == .acquired(RefreshLease(fence: 1)) } == 1)
-        #expect(attempts.count { $0 == .heldByOther } == 99)
-        let later = start + .seconds(15)
-        #expect(try await stores[1].lease(id, for: .seconds(15), now: later) == .acquired(RefreshLease(fence: 2)))
-        // All writes of the first holder are too late.
-        try await stores[0].release(id, fence: 1)
-        #expect(try await stores[0].lease(id, for: .seconds(15), now: later) == .heldByOther)
-        let next = SampleRecord.record(1, version: 2)
-        #expect(try await stores[0].replace(next, fence: 1, now: later) == .fenced)
-        #expect(try await stores[0].replace(next, fence: nil, now: later) == .fenced)
-        #expect(try await stores[1].replace(next, fence: 2, now: later) == .done)
-        try await stores[1].release(id, fence: 2)
-        #expect(try await stores[0].replace(next, fence: nil, now: later) == .changed)
-    }
-
     @Test("save one of a hundred changes of the same version")
     func compareAndSet() async throws {
         let directory = try SQLiteTestDirectory()
@@ -90,37 +63,19 @@ struct SQLiteProcessesTests {
         }
     }
 
-    @Test("share the throttle states, and lose no count")
-    func throttle() async throws {
-        let directory = try SQLiteTestDirectory()
-        let stores = [directory.store(), directory.store()]
-        let key = ThrottleKey(.account, hash: .max)
-        let rule = ThrottleRule(limit: 99, window: .seconds(60), delay: .window, maxDelay: .seconds(90))
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            for number in 0..<20 {
-                group.addTask {
-                    _ = try await stores[number % 2].countAttempt([ThrottleCounter(key, rule)], now: start)
-                }
-            }
-            try await group.waitForAll()
-        }
-        let other = ThrottleKey(.address, hash: .max)
-        #expect(try await stores[0].throttleStates([other, key], now: start).map { $0?.count } == [nil, 20])
-        #expect(try await stores[0].throttleStates([key], now: start + .seconds(60)) == [nil])
-    }
-
     @Test("count each expired session once between them")
     func clearing() async throws {
-        let directory = try SQLiteTestDirectory(now: SampleRecord.end)
+        let later = SampleRecord.end + SQLiteRecordStore.tombstoneLifetime
+        let directory = try SQLiteTestDirectory(now: later)
         let stores = [directory.store(), directory.store()]
         for number in 0..<1_200 {
-            var record = SampleRecord.record(UInt64(number), size: 8)
-            // Used until the end, so that the absolute timeout ends it.
-            if number < 200 { record.lastUsedAt = SampleRecord.end }
-            _ = try await stores[0].insert(record)
+            let record = SampleRecord.record(UInt64(number), size: 8)
+            // Some were used until the end, so that the absolute timeout ends them.
+            let keepUntil = number < 200 ? later : SampleRecord.end
+            _ = try await stores[0].insert(record, keepUntil: keepUntil, now: start)
         }
         let living = SampleRecord.record(5_000)
-        _ = try await stores[0].insert(living, keepUntil: SampleRecord.end + .milliseconds(1), now: start)
+        _ = try await stores[0].insert(living, keepUntil: later + .milliseconds(1), now: start)
         try await stores[0].whileRunning { first in
             try await stores[1].whileRunning { second in
                 try await eventually("all but one are removed") { stores[0].count == 1 && stores[1].count == 1 }

@@ -29,17 +29,6 @@ struct SQLiteRecordStoreTests {
         #expect(store.count == 1)
     }
 
-    @Test("are visible to a second process while the first has the file open")
-    func secondProcess() async throws {
-        let (first, second) = (directory.store(), directory.store())
-        for number in 0..<100 {
-            #expect(try await first.insert(SampleRecord.record(UInt64(number))))
-            #expect(try await second.read(SampleRecord.record(UInt64(number))) != .none)
-        }
-        #expect(try await second.insert(SampleRecord.record(1_000)))
-        #expect(second.count == 101)
-    }
-
     @Test("that were acknowledged survive a crash, and no others do")
     func crash() async throws {
         try await insert(0..<500, into: store)
@@ -57,17 +46,6 @@ struct SQLiteRecordStoreTests {
         #expect(try await survivor.insert(SampleRecord.record(2_000)))
         #expect(survivor.count == 501)
         #expect(store.count == 1_000)
-    }
-
-    @Test("are available after the store was released and created again")
-    func reopening() async throws {
-        let record = SampleRecord.record(1)
-        _ = try await directory.store().insert(record)
-        #expect(try await store.read(record) == .record(record))
-        try await store.whileRunning { _ in
-            _ = try await store.insert(SampleRecord.record(2))
-            #expect(store.count == 2)
-        }
     }
 
     @Test("are saved if their caller is cancelled meanwhile")

@@ -37,7 +37,7 @@ struct ResealedSessionTests: SealedStoreSuite {
         #expect(try await new.lookup(ticket, at: start).session?.provenance == Sample.provenance(1))
         let session = ProviderSession(issuer: Sample.issuer, id: "sid-1")
         let account = Sample.provenance(1).account
-        #expect(try await both.takeAll(of: session, account: account, reason: .revoked, now: start).count == 2)
+        #expect(try await both.takeAll(.provider(session, of: account), reason: .revoked, now: start).count == 2)
         for ticket in [ticket, silent] { #expect(try await both.lookup(ticket, at: start).reason == .revoked) }
     }
 

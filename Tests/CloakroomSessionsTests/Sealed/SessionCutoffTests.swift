@@ -47,12 +47,12 @@ struct SessionCutoffTests: SealedStoreSuite {
         let session = ProviderSession(issuer: Sample.issuer, id: "sid-1")
         let now = start + .seconds(2)
         _ = try await store.takeAll(
-            of: Sample.provenance(2).account, createdBefore: start + .seconds(1), isNameless: false, reason: .revoked,
+            .created(Sample.provenance(2).account, before: start + .seconds(1), isNameless: false), reason: .revoked,
             now: now)
         #expect(try await store.lookup(first, at: now).session != nil)
         #expect(try await store.lookup(second, at: now).reason == .revoked)
         #expect(try await store.lookup(third, at: now).session != nil)
-        _ = try await store.takeAll(of: session, account: nil, reason: .revoked, now: now)
+        _ = try await store.takeAll(.provider(session), reason: .revoked, now: now)
         for ticket in [first, third] { #expect(try await store.lookup(ticket, at: now).reason == .revoked) }
     }
 
@@ -61,7 +61,7 @@ struct SessionCutoffTests: SealedStoreSuite {
         let session = ProviderSession(issuer: Sample.issuer, id: "sid-1")
         let account = Sample.provenance(1).account
         func logOut(at now: SessionTime) async throws -> Int {
-            try await store.takeAll(of: session, account: account, reason: .revoked, now: now).count
+            try await store.takeAll(.provider(session, of: account), reason: .revoked, now: now).count
         }
         let (lost, one) = try await store.create(Sample.new(Sample.provenance(1)), now: start)
         let (elsewhere, _) = try await store.create(Sample.new(Sample.provenance(1, sid: "sid-2")), now: start)
@@ -117,7 +117,7 @@ struct SessionCutoffTests: SealedStoreSuite {
         let listed = try await records.records(in: .account(hash), now: start).map(\.key.id)
         records.set { $0.unremovablePartitions = [records.partition(of: listed[2])] }
         do {
-            _ = try await store.takeAll(of: account, but: nil, reason: .revoked, now: start)
+            _ = try await store.takeAll(.account(account), reason: .revoked, now: start)
             Issue.record("no error")
         } catch {
             #expect(error == SessionStoreError(.unavailable))
@@ -127,12 +127,12 @@ struct SessionCutoffTests: SealedStoreSuite {
         #expect(try await store.endAll(of: account, but: nil, reason: .revoked, now: start) == [listed[2]])
     }
 
-    @Test("Sessions that were ended are reported, also if their cutoff cannot be set")
+    @Test("Rule 40: sessions that were ended are reported, also if their cutoff cannot be set")
     func endedWithoutCutoff() async throws {
         let (_, session) = try await store.create(Sample.new(1), now: start)
         records.set { $0.cutoffsAreUnavailable = true }
         do {
-            _ = try await store.takeAll(of: account, but: nil, reason: .revoked, now: start)
+            _ = try await store.takeAll(.account(account), reason: .revoked, now: start)
             Issue.record("no error")
         } catch {
             #expect(error.ended.map(\.id) == [session.id])

@@ -22,6 +22,21 @@ struct SessionFormatTests {
         "010d9ed0320c0d0e0f1011121314151617352fd8f5c56474e167370f3a1501279f5a42a0311ba402414abf35e2004a3a"
         + "347f7c"
 
+    /// Of the same session, with a key of its device and the terms of an app.
+    private static let contents4 =
+        "040d9ed032000102030405060708090a0b70654b92104d066f71b9546d08c3d97f941fa65e026bc0443b7e409ccdd70f"
+        + "f7d25aa093e7224a95246b21895762f329be2fe46f20b4f77b47a9d580213dbfae1b2fa34b27d8206f5b7c91709e747b"
+        + "de182a19651104b780506f298baee4e6279d3b6868154a6a4f0b8624ac615e02ebe32799c4a11ac83624565f4f01dddc"
+        + "7ad07dec24105aa396d361671b14a4846fb8556bbc90938ec7d6b96c9f098326ace15f82d6f5b18da44bd28c0714568c"
+        + "4d17c2acafa33197388bea84102255257258d4332dde21b0b5b7df9b99005f0e6ec7e25dd496f36119afd77d5aabaa50"
+        + "620ab4512e23500ca8f21c529b113d12da5151c0fdd2a2015459116d8560f55d0324de98e48170d21aaa0930134057cb"
+        + "8a0e353afe0b925a0f2170ef633ac6e322f5fe87933d3dc79944f373cca51171609cd086bf2ca20e29f7745eb3bf48c6"
+        + "80d7daecfd84a295c5eacbc4895bafcd13fab41ccc60db6d63b4fc6a6e674bf491f65c86d0cde837d987c63884f700a5"
+        + "420b0c6ff489f53609c26136529f5fa0cf8a87cdedf2e1a9c6236534"
+    private static let client4 =
+        "040d9ed0320c0d0e0f1011121314151617797043606ecccf0375151b65f8e1e9f52e68d87ad965519b5516f55bcfc5f8"
+        + "efff6a70c51afc91b824ec2c20cd72672c53fc809c91bdcba55727e76e9f38b7c14ab8febf659a"
+
     private static func bytes(_ hex: String) -> [UInt8] {
         let digits = Array(hex.utf8)
         return stride(from: 0, to: digits.count - 1, by: 2).compactMap {
@@ -80,6 +95,25 @@ struct SessionFormatTests {
         #expect(secrets.accountHashes.candidateHashes(try #require(provenance.session)) == [record.provider])
     }
 
+    @Test("of format 4 open, with the key of the device and the terms of the app")
+    func format4() throws {
+        let ticket = try Self.ticket()
+        let secrets = try #require(SealingKeyring([Self.secret]))
+        var record = Self.record(ticket)
+        record.expiresAt = Self.start + .seconds(180 * 86_400)
+        (record.contents, record.client) = (Self.bytes(Self.contents4), Self.bytes(Self.client4))
+        let sealer = SessionSealer(secrets: secrets)
+        guard case .opened(let session, isCurrent: true) = sealer.open(record, ticket: ticket) else {
+            Issue.record("the record does not open")
+            return
+        }
+        let boundAt = Self.start.wallTime + .seconds(5)
+        #expect(session.device == DeviceBinding(key: (0..<64).map { UInt8($0) }, boundAt: boundAt))
+        let terms = SessionTerms(idle: .seconds(30 * 86_400), absolute: .seconds(180 * 86_400), device: .required)
+        #expect(session.terms == terms && sealer.terms(of: record) == terms && SessionSealer.isBound(record))
+        #expect(session.provenance == Self.provenance && session.client.userAgent == .firefox)
+    }
+
     @Test("of format 1 have these contents; without provenance the last field is empty")
     func writtenBytes() throws {
         let parts = SessionParts(
@@ -125,7 +159,7 @@ struct SessionFormatTests {
         let ticket = try Self.ticket()
         let secrets = try #require(SealingKeyring([Self.secret]))
         var record = Self.record(ticket)
-        record.contents[0] = 3
+        record.contents[0] = 5
         guard case .foreign = SessionSealer(secrets: secrets).open(record, ticket: ticket) else {
             Issue.record("the record is not recognized as another release's")
             return

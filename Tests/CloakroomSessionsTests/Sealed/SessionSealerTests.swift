@@ -62,27 +62,6 @@ struct SessionSealerTests {
         }
     }
 
-    @Test("opens to the provenance of a session")
-    func provenance() throws {
-        var statement = Sample.provenance(1)
-        for _ in 0..<2 {
-            let record = try sealing.seal(session(provenance: statement), ticket: ticket)
-            #expect(record.contents[0] == 1)
-            #expect(record.client[0] == 1)
-            #expect(record.provider == statement.session.map(sealing.secrets.accountHashes.hash))
-            let found = try opened(record)
-            #expect(found.provenance == statement)
-            #expect(found.tokens == Sample.tokens(1))
-            #expect(found.user == Sample.user(1))
-            #expect(found.source == Sample.source)
-            #expect(found.client == Sample.client)
-            statement.providerSession = nil
-        }
-        let plain = try sealing.seal(session(), ticket: ticket)
-        #expect(plain.provider == nil)
-        #expect(try opened(plain).provenance == nil)
-    }
-
     @Test("Rule 13: is an AEAD with a new nonce each time: no two records are alike")
     func freshNonces() throws {
         let sealed = try (0..<50).map { _ in try sealing.seal(session(), ticket: ticket) }

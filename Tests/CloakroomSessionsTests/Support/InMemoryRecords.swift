@@ -313,7 +313,7 @@ final class InMemoryRecords: SessionRecordStore {
         try ask { contents in keys.compactMap { contents.marks[$0] }.filter { now < $0.end }.map(\.time).max() }
     }
 
-    func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async {
+    func run(_ changes: any RecordChangeDelegate) async {
         self.changes.withLock { $0 = changes }
         setLink(isUp: true)
         let (end, ender) = AsyncStream<Void>.makeStream()

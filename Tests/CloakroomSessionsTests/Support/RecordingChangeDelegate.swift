@@ -99,7 +99,7 @@ extension SessionRecordStore {
     /// Runs the store while a test runs, which starts when the store is connected.
     func whileRunning(_ body: (RecordingChangeDelegate) async throws -> Void) async throws {
         let changes = RecordingChangeDelegate()
-        let running = Task { await run(changes, idleTimeout: .seconds(900)) }
+        let running = Task { await run(changes) }
         await changes.wait(for: .up)
         try await stopping {
             running.cancel()

@@ -116,6 +116,6 @@ extension SessionStore {
     func endAll(
         of account: AccountName, but kept: SessionID?, reason: SessionEndReason, now: SessionTime
     ) async throws(SessionStoreError) -> [SessionID] {
-        try await takeAll(of: account, but: kept, reason: reason, now: now).map(\.id)
+        try await takeAll(.account(account, but: kept), reason: reason, now: now).map(\.id)
     }
 }

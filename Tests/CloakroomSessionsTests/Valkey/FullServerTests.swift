@@ -117,7 +117,7 @@ struct FullServerTests {
             await store.release(lease, of: first.key)
 
             #expect(try await store.end(one, reason: .signedOut, now: later) != nil)
-            #expect(try await store.takeAll(of: Sample.account(), but: nil, reason: .revoked, now: later).count == 1)
+            #expect(try await store.takeAll(.account(Sample.account()), reason: .revoked, now: later).count == 1)
             #expect(try await store.lookup(other, at: later).reason == .revoked)
         }
     }

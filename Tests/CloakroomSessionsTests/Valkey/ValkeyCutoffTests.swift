@@ -22,24 +22,6 @@ struct ValkeyCutoffTests {
         try #require(try await store.read(SessionID(number)).record)
     }
 
-    @Test("Rule 71: a session whose index entry was deleted ends with signing out everywhere")
-    func lostEntry() async throws {
-        try await withReplica { replica, server in
-            let records = RunningRecords(replica: replica)
-            let store = SealedSessionStore(records, configuration: Sample.configuration, secrets: Sample.secrets)
-            try await RunningStore.with(store) { store in
-                let (ticket, session) = try await store.create(Sample.new(1), now: Sample.start)
-                #expect(try await store.lookup(ticket, at: Sample.start).session != nil)
-                let index = replica.records.keys.sessions(of: Sample.secrets.accountHashes.hash(Sample.account(1)))
-                #expect(try await server.ask("ZREM", .text(index), .text("\(session.id)")) == .integer(1))
-                let ended = try await store.endAll(of: Sample.account(1), but: nil, reason: .revoked, now: Sample.start)
-                #expect(ended.isEmpty)
-                #expect(try await store.lookup(ticket, at: Sample.start).reason == .revoked)
-                #expect(try await replica.records.read(session.id) == .ended(.revoked))
-            }
-        }
-    }
-
     @Test("A cutoff is kept as long as the index, and no shorter than before")
     func lifetime() async throws {
         try await withValkeyStore { store, server in

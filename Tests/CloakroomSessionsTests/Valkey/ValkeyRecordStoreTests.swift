@@ -184,24 +184,6 @@ struct ValkeyRecordStoreTests {
         }
     }
 
-    @Test("A thousand concurrent commands all get their own reply")
-    func manyAtOnce() async throws {
-        try await withValkeyStore { store, _ in
-            let ok = try await withThrowingTaskGroup(of: Bool.self) { group in
-                for number in UInt64(1)...1_000 {
-                    group.addTask {
-                        let record = SessionRecord.sample(number, account: number % 10)
-                        guard try await store.insert(record) else { return false }
-                        return try await store.read(record.id) == .record(record)
-                    }
-                }
-                return try await group.reduce(0) { $0 + ($1 ? 1 : 0) }
-            }
-            #expect(ok == 1_000)
-            #expect(try await store.records(in: .account(3), now: Self.start).count == 100)
-        }
-    }
-
     @Test("A throttle state that is none is replaced, and states expire at the server")
     func throttle() async throws {
         try await withValkeyStore { store, server in

@@ -64,55 +64,6 @@ struct AccessLogTextTests {
         #expect(!lines([(record, "GET", "/")])[0].contains("listener"))
     }
 
-    @Test("Values of attempts and waits are logged only if there are some")
-    func attempts() {
-        var record = record
-        record.retryReason = .attemptTimeout
-        record.queueNanoseconds = 1_500_000
-        record.bodyWaitNanoseconds = 2_000
-        record.identityNanoseconds = 4_000
-        record.upstreamProtocol = .http2
-        record.upstreamPeer = UpstreamPeer(ipv4: 0x0a00_00fe, port: 8_080)
-        #expect(
-            lines([(record, "GET", "/")])[0].contains(
-                " upstream_target=127.0.0.1:9000 upstream_peer=10.0.0.254:8080 retry_reason=attempt_timeout"
-                    + " queue_ms=1.500 body_wait_ms=0.002 identity_ms=0.004 upstream_protocol=2 upstream_ms="))
-        record = self.record
-        #expect(!lines([(record, "GET", "/")])[0].contains("retry_reason="))
-        record.queueNanoseconds = 1_000_000
-        #expect(lines([(record, "GET", "/")])[0].contains(" queue_ms=1.000 upstream_ms="))
-    }
-
-    @Test("The rate limit that was exceeded is logged after the decision")
-    func limit() {
-        var record = record
-        record.decision = .rateLimited
-        record.limitIndex = 0
-        #expect(lines([(record, "GET", "/")])[0].contains(" decision=rate_limited limit=few upstream="))
-    }
-
-    @Test("Absent values of an exchange are omitted, and its failure is named")
-    func absentFields() {
-        var record = ExchangeRecord()
-        record.status = 400
-        record.errorType = .invalidRequest
-        let line = lines([(record, "BREW", "")])[0]
-        #expect(line.contains(" access: 400 BREW        0.000ms \"\" route=(unmatched) decision=undecided "))
-        #expect(line.contains(" error=invalid_request "))
-        for name in ["upstream", "unauthorized_reason", "session=", "tls=", "trace_id="] {
-            #expect(!line.contains(name), "\(name)")
-        }
-    }
-
-    @Test("The line of a 401 has its reason after the decision")
-    func unauthorized() {
-        var record = record
-        record.decision = .unauthenticated
-        record.unauthorizedReason = .expiredIdle
-        #expect(
-            lines([(record, "GET", "/")])[0].contains(" decision=unauthenticated unauthorized_reason=expired_idle "))
-    }
-
     @Test("Columns are aligned")
     func columns() {
         var records: [ExchangeRecord] = []

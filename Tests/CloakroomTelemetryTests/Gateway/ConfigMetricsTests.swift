@@ -6,45 +6,32 @@ import Testing
 @Suite("Metrics of the configuration")
 struct ConfigMetricsTests {
     private static let start = WallTime(milliseconds: 1_700_000_000_250)
+    private let metrics = GatewayMetrics(registry: PrometheusRegistry())
 
-    private func lines(_ metrics: GatewayMetrics) -> [String] {
-        metrics.registry.text.split(separator: "\n").map(String.init)
-            .filter { $0.hasPrefix("cloakroom_config_") }
-    }
-
-    @Test("A start is a success that is not a reload")
-    func start() {
-        let metrics = GatewayMetrics(registry: PrometheusRegistry())
-        metrics.config.recordStart(now: Self.start)
+    private func expect(
+        success: String, _ isSuccessful: Int, failures: Int, successes: Int,
+        _ location: SourceLocation = #_sourceLocation
+    ) {
+        let lines = metrics.registry.text.split(separator: "\n").filter { $0.hasPrefix("cloakroom_config_") }
         #expect(
-            lines(metrics) == [
-                "cloakroom_config_last_reload_success_timestamp_seconds 1700000000.25",
-                "cloakroom_config_last_reload_successful 1",
-                #"cloakroom_config_reloads_total{outcome="failure"} 0"#,
-                #"cloakroom_config_reloads_total{outcome="success"} 0"#,
-            ])
+            lines.map(String.init) == [
+                "cloakroom_config_last_reload_success_timestamp_seconds \(success)",
+                "cloakroom_config_last_reload_successful \(isSuccessful)",
+                #"cloakroom_config_reloads_total{outcome="failure"} \#(failures)"#,
+                #"cloakroom_config_reloads_total{outcome="success"} \#(successes)"#,
+            ], sourceLocation: location)
     }
 
-    @Test("A failed reload is reported and keeps the time of the last success; a later success clears it")
+    @Test(
+        "A start is no reload; a failed reload is reported and keeps the time of the success, a later success clears it"
+    )
     func reloads() {
-        let metrics = GatewayMetrics(registry: PrometheusRegistry())
         metrics.config.recordStart(now: Self.start)
+        expect(success: "1700000000.25", 1, failures: 0, successes: 0)
         metrics.config.recordReload(isSuccess: false, now: Self.start + .seconds(60))
-        #expect(
-            lines(metrics) == [
-                "cloakroom_config_last_reload_success_timestamp_seconds 1700000000.25",
-                "cloakroom_config_last_reload_successful 0",
-                #"cloakroom_config_reloads_total{outcome="failure"} 1"#,
-                #"cloakroom_config_reloads_total{outcome="success"} 0"#,
-            ])
+        expect(success: "1700000000.25", 0, failures: 1, successes: 0)
         metrics.config.recordReload(isSuccess: true, now: Self.start + .seconds(120))
-        #expect(
-            lines(metrics) == [
-                "cloakroom_config_last_reload_success_timestamp_seconds 1700000120.25",
-                "cloakroom_config_last_reload_successful 1",
-                #"cloakroom_config_reloads_total{outcome="failure"} 1"#,
-                #"cloakroom_config_reloads_total{outcome="success"} 1"#,
-            ])
+        expect(success: "1700000120.25", 1, failures: 1, successes: 1)
     }
 }
 
@@ -54,9 +41,9 @@ struct ConnectionMetricsTests {
     func connections() {
         let registry = PrometheusRegistry()
         let metrics = ListenerMetrics(registry: registry)
-        metrics.setLimit(20_000)
+        metrics.limit.set(20_000)
         for count in [3, 7] {
-            metrics.show(open: count)
+            metrics.open.set(Int64(count))
             let lines = registry.text.split(separator: "\n")
             #expect(lines.contains("cloakroom_connections \(count)"))
             #expect(lines.contains("cloakroom_connections_limit 20000"))

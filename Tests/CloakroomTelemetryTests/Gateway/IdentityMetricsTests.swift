@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomTelemetry
@@ -33,12 +34,13 @@ struct IdentityMetricsTests {
 
     @Test("Recorded values are exposed under the documented names")
     func recording() {
-        let company = metrics.identities["company"]
-        company.recordLoginBegun()
-        company.recordLogout(.noSession)
-        company.recordFetch(.metadata, .invalid)
-        metrics.identities.recordLogin(.stepUpFailed, identity: "company", durationNanoseconds: 20_000_000)
-        metrics.identities.recordLogin(.stepUpFailed, identity: "other", durationNanoseconds: 20_000_000)
+        metrics.record(.loginBegan(identity: "company"))
+        metrics.record(.providerLogout([], identity: "company"))
+        metrics.identities["company"].fetches[.metadata]?[.invalid]?.increment()
+        for identity in ["company", "other"] {
+            metrics.record(
+                .login(.stepUpFailed, identity: identity, reason: nil, accountHash: nil, duration: .milliseconds(20)))
+        }
         var status = IdentityStatus(name: "company", issuer: "https://id.test", condition: .stale, keys: 3)
         status.keysFetchedAt = WallTime(seconds: 1_000)
         metrics.identities.show([status], now: WallTime(seconds: 1_090))

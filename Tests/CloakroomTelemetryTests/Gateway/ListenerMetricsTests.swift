@@ -9,13 +9,13 @@ struct ListenerMetricsTests {
     func families() {
         let registry = PrometheusRegistry()
         let metrics = GatewayMetrics(registry: registry).listeners
-        metrics.setLimit(100)
+        metrics.limit.set(100)
         metrics.add(3, .idle)
         metrics.add(-1, .idle)
         metrics.acceptPaused(.resources)
-        metrics.handshakeCompleted(.tls13)
-        metrics.handshakeFailed(.timeout)
-        metrics.recordLag(nanoseconds: 2_000_000)
+        metrics.handshakes[.tls13]?.increment()
+        metrics.failedHandshakes[.timeout]?.increment()
+        metrics.lag.record(nanoseconds: 2_000_000)
         let text = registry.text
         for line in [
             "cloakroom_connections_limit 100", #"cloakroom_connections_by_state{state="idle"} 2"#,

@@ -289,7 +289,7 @@ struct AuditLogTests {
                     now: WallTime(seconds: second)
                 )
             }
-            let failure = IdentityStatus.Failure(time: WallTime(seconds: 1), reason: "r", remedy: "m")
+            let failure = FailureStatus(time: WallTime(seconds: 1), reason: "r", remedy: "m")
             audit.providerFetchFailed(identity: "company", document: .keys, failure: failure)
             audit.providerFetched(identity: "company", document: .keys)
             audit.providerMismatch(identity: "company", reason: "r", hint: "m")

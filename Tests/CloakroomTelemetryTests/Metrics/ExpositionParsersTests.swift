@@ -80,7 +80,7 @@ struct ExpositionParsersTests {
         let upstream = metrics.upstream("api")
         upstream.idleConnections.add(2)
         upstream.pendingRequests.add(1)
-        upstream.countRetry(.reset, outcome: .sent)
+        upstream.retries[.reset]?[.sent]?.increment()
         metrics.rejections(reason: "bad_host").increment()
         metrics.sessionStore(backend: "valkey", operations: ["read"]).up.set(1)
         metrics.setBuildInfo(version: "1.2.3", commit: "abc")

@@ -35,28 +35,4 @@ struct MetricsSnapshotTests {
                 ["empty": "", "route": "0"], ["empty": "", "route": "a \"b\"\n\\"],
             ])
     }
-
-    @Test("A histogram contains bounds in seconds and cumulative counts")
-    func histograms() throws {
-        let handle = registry.histogram("took_seconds", help: "Time.")
-        for milliseconds: UInt64 in [1, 20, 20, 20_000] { handle.record(nanoseconds: milliseconds * 1_000_000) }
-        guard case .histogram(let histogram) = registry.snapshot()["took_seconds"].first?.value else {
-            Issue.record("no histogram")
-            return
-        }
-        #expect(histogram.bounds == MetricsConfiguration.defaultBuckets)
-        #expect(histogram.cumulative == [0, 0, 0, 0, 1, 1, 1, 1] + Array(repeating: 3, count: 12) + [4])
-        #expect(histogram.count == 4)
-        #expect(histogram.sum == 20.041)
-    }
-
-    @Test("A reading is immutable, and scrape handlers run for each reading")
-    func moment() {
-        let gauge = registry.gauge("g", help: "G.")
-        registry.onScrape { gauge.add(1) }
-        let before = registry.snapshot()
-        gauge.set(9)
-        #expect(number(before["g"].first) == 1)
-        #expect(number(registry.snapshot()["g"].first) == 10)
-    }
 }

@@ -17,7 +17,7 @@ extension FuzzTarget {
             LinearTime(ConfigTexts.families, nanosecondsPerByte: 200_000) { _ = ConfigWire.entryCount(yaml: $0) },
             // Loading is measured as a whole, because each key takes several lookups and diagnostics. A mistake in each line
             // takes up to 480 µs per byte, and a third more on a busy machine.
-            LinearTime(ConfigTexts.wholeFamilies, shortest: 256, nanosecondsPerByte: 1_000_000) { bytes in
+            LinearTime(ConfigTexts.wholeFamilies, shortest: 256, nanosecondsPerByte: 3_000_000) { bytes in
                 _ = ConfigFile(bytes)?.load()
             },
         ]

@@ -1,5 +1,6 @@
 import CloakroomCore
 import Foundation
+import TestSupport
 
 @testable import CloakroomIdentity
 

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 
 @testable import CloakroomIdentity
 

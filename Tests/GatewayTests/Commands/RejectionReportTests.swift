@@ -1,5 +1,6 @@
 import CloakroomConfig
 import CloakroomCore
+import CloakroomIdentity
 import CloakroomTelemetry
 import Foundation
 import Testing
@@ -15,6 +16,12 @@ struct RejectionReportTests {
         let found = "{\"request\":{\(members)},\"listener\":\"127.0.0.1:8080\",\"credentials\":\"cookie\"\(more)}"
         return try RejectionReport(
             id, Array("{\"held\":7,\"since\":\"2026-01-01T00:00:00.005Z\",\"found\":\(found)}".utf8))
+    }
+
+    /// The explanation of a failed sign-in at a provider.
+    private static func login(_ code: String, _ reason: String, at step: String = "callback") throws -> RejectionReport
+    {
+        try report("\"decision\":\"local\"", ",\"code\":\"\(code)\",\"login\":\"\(step): \(reason)\"")
     }
 
     private static func message(_ document: String) -> String {
@@ -90,6 +97,55 @@ struct RejectionReportTests {
         #expect((report.cause == "Not known") == (reason == "new"))
     }
 
+    @Test(
+        "A failed sign-in at a provider has its step, its reason, the cause and the remedy",
+        arguments: [
+            (
+                TokenClientError.Kind.misconfigured(.invalidClient), TokenClientError.Operation.code,
+                "client.id, the secret"
+            ),
+            (.unreachable, .code, "The provider's own log"), (.unreachable, .push, "The status page"),
+            (.denied("invalid_grant"), .code, "The lifetime of codes"),
+            (.failed(.token(.wrongNonce)), .code, "Most often"),
+            (.failed(.otherSubject), .user, "A cache in front of"),
+            (.failed(.claimsTooLarge), .code, "Keep fewer claims"),
+        ])
+    func calls(kind: TokenClientError.Kind, call: TokenClientError.Operation, remedy: String) throws {
+        let failure = LoginFailure(TokenClientError(kind, in: call))
+        let report = try Self.login(failure.effects.code.rawValue, failure.logged, at: call.rawValue)
+        #expect(report.reason == failure.logged && report.remedy.hasPrefix(remedy), "\(report.text)")
+        let step = try #require(RejectionAdvice.loginSteps[call.rawValue])
+        #expect(report.text.contains("\nsign-in     failed at \(step)\n"), "\(report.text)")
+    }
+
+    @Test("Every reason of a failed sign-in at a provider has a row of its own")
+    func logins() {
+        let ofOthers: [LoginFailure.Reason] = [.denied, .unavailable, .declined, .misconfigured]
+        var failures = LoginFailure.Reason.allCases.filter { !ofOthers.contains($0) }.map { LoginFailure($0) }
+        failures += LoginFailure.registeredCodes.sorted().map { LoginFailure(providerCode: $0) }
+        for call in [TokenClientError.Operation.discovery, .keys, .push, .code, .user] {
+            failures.append(LoginFailure(TokenClientError(.unreachable, in: call)))
+        }
+        var kinds = IdentityMisconfiguration.allCases.map { TokenClientError.Kind.misconfigured($0) }
+        kinds += [.failed(.invalidResponse), .failed(.noIDToken), .failed(.otherSubject), .failed(.claimsTooLarge)]
+        kinds += TokenRejection.allCases.map { .failed(.token($0)) }
+        failures += kinds.map { LoginFailure(TokenClientError($0, in: .code)) }
+        failures.append(LoginFailure(.issuerMissing, detail: "issuer_missing:access_denied"))
+        for detail in ["login_too_long", "token_too_short"] {
+            failures.append(LoginFailure(.misconfigured, detail: detail))
+        }
+        for detail in ["unsupported_claim:groups", "session_too_short"] {
+            failures.append(LoginFailure(.invalidResponse, detail: detail))
+        }
+        for detail in ["app_token_invalid", "app_code_invalid", "app_removed"] {
+            failures.append(LoginFailure(.noPendingLogin, detail: detail))
+        }
+        for failure in failures {
+            let reasons = RejectionAdvice.loginReasons(failure.effects.code.rawValue, failure.logged)
+            #expect(RejectionAdvice.of(reasons).reason.contains(" "), "\(reasons)")
+        }
+    }
+
     @Test("Without the request, the error states how many there are and since when; another program is an error")
     func notFound() {
         #expect(
@@ -142,11 +198,19 @@ struct RejectionReportTests {
             for part in texts { #expect(text.contains(part), "\(part)") }
         } else {
             let rows = lines.filter { line in
-                line.hasPrefix("| ") && line.split { $0 == " " || $0 == "," }.contains { $0 == reason }
+                let words = line.split { $0 == " " || $0 == "," }
+                return line.hasPrefix("| ")
+                    && reason.split(separator: " ").allSatisfy { part in
+                        words.contains { $0 == part || part.hasSuffix(":") && $0.hasPrefix(part) }
+                    }
             }
             #expect(rows.contains { row in texts.allSatisfy { row.contains($0) } }, "\(texts)")
         }
-        let report = try Self.report("\"decision\":\"undecided\",\"error\":\"\(reason)\"")
+        let words = reason.split(separator: " ").map(String.init)
+        let report =
+            words.count == 1
+            ? try Self.report("\"decision\":\"undecided\",\"error\":\"\(reason)\"")
+            : try Self.login(words[0], words[1] == "token" ? "wrong_nonce" : words[1])
         #expect(report.text.hasSuffix("\ncause       \(advice.cause)\nremedy      \(advice.remedy)\n"))
     }
 

@@ -53,7 +53,7 @@ struct IdentityCallRecorderTests {
             failure.status = status
             recorder.identityCallFailed(failure)
         }
-        #expect(recorder.failures.map(\.failure.status) == (510..<530).reversed().map { $0 })
+        #expect(recorder.failures.map(\.status) == (510..<530).reversed().map { $0 })
         #expect(recorder.failures.first?.time == WallTime(seconds: 1_000))
     }
 

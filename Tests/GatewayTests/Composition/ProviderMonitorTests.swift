@@ -73,7 +73,7 @@ struct ProviderMonitorTests {
     func noKeys() {
         monitor.record(.keys(.replaced(usable: 0, skipped: 3)))
         #expect(monitor.status.lastFailure?.reason == "the key set has no key that can be used")
-        #expect(monitor.status.lastFailure?.remedy.contains("algorithms") == true)
+        #expect(monitor.status.lastFailure?.remedy?.contains("algorithms") == true)
         monitor.update(ProviderStatus(hasMetadata: true, keys: .fresh))
         #expect(monitor.status.condition == .down)
     }

@@ -45,7 +45,7 @@ struct StarterTrialTests {
                     return (attempts.count > 1 ? attempts.removeFirst() : attempts.first ?? Attempt()).steps
                 },
                 readCredentials: { user, kind in
-                    guard user.contains("@") else { throw ValidationError("no e-mail address") }
+                    guard kind == .text || user.contains("@") else { throw ValidationError("no e-mail address") }
                     return try Credentials(name: user, kind: kind, password: Secret("canary"))
                 }, write: { output += $0 })
             if var input = lines.map({ $0[...] }) {
@@ -150,7 +150,7 @@ struct StarterTrialTests {
                 Self.change("signIn.members.name", "login"),
             ], status: 422)
         let run = try await Run(
-            [failure, Attempt()], typing: ["jo", "jo@example.com", "", "json", "", "", "jo@example.com"])
+            [failure, Attempt()], typing: ["jo", "", "jo@example.com", "", "json", "", "", "jo@example.com"])
         #expect(run.tried.map(\.credentials) == [nil, "json"])
         #expect(run.starter.nameMember == "login" && run.starter.signIn?.path == "/login")
         #expect(run.output.contains("  no e-mail address\n"))
@@ -162,6 +162,8 @@ struct StarterTrialTests {
         let token = try await Run([field, Attempt()], typing: ["jo@example.com", "token", "", "jo@example.com"])
         #expect(token.tried.map(\.apiTokenHeader) == [nil, "X-API-Key"])
         #expect(token.starter.apiToken == .file("token"))
+        let text = try await Run([Attempt()], typing: ["jo", "text", "jo"])
+        #expect(text.starter.usesTextNames && text.starter.trial == .passed)
         let ended = try await Run([failure], typing: ["jo@example.com", "", "", ""])
         #expect(ended.tried.count == 1 && ended.starter.trial == .failed)
         let none = try await Run([failure], typing: [""])

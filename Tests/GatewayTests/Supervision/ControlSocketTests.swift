@@ -243,12 +243,14 @@ struct ControlSocketTests {
         arguments: ["", "reload", "reload\n"])
     func time(request: String) async throws {
         let gate = Gate()
+        let service = ControlSocketService(
+            path: "/control.sock", replacesOther: false,
+            reload: {
+                await gate.passed()
+                return nil
+            }, onListening: {})
         let channel = try await NIOAsyncTestingChannel { channel in
-            try channel.pipeline.syncOperations.addHandler(
-                ControlConnectionHandler {
-                    await gate.passed()
-                    return nil
-                })
+            try channel.pipeline.syncOperations.addHandler(ControlConnectionHandler(service: service))
         }
         try await channel.connect(to: SocketAddress(unixDomainSocketPath: "/control.sock")).get()
         try await channel.writeInbound(ByteBuffer(string: request))

@@ -133,21 +133,6 @@ import Testing
         }
     }
 
-    @Test("a logout token is sent to the client, with its status as the result")
-    func sendLogout() async throws {
-        var settings = MockAPISettings()
-        settings.exposeObservations = true
-        try await MockAPI.withServer(settings) { receiver in
-            try await running { _, provider in
-                let url = receiver.baseURL + "/auth/backchannel"
-                #expect(try await provider.provider.sendLogout(to: url, sessionID: "s") == 403)
-                let request = try #require(receiver.observations.snapshot().recent.last)
-                #expect(request.method == "POST" && request.path == "/auth/backchannel")
-                #expect(request.values(of: "Content-Type") == ["application/x-www-form-urlencoded"])
-            }
-        }
-    }
-
     @Test("a script from another process: omitted members have their defaults, and what follows uses it")
     func control() async throws {
         var settings = MockProviderSettings()
@@ -170,6 +155,8 @@ import Testing
             #expect(logins.map { $0["sub"] } == ["mia"])
             #expect(try await visitor.send(.POST, "/__mock/rotate?keep=false").status == 204)
             #expect(try await visitor.keys().map { $0["kid"] } == ["key-2"])
+            #expect(try await visitor.send(.POST, "/__mock/rotate").status == 204)
+            #expect(try await visitor.keys().map { $0["kid"] } == ["key-3", "key-2"])
             #expect(try await visitor.send(.PUT, "/__mock/script", body: "{").status == 400)
         }
     }

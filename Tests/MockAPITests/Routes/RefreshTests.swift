@@ -51,16 +51,6 @@ struct RefreshTests {
         }
     }
 
-    @Test("a refresh token expires")
-    func expiry() async throws {
-        let clock = TestClock()
-        try await MockAPI.withServer(MockAPISettings(refreshTokenLifetime: .seconds(60), now: clock.now)) { mock in
-            let pair = try await mock.signIn()
-            clock.advance(by: 60)
-            #expect(try await mock.refresh(pair.refreshToken).status == 401)
-        }
-    }
-
     @Test("an unknown refresh token is 401 with a challenge", arguments: ["/auth/refresh", "/auth/revoke"])
     func wrongKind(path: String) async throws {
         try await MockAPI.withServer { mock in

@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 
 extension Goal {
     var failureScenario: Scenario {

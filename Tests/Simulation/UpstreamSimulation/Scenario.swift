@@ -1,4 +1,5 @@
 public import CloakroomCore
+import TestSupport
 
 /// What is simulated: targets, traffic, settings, and what happens to the targets.
 public struct Scenario: Sendable {

@@ -122,23 +122,6 @@ struct EpisodesClientTests {
         }
     }
 
-    @Test("A session that was unused for too long is unauthorized, with the reason")
-    func expired() async throws {
-        try await SampleAppGateway.running(set: ["session.idleTimeout=1s"]) { gateway, mock in
-            try await CheckedTransport.with(gateway) { client, _ in
-                _ = try await client.signIn(email: "jo@example.com", password: "secret")
-                // `GET /auth` does not count as use.
-                let over = try await eventually("the session is over") { await clientError { try await client.me() } }
-                #expect(over.code == .unauthorized)
-                #expect(over.reason == "expired_idle")
-                let rejection = await clientError { try await client.video(id: 1) }
-                #expect(rejection?.code == .unauthorized)
-                #expect(rejection?.userMessage == "You need to be signed in to watch this episode.")
-                #expect(mock.observations.snapshot().count("GET", "/videos/1") == 0)
-            }
-        }
-    }
-
     @Test("An API that fails, is down or returns invalid responses and a stopped gateway are distinct errors")
     func failures() async throws {
         try await SampleAppGateway.running { gateway, mock in

@@ -110,7 +110,7 @@ struct HTTPClientTests {
             let address = try hasTLS ? #require(gateway.tls) : gateway.clear
             let result = try await ChildProgram.run(
                 h2load,
-                ["-n", "2000", "-c", "8", "-m", isHTTP2 ? "20" : "1"] + (isHTTP2 ? [] : ["--h1"])
+                ["-n", "2000", "-c", isHTTP2 ? "8" : "200", "-m", isHTTP2 ? "20" : "1"] + (isHTTP2 ? [] : ["--h1"])
                     + ["\(address)/episodes"])
             #expect(result.ending.status == 0, "\(result.errors)")
             #expect(result.output.contains("2000 succeeded, 0 failed, 0 errored"), "\(result.output)")

@@ -7,6 +7,27 @@ import Testing
 @Suite("Command line", .serialized, .timeLimit(.minutes(3)))
 struct CommandLineTests {
     static let good = GatewayYAML(upstream: "http://127.0.0.1:9000").yaml
+    /// A configuration with five mistakes.
+    private static let mistaken = """
+        listeners:
+          - address: 127.0.0.1
+        upstreams:
+          api:
+            targets: ["ftp://127.0.0.1:9000"]
+            apiToken: { value: demo-api-token }
+            signIn: { path: auth }
+        session:
+          idleTimeout: fifteen minutes
+          cookie: { secure: false }
+        routes:
+          - name: video
+            methods: [GET]
+            path: /videos/{id}
+            upstream: apy
+            requiresAuthorization: true
+            inject: [apiToken, bearer]
+
+        """
 
     @Test("Too few descriptors are an error with the limit and the required number")
     func fewDescriptors() async throws {
@@ -83,33 +104,6 @@ struct CommandLineTests {
         #expect(!(result.output + result.errors).contains("canary"), "\(result.output)\(result.errors)")
     }
 
-    @Test("A file that does not exist, and one argument more than there may be, are named as such")
-    func wrongArguments() async throws {
-        for (arguments, message) in [
-            (["brk"], "Error: there is no such file (write the path of the configuration)\n"),
-            (["brk", "other"], "Error: Unexpected argument (not shown)\n"),
-        ] {
-            let result = try await cloakroom(["check-config"] + arguments)
-            #expect(result.ending == ChildProgram.Ending(status: 64))
-            #expect(result.errors.hasPrefix(message), "\(result.errors)")
-        }
-    }
-
-    @Test("Without a configuration the error names the default places")
-    func missing() async throws {
-        let directory = try TemporaryDirectory()
-        let installed = "/etc/cloakroom/cloakroom.yaml"
-        let result = try await cloakroom(["check-config"], directory: directory.url)
-        // A developer may have installed the gateway.
-        if FileManager.default.fileExists(atPath: installed) {
-            #expect(result.output.contains(installed))
-        } else {
-            #expect(result.ending == ChildProgram.Ending(status: 64))
-            #expect(result.errors.contains("neither ./cloakroom.yaml nor \(installed) exists"), "\(result.errors)")
-            #expect(result.errors.contains("Usage: cloakroom check-config"), "\(result.errors)")
-        }
-    }
-
     @Test("Standard input of more than 1 MiB is rejected, the largest permitted one is read")
     func size() async throws {
         let filler = String(repeating: "#", count: (1 << 20) - Self.good.utf8.count - 1)
@@ -179,7 +173,7 @@ struct CommandLineTests {
         ])
     func colors(_ environment: [String: String], _ isColored: Bool) async throws {
         let directory = try TemporaryDirectory()
-        try directory.write(CommandTests.mistaken, to: "five.yaml")
+        try directory.write(Self.mistaken, to: "five.yaml")
         let file = directory.path(of: "five.yaml")
         for command in ["check-config", "serve"] {
             let result = try await onTerminal([command, file], environment: environment)
@@ -194,7 +188,7 @@ struct CommandLineTests {
     @Test("Output to a file or a pipe is never colored")
     func noColors() async throws {
         let result = try await cloakroom(
-            ["check-config", "-"], environment: ["TERM": "xterm-256color"], input: CommandTests.mistaken)
+            ["check-config", "-"], environment: ["TERM": "xterm-256color"], input: Self.mistaken)
         #expect(result.output.contains("standard input:2:14: listeners.0.address: "), "\(result.output)")
         #expect(!result.output.contains("\u{1b}"))
     }
@@ -218,7 +212,7 @@ struct CommandLineTests {
     func exitCodes(_ code: Int, _ arguments: [String]) async throws {
         let directory = try TemporaryDirectory()
         try directory.write(Self.good, to: "good.yaml")
-        try directory.write(CommandTests.mistaken, to: "bad.yaml")
+        try directory.write(Self.mistaken, to: "bad.yaml")
         try directory.write(
             Self.good.replacing("requiresAuthorization: true", with: "requiresAuthorization: false")
                 .replacing(", bearer", with: ""), to: "open.yaml")
@@ -277,6 +271,15 @@ struct CommandLineTests {
         #expect(result.errors.contains("Usage: cloakroom explain"), "\(result.errors)")
     }
 
+    @Test("replay names the order of its arguments if the log is a configuration")
+    func replayOrder() async throws {
+        let directory = try TemporaryDirectory()
+        for name in ["good.yaml", "access.log"] { try directory.write(Self.good, to: name) }
+        let result = try await cloakroom(["replay", "good.yaml", "access.log"], directory: directory.url)
+        #expect(result.ending == ChildProgram.Ending(status: 64), "\(result.output)")
+        #expect(result.errors.contains("the order is LOG FILE"), "\(result.errors)")
+    }
+
     // MARK: - Version and completions
 
     @Test("version prints what a bug report needs, as text and as JSON; --version prints the version alone")
@@ -317,15 +320,6 @@ struct CommandLineTests {
                 """
             let result = try await ChildProgram.run(bash, ["-c", program], directory: directory.url)
             #expect(result.output == expected + "\n", "\(line): \(result.errors)")
-        }
-    }
-
-    @Test("The completions of zsh and fish contain all commands", arguments: ["zsh", "fish"])
-    func otherCompletions(_ shell: String) async throws {
-        let script = try await cloakroom(["--generate-completion-script", shell])
-        #expect(script.ending == ChildProgram.Ending(status: 0))
-        for command in ["serve", "check-config", "print-config", "explain", "routes", "health", "version"] {
-            #expect(script.output.contains(command))
         }
     }
 }

@@ -151,8 +151,10 @@ struct DoctorTests {
     @Test("A refused connection")
     func refused() async throws {
         let port = try await BlackholePort(.rejects).port
-        let run = try await DoctorRun(yaml: file("http://127.0.0.1:\(port)"))
+        let run = try await DoctorRun(yaml: file("http://127.0.0.1:\(port)", replacing: "revoke"))
         #expect(run.ending.status == 1)
+        #expect(try run.step("refresh").outcome == "skipped")
+        #expect(try run.step("revoke").outcome == "not_configured")
         let step = try run.step("connect")
         #expect(step.outcome == "failed")
         #expect(step.problem?.contains("connection refused") == true, "\(step)")

@@ -92,6 +92,26 @@ struct InitTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path).isEmpty)
     }
 
+    @Test("A user for the trial whose name is no e-mail address: the option to write; calls that fail: what to change")
+    func trialWithName() async throws {
+        let directory = try TemporaryDirectory()
+        try directory.write("secret\n", to: "password")
+        let port = try await BlackholePort(.rejects).port
+        let options = [
+            "init", "--upstream", "http://127.0.0.1:\(port)", "--sign-in", "/login", "--try-user", "jo",
+            "--password-file", "password",
+        ]
+        let program = try Executables.cloakroom()
+        let rejected = try await ChildProgram.run(program, options, directory: directory.url)
+        #expect(rejected.ending.status == 64)
+        #expect(rejected.errors.contains("(write --text-names for names that are no e-mail"), "\(rejected.errors)")
+        let written = try await ChildProgram.run(program, options + ["--text-names"], directory: directory.url)
+        #expect(written.ending.status == 0, "\(written.errors)")
+        #expect(written.output.contains("next:\n  change in cloakroom.yaml what the steps above name\n"))
+        let text = try String(contentsOfFile: directory.path(of: "cloakroom.yaml"), encoding: .utf8)
+        #expect(text.contains("  # Clients sign in with {\"username\": …"), "\(text)")
+    }
+
     @Test("An app with files and an API below /api: links of the app and calls have their routes")
     func app() async throws {
         let directory = try TemporaryDirectory()
@@ -148,22 +168,6 @@ struct InitTests {
         #expect(both.ending.status != 0 && both.errors.contains("--sign-in and --provider: write one of them"))
     }
 
-    @Test("With --api-token-environment the file refers to a variable")
-    func tokenInTheEnvironment() async throws {
-        let directory = try TemporaryDirectory()
-        let result = try await cloakroom(
-            "init", "--upstream", "http://127.0.0.1:9000", "--sign-in", "/auth", "--api-token-environment",
-            in: directory)
-        #expect(result.ending == ChildProgram.Ending(status: 0), "\(result.errors)")
-        let without = try await cloakroom("check-config", "--config", "cloakroom.yaml", in: directory)
-        #expect(without.ending.status == 1)
-        #expect(without.output.contains("upstreams.api.apiToken.value"))
-        let with = try await cloakroom(
-            "check-config", "--config", "cloakroom.yaml",
-            environment: ["CLOAKROOM_UPSTREAMS_API_API_TOKEN_VALUE": "a-token"], in: directory)
-        #expect(with.ending.status == 0, "\(with.output)")
-    }
-
     @Test("An existing file is replaced only with --force, and stays if the new one is invalid")
     func existingFile() async throws {
         let directory = try TemporaryDirectory()
@@ -184,6 +188,22 @@ struct InitTests {
             "init", "--upstream", "http://127.0.0.1:9000", "--sign-in", "/auth", "--force", in: directory)
         #expect(forced.ending.status == 0, "\(forced.errors)")
         #expect(try String(contentsOfFile: file, encoding: .utf8).contains("signIn:"))
+    }
+
+    @Test("With --api-token-environment the file refers to a variable")
+    func tokenInTheEnvironment() async throws {
+        let directory = try TemporaryDirectory()
+        let result = try await cloakroom(
+            "init", "--upstream", "http://127.0.0.1:9000", "--sign-in", "/auth", "--api-token-environment",
+            in: directory)
+        #expect(result.ending == ChildProgram.Ending(status: 0), "\(result.errors)")
+        let without = try await cloakroom("check-config", "--config", "cloakroom.yaml", in: directory)
+        #expect(without.ending.status == 1)
+        #expect(without.output.contains("upstreams.api.apiToken.value"))
+        let with = try await cloakroom(
+            "check-config", "--config", "cloakroom.yaml",
+            environment: ["CLOAKROOM_UPSTREAMS_API_API_TOKEN_VALUE": "a-token"], in: directory)
+        #expect(with.ending.status == 0, "\(with.output)")
     }
 
     @Test("Without a terminal nothing is asked: the required options are named")

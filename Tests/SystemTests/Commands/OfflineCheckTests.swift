@@ -59,15 +59,4 @@ struct OfflineCheckTests {
         let both = try await check(file, "--probe", "--offline")
         #expect(both.ending.status == 64 && both.errors.contains("remove --offline"), "\(both.errors)")
     }
-
-    @Test("A mistake in a shipped configuration is found with --offline too")
-    func valueError() async throws {
-        let directory = try TemporaryDirectory()
-        let text = try String(contentsOf: Executables.packageDirectory.appending(path: configMap), encoding: .utf8)
-        try directory.write(text.replacing("path: /user", with: "pth: /user"), to: "config-map.yaml")
-        let offline = try await check(directory.path(of: "config-map.yaml"), "--offline")
-        #expect(offline.ending.status == 1)
-        #expect(offline.output.split(separator: "\n").count == 2, "\(offline.output)")
-        #expect(offline.output.contains("did you mean \"path\"?"), "\(offline.output)")
-    }
 }

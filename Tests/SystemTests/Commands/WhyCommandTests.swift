@@ -45,6 +45,49 @@ struct WhyCommandTests {
         }
     }
 
+    /// A request, and the reason for its rejection.
+    struct Rejected: Sendable {
+        let reason: String
+        let request: String
+        var field = ("Accept", "*/*")
+        var body: String?
+    }
+
+    @Test("What a gateway rejects has the cause and the remedy of its reason")
+    func reasons() async throws {
+        var yaml = GatewayYAML(upstream: "http://127.0.0.1:9")
+        yaml.adminToken = Self.token
+        let json = ("Content-Type", "application/json")
+        try await GatewayProcess.running(yaml) { gateway in
+            for rejected in [
+                Rejected(reason: "no_session", request: "GET /user"),
+                Rejected(reason: "upstream_unreachable", request: "GET /episodes"),
+                Rejected(reason: "method_not_allowed", request: "DELETE /episodes"),
+                Rejected(reason: "target_too_long", request: "GET /\(String(repeating: "a", count: 9_000))"),
+                Rejected(
+                    reason: "header_fields_too_large", request: "GET /episodes",
+                    field: ("X-Large", String(repeating: "a", count: 20_000))),
+                Rejected(reason: "cross_site", request: "POST /auth", field: ("Sec-Fetch-Site", "cross-site")),
+                Rejected(
+                    reason: "unsupported_media_type", request: "POST /auth", field: ("Content-Type", "text/plain"),
+                    body: "x"),
+                Rejected(
+                    reason: "invalid_input", request: "POST /auth", field: json,
+                    body: #"{"email":"jo","password":"secret"}"#),
+                Rejected(
+                    reason: "identity_call_failed", request: "POST /auth",
+                    field: ("Authorization", WebClient.basic("jo@example.com", "secret"))),
+            ] {
+                let words = rejected.request.split(separator: " ").map(String.init)
+                let response = try await gateway.client.send(words[0], words[1], [rejected.field], body: rejected.body)
+                let report = try await gateway.why(response, token: Self.token)
+                let advice = try #require(RejectionAdvice.table[rejected.reason])
+                #expect(report.reason == rejected.reason, "\(report.text)")
+                #expect(report.cause == advice.cause && report.remedy == advice.remedy, "\(report.text)")
+            }
+        }
+    }
+
     @Test("A malformed id, options that conflict, and no gateway are errors with what to do")
     func mistakes() async throws {
         let id = String(repeating: "0", count: 32)

@@ -9,8 +9,9 @@ import ThinClient
 struct AppSignInTests {
     @Test("Identity rule 33: noTicketInAnyURL: the client library signs in, keeps the session and is refreshed")
     func signsIn() async throws {
-        let app = "accounts.apps.cli.redirect=http://127.0.0.1/in"
-        try await ProviderGateway.withProvider(change: { $0.overrides.append(app) }) { site, provider in
+        let app = "accounts.apps.cli."
+        let settings = [app + "redirect=http://127.0.0.1/in", app + "idleTimeout=20d", app + "absoluteTimeout=30d"]
+        try await ProviderGateway.withProvider(change: { $0.overrides += settings }) { site, provider in
             // The documents of the provider are fetched in the background.
             _ = try await site.beginLogin(FormBrowser())
             let client = GatewayClient(gateway: try #require(URL(string: site.base)))
@@ -26,6 +27,7 @@ struct AppSignInTests {
 
             let signedIn = try await client.completeSignIn(callback, as: ProviderUser.self)
             #expect(try await client.currentSession(as: ProviderUser.self) == signedIn)
+            #expect(signedIn.session.idleTimeout == .seconds(20 * 86_400))
             #expect(try await site.session(browser).status == 401)
             let query = [URLQueryItem(name: "count", value: "3")]
             #expect(try await client.data("GET", "/__mock/bytes", query: query).count == 3)

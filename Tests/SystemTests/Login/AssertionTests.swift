@@ -9,9 +9,7 @@ struct AssertionTests {
     @Test("Rules 130, 131, 133 and 134: sessions and opaque tokens get assertions, until a revocation")
     func journey() async throws {
         try await ProviderGateway.withProvider {
-            $0.identity = [
-                "accessTokens: { audience: [orders], verify: introspection, introspection: { cache: 1s, rejected: 0s } }"
-            ]
+            $0.identity = ["accessTokens: { audience: [orders], introspection: { cache: 1s, rejected: 0s } }"]
             $0.overrides += [
                 "session.secrets=0123456789abcdef0123456789abcdef", "upstreams.api.assertion.header=X-Identity",
                 "upstreams.api.assertion.audience=api", "upstreams.api.assertion.claims=email",

@@ -106,23 +106,6 @@ struct ProviderContractTests {
         }
     }
 
-    @Test("a callback works once, also for a browser that has the cookies of before", arguments: Kind.allCases)
-    func replay(_ kind: Kind) async throws {
-        try await running(kind) { stage in
-            let callback = try await stage.loginUntilCallback().url
-            let copy = stage.browser.copy()
-            let stranger = FormBrowser()
-            for browser in [stranger, stage.browser, copy] {
-                let response = try await browser.send("GET", callback, FormBrowser.fetch)
-                let isFirst = browser === stage.browser
-                #expect(response.problem?.code == (isFirst ? nil : "login_expired"))
-                #expect((response.status == 400) == !isFirst)
-                #expect((browser.cookies(of: stage.site.base)[WebClient.cookieName] != nil) == isFirst)
-            }
-            #expect(try await stage.site.session(stage.browser).status == 200)
-        }
-    }
-
     @Test("a pushed request leaves no parameter for the browser to change (RFC 9126)")
     func pushed() async throws {
         for mode in ["auto", "always", "never"] {
@@ -262,18 +245,6 @@ struct ProviderContractTests {
             #expect(challenge.contains(#"acr_values="urn:example:mfa""#))
             let page = try await stage.login("for=strong&returnTo=/__mock/slow?seconds=0", password: .secondFactor)
             #expect(page.status == 200 && page.url == strong)
-            #expect(try await stage.site.bytes(stage.browser).status == 200)
-        }
-    }
-
-    @Test("a provider that ignores acr_values is caught, and the session stays", arguments: Kind.allCases)
-    func providerThatIgnoresAcrIsCaught(_ kind: Kind) async throws {
-        try await running(kind) { stage in
-            try await stage.login()
-            let callback = try await stage.loginUntilCallback("for=strong&returnTo=/episodes").url
-            let response = try await stage.browser.send("GET", callback)
-            #expect(response.status == 403 && response.problem?.code == "step_up_failed")
-            #expect(try await stage.browser.send("GET", stage.site.base + "/__mock/slow?seconds=0").status == 401)
             #expect(try await stage.site.bytes(stage.browser).status == 200)
         }
     }

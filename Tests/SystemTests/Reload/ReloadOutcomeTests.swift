@@ -42,6 +42,9 @@ struct ReloadOutcomeTests {
             #expect(try await Set(served.metrics()) == counters(failures: 1, successes: 0, last: 0))
             let rejected = try await served.config()
             #expect(rejected.hash == first.hash)
+            _ = try await served.program.waits(for: "the mistake with its place") { program in
+                program.output.contains("cloakroom.yaml:") && program.output.contains("routes.0.path") ? true : nil
+            }
             let reload = try #require(rejected.last_reload)
             #expect(!reload.succeeded)
             #expect(reload.problems.count == 1)
@@ -56,6 +59,17 @@ struct ReloadOutcomeTests {
             #expect(good.last_reload?.succeeded == true)
             #expect(good.last_reload?.problems == [])
             #expect(try await served.client.get("/episodes").status == 401)
+        }
+    }
+
+    @Test("A watched file is reloaded without a signal")
+    func watched() async throws {
+        try await GatewayProcess.running(set: ["reload.interval=100ms"]) { gateway, _ in
+            try gateway.write(
+                gateway.yaml.replacing("requiresAuthorization: false", with: "requiresAuthorization: true"))
+            try await eventually("the route requires a session") {
+                try await gateway.client.get("/episodes").status == 401
+            }
         }
     }
 

@@ -44,18 +44,4 @@ struct TakeOverTests {
             }
         }
     }
-
-    @Test("With --take-over, an admin address that is in use is rejected with a hint")
-    func admin() async throws {
-        try await GatewayProcess.running { first, _ in
-            let arguments = try arguments(like: first, adminAddress: "127.0.0.1:\(first.admin.port)")
-            let rejected = try await cloakroom(arguments + ["--take-over"])
-            #expect(rejected.ending == ChildProgram.Ending(status: 1))
-            #expect(rejected.errors.split(separator: "\n").count == 1, "\(rejected.errors)")
-            #expect(
-                rejected.errors.contains("a gateway started with --take-over needs its own admin address"),
-                "\(rejected.errors)")
-            #expect(try await WebClient(first.clear).get("/episodes").status == 200)
-        }
-    }
 }

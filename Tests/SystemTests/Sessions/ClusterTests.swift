@@ -89,25 +89,4 @@ struct ClusterTests {
             }
         }
     }
-
-    @Test("While slots move, every session is served at both gateways, and can be ended")
-    func resharding() async throws {
-        try await with { cluster, first, second in
-            let clients = try await signedIn(first)
-            let primaries = try await cluster.primaries()
-            try await cluster.moveSlotsAtomically(0..<2_000, from: primaries[0], to: primaries[1])
-            try await cluster.moveSlots(2_000..<2_100, from: primaries[0], to: primaries[2])
-            for client in clients {
-                try await isServed(client)
-                try await isServed(second.client.other(cookie: client.cookie))
-            }
-            for client in clients {
-                let elsewhere = second.client.other(cookie: client.cookie)
-                #expect(try await client.send("DELETE", "/auth").status == 204)
-                try await eventually("the sign-out is effective at the other gateway", within: .seconds(15)) {
-                    try await elsewhere.get("/videos/1").status == 401
-                }
-            }
-        }
-    }
 }

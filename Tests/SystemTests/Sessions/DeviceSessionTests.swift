@@ -1,7 +1,14 @@
+import AsyncHTTPClient
+import Crypto
 import Foundation
+import FoundationNetworking
 import MockAPI
+import NIOCore
+import NIOHTTP1
+import Synchronization
 import TestSupport
 import Testing
+import ThinClient
 
 /// A scripted client with a key of its own, in another language and with another library, against the running program.
 @Suite("Sessions that are bound to a device", .serialized, .timeLimit(.minutes(3)))
@@ -27,6 +34,65 @@ struct DeviceSessionTests {
             ]
             #expect(steps == expected)
             #expect(mock.observations.snapshot().count("GET", "/videos/1") == 3)
+        }
+    }
+
+    @Test("Rules 115 and 117: the client library binds its session, and proves it again with the next request")
+    func library() async throws {
+        let settings = [
+            "session.cookie.secure=true", "listeners.0.behindTLSProxy=true", "session.device.mode=required",
+            "session.device.lifetime=10s",
+        ]
+        try await GatewayProcess.running(set: settings) { gateway, _ in
+            let (url, jar) = (try #require(URL(string: gateway.clear)), CookieJar())
+            let client = GatewayClient(gateway: url, transport: jar, deviceKey: SoftwareKey())
+            _ = try await client.signIn(name: "jo@example.com", password: "secret", as: JSONUser.self)
+            let bound = try #require(jar.names.first { $0.hasSuffix("-bound") })
+            try await client.data("GET", "/videos/1")
+            let first = jar.remove(bound)
+            // A proof of 10 s ends soon, so that the client gets the next one first.
+            try await client.data("GET", "/videos/1")
+            #expect(first != nil && jar.names.contains(bound))
+            try await client.signOut()
+            let error = await clientError { try await client.data("GET", "/videos/1") }
+            #expect(error?.requiresSignIn == true && error?.reason != "unproven")
+        }
+    }
+
+    private struct JSONUser: Decodable, Sendable {}
+
+    private struct SoftwareKey: DeviceKey {
+        private let key = P256.Signing.PrivateKey()
+        var publicKey: Data { key.publicKey.x963Representation }
+        func sign(_ message: Data) async throws -> Data { try key.signature(for: message).rawRepresentation }
+    }
+
+    /// Sends the cookies of a client, `Secure` ones too: TLS ends before the gateway.
+    private final class CookieJar: Transport {
+        private let cookies = Mutex<[String: String]>([:])
+
+        var names: [String] { cookies.withLock { Array($0.keys) } }
+
+        func remove(_ name: String) -> String? { cookies.withLock { $0.removeValue(forKey: name) } }
+
+        func send(_ request: URLRequest) async throws -> (Data, HTTPURLResponse) {
+            let url = try #require(request.url)
+            var outgoing = HTTPClientRequest(url: url.absoluteString)
+            outgoing.method = HTTPMethod(rawValue: request.httpMethod ?? "GET")
+            for (name, value) in request.allHTTPHeaderFields ?? [:] { outgoing.headers.add(name: name, value: value) }
+            let sent = cookies.withLock { $0.map { "\($0.key)=\($0.value)" } }.joined(separator: "; ")
+            if !sent.isEmpty { outgoing.headers.add(name: "Cookie", value: sent) }
+            if let body = request.httpBody { outgoing.body = .bytes(ByteBuffer(bytes: body)) }
+            let response = try await HTTPClient.shared.execute(outgoing, timeout: .seconds(20))
+            let body = try await response.body.collect(upTo: 1 << 20)
+            for field in response.headers["Set-Cookie"] {
+                let pair = field.prefix { $0 != ";" }.split(separator: "=", maxSplits: 1).map(String.init)
+                cookies.withLock { $0[pair[0]] = pair.count == 2 ? pair[1] : nil }
+            }
+            let fields = Dictionary(response.headers.map { ($0.name, $0.value) }) { $1 }
+            let head = HTTPURLResponse(
+                url: url, statusCode: Int(response.status.code), httpVersion: nil, headerFields: fields)
+            return (Data(body.readableBytesView), try #require(head))
         }
     }
 

@@ -35,22 +35,4 @@ struct EndedTokensTests {
             }
         }
     }
-
-    @Test(
-        "Rule 40: a store with sealed sessions cannot revoke them, and the audit line reports that",
-        arguments: [SessionStoreFixture.Kind.sqlite, .valkey])
-    func sealed(kind: SessionStoreFixture.Kind) async throws {
-        try await SessionStoreFixture.with(kind) { place in
-            try await GatewayProcess.running(set: place.settings()) { gateway, mock in
-                let (one, other) = (gateway.client, gateway.client.other())
-                for client in [one, other] { #expect(try await client.signIn().status == 200) }
-                #expect(try await one.send("DELETE", "/auth/sessions").body == #"{"ended":1}"#)
-                #expect(try await other.get("/auth").problem?.reason == "revoked")
-                try await eventually("the audit line is there") {
-                    gateway.program.output.contains(#""tokens":"not_revoked_sealed""#)
-                }
-                #expect(mock.observations.snapshot().count("POST", "/auth/revoke") == 0)
-            }
-        }
-    }
 }

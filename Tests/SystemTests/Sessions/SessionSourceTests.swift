@@ -97,44 +97,4 @@ struct SessionSourceTests {
             }
         }
     }
-
-    @Test(
-        "Rule 34: the source is stored: after a restart with another upstream the session is revoked",
-        arguments: [SessionStoreFixture.Kind.sqlite, .valkey])
-    func restart(kind: SessionStoreFixture.Kind) async throws {
-        try await SessionStoreFixture.with(kind) { place in
-            try await withMocks { _, b, file in
-                var ticket: String?
-                try await GatewayProcess.running(yaml: file.yaml, set: place.settings()) { gateway async throws in
-                    let client = gateway.client
-                    #expect(try await client.signIn().status == 200)
-                    ticket = client.cookie
-                }
-                var other = file
-                other.accounts = "b"
-                try await GatewayProcess.running(yaml: other.yaml, set: place.settings()) { gateway async throws in
-                    let client = gateway.client.other(cookie: ticket)
-                    #expect(try await client.get("/videos/1").problem?.reason == "revoked")
-                    #expect(authorizations(b).isEmpty)
-                }
-            }
-        }
-    }
-
-    @Test("A renamed upstream keeps its sessions with the same sessionSource, and ends them with another one")
-    func renamed() async throws {
-        try await withMocks { _, _, file in
-            try await GatewayProcess.running(yaml: file.yaml) { gateway async throws in
-                let client = gateway.client
-                #expect(try await client.signIn().status == 200)
-                var renamed = file
-                (renamed.name, renamed.accounts, renamed.source) = ("c", "c", "a")
-                try await gateway.reload(renamed.yaml)
-                #expect(try await client.get("/videos/1").status == 200)
-                renamed.source = "another"
-                try await gateway.reload(renamed.yaml)
-                #expect(try await client.get("/videos/1").problem?.reason == "revoked")
-            }
-        }
-    }
 }

@@ -16,7 +16,7 @@ struct LoginBrowserTests {
         set: [String] = [], _ body: (SampleAppGateway, RunningMockProvider) async throws -> Void
     ) async throws {
         var settings = MockAPISettings.withTwoUsers
-        settings.identities = [PageIdentity(name: "company", label: "Example Company")]
+        settings.identities = ["company"]
         try await MockProvider.withServer { provider in
             let set = ["accounts.identities=company"] + set
             try await SampleAppGateway.running(before: settings, provider: provider, set: set) { gateway, _ in

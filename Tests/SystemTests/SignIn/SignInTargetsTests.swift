@@ -39,43 +39,6 @@ struct SignInTargetsTests {
         return ContinuousClock.now - start
     }
 
-    @Test("Sign-ins are sent to targets by cost, each with its user call to the same target")
-    func sameTarget() async throws {
-        try await MockAPI.withServer(.withTwoUsers) { one in
-            try await MockAPI.withServer(.withTwoUsers) { other in
-                let file = GatewayYAML(upstream: "\(one.baseURL)\", \"\(other.baseURL)")
-                try await GatewayProcess.running(file) { gateway async throws in
-                    for _ in 0..<10 { #expect(try await gateway.client.signIn().status == 200) }
-                }
-                let seen = [one, other].map { $0.observations.snapshot() }
-                #expect(seen.reduce(0) { $0 + $1.count("POST", "/auth") } == 10)
-                #expect(seen.reduce(0) { $0 + $1.count("GET", "/user") } == 10)
-                // A target without an estimate costs least.
-                #expect(seen.allSatisfy { $0.count("POST", "/auth") > 0 })
-                #expect(seen.allSatisfy { $0.count("POST", "/auth") == $0.count("GET", "/user") })
-            }
-        }
-    }
-
-    @Test("A target that does not respond costs one sign-in the connect timeout; then sign-ins and requests skip it")
-    func deafTarget() async throws {
-        try await withDeafTarget { gateway, mock in
-            let first = try await time { try await gateway.client.signIn() }
-            #expect(first > .milliseconds(7_500) && first < .seconds(20), "\(first)")
-            // Found by a sign-in, used by requests and shown to operators.
-            let request = try await time { try await gateway.client.get("/episodes") }
-            // A request that tries it spends half of the timeout on it.
-            #expect(request < .milliseconds(3_500), "\(request)")
-            #expect(try await circuits(gateway).first != "closed")
-            #expect(try await circuits(gateway).last == "closed")
-            // At most two of them find its back-off expired, which is 1 s and then 2 s.
-            var others = Duration.zero
-            for _ in 0..<10 { others += try await time { try await gateway.client.signIn() } }
-            #expect(others < .seconds(35), "\(others)")
-            #expect(mock.observations.snapshot().count("POST", "/auth") == 11)
-        }
-    }
-
     @Test("A target that requests found to be down is not tried by sign-ins")
     func knownFromRequests() async throws {
         try await withDeafTarget { gateway, _ in

@@ -90,25 +90,21 @@ enum AdminWithFailures {
     }
 
     /// The widest texts that a failed call may have.
-    private static func identityCalls(_ now: WallTime) -> [IdentityCallStatus] {
+    private static func identityCalls(_ now: WallTime) -> [IdentityCallFailure] {
         let members = (1...IdentityCallFailure.Defect.maxNames).map { "a_member_with_a_name_of_forty_characters\($0)" }
-        return [
-            IdentityCallStatus(
-                time: now - .seconds(31),
-                failure: IdentityCallFailure(
-                    call: .signIn, source: .upstream("api"), method: "POST",
-                    server: "accounts-of-a-service.internal.example.com:8443", path: "/v2/sessions/of/users",
-                    status: 200,
-                    defect: .init(
-                        "member_missing", key: "signIn.accessToken", expected: "access_token", found: members),
-                    nanoseconds: 48_000_000)),
-            IdentityCallStatus(
-                time: now - .seconds(3_700),
-                failure: IdentityCallFailure(
-                    call: .discovery, source: .identity("company"), method: "GET", server: "",
-                    path: "/.well-known/openid-configuration", defect: .init("unreachable"), nanoseconds: 5_000_000_000)
-            ),
+        var failures = [
+            IdentityCallFailure(
+                call: .signIn, source: .upstream("api"), method: "POST",
+                server: "accounts-of-a-service.internal.example.com:8443", path: "/v2/sessions/of/users", status: 200,
+                defect: .init("member_missing", key: "signIn.accessToken", expected: "access_token", found: members),
+                nanoseconds: 48_000_000),
+            IdentityCallFailure(
+                call: .discovery, source: .identity("company"), method: "GET", server: "",
+                path: "/.well-known/openid-configuration", defect: .init("unreachable"), nanoseconds: 5_000_000_000),
         ]
+        failures[0].time = now - .seconds(31)
+        failures[1].time = now - .seconds(3_700)
+        return failures
     }
 
     /// Metrics with at least one sample of every family.

@@ -24,23 +24,4 @@ struct StatusSecrecyTests {
             }
         }
     }
-
-    @Test("The page is current: sessions, sign-ins and requests appear in the next response")
-    func following() async throws {
-        try await GatewayProcess.running { gateway, _ in
-            let operators = WebClient(gateway.admin)
-            #expect(try await operators.get("/status.json").body.contains(#""routes":[]"#))
-            let client = gateway.client
-            #expect(try await client.get("/videos/1").status == 401)
-            #expect(try await client.signIn(password: "wrong").status == 401)
-            #expect(try await client.signIn().status == 200)
-            let text = try await eventually("three requests are counted") {
-                let text = try await operators.get("/status.json").body
-                return text.contains(#""name":"video""#) && text.contains(#""name":"(accounts)""#) ? text : nil
-            }
-            #expect(text.contains(#""active":1,"created_total":1"#))
-            #expect(text.contains(#""unauthorized_recent":1,"unauthorized_total":1"#))
-            #expect(text.contains(#""state":"ready""#))
-        }
-    }
 }

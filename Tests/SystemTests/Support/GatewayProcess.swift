@@ -1,8 +1,11 @@
+import CloakroomTelemetry
 import Foundation
 import Glibc
 import TestSupport
+import Testing
 
 @testable import MockAPI
+@testable import cloakroom
 
 /// A `cloakroom serve` with a configuration on disk.
 struct GatewayProcess {
@@ -29,6 +32,19 @@ struct GatewayProcess {
         let before = count()
         program.send(SIGHUP)
         try await eventually("the configuration is reloaded") { count() > before }
+    }
+
+    /// Explains a rejected request as `cloakroom why` does.
+    /// - Parameter token: That of the admin listener.
+    func why(_ response: TestResponse, token: String) async throws -> RejectionReport {
+        let inPage = response.body.firstMatch(of: /[0-9a-f]{32}/).map { String($0.output) }
+        let text = try #require(response.problem?.request_id ?? inPage, "\(response.status)")
+        let id = try #require(ID128(text))
+        // It is kept shortly after the response.
+        return try await eventually("it is kept") {
+            let found = try await WebClient(admin).get("/why?id=\(id)", [("Authorization", "Bearer \(token)")])
+            return try? RejectionReport(id, Array(found.body.utf8))
+        }
     }
 
     /// Serves a configuration while `body` runs.

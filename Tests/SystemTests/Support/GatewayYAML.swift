@@ -7,7 +7,6 @@ struct GatewayYAML {
     /// A file that holds the API token, instead of the token itself.
     var apiTokenFile: String?
     var certificate: (file: String, keyFile: String)?
-    var minimumTLSVersion = "1.2"
     /// Whether the cleartext listener supports HTTP/2 with prior knowledge.
     var hasClearHTTP2 = false
     /// Whether there are two WebSocket routes, one of which requires a session.
@@ -109,7 +108,7 @@ struct GatewayYAML {
                 tls:
                   certificateFile: \(certificate.file)
                   keyFile: \(certificate.keyFile)
-                  minimumVersion: "\(minimumTLSVersion)"
+                  minimumVersion: "1.2"
 
             """
     }

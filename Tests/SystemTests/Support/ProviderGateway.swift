@@ -3,6 +3,7 @@ import TestSupport
 import Testing
 
 @testable import MockAPI
+@testable import cloakroom
 
 /// A gateway process whose users sign in at an OpenID Provider. Its upstream is the mock API.
 struct ProviderGateway {
@@ -27,7 +28,7 @@ struct ProviderGateway {
             """
             listeners:
               - address: 127.0.0.1:\(port)
-            admin: { address: "127.0.0.1:0" }
+            admin: { address: "127.0.0.1:0", token: \(ProviderGateway.adminToken) }
             identities:
               company:
                 issuer: \(issuer)
@@ -70,6 +71,13 @@ struct ProviderGateway {
     let mock: RunningMockAPI
 
     var base: String { gateway.clear }
+
+    fileprivate static let adminToken = "A-token-of-the-admin-listener-1234567"
+
+    /// Explains a rejected request as `cloakroom why` does.
+    func why(_ response: TestResponse) async throws -> RejectionReport {
+        try await gateway.why(response, token: Self.adminToken)
+    }
 
     /// Serves while `body` runs.
     /// - Parameters:

@@ -14,14 +14,18 @@ struct OutgoingTLSTests {
     }
 
     /// Makes a client connect to a port of `localhost` repeatedly until `body` returns.
+    /// - Parameter name: The server's name for requests and sign-ins; `nil` for that of the upstream's URL.
     private func connecting(
-        _ client: Client, to port: Int, trusting caFile: String, _ body: () async throws -> Void
+        _ client: Client, to port: Int, trusting caFile: String, named name: String? = nil,
+        _ body: () async throws -> Void
     ) async throws {
         let upstream = "https://localhost:\(port)"
         let caFile = caFile.isEmpty ? [] : [caFile]
         switch client {
         case .request, .signIn:
-            let set = caFile.map { "upstreams.api.tls.caFile=\($0)" } + ["timeouts.identity=2s", "timeouts.connect=2s"]
+            let set =
+                caFile.map { "upstreams.api.tls.caFile=\($0)" } + ["timeouts.identity=2s", "timeouts.connect=2s"]
+                + (name.map { ["upstreams.api.tls.serverName=\($0)"] } ?? [])
             try await GatewayProcess.running(GatewayYAML(upstream: upstream), set: set) { gateway in
                 let asking = Task {
                     while !Task.isCancelled {
@@ -81,6 +85,23 @@ struct OutgoingTLSTests {
                 #expect(Set(hello.suites) == Self.suites)
                 #expect(hello.protocols == (client == .store ? [] : ["http/1.1"]))
             }
+        }
+    }
+
+    @Test(
+        "Rule 38: sign-ins verify tls.serverName, not the host of the target", arguments: ["localhost", "other.test"])
+    func serverName(name: String) async throws {
+        let certificate = try DemoCertificate()
+        defer { certificate.remove() }
+        try await TLSProbe.running(
+            .current, certificateFile: certificate.certificateFile, keyFile: certificate.keyFile
+        ) { port, probe in
+            try await connecting(.signIn, to: port, trusting: certificate.certificateFile, named: name) {
+                try await eventually("attempts") {
+                    name == "localhost" ? probe.received > 0 : probe.hellos.count >= 2
+                }
+            }
+            #expect((probe.received > 0) == (name == "localhost"))
         }
     }
 

@@ -31,6 +31,9 @@ final class HTTP2Stream {
     private(set) var connection: HTTP2DownstreamHandler?
     private(set) var exchange: Exchange?
     private var start: Start?
+    /// Storage of a request head that waits for the client to read, counted with the responses that wait: a large head
+    /// costs the client a few bytes.
+    private var waitingHead = 0
     /// Whether ``proceed()`` follows the current read.
     var isTouched = false
 
@@ -130,6 +133,7 @@ final class HTTP2Stream {
     /// Continues after a read: begins the exchange, passes on its body, and flushes the upstream.
     func proceed() {
         isTouched = false
+        countWaitingHead(0)
         guard !isClosed, let exchange else { return }
         if let start {
             self.start = nil
@@ -225,9 +229,16 @@ final class HTTP2Stream {
     /// The request does not begin before the client has read earlier responses.
     /// - Parameter isRestarted: Whether it has read some since the last call.
     func waitForOutput(isRestarted: Bool) {
-        guard start != nil, isRestarted || drainCredit == nil else { return }
+        guard start != nil else { return }
+        countWaitingHead(exchange?.head.bytes.storageCapacity ?? 0)
+        guard isRestarted || drainCredit == nil else { return }
         drainCredit = nil
         setDeadline(waitForClient())
+    }
+
+    private func countWaitingHead(_ count: Int) {
+        if count != waitingHead { connection?.addOutbound(count - waitingHead) }
+        waitingHead = count
     }
 
     /// Writes a DATA frame, and the end of the stream if nothing follows.
@@ -279,6 +290,7 @@ final class HTTP2Stream {
     func rest() {
         isClosed = true
         if let exchange, !exchange.isActive { exchange.responseSent() }
+        countWaitingHead(0)
         start = nil
         deadline = .max
         pendingBody = ByteBuffer()

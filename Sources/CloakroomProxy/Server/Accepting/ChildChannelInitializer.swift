@@ -9,7 +9,7 @@ struct ChildChannelInitializer: Sendable {
     let listener: Int
     let tls: TLSListener?
     let addresses: PerClientConnectionLimit
-    let rejections: RejectionCounters
+    let rejections: [ConnectionRejection: CounterHandle]
 
     /// Initializes a connection. Must be called on its event loop.
     /// - Throws: ``ConnectionRejection``, or the error of adding handlers. The caller closes the connection then.
@@ -50,7 +50,7 @@ struct ChildChannelInitializer: Sendable {
 
     /// Counts a rejected connection.
     func reject(_ rejection: ConnectionRejection) -> ConnectionRejection {
-        rejections.count(rejection)
+        rejections[rejection]?.increment()
         return rejection
     }
 }
@@ -75,18 +75,9 @@ enum ConnectionRejection: Error, Equatable, CaseIterable {
         case .connectionsPerAddress: "connections_per_address"
         }
     }
-}
 
-/// Counts rejected connections by reason. They are not logged: a flood of connections must not flood the log.
-struct RejectionCounters: Sendable {
-    private let counters: [ConnectionRejection: CounterHandle]
-
-    init(_ metrics: GatewayMetrics) {
-        counters = Dictionary(
-            uniqueKeysWithValues: ConnectionRejection.allCases.map { ($0, metrics.rejections(reason: $0.label)) })
-    }
-
-    func count(_ rejection: ConnectionRejection) {
-        counters[rejection]?.increment()
+    /// Count rejected connections. They are not logged: a flood of connections must not flood the log.
+    static func counters(_ metrics: GatewayMetrics) -> [Self: CounterHandle] {
+        Dictionary(uniqueKeysWithValues: allCases.map { ($0, metrics.rejections(reason: $0.label)) })
     }
 }

@@ -8,12 +8,20 @@ import NIOSSL
 public struct AdminListenerTLS: Sendable {
     private let name: String
     private let listener: TLSListener
+    private let registry: PrometheusRegistry
+    private let logger: Logger
 
     /// Reads the files.
-    /// - Parameter address: The address of the listener, by which metrics and the status page name its certificates.
+    /// - Parameters:
+    ///   - address: The address of the listener, by which metrics and the status page name its certificates.
+    ///   - registry: The metrics of the certificates.
     /// - Throws: ``ListenerError`` which names the file.
-    public init(_ configuration: ListenerTLSConfiguration, address: HostAndPort) throws {
+    public init(
+        _ configuration: ListenerTLSConfiguration, address: HostAndPort, registry: PrometheusRegistry, logger: Logger
+    ) throws {
         name = "\(address)"
+        self.registry = registry
+        self.logger = logger
         listener = try TLSListener(configuration, allowsHTTP2: false, at: ["admin", "tls"])
     }
 
@@ -22,15 +30,14 @@ public struct AdminListenerTLS: Sendable {
 
     /// Whether the client of a connection presented a certificate, which the handshake has verified and which has not
     /// expired since. Must be called on the channel's event loop.
-    /// - Parameter now: The time, in seconds since 1970.
-    public static func hasClientCertificate(_ channel: any Channel, now: Int64) -> Bool {
+    public func hasClientCertificate(_ channel: any Channel) -> Bool {
+        let now = LoopClock().wallTime(at: NIODeadline.now().uptimeNanoseconds).milliseconds / 1_000
         let handler = try? channel.pipeline.syncOperations.handler(type: NIOSSLServerHandler.self)
         return handler?.peerCertificate.map { !ClientCertificate.isExpired($0, at: now) } ?? false
     }
 
     /// Reloads changed files every 10 s until cancelled, for new connections.
-    /// - Parameter registry: The metrics of the certificates.
-    public func watch(registry: PrometheusRegistry, logger: Logger) async {
+    public func watch() async {
         await CertificateReloader.watch([(name: name, tls: listener)], registry: registry, logger: logger)
     }
 

@@ -4,8 +4,8 @@ import CloakroomTelemetry
 struct CertificateMetrics: Sendable {
     private let registry: PrometheusRegistry
     private let listener: String
-    private let reloads: CounterHandle
-    private let failures: CounterHandle
+    let reloads: CounterHandle
+    let failures: CounterHandle
     /// Gauges by file.
     private var expiries: [String: GaugeHandle] = [:]
 
@@ -42,13 +42,5 @@ struct CertificateMetrics: Sendable {
             registry.remove(gauge)
             expiries[file] = nil
         }
-    }
-
-    func recordReload() {
-        reloads.increment()
-    }
-
-    func recordFailure() {
-        failures.increment()
     }
 }

@@ -32,7 +32,7 @@ enum CertificateReloader {
                 case .unchanged, .unchangedFailure: break
                 case .reloaded(let asksForOther):
                     if asksForOther { await onOtherDemands() }
-                    metrics.recordReload()
+                    metrics.reloads.increment()
                     logger.notice(
                         "certificates reloaded",
                         metadata: [
@@ -40,7 +40,7 @@ enum CertificateReloader {
                             "certificates": .array(watch.listener.certificates.map { .string(describe($0)) }),
                         ])
                 case .failed(let reason):
-                    metrics.recordFailure()
+                    metrics.failures.increment()
                     logger.error(
                         "certificate reload failed, previous certificates kept",
                         metadata: [

@@ -47,9 +47,9 @@ final class ConnectFailureLog: Sendable {
     }
 
     /// The last failed connection attempt; `nil` if there was none.
-    var last: UpstreamStatus.Failure? {
+    var last: FailureStatus? {
         failure.withLock { $0 }.map {
-            UpstreamStatus.Failure(time: $0.time, reason: ConnectFailureReason.text($0.kind, $0.error, at: $0.time))
+            FailureStatus(time: $0.time, reason: ConnectFailureReason.text($0.kind, $0.error, at: $0.time))
         }
     }
 }

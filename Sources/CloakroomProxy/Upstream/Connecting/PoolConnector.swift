@@ -100,7 +100,7 @@ final class PoolConnector {
         target.connected()
         targets.established(target, at: address)
         targets.board.connected(target.state, now: context.now)
-        pool.upstream.targetMetrics[target.index].countConnect(.success)
+        pool.upstream.targetMetrics[target.index].connects[.success]?.increment()
     }
 
     private func failed(
@@ -110,7 +110,7 @@ final class PoolConnector {
         let target = attempt.target
         let targets = pool.upstream.targets
         target.state.ended(owesHead: true)
-        pool.upstream.targetMetrics[target.index].countConnect(UpstreamFailure.connectOutcome(of: error))
+        pool.upstream.targetMetrics[target.index].connects[UpstreamFailure.connectOutcome(of: error)]?.increment()
         target.record(failure.kind, error, now: now, time: context.wallTime(at: now))
         if failure.kind != .noResources {
             targets.board.connectFailed(target.state, startedAt: since, now: now, random: context.random())

@@ -1,23 +1,23 @@
 import CloakroomCore
-import NIOCore
+package import NIOCore
 import NIOSSL
 import NIOTLS
 import SwiftASN1
 import X509
 
 /// Waits until the TLS handshake with an upstream is complete and its certificate verified, and then removes itself.
-final class TLSHandshakeHandler: ChannelInboundHandler, RemovableChannelHandler {
-    typealias InboundIn = ByteBuffer
+package final class TLSHandshakeHandler: ChannelInboundHandler, RemovableChannelHandler {
+    package typealias InboundIn = ByteBuffer
 
     private var done: EventLoopPromise<String?>?
     private var negotiated: String?
 
     /// - Parameter done: Always completed, with the protocol that ALPN selected (RFC 7301); fails with a ``TLSHandshakeError`` if the connection is unusable.
-    init(_ done: EventLoopPromise<String?>) {
+    package init(_ done: EventLoopPromise<String?>) {
         self.done = done
     }
 
-    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    package func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         guard case .handshakeCompleted(let negotiated)? = event as? TLSUserEvent else {
             return context.fireUserInboundEventTriggered(event)
         }
@@ -26,17 +26,17 @@ final class TLSHandshakeHandler: ChannelInboundHandler, RemovableChannelHandler 
         context.pipeline.syncOperations.removeHandler(self, promise: nil)
     }
 
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    package func errorCaught(context: ChannelHandlerContext, error: any Error) {
         complete(error, expiry: Self.expiry(context))
         context.close(promise: nil)
     }
 
-    func channelInactive(context: ChannelHandlerContext) {
+    package func channelInactive(context: ChannelHandlerContext) {
         complete(ChannelError.eof)
         context.fireChannelInactive()
     }
 
-    func handlerRemoved(context: ChannelHandlerContext) {
+    package func handlerRemoved(context: ChannelHandlerContext) {
         complete(ChannelError.eof)
     }
 
@@ -62,10 +62,10 @@ final class TLSHandshakeHandler: ChannelInboundHandler, RemovableChannelHandler 
 }
 
 /// The TLS handshake failed: the server's certificate was not accepted, or the server rejected the handshake.
-struct TLSHandshakeError: Error, CustomStringConvertible {
-    let cause: any Error
+package struct TLSHandshakeError: Error, CustomStringConvertible {
+    package let cause: any Error
     /// When the certificate of the server expires; `nil` if none was received.
     var expiry: WallTime?
 
-    var description: String { "TLS: \(cause)" }
+    package var description: String { "TLS: \(cause)" }
 }

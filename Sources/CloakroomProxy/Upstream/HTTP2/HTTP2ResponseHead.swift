@@ -1,3 +1,4 @@
+import CloakroomCore
 import CloakroomWire
 import NIOCore
 import NIOHPACK
@@ -36,7 +37,7 @@ struct HTTP2ResponseHead {
                 bytes.writeStaticString("HTTP/1.1 ")
                 bytes.writeString(value)
                 bytes.writeStaticString(" ")
-                reasonCount = bytes.writeStaticString(Self.reason(of: code))
+                reasonCount = bytes.writeString(CloakroomCore.Problem.title(of: code, unknown: ""))
                 bytes.writeStaticString("\r\n")
             } else {
                 guard status != nil else { throw .malformed }
@@ -56,42 +57,6 @@ struct HTTP2ResponseHead {
     }
 
     private static let statusStart = 9
-
-    private static func reason(of status: Int) -> StaticString {
-        switch status {
-        case 100: "Continue"
-        case 103: "Early Hints"
-        case 200: "OK"
-        case 201: "Created"
-        case 202: "Accepted"
-        case 204: "No Content"
-        case 206: "Partial Content"
-        case 301: "Moved Permanently"
-        case 302: "Found"
-        case 303: "See Other"
-        case 304: "Not Modified"
-        case 307: "Temporary Redirect"
-        case 308: "Permanent Redirect"
-        case 400: "Bad Request"
-        case 401: "Unauthorized"
-        case 403: "Forbidden"
-        case 404: "Not Found"
-        case 405: "Method Not Allowed"
-        case 409: "Conflict"
-        case 410: "Gone"
-        case 412: "Precondition Failed"
-        case 413: "Content Too Large"
-        case 415: "Unsupported Media Type"
-        case 416: "Range Not Satisfiable"
-        case 422: "Unprocessable Content"
-        case 429: "Too Many Requests"
-        case 500: "Internal Server Error"
-        case 502: "Bad Gateway"
-        case 503: "Service Unavailable"
-        case 504: "Gateway Timeout"
-        default: ""
-        }
-    }
 
     /// Adds a field to a converted head.
     func add(_ name: String, _ value: String, to head: inout ResponseHead) {

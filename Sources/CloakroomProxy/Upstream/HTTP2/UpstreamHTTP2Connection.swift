@@ -192,7 +192,7 @@ final class UpstreamHTTP2Connection: ChannelInboundHandler, LoopRegistered, Pool
     func addSlowLeases(of pool: UpstreamPool, now: UInt64, to leases: inout [SlowLease]) {
         guard owner === pool else { return }
         for stream in table.values {
-            if let pace = stream.paceOfSlowClient(now: now) { leases.append((.http2(stream), pace)) }
+            if let pace = stream.paceOfSlowClient(now: now) { leases.append((stream, pace)) }
         }
     }
 

@@ -5,17 +5,12 @@ import CloakroomTelemetry
 extension UpstreamPool: UpstreamHTTP2Owner {
     /// A lease that was not used. It is handed to the request that waits next, which may not use it either: such a release
     /// within a release is done afterwards, because thousands of them would exhaust the stack.
-    func release(_ lease: UpstreamLease) {
+    func releaseUnused(_ lease: any UpstreamLease) {
         unused.append(lease)
         guard !isReleasing else { return }
         isReleasing = true
         defer { isReleasing = false }
-        while let next = unused.popLast() {
-            switch next {
-            case .http1(let connection): release(connection)
-            case .http2(let stream): stream.release()
-            }
-        }
+        while let next = unused.popLast() { next.release() }
     }
 
     func http2Settled(_ connection: UpstreamHTTP2Connection) {
@@ -71,7 +66,7 @@ extension UpstreamPool: UpstreamHTTP2Owner {
     /// A gRPC call ended with a status.
     /// - Returns: Whether it counts as a failure of the target.
     @discardableResult
-    func callEnded(_ lease: UpstreamLease, status: GRPCStatus, sentAt: UInt64, after duration: UInt64?) -> Bool {
+    func callEnded(_ lease: any UpstreamLease, status: GRPCStatus, sentAt: UInt64, after duration: UInt64?) -> Bool {
         switch status {
         case .unavailable:
             requestFailed(lease, sentAt: sentAt, after: duration)

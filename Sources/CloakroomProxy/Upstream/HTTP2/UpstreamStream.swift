@@ -9,7 +9,7 @@ import NIOHPACK
 ///
 /// Nothing is written to the connection in the methods that the exchange calls: ``UpstreamHTTP2Connection`` writes what
 /// is queued here at the end of the event loop tick.
-final class UpstreamStream: Equatable {
+final class UpstreamStream: UpstreamLease, Equatable {
     let connection: UpstreamHTTP2Connection
     /// Identifier of the stream; 0 until its head is written.
     var id: Int32 = 0
@@ -17,7 +17,6 @@ final class UpstreamStream: Equatable {
     private(set) var delegate: (any UpstreamDelegate)?
     /// Whether the lease of the exchange has ended.
     private var isReleased = false
-    /// Whether the request of the lease in progress probes the target and has no result yet.
     var isProbe = false
     /// Whether the target counts a request as waiting for its response head.
     private(set) var owesHead: Bool
@@ -75,13 +74,14 @@ final class UpstreamStream: Equatable {
     static func == (left: UpstreamStream, right: UpstreamStream) -> Bool { left === right }
 
     var target: TargetRuntime { connection.target }
+    var slot: Int { connection.slot }
+    var isHTTP2: Bool { true }
+    var drainingStream: UpstreamStream? { isDraining ? self : nil }
 
     // MARK: - Called by the exchange
 
     var isWritable: Bool { outboundBytes < Self.outboundLimit }
 
-    /// Begins an exchange.
-    /// - Parameter writeHead: Writes the request head in HTTP/1.1.
     func begin(_ request: UpstreamRequest, for delegate: any UpstreamDelegate, writeHead: (inout ByteBuffer) -> Void) {
         self.delegate = delegate
         countsHeld = request.isClientHTTP2
@@ -98,7 +98,7 @@ final class UpstreamStream: Equatable {
     }
 
     /// Queues part of the request body.
-    func writeBody(_ bytes: ByteBuffer) {
+    func writeBody(_ bytes: ByteBuffer, isChunked: Bool) {
         guard !isRequestComplete, delegate != nil, bytes.readableBytes > 0 else { return }
         outbound.appendPart(bytes)
         outboundBytes += bytes.readableBytes
@@ -107,9 +107,8 @@ final class UpstreamStream: Equatable {
     }
 
     /// Queues the trailer section.
-    /// - Parameter lines: Complete field lines.
-    func writeTrailers(_ lines: ByteBuffer) {
-        guard lines.readableBytes > 0 else { return }
+    func writeLastChunk(trailers lines: ByteBuffer?) {
+        guard let lines, lines.readableBytes > 0 else { return }
         do throws(HTTP2RequestHead.Problem) {
             trailers = try connection.requestHead.convert(trailers: lines)
         } catch {
@@ -117,7 +116,6 @@ final class UpstreamStream: Equatable {
         }
     }
 
-    /// The request is complete.
     func finishRequest() {
         guard !isRequestComplete, delegate != nil else { return }
         isRequestComplete = true
@@ -125,6 +123,9 @@ final class UpstreamStream: Equatable {
     }
 
     func flush() { connection.flushLater() }
+    func closeWriteSide() { finishRequest() }
+    func finishTunnel() { cancel() }
+    func discardResponse() { cancel() }
 
     /// Pauses or resumes the delivery of the response. The peer is limited by the stream's window.
     func setPaused(_ isPaused: Bool) {
@@ -133,13 +134,11 @@ final class UpstreamStream: Equatable {
         if !isPaused, !held.isEmpty || heldEnd != nil { connection.resumeLater(self) }
     }
 
-    /// The exchange was cancelled.
     func cancel() {
         guard takeDelegate() != nil else { return }
         connection.cancel(self)
     }
 
-    /// The stream was leased and is not needed.
     func release() {
         _ = takeDelegate()
         connection.cancel(self)
@@ -148,7 +147,6 @@ final class UpstreamStream: Equatable {
     /// The lease that it holds of a pool, if an exchange waits for its client.
     func paceOfSlowClient(now: UInt64) -> PressureRule.Lease? { delegate?.clientPace(now: now) }
 
-    /// Ends the lease, because other requests wait.
     func endForOthers() { delegate?.endForOthers() }
 
     /// Ends the lease.

@@ -6,7 +6,7 @@ import NIOHTTP2
 /// One health check over HTTP/2: a request of its own, or a gRPC call of `grpc.health.v1.Health`.
 ///
 /// The only stream of its connection, which is closed as soon as the result is known.
-final class HTTP2HealthCheck: ChannelInboundHandler {
+final class HTTP2HealthCheck: HealthCheckHandler {
     typealias InboundIn = HTTP2Frame
     typealias OutboundOut = HTTP2Frame
 
@@ -44,8 +44,8 @@ final class HTTP2HealthCheck: ChannelInboundHandler {
     }
 
     private let request: Request
-    private var done: EventLoopPromise<HealthCheck.Outcome>?
-    private var handlerContext: ChannelHandlerContext?
+    var done: EventLoopPromise<HealthCheck.Outcome>?
+    var handlerContext: ChannelHandlerContext?
     private var hasHead = false
     private var body: [UInt8] = []
     private var receivedBytes = 0
@@ -78,11 +78,6 @@ final class HTTP2HealthCheck: ChannelInboundHandler {
 
     private func write(_ payload: HTTP2Frame.FramePayload, _ context: ChannelHandlerContext) {
         context.write(wrapOutboundOut(HTTP2Frame(streamID: 1, payload: payload)), promise: nil)
-    }
-
-    func handlerRemoved(context: ChannelHandlerContext) {
-        handlerContext = nil
-        end(.failed(HealthCheck.closed))
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -129,19 +124,5 @@ final class HTTP2HealthCheck: ChannelInboundHandler {
         end(status.map { .service($0) } ?? .failed("the response is not valid"))
     }
 
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        end(.failed(HealthCheck.closed))
-    }
-
-    func channelInactive(context: ChannelHandlerContext) {
-        end(.failed(HealthCheck.closed))
-        context.fireChannelInactive()
-    }
-
-    func end(_ outcome: HealthCheck.Outcome) {
-        guard let done else { return }
-        self.done = nil
-        done.succeed(outcome)
-        handlerContext?.close(promise: nil)
-    }
+    func ended() { body = [] }
 }

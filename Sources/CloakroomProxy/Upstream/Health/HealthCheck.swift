@@ -154,13 +154,13 @@ struct HealthCheck: Sendable {
     }
 
     /// Sends the request and reads until a final response head.
-    final class Handler: ChannelInboundHandler {
+    final class Handler: HealthCheckHandler {
         typealias InboundIn = ByteBuffer
         typealias OutboundOut = ByteBuffer
 
         private let request: [UInt8]
-        private var done: EventLoopPromise<Outcome>?
-        private var handlerContext: ChannelHandlerContext?
+        var done: EventLoopPromise<Outcome>?
+        var handlerContext: ChannelHandlerContext?
         private var parser = HeadParser(
             limits: HeadLimits(head: HealthCheck.readLimit, fields: 100, target: HealthCheck.readLimit))
         private var head = ResponseHead()
@@ -177,11 +177,6 @@ struct HealthCheck: Sendable {
         func handlerAdded(context: ChannelHandlerContext) {
             handlerContext = context
             context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: request)), promise: nil)
-        }
-
-        func handlerRemoved(context: ChannelHandlerContext) {
-            handlerContext = nil
-            end(.failed(HealthCheck.closed))
         }
 
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -204,21 +199,37 @@ struct HealthCheck: Sendable {
             }
         }
 
-        func errorCaught(context: ChannelHandlerContext, error: any Error) {
-            end(.failed(HealthCheck.closed))
-        }
+        func ended() { received = ByteBuffer() }
+    }
+}
 
-        func channelInactive(context: ChannelHandlerContext) {
-            end(.failed(HealthCheck.closed))
-            context.fireChannelInactive()
-        }
+/// The handler of a check's connection, which ends with the result.
+protocol HealthCheckHandler: ChannelInboundHandler {
+    /// `nil` once there is a result.
+    var done: EventLoopPromise<HealthCheck.Outcome>? { get set }
+    var handlerContext: ChannelHandlerContext? { get set }
+    /// There is a result: received bytes are not needed.
+    func ended()
+}
 
-        func end(_ outcome: Outcome) {
-            guard let done else { return }
-            self.done = nil
-            received = ByteBuffer()
-            done.succeed(outcome)
-            handlerContext?.close(promise: nil)
-        }
+extension HealthCheckHandler {
+    func handlerRemoved(context: ChannelHandlerContext) {
+        handlerContext = nil
+        end(.failed(HealthCheck.closed))
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { end(.failed(HealthCheck.closed)) }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        end(.failed(HealthCheck.closed))
+        context.fireChannelInactive()
+    }
+
+    func end(_ outcome: HealthCheck.Outcome) {
+        guard let done else { return }
+        self.done = nil
+        ended()
+        done.succeed(outcome)
+        handlerContext?.close(promise: nil)
     }
 }

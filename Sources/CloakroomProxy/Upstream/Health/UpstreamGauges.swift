@@ -27,7 +27,7 @@ struct UpstreamGauges {
         let current = targets.targets.targets
         let removed = board.removedTargets
         upstream.metrics.setPanic(board.isPanicking)
-        upstream.metrics.setRetryBudget(board.budget.available)
+        upstream.metrics.retryBudget.set(Int64(board.budget.available))
         setPermits(of: upstream)
         withdrawPeers(of: upstream, except: Set(current.map(\.state.identity) + removed.map(\.identity)))
         withdrawTargets(of: upstream, except: Set(removed.map(\.identity.text)))
@@ -71,8 +71,8 @@ struct UpstreamGauges {
         let permits = upstream.targets.permits.connections
         let common = upstream.configuration.pool.maxConnections - permits.guaranteed * permits.loops
         let available = permits.available
-        upstream.metrics.setPermits(.available, available)
-        upstream.metrics.setPermits(.common, max(common - available, 0))
+        upstream.metrics.permits[.available]?.set(Int64(available))
+        upstream.metrics.permits[.common]?.set(Int64(max(common - available, 0)))
     }
 
     private mutating func expose(_ target: TargetRuntime, of upstream: UpstreamRuntime) -> UpstreamPeerMetrics? {

@@ -47,7 +47,7 @@ struct UpstreamReporter {
             targets[target]?.present = to.logged
             logState(of: target, upstream, now: now)
         case .ejected(let target, let reason, let milliseconds):
-            upstream.metrics(of: target)?.countEjection(reason)
+            upstream.metrics(of: target)?.ejections[reason]?.increment()
             targets[target, default: Target()].ejection = (reason, milliseconds)
             logEjection(of: target, upstream, now: now)
         case .removed(let target): targets[target] = nil
@@ -128,7 +128,7 @@ struct UpstreamReporter {
         _ target: TargetIdentity, _ outcome: HealthCheck.Outcome, isPassed: Bool, of upstream: UpstreamRuntime,
         now: UInt64
     ) {
-        upstream.metrics(of: target)?.countCheck(outcome.metric(isPassed: isPassed))
+        upstream.metrics(of: target)?.checks[outcome.metric(isPassed: isPassed)]?.increment()
         let last = targets[target]?.lastCheck?.outcome
         targets[target, default: Target()].lastCheck = (outcome, isPassed)
         if !isPassed, outcome != last {
@@ -187,48 +187,27 @@ struct UpstreamReporter {
 }
 
 /// A kind of line about an upstream.
-enum UpstreamEvent: Hashable {
-    case down, up, ejected, returned, checkFailed, checksFailed, panicStarted, panicEnded, dnsChanged, budgetSpent
-    case addressesHidden
-
+struct UpstreamEvent: Hashable {
     /// The value of the field `event`.
-    var name: String {
-        switch self {
-        case .down: "upstream_down"
-        case .up: "upstream_up"
-        case .ejected: "upstream_ejected"
-        case .returned: "upstream_returned"
-        case .checkFailed: "upstream_check_failed"
-        case .checksFailed: "upstream_checks_failed"
-        case .panicStarted, .panicEnded: "upstream_panic"
-        case .dnsChanged: "upstream_dns_changed"
-        case .budgetSpent: "upstream_budget_spent"
-        case .addressesHidden: "upstream_addresses_hidden"
-        }
-    }
+    let name: String
+    let message: String
+    var level = Logger.Level.warning
 
-    var message: String {
-        switch self {
-        case .down: "upstream target is down"
-        case .up: "upstream target is up"
-        case .ejected: "upstream target ejected"
-        case .returned: "upstream target returned"
-        case .checkFailed: "health check failed"
-        case .checksFailed: "no target passed its first health check"
-        case .panicStarted: "no upstream target is usable, all are used"
-        case .panicEnded: "an upstream target is usable again"
-        case .dnsChanged: "addresses of upstream changed"
-        case .budgetSpent: "retry budget is spent"
-        case .addressesHidden: "some addresses of upstream have no metrics"
-        }
-    }
-
-    var level: Logger.Level {
-        switch self {
-        case .up, .returned, .panicEnded, .dnsChanged: .notice
-        case .down, .ejected, .checkFailed, .checksFailed, .panicStarted, .budgetSpent, .addressesHidden: .warning
-        }
-    }
+    static let down = Self(name: "upstream_down", message: "upstream target is down")
+    static let up = Self(name: "upstream_up", message: "upstream target is up", level: .notice)
+    static let ejected = Self(name: "upstream_ejected", message: "upstream target ejected")
+    static let returned = Self(name: "upstream_returned", message: "upstream target returned", level: .notice)
+    static let checkFailed = Self(name: "upstream_check_failed", message: "health check failed")
+    static let checksFailed = Self(
+        name: "upstream_checks_failed", message: "no target passed its first health check")
+    static let panicStarted = Self(name: "upstream_panic", message: "no upstream target is usable, all are used")
+    static let panicEnded = Self(
+        name: "upstream_panic", message: "an upstream target is usable again", level: .notice)
+    static let dnsChanged = Self(
+        name: "upstream_dns_changed", message: "addresses of upstream changed", level: .notice)
+    static let budgetSpent = Self(name: "upstream_budget_spent", message: "retry budget is spent")
+    static let addressesHidden = Self(
+        name: "upstream_addresses_hidden", message: "some addresses of upstream have no metrics")
 
     /// Whether a line of this kind may be written: at most one per minute.
     fileprivate func acquire(_ lines: inout [UpstreamEvent: FixedWindowLimiter], now: UInt64) -> Bool {

@@ -56,18 +56,7 @@ struct ClusterNode: Sendable, Equatable {
     static func host(_ text: String) -> String? {
         var text = text
         if text.hasPrefix("["), text.hasSuffix("]") { text = String(text.dropFirst().dropLast()) }
-        if IPAddress.bytes(of: text) != nil { return text }
-        let isName = (1...253).contains(text.utf8.count) && text.utf8.allSatisfy(isNameByte)
-        return isName ? text : nil
-    }
-
-    private static func isNameByte(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"):
-            true
-        default: false
-        }
+        return !text.isEmpty && HostAndPort.isHost(text) ? text : nil
     }
 }
 

@@ -133,23 +133,12 @@ extension WriteReassertion.Pass {
 
 /// A call of a script that repeats a write.
 struct ReassertionCall: Sendable {
+    let write: ReassertedWrite
     let script: ValkeyScript
     let keys: [String]
     let arguments: [ValkeyCommand.Part]
     /// The session whose record it writes.
-    let session: SessionID?
-    private let write: ReassertedWrite
-
-    init(
-        _ write: ReassertedWrite, _ script: ValkeyScript, _ keys: [String], _ arguments: [ValkeyCommand.Part],
-        session: SessionID? = nil
-    ) {
-        self.write = write
-        self.session = session
-        self.script = script
-        self.keys = keys
-        self.arguments = arguments
-    }
+    var session: SessionID?
 
     /// The slot of all its keys.
     var slot: UInt16 { keys.first.map(HashSlot.slot(of:)) ?? 0 }
@@ -263,56 +252,48 @@ struct ReassertionCalls {
     }
 
     private func calls(_ entry: WriteJournal.Entry) -> [ReassertionCall] {
+        let call: ReassertionCall
         switch entry.write {
         case .end(let id, let reason):
             let lifetime = ValkeyRecordStore.time(ValkeyRecordStore.tombstoneLifetime)
-            return [
-                ReassertionCall(
-                    .end, ReassertionScripts.end, [keys.session(id), keys.lease(id), keys.ended(id)],
-                    [.text(reason.rawValue), .integer(lifetime)])
-            ]
+            call = ReassertionCall(
+                write: .end, script: ReassertionScripts.end, keys: [keys.session(id), keys.lease(id), keys.ended(id)],
+                arguments: [.text(reason.rawValue), .integer(lifetime)])
         case .lease(let id, let fence, let duration):
             guard duration > entry.age else { return [] }
-            return [
-                ReassertionCall(
-                    .lease, ReassertionScripts.lease, [keys.session(id), keys.lease(id)],
-                    [.text(String(fence)), .integer(ValkeyRecordStore.time(duration - entry.age))])
-            ]
+            call = ReassertionCall(
+                write: .lease, script: ReassertionScripts.lease, keys: [keys.session(id), keys.lease(id)],
+                arguments: [.text(String(fence)), .integer(ValkeyRecordStore.time(duration - entry.age))])
         case .mark(let key, let time, let lifetime):
             guard lifetime > entry.age else { return [] }
-            return [
-                ReassertionCall(
-                    .mark, SessionScripts.mark, [keys.mark(key)],
-                    [.integer(time.milliseconds), .integer(ValkeyRecordStore.time(lifetime - entry.age)), "1"])
-            ]
+            call = ReassertionCall(
+                write: .mark, script: SessionScripts.mark, keys: [keys.mark(key)],
+                arguments: [.integer(time.milliseconds), .integer(ValkeyRecordStore.time(lifetime - entry.age)), "1"])
         case .cutoff(let cutoff):
             guard cutoff.lifetime > entry.age else { return [] }
-            return [
-                ReassertionCall(
-                    .cutoff, ReassertionScripts.cutoff, [cutoff.key],
-                    [
-                        .text(String(cutoff.time)), .text(cutoff.kept),
-                        .text(cutoff.createdBefore.map(String.init) ?? "-"),
-                        .integer(ValkeyRecordStore.time(cutoff.lifetime - entry.age)),
-                        .text(cutoff.keptBirth.map(String.init) ?? ""),
-                    ])
-            ]
+            call = ReassertionCall(
+                write: .cutoff, script: ReassertionScripts.cutoff, keys: [cutoff.key],
+                arguments: [
+                    .text(String(cutoff.time)), .text(cutoff.kept),
+                    .text(cutoff.createdBefore.map(String.init) ?? "-"),
+                    .integer(ValkeyRecordStore.time(cutoff.lifetime - entry.age)),
+                    .text(cutoff.keptBirth.map(String.init) ?? ""),
+                ])
         case .cutoffRequest(let request):
             guard request.lifetime > entry.age, let time else { return [] }
             // The time at which it was sent, or earlier.
             let age = entry.age + (time.before - start) + Self.clockMargin
             let sentAt = max(0, time.microseconds - age.wholeMilliseconds * 1_000)
-            return [
-                ReassertionCall(
-                    .cutoff, ReassertionScripts.cutoffRequest, [request.key],
-                    [
-                        .integer(sentAt), .text(request.kept.map { "\($0)" } ?? "-"),
-                        .integer(ValkeyRecordStore.time(request.lifetime - entry.age)),
-                    ])
-            ]
+            call = ReassertionCall(
+                write: .cutoff, script: ReassertionScripts.cutoffRequest, keys: [request.key],
+                arguments: [
+                    .integer(sentAt), .text(request.kept.map { "\($0)" } ?? "-"),
+                    .integer(ValkeyRecordStore.time(request.lifetime - entry.age)),
+                ])
         case .record(let record):
             return calls(record, age: entry.age)
         }
+        return [call]
     }
 
     private func calls(_ record: JournaledRecord, age: Duration) -> [ReassertionCall] {
@@ -324,12 +305,15 @@ struct ReassertionCalls {
                 .integer(Int64(record.fields.count)),
             ] + record.fields + record.insertedFields
         let update = ReassertionCall(
-            .update, ReassertionScripts.record, [keys.session(record.id), keys.ended(record.id)], arguments,
+            write: .update, script: ReassertionScripts.record, keys: [keys.session(record.id), keys.ended(record.id)],
+            arguments: arguments,
             session: record.id)
         // In other slots than the record, and maybe at another server.
         let lifetime = ValkeyRecordStore.time(record.indexLifetime - age)
         let indexes = record.indexes.map {
-            ReassertionCall(.index, ReassertionScripts.index, [$0], [.text("\(record.id)"), .integer(lifetime)])
+            ReassertionCall(
+                write: .index, script: ReassertionScripts.index, keys: [$0],
+                arguments: [.text("\(record.id)"), .integer(lifetime)])
         }
         return indexes + [update]
     }

@@ -1,4 +1,4 @@
-public import CloakroomCore
+import CloakroomCore
 public import Logging
 import ServiceLifecycle
 import Tracing
@@ -26,15 +26,9 @@ public final class OTLPSpanExporter: SpanExporter {
     ///   - configuration: The collector and the limits.
     ///   - resource: The resource of every batch.
     ///   - dropped: Counts the undelivered spans.
-    public convenience init(_ configuration: OTLPConfiguration, resource: OTelResource, dropped: CounterHandle) {
-        self.init(
-            configuration, resource: resource, dropped: dropped, backOff: ExportRetryPolicy(),
-            shutdownTimeout: Self.shutdownTimeout)
-    }
-
     init(
-        _ configuration: OTLPConfiguration, resource: OTelResource, dropped: CounterHandle, backOff: ExportRetryPolicy,
-        shutdownTimeout: Duration
+        _ configuration: OTLPConfiguration, resource: OTelResource, dropped: CounterHandle,
+        backOff: ExportRetryPolicy = ExportRetryPolicy(), shutdownTimeout: Duration = OTLPSpanExporter.shutdownTimeout
     ) {
         self.configuration = configuration
         self.resource = resource

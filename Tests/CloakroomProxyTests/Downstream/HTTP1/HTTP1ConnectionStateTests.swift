@@ -53,20 +53,6 @@ struct HTTP1ConnectionStateTests {
 
     // MARK: - Input
 
-    @Test("A pipelined request waits until the response to the one before is complete (RFC 9112 §9.3.2)")
-    func pipelined() throws {
-        var connection = Connection(Self.get + Self.get)
-        #expect(try connection.request() == BodyFraming.none)
-        #expect(connection.step() == .wait)
-        #expect(connection.respond() == .next)
-        #expect(connection.state.hasUnparsedHead)
-        #expect(connection.step(isWritable: false) == .wait)
-        #expect(try connection.request() == BodyFraming.none)
-        #expect(connection.respond() == .next)
-        #expect(connection.step() == .wait)
-        #expect(!connection.state.isReceivingHead)
-    }
-
     @Test("A partly received head is distinguished from none")
     func partialHead() throws {
         var connection = Connection()
@@ -91,24 +77,6 @@ struct HTTP1ConnectionStateTests {
         #expect(connection.respond() == .next)
     }
 
-    @Test("Trailers of a request are reported with the end of its body")
-    func trailers() throws {
-        var connection = Connection(
-            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nb: c\r\n\r\n")
-        #expect(try connection.request() == .chunked)
-        #expect(connection.step() == .body(ByteBuffer(string: "a")))
-        #expect(connection.step() == .bodyEnd(try TrailerSection(lines: ByteBuffer(string: "b: c\r\n"))))
-    }
-
-    @Test("After a malformed body nothing more is read")
-    func malformedBody() throws {
-        var connection = Connection("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n\(Self.get)")
-        #expect(try connection.request() == .chunked)
-        #expect(connection.step() == .malformedBody(.chunkSize))
-        #expect(!connection.state.hasInput)
-        #expect(connection.state.responseCompleted() == .linger)
-    }
-
     @Test("Reading pauses only after 16,384 bytes, and not while a request can be parsed")
     func full() throws {
         var connection = Connection(Self.post("", length: 100_000))
@@ -124,55 +92,7 @@ struct HTTP1ConnectionStateTests {
         #expect(!idle.state.hasInput)
     }
 
-    // MARK: - Persistence
-
-    @Test(
-        "The connection persists as the HTTP version and the request specify (RFC 9112 §9.3)",
-        arguments: [
-            ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", HTTP1ConnectionState.ConnectionField.omitted, true),
-            ("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", .close, false),
-            ("GET / HTTP/1.0\r\n\r\n", .close, false),
-            ("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", .keepAlive, true),
-        ])
-    func persistence(request: String, field: HTTP1ConnectionState.ConnectionField, persists: Bool) throws {
-        var connection = try Connection(requested: request)
-        #expect(connection.state.connectionField == field)
-        #expect(connection.respond() == (persists ? .next : .linger))
-    }
-
-    @Test("A response of unknown length is chunked, for an HTTP/1.0 client it ends with the connection")
-    func unknownLength() throws {
-        var connection = try Connection(requested: Self.get + "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
-        #expect(connection.state.responseStarted(.untilClose) == .chunked)
-        #expect(connection.state.responseCompleted() == .next)
-        _ = try connection.request()
-        #expect(connection.state.responseStarted(.length(1)) == .length(1))
-        #expect(connection.state.connectionField == .keepAlive)
-        #expect(connection.state.responseStarted(.chunked) == .untilClose)
-        #expect(connection.state.connectionField == .close)
-        #expect(connection.state.responseCompleted() == .linger)
-    }
-
-    @Test("While the gateway drains, the response in progress is the last")
-    func drain() throws {
-        var connection = Connection("GET / HT")
-        #expect(try connection.request() == nil)
-        connection.state.drain()
-        connection.receive("TP/1.1\r\nHost: a\r\n\r\n")
-        #expect(try connection.request() == BodyFraming.none)
-        #expect(connection.state.connectionField == .close)
-        #expect(connection.respond() == .linger)
-    }
-
     // MARK: - Responses before the end of the request
-
-    @Test("An upstream's response before the end of the request closes the connection")
-    func earlyResponse() throws {
-        var connection = try Connection(requested: Self.post("", length: 4))
-        _ = connection.state.responseStarted(.length(1))
-        #expect(connection.state.connectionField == .close)
-        #expect(connection.state.responseCompleted() == .linger)
-    }
 
     @Test("After an early local response the remaining body is discarded, if it is at most 65,536 bytes")
     func drainedBody() throws {
@@ -198,47 +118,7 @@ struct HTTP1ConnectionStateTests {
         #expect(connection.state.responseCompleted() == .linger)
     }
 
-    @Test("A drain after the head of a response leaves the connection open for one more request")
-    func drainAfterHead() throws {
-        var connection = try Connection(requested: Self.get)
-        #expect(connection.state.responseStarted(.length(1)) == .length(1))
-        connection.state.drain()
-        #expect(connection.state.responseCompleted() == .next)
-        connection.receive(Self.get)
-        #expect(try connection.request() == BodyFraming.none)
-        #expect(connection.state.connectionField == .close)
-        #expect(connection.respond() == .linger)
-    }
-
-    @Test("A drain while a body is discarded, after the response, leaves the connection open for one more request")
-    func drainWhileDiscarding() throws {
-        var connection = try Connection(requested: Self.post("", length: 1))
-        connection.state.localResponseStarted(status: 404, expectsContinue: false)
-        #expect(connection.state.responseCompleted() == .drainBody)
-        connection.state.drain()
-        connection.receive("a")
-        #expect(connection.step() == .discarded)
-        #expect(connection.step() == .nextRequest)
-    }
-
     // MARK: - Tunnels and ends
-
-    @Test("The end of a tunnel's input is reported once, after the data before it")
-    func tunnel() throws {
-        var connection = try Connection(requested: Self.get + "ab")
-        connection.state.upgraded()
-        #expect(connection.step(acceptsBody: false) == .wait)
-        #expect(connection.step() == .body(ByteBuffer(string: "ab")))
-        #expect(connection.step() == .wait)
-        connection.receive("c")
-        connection.state.inputClosed()
-        #expect(connection.step() == .body(ByteBuffer(string: "c")))
-        #expect(connection.step() == .bodyEnd(nil))
-        #expect(connection.step() == .wait)
-        #expect(connection.state.hasInputEnded)
-        #expect(connection.state.responseCompleted() == .linger)
-        #expect(connection.state.linger() == .endTunnel)
-    }
 
     @Test("A lingering connection discards input, and is incomplete until everything is sent")
     func lingering() throws {

@@ -129,6 +129,7 @@ struct SlowReaderTests {
         #expect(socket.mostStorage <= 131_072)
         #expect(socket.mostUnread <= 131_072)
         #expect(handler.touched.isEmpty)
+        #expect(connection.context.responseBytes == 0)
         let streams = recorder.state.withLock { $0.streams }
         let location = "/new/" + String(repeating: "%5B", count: 3_900)
         #expect(
@@ -139,12 +140,16 @@ struct SlowReaderTests {
     func unreadRedirects() throws {
         let (connection, handler) = try Self.redirected(100, FullSocket())
         connection.channel.embeddedEventLoop.run()
-        #expect(handler.streams.contains { $0 != nil })
+        #expect(handler.touched.count > 80)
+        // Their heads, of 3,900 bytes for 6, count with the responses that wait.
+        #expect(connection.context.responseBytes >= handler.touched.count * 3_900)
+        #expect(connection.context.responseBytes == handler.outboundBytes)
         let start = connection.context.now
         while handler.streams.contains(where: { $0 != nil }), handler.deadline < start + 60_000_000_000 {
             handler.deadlineExpired(now: handler.deadline)
         }
         #expect(handler.streams.allSatisfy { $0 == nil })
+        #expect(connection.context.responseBytes == 0)
     }
 }
 

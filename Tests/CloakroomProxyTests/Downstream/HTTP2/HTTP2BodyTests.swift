@@ -61,8 +61,7 @@ struct HTTP2BodyTests {
             try await client.upload(1, total, frame: size, padding: padding)
             #expect(try await client.response(1).text == "ok")
             let body = gateway.upstream.requests[0].body
-            #expect(body.readableBytes == total)
-            #expect(body.readableBytesView.allSatisfy { $0 == 0x61 })
+            #expect(body == ByteBuffer(repeating: 0x61, count: total))
             // No window was lost for the next request.
             client.send(.headers(3, .post("/public/a", ("content-length", "\(total)")), ends: false))
             try await client.upload(3, total)
@@ -185,21 +184,6 @@ struct HTTP2BodyTests {
             try await eventually("three requests at the upstream") { gateway.upstream.requests.count == 3 }
             try await client.close()
             try await eventually("closed upstreams") { gateway.upstream.connections.allSatisfy(\.isClosed) }
-        }
-    }
-
-    @Test("RFC 9110 §15.5.9: a body that stalls is 408")
-    func stalledBody() async throws {
-        try await GatewaySetup([.head], Self.serves).configuration {
-            $0.timeouts.bodyIdle = .milliseconds(200)
-            $0.limits.requestBuffer = 0
-        }
-        .runHTTP2 { gateway, client in
-            client.send(.headers(1, .post(), ends: false), .data(1, "some"))
-            let response = try await client.response(1)
-            #expect(response.status == 408)
-            #expect(try await client.reset(1) == .noError)
-            #expect(try await client.exchange(3, .get()).text == "ok")
         }
     }
 }

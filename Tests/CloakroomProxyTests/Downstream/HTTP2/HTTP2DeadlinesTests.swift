@@ -40,17 +40,6 @@ struct HTTP2DeadlinesTests {
 
     // MARK: - Incomplete frames
 
-    @Test("An incomplete frame expires after its first byte, however many bytes follow")
-    func incompleteFrame() {
-        var deadlines = HTTP2Deadlines()
-        for expiry in [100, 150, 190] as [UInt64] {
-            deadlines.received(isFramePartial: true, isFrameComplete: false, isInHeaderBlock: false, expiry: expiry)
-        }
-        #expect(deadlines.next == 100)
-        #expect(deadlines.expire(now: 99) == .none)
-        #expect(deadlines.expire(now: 100) == .incompleteFrame)
-    }
-
     @Test("A part of a frame or of a header block is known until the last byte")
     func hasIncompleteFrame() {
         for isInHeaderBlock in [true, false] {
@@ -63,34 +52,6 @@ struct HTTP2DeadlinesTests {
             Self.complete(&deadlines, expiry: 150)
             #expect(!deadlines.hasIncompleteFrame)
         }
-    }
-
-    @Test("A frame that begins after a complete one has a deadline of its own")
-    func nextFrame() {
-        var deadlines = HTTP2Deadlines()
-        deadlines.received(isFramePartial: true, isFrameComplete: false, isInHeaderBlock: false, expiry: 100)
-        deadlines.received(isFramePartial: true, isFrameComplete: true, isInHeaderBlock: false, expiry: 150)
-        #expect(deadlines.next == 150)
-        Self.complete(&deadlines, expiry: 170)
-        #expect(deadlines.next == .max)
-        deadlines.received(isFramePartial: true, isFrameComplete: false, isInHeaderBlock: false, expiry: 200)
-        #expect(deadlines.next == 200)
-    }
-
-    @Test("A header block expires after its first frame, however many frames follow")
-    func headerBlock() {
-        var deadlines = HTTP2Deadlines()
-        for expiry in [100, 150, 190] as [UInt64] {
-            deadlines.received(isFramePartial: false, isFrameComplete: true, isInHeaderBlock: true, expiry: expiry)
-        }
-        #expect(deadlines.next == 100)
-        // Neither does a frame of it that is incomplete.
-        deadlines.received(isFramePartial: true, isFrameComplete: true, isInHeaderBlock: true, expiry: 195)
-        #expect(deadlines.next == 100)
-        var other = deadlines
-        #expect(other.expire(now: 100) == .incompleteFrame)
-        Self.complete(&deadlines, expiry: 200)
-        #expect(deadlines.next == .max)
     }
 
     @Test("After an incomplete frame has expired there is no other deadline")
@@ -138,16 +99,6 @@ struct HTTP2DeadlinesTests {
         #expect(deadlines.next == 70)
         #expect(deadlines.expire(now: 70) == .streams)
         #expect(deadlines.next == 80)
-    }
-
-    @Test("Input without a request does not extend the idle time")
-    func inputWithoutRequest() {
-        var deadlines = HTTP2Deadlines()
-        deadlines.idle = 100
-        for expiry in stride(from: 200, to: 300, by: 10) as StrideTo<UInt64> {
-            Self.complete(&deadlines, expiry: expiry)
-        }
-        #expect(deadlines.next == 100)
     }
 
     @Test("Deadlines that have passed expire one after the other, incomplete frames first")

@@ -41,21 +41,6 @@ struct HTTP2FlowControlTests {
         }
     }
 
-    @Test("A small response does not wait for a large one")
-    func fairness() async throws {
-        try await GatewaySetup(Self.streams(megabytes: 64), Self.serves).runHTTP2(
-            .init(settings: [.initialWindow(1 << 20)], keepsBodies: false)
-        ) { gateway, client in
-            client.send(.headers(1, .get()))
-            try await eventually("the first bytes") { client.stream(1).bodyCount > 0 }
-            client.send(.headers(3, .get()))
-            #expect(try await client.response(3).bodyCount == 2)
-            #expect(!client.stream(1).isOver)
-            client.send(.reset(1))
-            try await gateway.upstream.closed()
-        }
-    }
-
     @Test("§5.2.2: unsent data of a stream that was reset does not consume the connection window")
     func resetGivesBack() async throws {
         let window = 24 << 20
@@ -75,18 +60,6 @@ struct HTTP2FlowControlTests {
             client.send(.headers(9, .get()))
             _ = try await waitUntilStable { client.bodyCount }
             #expect(client.bodyCount == window)
-        }
-    }
-
-    @Test("A fast download to a client with large windows is never counted as abuse, however it is segmented")
-    func fastDownload() async throws {
-        try await GatewaySetup(Self.streams(megabytes: 256)).http2().run { gateway in
-            let manners = HTTP2Client.HTTP2ClientOptions(
-                settings: [.initialWindow(Self.largest)], sendsWindowUpdates: false, keepsBodies: false)
-            let client = try await gateway.http2(manners)
-            client.send(.windowUpdate(0, Self.largest - 65_535), .headers(1, .get()))
-            #expect(try await client.response(1).bodyCount == 256 << 20)
-            #expect(client.goAways.isEmpty)
         }
     }
 

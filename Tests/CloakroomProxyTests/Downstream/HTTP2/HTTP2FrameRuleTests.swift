@@ -43,21 +43,4 @@ struct HTTP2FrameRuleTests {
             #expect(client.goAways.isEmpty)
         }
     }
-
-    @Test("Frames that arrive byte by byte are parsed as the same frames")
-    func byteByByte() async throws {
-        try await GatewaySetup([.head, .body(5), .send(Reply.ok), .again]).runHTTP2(
-            .init(acknowledgesSettings: false, introducesItself: false)
-        ) { gateway, client in
-            let bytes =
-                HTTP2WireFrame.preface + HTTP2WireFrame.settings([.initialWindow(100)]).bytes
-                + HTTP2WireFrame.headers(1, .post("/public/a", ("content-length", "5")), ends: false).bytes
-                // Padding at the end could still arrive when the upstream has responded.
-                + HTTP2WireFrame.data(1, Array("hel".utf8), ends: false, padding: 3).bytes
-                + HTTP2WireFrame.data(1, Array("lo".utf8), ends: true).bytes
-            for byte in bytes { try await client.channel.writeAndFlush(ByteBuffer(bytes: [byte])).get() }
-            #expect(try await client.response(1).text == "ok")
-            #expect(gateway.upstream.requests[0].text == "hello")
-        }
-    }
 }

@@ -27,20 +27,6 @@ struct HTTP2RequestTests {
         }
     }
 
-    @Test("Many requests on one connection are served, sequentially and concurrently")
-    func many() async throws {
-        try await GatewaySetup.serving.runHTTP2 { gateway, client in
-            for id in stride(from: UInt32(1), to: 40, by: 2) {
-                let response = try await client.exchange(id, .get("/public/\(id)", ("x-number", "\(id)")))
-                #expect(response.text == "ok")
-            }
-            #expect(gateway.upstream.requests.map { $0["X-Number"] } == stride(from: 1, to: 40, by: 2).map { "\($0)" })
-            let ids = Array(stride(from: UInt32(41), to: 200, by: 2))
-            client.send(ids.map { .headers($0, .get("/public/\($0)")) })
-            for id in ids { #expect(try await client.response(id).text == "ok") }
-        }
-    }
-
     @Test("RFC 9110 §9.3.2: the response to HEAD ends with its fields, and keeps its content-length")
     func head() async throws {
         let reply = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"
@@ -77,23 +63,6 @@ struct HTTP2RequestTests {
             #expect(request["Cookie"] == "a=1; b=2")
             #expect(request["Authorization"] == "Bearer \(Canary.accessToken)")
             #expect(request["X-API-TOKEN"] == Canary.apiToken)
-        }
-    }
-
-    @Test("Without a session a protected route is 401, and the upstream receives nothing", arguments: [true, false])
-    func unauthorized(hasCookie: Bool) async throws {
-        try await GatewaySetup.serving.runHTTP2 { gateway, client in
-            var fields = HTTP2Fields.get("/private/a")
-            if hasCookie {
-                let cookie = String(FakeSessions.strangeCookie.dropFirst("Cookie: ".count))
-                fields.lines += HTTP2Fields([("cookie", cookie)]).lines
-            }
-            let response = try await client.exchange(1, fields)
-            #expect(response.problem == "401 unauthorized")
-            #expect(response["www-authenticate"] != nil)
-            #expect(response["cache-control"] == "no-store")
-            #expect(try await client.exchange(3, .get()).status == 200)
-            #expect(gateway.upstream.requests.count == 1)
         }
     }
 

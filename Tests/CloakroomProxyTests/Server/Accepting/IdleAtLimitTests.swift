@@ -49,17 +49,6 @@ struct IdleAtLimitTests {
         }
     }
 
-    @Test("Rule 81: below the limit no idle connection is closed before its timeout")
-    func room() async throws {
-        try await Self.setup(4).run { gateway in
-            var clients: [RawPeer] = []
-            for _ in 0..<3 { clients.append(try await gateway.client()) }
-            for client in clients { #expect(try await client.exchange(Ask.get()).text == "ok") }
-            try await gateway.advance(.seconds(30), inStepsOf: .seconds(1))
-            #expect(clients.allSatisfy { !$0.isClosed })
-        }
-    }
-
     @Test(
         "Rule 81: connections that have sent no complete head for 3 s count as idle",
         arguments: ["", "G", "GET /public/a HTTP/1.1\r\nHost: a", "PRI * HTTP/2.0\r\n"], [false, true])

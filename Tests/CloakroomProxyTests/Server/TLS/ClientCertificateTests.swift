@@ -34,15 +34,17 @@ import X509
         }
     }
 
-    @Test(arguments: ClientCertificateConfiguration.Mode.allCases)
-    func aClientOfTheAuthorityIsServedAndItsSubjectIsKnown(mode: ClientCertificateConfiguration.Mode) async throws {
+    @Test(
+        arguments: [(.required, "CN=jo,O=Example"), (.optional, "CN=jo,O=Example"), (.optional, "none")]
+            as [(ClientCertificateConfiguration.Mode, String)])
+    func aClientIsServedAndItsSubjectIsKnown(mode: ClientCertificateConfiguration.Mode, subject: String) async throws {
         var configuration = configuration
         configuration.clientCertificates?.mode = mode
-        let jo = try directory.client("jo")
+        let jo = subject == "none" ? nil : try directory.client("jo")
         try await TLSEcho.running(configuration) { server in
             for version in Self.versions {
                 let client = try await connect(server, as: jo, version: version)
-                #expect(client.text.hasSuffix(TLSEcho.subject("CN=jo,O=Example")))
+                #expect(client.text.hasSuffix(TLSEcho.subject(subject)))
                 try await client.close()
             }
         }
@@ -57,18 +59,6 @@ import X509
             let output = try await OpenSSL.client(port: server.port, ["-tls1_3"])
             #expect(output.contains("alert certificate required"), "\(output)")
             #expect(output.contains("CN = Test Authority"), "the CA is named: \(output)")
-        }
-    }
-
-    @Test func withoutACertificateAClientIsServedWhereItIsOptional() async throws {
-        var configuration = configuration
-        configuration.clientCertificates?.mode = .optional
-        try await TLSEcho.running(configuration) { server in
-            for version in Self.versions {
-                let client = try await connect(server, as: nil, version: version)
-                #expect(client.text.hasSuffix(TLSEcho.subject("none")))
-                try await client.close()
-            }
         }
     }
 

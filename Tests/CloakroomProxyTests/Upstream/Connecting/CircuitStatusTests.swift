@@ -23,7 +23,7 @@ struct CircuitStatusTests {
         #expect(failures.last == nil)
         failures.failed(.connectTimeout, Rejected(), now: second, time: WallTime(seconds: 1))
         failures.failed(.tls, Rejected(), now: 2 * second, time: time)
-        #expect(failures.last == UpstreamStatus.Failure(time: time, reason: "the TLS handshake failed"))
+        #expect(failures.last == FailureStatus(time: time, reason: "the TLS handshake failed"))
         #expect(log.lines("message", "upstream connection failed").count == 1)
     }
 
@@ -91,7 +91,7 @@ struct CircuitStatusTests {
         #expect(failed.condition == .backingOff)
         #expect(failed.until != nil)
         #expect(failed.inFlight == 0)
-        #expect(failed.lastFailure == UpstreamStatus.Failure(time: time, reason: "no connection could be established"))
+        #expect(failed.lastFailure == FailureStatus(time: time, reason: "no connection could be established"))
         #expect(targets[0].status(now: 3 * second).circuit == .halfOpen)
         #expect(targets[1].status(now: 8).circuit == .closed)
         upstream.board.connected(targets[0].state, now: 3 * second)

@@ -14,17 +14,6 @@ struct HostNameTests {
         try SocketAddress(ipAddress: host, port: port)
     }
 
-    @Test("A name with addresses of both families is reached at either of them", arguments: ["127.0.0.1", "::1"])
-    func eitherFamily(address host: String) async throws {
-        try await ScriptedUpstream.run([Self.responses], at: try address(host, 0)) { port, _ in
-            let names = FakeNames([try address("::1", port), try address("127.0.0.1", port)])
-            try await GatewaySetup().with(\.resolver, names.resolver).targets(.http("localhost", port)).run {
-                gateway, client async throws in
-                for _ in 0..<4 { #expect(try await client.exchange(Ask.get()).text == "ok") }
-            }
-        }
-    }
-
     @Test("A lack of descriptors of the gateway is 503 with Retry-After, and not a failure of the target")
     func noDescriptors() async throws {
         let resolver = HostResolver { _, _ in

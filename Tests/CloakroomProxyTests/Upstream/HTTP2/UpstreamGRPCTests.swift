@@ -81,10 +81,17 @@ struct UpstreamGRPCTests {
                 #expect(response.endedWithFields)
                 #expect(fields(response, "grpc-status", "content-type") == [status, "application/grpc"])
                 #expect(response["grpc-message"]?.isEmpty == false)
+                #expect(response["cache-control"] == "no-store")
                 id += 2
             }
-            // Other clients get problem documents.
-            #expect(try await client.exchange(id, .get("/nowhere")).status == 404)
+            // Other clients get problem documents, also for a request that only claims to be a call: a cache would store
+            // its status 200.
+            for request in [HTTP2Fields.get("/nowhere"), .get("/nowhere", Self.call)] {
+                let response = try await client.exchange(id, request)
+                #expect(response.problem == "404 not_found")
+                #expect(response["cache-control"] == "no-store")
+                id += 2
+            }
         }
     }
 

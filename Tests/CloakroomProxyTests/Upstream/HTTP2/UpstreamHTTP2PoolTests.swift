@@ -170,26 +170,6 @@ struct UpstreamHTTP2PoolTests {
         }
     }
 
-    @Test("A server that permits no stream at first is used when it permits one")
-    func noStreamsAtFirst() async throws {
-        let options = FrameServer.Options(settings: [HTTP2WireSetting(id: 3, value: 0)])
-        let script: FrameServer.Script = { link, event in
-            switch event {
-            case .settings:
-                link.channel.eventLoop.scheduleTask(in: .milliseconds(100)) {
-                    link.send(.settings([HTTP2WireSetting(id: 3, value: 5)]))
-                }
-            case .headers(let id, _, ends: true): link.respond(id)
-            default: break
-            }
-        }
-        try await GatewaySetup().run(options, against: script) { gateway, server in
-            let response = try await gateway.client().exchange(Ask.get())
-            #expect(response.text == "ok")
-            #expect(server.connectionCount == 1)
-        }
-    }
-
     @Test("Limits of requests in flight hold for streams")
     func inFlight() async throws {
         try await GatewaySetup().http2().configuration {

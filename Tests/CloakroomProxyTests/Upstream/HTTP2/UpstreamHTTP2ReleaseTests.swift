@@ -30,7 +30,7 @@ struct UpstreamHTTP2ReleaseTests {
             if room <= 0 { stream?.setPaused(true) }
         }
 
-        func upstreamConnected(_ lease: UpstreamLease) {}
+        func upstreamConnected(_ lease: any UpstreamLease) {}
         func upstreamHasNoRoom() {}
         func upstreamConnectRetried() {}
         func upstreamConnectFailed(_ failure: UpstreamFailure, target: Int?, duration: UInt64) {}

@@ -21,17 +21,6 @@ struct UpstreamHTTP2StateMachineTests {
         return machine
     }
 
-    @Test("There is no room until SETTINGS are received, and the connection fails without them")
-    func settling() {
-        var machine = UpstreamHTTP2StateMachine(streams: 10, settleDeadline: 5, idleTimeout: 60)
-        #expect(machine.room == 0)
-        #expect(machine.reserve(now: 1) == false)
-        #expect(machine.deadline == 5)
-        #expect(machine.deadlineExpired(now: 5) == .fail)
-        #expect(machine.settingsReceived(streams: nil, now: 6) == .checkRoom)
-        #expect(machine.room == 0)
-    }
-
     @Test("The room is the smallest of the configured limit, the peer's limit and 100 without one")
     func room() {
         #expect(settled(10).room == 10)
@@ -41,60 +30,12 @@ struct UpstreamHTTP2StateMachineTests {
         #expect(settled(10, peer: 0).room == 0)
     }
 
-    @Test("Leased, open and closed streams change the room; identifiers are odd and grow")
-    func streams() {
-        var machine = settled(2)
-        #expect(machine.reserve(now: 1) == true)
-        #expect(machine.reserve(now: 1) == true)
-        #expect(machine.reserve(now: 1) == false)
-        #expect(machine.openStream() == 1)
-        #expect(machine.openStream() == 3)
-        #expect(machine.openStream() == nil)
-        #expect(machine.streamClosed(now: 2) == .checkRoom)
-        #expect(machine.room == 1)
-        #expect(machine.reserve(now: 3) == true)
-        #expect(machine.releaseUnsent(now: 3) == .checkRoom)
-        #expect(machine.reserve(now: 3) == true)
-        #expect(machine.openStream() == 5)
-        #expect(machine.streams == 2)
-    }
-
-    @Test("A lowered limit holds back heads that are not written")
-    func loweredLimit() {
-        var machine = settled(10)
-        for _ in 0..<3 { _ = machine.reserve(now: 1) }
-        #expect(machine.openStream() == 1)
-        #expect(machine.settingsReceived(streams: 1, now: 2) == .checkRoom)
-        #expect(machine.openStream() == nil)
-        #expect(machine.room == 0)
-        _ = machine.streamClosed(now: 3)
-        #expect(machine.openStream() == 3)
-        #expect(machine.openStream() == nil)
-    }
-
     @Test("More streams end than were opened: nothing happens")
     func surplusEnds() {
         var machine = settled(1)
         #expect(machine.streamClosed(now: 1) == .nothing)
         #expect(machine.releaseUnsent(now: 1) == .nothing)
         #expect(machine.room == 1)
-    }
-
-    @Test("After GOAWAY the streams in use continue, and the last one closes the connection")
-    func closing() {
-        var machine = settled()
-        _ = machine.reserve(now: 1)
-        _ = machine.reserve(now: 1)
-        _ = machine.openStream()
-        #expect(machine.beginClosing(isGoAway: true) == .drain)
-        #expect(machine.beginClosing(isGoAway: true) == .nothing)
-        #expect(machine.room == 0)
-        #expect(!machine.canOpen)
-        #expect(machine.releaseUnsent(now: 2) == .nothing)
-        #expect(machine.streamClosed(now: 3) == .close)
-        #expect(machine.isClosed)
-        var idle = settled()
-        #expect(idle.beginClosing(isGoAway: false) == .close)
     }
 
     @Test("A retired connection still sends the heads that are leased, until GOAWAY")

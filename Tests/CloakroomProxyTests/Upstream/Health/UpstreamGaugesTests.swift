@@ -35,7 +35,7 @@ struct UpstreamGaugesTests {
         var gauges = UpstreamGauges()
         gauges.update(upstream, now: second)
         #expect(peers(config) == [""])
-        upstream.targetMetrics[0].countConnect(.success)
+        upstream.targetMetrics[0].connects[.success]?.increment()
         let name = try #require(upstream.targets.targets.targets.first)
         // A request through the name is still in flight.
         name.state.started(now: second)

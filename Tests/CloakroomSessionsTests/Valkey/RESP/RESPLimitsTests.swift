@@ -190,7 +190,9 @@ struct RESPLimitsTests {
             var parser = RESPParser()
             return { read in
                 parser.append(read)
-                while let value = try parser.next() { #expect(Self.excess(of: value) <= 0) }
+                while let value = try parser.next() {
+                    if Self.excess(of: value) > 0 { Issue.record("a string has more storage than it needs") }
+                }
                 return parser.storage
             }
         }

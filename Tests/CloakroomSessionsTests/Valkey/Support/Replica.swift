@@ -18,7 +18,7 @@ struct Replica: Sendable {
         let records = try ValkeyRecordStore(
             configuration, tls: tls, group: MultiThreadedEventLoopGroup.singleton, logger: log.logger)
         self.records = records
-        running = Task { [changes] in await records.run(changes, idleTimeout: .seconds(900)) }
+        running = Task { [changes] in await records.run(changes) }
     }
 
     /// Starts the store and waits for the connection.

@@ -87,7 +87,7 @@ struct RunningRecords: SessionRecordStore {
 
     var count: Int { records.count }
 
-    func run(_ changes: any RecordChangeDelegate, idleTimeout: Duration) async {
+    func run(_ changes: any RecordChangeDelegate) async {
         // First, so that no change is missed after the notification.
         replica.changes.forward(to: changes)
         changes.partitionsChanged([0..<partitionCount], areTrusted: true, afterOutage: false)

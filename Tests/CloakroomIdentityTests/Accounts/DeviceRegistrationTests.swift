@@ -1,0 +1,137 @@
+import Synchronization
+import Testing
+
+@testable import CloakroomCore
+@testable import CloakroomIdentity
+
+/// The session is saved with the key under the lease of its refresh.
+@Suite("The registration of a device's key")
+struct DeviceRegistrationTests {
+    private typealias Fixture = AccountControllerFixture
+    private static let now = Fixture.now.wallTime
+    private let store = ScriptedStore(CallRecorder())
+
+    private static func after(_ seconds: Int64) -> WallTime { now + .seconds(seconds) }
+
+    /// Endpoints that wait for no time.
+    private func subject(_ sleep: @escaping @Sendable (Duration) async throws -> Void = { _ in }) -> Fixture {
+        var device = DeviceConfiguration()
+        device.mode = .auto
+        return Fixture(device: device, store: store, sleep: sleep)
+    }
+
+    /// A client that is signed in, and has signed the challenge of the response.
+    private func signedIn() async throws -> (client: DeviceClient, proof: [UInt8]) {
+        var client = try DeviceClient()
+        client.take(await subject().signIn(), at: Self.now)
+        return (client, try client.signed(try #require(client.challenge)))
+    }
+
+    private func register(
+        _ client: DeviceClient, _ proof: [UInt8], at seconds: Int64, to subject: Fixture? = nil
+    ) async -> Int {
+        let request = client.refresh(proof, at: Self.after(seconds))
+        return await (subject ?? self.subject()).endpoints.respond(request).status
+    }
+
+    private func session(_ client: DeviceClient) throws -> Session {
+        let ticket = try #require(client.ticket)
+        return try #require(store.active(ticket, now: Fixture.now))
+    }
+
+    /// Takes the lease as a refresh of the tokens does.
+    private func lease(_ key: SessionKey, for seconds: Int64) async throws -> RefreshLease {
+        let result = try await store.lease(key, for: .seconds(seconds), now: Self.after(1).sessionTime)
+        guard case .acquired(let lease) = result else { throw SessionStoreError(.unavailable) }
+        return lease
+    }
+
+    @Test("Rule 115: a store that fails is 503, and the session is not bound")
+    func storeFailures() async throws {
+        let (client, proof) = try await signedIn()
+        store.fail(.save, .unavailable)
+        #expect(await register(client, proof, at: 1) == 503)
+        #expect(try session(client).device == nil)
+        store.recover(.save)
+        store.fail(.load, .unavailable)
+        #expect(await register(client, proof, at: 2) == 503)
+        store.recover(.load)
+        #expect(await register(client, proof, at: 3) == 200)
+        #expect(try session(client).device != nil)
+    }
+
+    @Test(
+        "Rule 144: a script of a page registers no key; the browser itself and an app do",
+        arguments: [("cors", 403), ("same-origin", 403), ("navigate", 403), ("no-cors", 200), (nil, 200)]
+            as [(String?, Int)])
+    func script(mode: String?, status: Int) async throws {
+        let (client, proof) = try await signedIn()
+        let subject = subject()
+        var request = client.refresh(proof, at: Self.after(1))
+        request.fetchMetadata = FetchMetadata(isGET: false, mode: mode, destination: mode.map { _ in "empty" })
+        #expect(await subject.endpoints.respond(request).status == status)
+        let session = try session(client)
+        #expect((session.device == nil) == (status == 403))
+        let reason = status == 403 ? DeviceRejection.script : nil
+        #expect(
+            subject.observer.all.last == .deviceProof(reason == nil ? .bound : .rejected, session.id, reason: reason))
+    }
+
+    @Test(
+        "Rule 144: a challenge that a script could read and send elsewhere registers no key without the cookie",
+        arguments: [("cors", 401), ("same-origin", 401), (nil, 401), ("navigate", 200)] as [(String?, Int)])
+    func readChallenge(mode: String?, status: Int) async throws {
+        var client = try DeviceClient()
+        let metadata = FetchMetadata(
+            isGET: false, mode: mode, destination: mode.map { $0 == "navigate" ? "document" : "empty" })
+        client.take(await subject().signIn(metadata: metadata), at: Self.now)
+        let proof = try client.signed(try #require(client.challenge))
+        var elsewhere = client
+        elsewhere.ticket = nil
+        #expect(await register(elsewhere, proof, at: 1) == status)
+        let session = try session(client)
+        #expect((session.device == nil) == (status == 401))
+        #expect(await register(client, proof, at: 2) == 200)
+    }
+
+    @Test("Rule 143: a registration waits for a refresh of the tokens, and both the tokens and the key are saved")
+    func duringRefresh() async throws {
+        let (client, proof) = try await signedIn()
+        let (store, before, ticket) = (self.store, try session(client), try #require(client.ticket))
+        let lease = try await lease(before.key, for: 15)
+        let waited = Mutex(Duration.zero)
+        let subject = subject { delay in
+            let time = waited.withLock { time in
+                time += delay
+                return time
+            }
+            guard time >= .seconds(9), time - delay < .seconds(9) else { return }
+            let tokens = TokenSet(authorization: Secret("Bearer new"), obtainedAt: Self.after(10))
+            _ = try await store.save(
+                SessionUpdate(tokens: tokens), ticket: ticket, over: before, under: lease,
+                now: Self.after(10).sessionTime)
+            await store.release(lease, of: before.key)
+        }
+        #expect(await register(client, proof, at: 1, to: subject) == 200)
+        let time = waited.withLock { $0 }
+        #expect(time <= .seconds(10))
+        let after = try session(client)
+        #expect(after.device != nil && after.authorization == Secret("Bearer new") && after.version == 3)
+    }
+
+    @Test("Rule 143: it waits no longer than another refresh would, and can be repeated afterwards")
+    func longRefresh() async throws {
+        let (client, proof) = try await signedIn()
+        let key = try session(client).key
+        let lease = try await lease(key, for: 60)
+        let waited = Mutex(Duration.zero)
+        let subject = subject { delay in waited.withLock { $0 += delay } }
+        #expect(await register(client, proof, at: 2, to: subject) == 503)
+        // The time of a call, 10 s, and 6 s.
+        let time = waited.withLock { $0 }
+        #expect(time >= .seconds(16) && time <= .seconds(17))
+        #expect(try session(client).device == nil)
+        await store.release(lease, of: key)
+        #expect(await register(client, proof, at: 20) == 200)
+    }
+}

@@ -1,0 +1,250 @@
+import Crypto
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import CloakroomCore
+@testable import CloakroomIdentity
+
+/// A client with a key of its own, whose proofs are for `GET https://api.example.com/orders/1?a=b`.
+struct ProvingClient: Sendable {
+    static let origin = WebOrigin("https://api.example.com")
+    let key: ScriptedKey
+
+    init(_ algorithm: SignatureAlgorithm = .es256) throws { key = try ScriptedKey(algorithm, id: nil) }
+
+    /// The public key without other members, and its thumbprint.
+    func jwk(_ more: String = "") throws -> String { try key.jwk(more: more, hasAlgorithm: false) }
+    func thumbprint() throws -> [UInt8] {
+        let value = try #require(JSONValue(document: Array(try jwk().utf8)))
+        return try JSONWebKey(value).material.thumbprint
+    }
+
+    /// - Parameters:
+    ///   - claims: Members to replace, each JSON; `nil` removes one.
+    ///   - header: The same of the header.
+    func proof(
+        of token: String, at now: WallTime, id: String = "1", _ claims: [(String, String?)] = [],
+        header: [(String, String?)] = [], method: String = "GET", path: String = "/orders/1"
+    ) throws -> TokenProof {
+        func object(_ members: [(String, String?)]) -> String {
+            let last = Dictionary(members) { $1 }.compactMapValues(\.self)
+            return "{\(last.map { "\"\($0)\":\($1)" }.joined(separator: ","))}"
+        }
+        let hash = Base64URL.encode(Array(SHA256.hash(data: Array(token.utf8))))
+        let payload = object(
+            [
+                ("htm", #""GET""#), ("htu", #""https://api.example.com/orders/1""#), ("ath", "\"\(hash)\""),
+                ("jti", "\"\(id)\""), ("iat", "\(now.milliseconds / 1_000)"),
+            ] + claims)
+        let head = object(
+            [("typ", #""dpop+jwt""#), ("alg", "\"\(key.algorithm.rawValue)\""), ("jwk", try jwk())] + header)
+        return TokenProof(
+            text: try key.token(payload, header: head), method: Array(method.utf8), path: Array(path.utf8))
+    }
+}
+
+@Suite("Proofs of the keys of access tokens")
+struct TokenProofsTests {
+    private static let now = WallTime(seconds: 1_800_000_000)
+
+    private static func check(
+        _ proofs: TokenProofs, _ proof: TokenProof, _ client: ProvingClient, now: WallTime = Self.now
+    ) async throws -> TokenProofs.Result? {
+        let origin = try #require(ProvingClient.origin)
+        return await proofs.check(
+            proof, of: Array("t".utf8), key: try client.thumbprint(), at: origin, now: now)
+    }
+
+    private static func proofs() -> TokenProofs { TokenProofs(sealing: KeyedSealing()) }
+
+    @Test("Identity rule 46: each algorithm of a client", arguments: [SignatureAlgorithm.es256, .edDSA, .rs256])
+    func algorithms(algorithm: SignatureAlgorithm) async throws {
+        let client = try ProvingClient(algorithm)
+        let proof = try client.proof(of: "t", at: Self.now)
+        #expect(try await Self.check(Self.proofs(), proof, client) == .valid)
+    }
+
+    @Test("RFC 7638 §3.1: the thumbprint of the example")
+    func thumbprint() throws {
+        // A key of RFC 9449 §4.1, and `jkt` of §6.1.
+        let key = #"""
+            {"kty":"EC","x":"l8tFrhx-34tV3hRICRDY9zCkDlpBhF42UQUfWVAWBFs","y":"9VE4jf_Ok_o64zbTTlcuNJajHmt6v9TDVrU0CdvGRDA",
+            "crv":"P-256"}
+            """#
+        let value = try #require(JSONValue(document: Array(key.utf8)))
+        let thumbprint = try JSONWebKey(value).material.thumbprint
+        #expect(Base64URL.encode(thumbprint) == "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I")
+    }
+
+    typealias Row = (claims: [(String, String?)], header: [(String, String?)])
+
+    private static let invalid: [Row] = [
+        ([("htm", nil)], []), ([("htm", #""POST""#)], []), ([("htm", #""get""#)], []),
+        ([("htu", nil)], []), ([("htu", #""https://api.example.com/orders/2""#)], []),
+        ([("htu", #""https://api.example.com/orders""#)], []), ([("htu", #""http://api.example.com/orders/1""#)], []),
+        ([("htu", #""https://evil.example.com/orders/1""#)], []), ([("htu", #""/orders/1""#)], []),
+        ([("htu", #""https://api.example.com:8443/orders/1""#)], []),
+        ([("htu", #""https://api.example.com@evil.example.com/orders/1""#)], []),
+        ([("ath", nil)], []), ([("ath", #""x""#)], []), ([("jti", nil)], []), ([("jti", #""""#)], []),
+        ([("iat", nil)], []), ([("iat", #""1800000000""#)], []), ([("iat", "1e308")], []), ([("iat", "-1")], []),
+        ([("htu", #""https://api.example.com:18446744073709551617/orders/1""#)], []), ([("htu", #""https://""#)], []),
+        ([], [("typ", nil)]), ([], [("typ", #""JWT""#)]), ([], [("typ", #""dbsc+jwt""#)]),
+        ([], [("alg", #""none""#)]), ([], [("alg", #""HS256""#)]), ([], [("alg", #""ES384""#)]),
+        ([], [("alg", #""EdDSA""#)]), ([], [("jwk", nil)]), ([], [("crit", #"["b64"]"#)]),
+    ]
+
+    @Test("Identity rule 46: everyMemberHasItsRejection", arguments: invalid)
+    func everyMemberHasItsRejection(row: Row) async throws {
+        let client = try ProvingClient()
+        let proof = try client.proof(of: "t", at: Self.now, row.claims, header: row.header)
+        #expect(try await Self.check(Self.proofs(), proof, client) == .rejected(.invalidProof))
+    }
+
+    @Test("Identity rule 46: of another token, method, path or key, altered, with a private key, absent or too long")
+    func others() async throws {
+        let (client, other) = (try ProvingClient(), try ProvingClient())
+        let valid = try client.proof(of: "t", at: Self.now)
+        var altered = valid
+        altered.text?[20] ^= 1
+        var all = [
+            try client.proof(of: "u", at: Self.now), try client.proof(of: "t", at: Self.now, method: "POST"),
+            try client.proof(of: "t", at: Self.now, path: "/orders/2"), try other.proof(of: "t", at: Self.now),
+            // The key of the token, and a signature of another one.
+            try other.proof(of: "t", at: Self.now, header: [("jwk", try client.jwk())]),
+            try client.proof(of: "t", at: Self.now, header: [("jwk", try client.jwk(#","d":"AQAB""#))]), altered,
+            TokenProof(text: nil, method: valid.method, path: valid.path),
+        ]
+        all.append(TokenProof(text: [], method: valid.method, path: valid.path))
+        let proofs = Self.proofs()
+        for proof in all {
+            #expect(try await Self.check(proofs, proof, client) == .rejected(.invalidProof))
+        }
+        #expect(try await Self.check(proofs, valid, client) == .valid)
+    }
+
+    @Test(
+        "Identity rule 46: the query and the fragment are ignored, and spellings with the same normal form are the same",
+        arguments: [
+            "https://api.example.com/orders/1?x=/", "https://api.example.com/orders/1#f",
+            "https://API.example.com:443/orders/1",
+            "https://api.example.com/%6frders/1",
+        ])
+    func target(htu: String) async throws {
+        let client = try ProvingClient()
+        let proof = try client.proof(of: "t", at: Self.now, [("htu", "\"\(htu)\"")])
+        #expect(try await Self.check(Self.proofs(), proof, client) == .valid)
+    }
+
+    @Test("Identity rule 47: proofIsUsedOnce: for a minute before and after its time, and not by another id or key")
+    func proofIsUsedOnce() async throws {
+        let (client, other, proofs) = (try ProvingClient(), try ProvingClient(), Self.proofs())
+        // A client whose clock is ahead, so that the proof is acceptable for two minutes.
+        let early = try client.proof(of: "t", at: Self.now + .seconds(60))
+        #expect(try await Self.check(proofs, early, client) == .valid)
+        for seconds in [0, 60, 119, 120] {
+            let now = Self.now + .seconds(seconds)
+            #expect(try await Self.check(proofs, early, client, now: now) == .rejected(.repeatedProof))
+        }
+        #expect(try await Self.check(proofs, early, client, now: Self.now + .seconds(121)) == .needsNonce)
+        #expect(try await Self.check(proofs, try other.proof(of: "t", at: Self.now), other) == .valid)
+        #expect(try await Self.check(proofs, try client.proof(of: "t", at: Self.now, id: "2"), client) == .valid)
+        for seconds in [-61, 61] {
+            let proof = try client.proof(of: "t", at: Self.now + .seconds(seconds), id: "3")
+            #expect(try await Self.check(proofs, proof, client) == .needsNonce)
+        }
+    }
+
+    @Test("Identity rule 47: a nonce is valid for five minutes at each replica, whatever the clock of the client is")
+    func nonces() async throws {
+        let (client, one, another) = (try ProvingClient(), Self.proofs(), Self.proofs())
+        let nonce = try #require(one.nonce(now: Self.now))
+        func proof(_ id: String, nonce: String) throws -> TokenProof {
+            try client.proof(of: "t", at: WallTime(seconds: 5), id: id, [("nonce", "\"\(nonce)\"")])
+        }
+        for proofs in [one, another] {
+            let late = Self.now + .seconds(300)
+            #expect(try await Self.check(proofs, try proof("1", nonce: nonce), client, now: late) == .valid)
+            let again = try await Self.check(proofs, try proof("1", nonce: nonce), client, now: late)
+            #expect(again == .rejected(.repeatedProof))
+        }
+        // Late, from the future, and of others.
+        let later = Self.now + .seconds(301)
+        #expect(try await Self.check(one, try proof("2", nonce: nonce), client, now: later) == .needsNonce)
+        let early = Self.now - .seconds(31)
+        #expect(try await Self.check(one, try proof("3", nonce: nonce), client, now: early) == .needsNonce)
+        for other in ["", "x", String(nonce.dropLast()), nonce + nonce] {
+            #expect(try await Self.check(one, try proof("4", nonce: other), client) == .needsNonce)
+        }
+        let sealed = KeyedSealing().seal(UInt64(Self.now.milliseconds).bigEndianBytes, name: "device challenge")
+        let foreign = Base64URL.encode(try #require(sealed))
+        #expect(try await Self.check(one, try proof("5", nonce: foreign), client) == .needsNonce)
+    }
+
+    @Test("Identity rule 47: responses within 100 ms have the same nonce, also if the clock is set back")
+    func sharedNonce() {
+        let proofs = Self.proofs()
+        let first = proofs.nonce(now: Self.now)
+        #expect(first != nil && proofs.nonce(now: Self.now + .milliseconds(99)) == first)
+        let next = proofs.nonce(now: Self.now + .milliseconds(100))
+        #expect(next != nil && next != first)
+        #expect(proofs.nonce(now: Self.now) != next)
+    }
+
+    @Test("Identity rule 48: of the proofs that wait, those beyond 1,000 are not checked")
+    func waiting() async throws {
+        let (client, proofs) = (try ProvingClient(), Self.proofs())
+        let proof = try client.proof(of: "t", at: Self.now)
+        proofs.lane.count(TokenProofs.maxWaiting, of: nil)
+        #expect(try await Self.check(proofs, proof, client) == nil)
+        proofs.lane.count(-1, of: nil)
+        #expect(try await Self.check(proofs, proof, client) == .valid)
+        #expect(proofs.lane.count(1, of: nil) && !proofs.lane.count(1, of: nil))
+    }
+
+    @Test("Identity rule 48: of the proofs of one client that wait, those beyond 100 are not checked; others are")
+    func share() async throws {
+        let (client, proofs) = (try ProvingClient(), Self.proofs())
+        let (one, other) = (ClientAddressKey("2001:db8:1:2::1"), ClientAddressKey("2001:db8:1:3::1"))
+        let (origin, key) = (try #require(ProvingClient.origin), try client.thumbprint())
+        func check(_ id: String, from address: ClientAddressKey?) async throws -> TokenProofs.Result? {
+            let proof = try client.proof(of: "t", at: Self.now, id: id)
+            return await proofs.check(
+                proof, of: Array("t".utf8), key: key, at: origin, from: address, now: Self.now)
+        }
+        proofs.lane.count(TokenProofs.maxWaitingOfClient, of: one)
+        #expect(try await check("1", from: ClientAddressKey("2001:db8:1:2::2")) == nil)
+        #expect(try await check("2", from: other) == .valid)
+        proofs.lane.count(-1, of: one)
+        #expect(try await check("3", from: one) == .valid)
+        #expect(proofs.lane.count(1, of: one) && !proofs.lane.count(1, of: one))
+        #expect(proofs.lane.count(TokenProofs.maxWaitingOfClient, of: other))
+    }
+
+    @Test("Identity rule 47: fullTableForgetsNoProof: what is forgotten needs a later nonce, and memory is bounded")
+    func fullTableForgetsNoProof() {
+        var accepted = AcceptedProofs()
+        #expect(accepted.limit == 16_384)
+        accepted.limit = 256
+        func key(_ index: Int) -> SessionKey { SessionKey(UInt64(index), 0, 0, 0) }
+        func time(_ index: Int) -> WallTime { Self.now + .milliseconds(index) }
+        let count = 4 * accepted.limit
+        for index in 1...count {
+            guard accepted.insert(key(index), time: time(index)) == .valid else {
+                Issue.record("proof \(index) is new")
+                break
+            }
+        }
+        #expect(accepted.newer.proofs.count + accepted.older.proofs.count <= 2 * accepted.limit)
+        // None is accepted again: known, or as old as one that was forgotten.
+        for index in 1...count where accepted.insert(key(index), time: time(index)) == .valid {
+            Issue.record("proof \(index) was accepted twice")
+            break
+        }
+        #expect(accepted.insert(key(1), time: time(1)) == .needsNonce)
+        #expect(accepted.insert(key(count), time: time(count)) == .rejected(.repeatedProof))
+        #expect(accepted.insert(key(count + 1), time: time(1)) == .needsNonce)
+        // A client repeats its request with a new nonce, and is served.
+        #expect(accepted.insert(key(count + 2), time: time(count)) == .valid)
+    }
+}
