@@ -37,7 +37,11 @@ export PATH=$python:$glewlwyd:$valkey:$PATH
 # A backtrace of a crash would take minutes. Set SWIFT_BACKTRACE=enable=yes to enable backtraces.
 export SWIFT_BACKTRACE=${SWIFT_BACKTRACE:-enable=no}
 # Without debug information the programs are a third smaller. Nothing reads the compiler's index: see Tests/XCTMain.swift.
-build=(-debug-info-format none --disable-index-store)
+# One compiler process for each module and two cores: each process reads and checks all files of its module again.
+build=(
+    -debug-info-format none --disable-index-store
+    -Xswiftc -driver-batch-count -Xswiftc $((($(nproc) + 1) / 2))
+)
 output=$(mktemp -d)
 pids=()
 clean_up() {
