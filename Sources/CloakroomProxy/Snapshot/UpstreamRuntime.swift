@@ -154,6 +154,11 @@ final class TargetRuntime: Sendable {
     /// Its resolved address; `nil` if it is no address of a host name.
     let peer: UpstreamPeer?
     private let hasConnection = Atomic<Bool>(false)
+    private let logger: Logger
+    /// Until when its HTTP/1.1 connections serve one request each, in nanoseconds of a monotonic clock.
+    private let singleUseUntil = Atomic<UInt64>(0)
+    /// For how long they do so after bytes that belong to no request, in nanoseconds.
+    static let singleUseTime: UInt64 = 60_000_000_000
 
     /// - Parameters:
     ///   - index: Its index in the configuration.
@@ -180,6 +185,7 @@ final class TargetRuntime: Sendable {
         logger[metadataKey: "target"] = "\(target)"
         if let address = identity.address { logger[metadataKey: "peer"] = "\(address)" }
         failures = ConnectFailureLog(logger)
+        self.logger = logger
     }
 
     /// Whether it is a host name as a whole, until a connection to it is established.
@@ -190,6 +196,19 @@ final class TargetRuntime: Sendable {
 
     /// A connection to it was established.
     func connected() { hasConnection.store(true, ordering: .relaxed) }
+
+    /// Whether an HTTP/1.1 connection to it may serve another request.
+    func mayReuseConnections(now: UInt64) -> Bool { now >= singleUseUntil.load(ordering: .relaxed) }
+
+    /// It sent bytes that belong to no request. On a connection that is used again, such bytes would become the response to
+    /// another client (RFC 9112 §6.3).
+    func sentExcessBytes(now: UInt64) {
+        let previous = singleUseUntil.exchange(now &+ Self.singleUseTime, ordering: .relaxed)
+        guard now >= previous else { return }
+        logger.warning(
+            "upstream sent bytes after a response; its connections are used for one request each",
+            metadata: ["seconds": "\(Self.singleUseTime / 1_000_000_000)"])
+    }
 
     /// Records a failed connection attempt for operators, and logs it at most once per 10 s.
     /// - Parameters:

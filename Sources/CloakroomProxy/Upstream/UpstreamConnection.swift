@@ -186,6 +186,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, PooledCon
             }
             delegate?.upstreamReadComplete()
         case .closeIdle:
+            if machine.hasExcessBytes { target.sentExcessBytes(now: context.now) }
             pool.discardIdle(self)
             handlerContext.close(promise: nil)
         case .close:
@@ -309,6 +310,7 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, PooledCon
     }
 
     private func closeLeased() {
+        if machine.hasExcessBytes { target.sentExcessBytes(now: context.now) }
         outbound = WriteBuffer()
         handlerContext?.close(promise: nil)
         pool.discardLeased(self)

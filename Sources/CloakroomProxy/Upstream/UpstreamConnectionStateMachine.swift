@@ -66,6 +66,8 @@ struct UpstreamConnectionStateMachine {
     private var removed = RemovedResponseFields()
     /// Whether the connection has served an exchange before. The upstream may have closed it, which is not yet detected.
     private(set) var isReused = false
+    /// Whether bytes were received that belong to no request: after a response, or instead of the next one.
+    private(set) var hasExcessBytes = false
 
     init(limits: HeadLimits) {
         parser = HeadParser(limits: limits)
@@ -132,7 +134,10 @@ struct UpstreamConnectionStateMachine {
 
     /// Bytes were received. They are moved out of the argument, so their storage has no other owner.
     mutating func received(_ bytes: inout ByteBuffer) -> ReceivedAction {
-        guard isServing, bytes.readableBytes > 0 else { return evict() ? .closeIdle : .close }
+        guard isServing, bytes.readableBytes > 0 else {
+            hasExcessBytes = state == .idle && !Self.isIdleTimeout(bytes)
+            return evict() ? .closeIdle : .close
+        }
         receivedResponseBytes = true
         if inbound.readableBytes > 0 {
             inbound.writeBuffer(&bytes)
@@ -141,6 +146,12 @@ struct UpstreamConnectionStateMachine {
         }
         bytes = ByteBuffer()
         return .read
+    }
+
+    /// Whether bytes on an idle connection announce its end: some servers send 408 (Request Timeout) before they close it.
+    private static func isIdleTimeout(_ bytes: ByteBuffer) -> Bool {
+        let start = bytes.readableBytesView.prefix(12)
+        return start.starts(with: "HTTP/1.".utf8) && start.dropFirst(8).elementsEqual(" 408".utf8)
     }
 
     /// The upstream closed its side, with half-closure enabled.
@@ -219,7 +230,7 @@ struct UpstreamConnectionStateMachine {
         do throws(WireError) {
             switch state {
             case .head:
-                if try parser.parse(&inbound, into: &head) { return try headReceived(&head) }
+                if try parse(&head) { return try headReceived(&head) }
             case .body:
                 switch try decoder.next(&inbound) {
                 case .data(let bytes): return .body(bytes)
@@ -240,6 +251,15 @@ struct UpstreamConnectionStateMachine {
         }
         inbound.releaseReadStorage()
         return .wait
+    }
+
+    private mutating func parse(_ head: inout ResponseHead) throws(WireError) -> Bool {
+        do throws(WireError) {
+            return try parser.parse(&inbound, into: &head)
+        } catch {
+            hasExcessBytes = isReused && error == .statusLine
+            throw error
+        }
     }
 
     /// Storage of the received bytes, in bytes.
@@ -281,6 +301,7 @@ struct UpstreamConnectionStateMachine {
     /// The response is complete: the connection is reusable if both directions are at a message boundary.
     private mutating func release(isActive: Bool) -> Bool {
         guard keepsAlive, isRequestComplete, inbound.readableBytes == 0, isActive else {
+            hasExcessBytes = keepsAlive && inbound.readableBytes > 0
             close()
             return false
         }

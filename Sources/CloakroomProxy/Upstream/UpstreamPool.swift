@@ -232,7 +232,9 @@ final class UpstreamPool {
     /// A leased connection is returned.
     func release(_ connection: UpstreamConnection) {
         let isPassedOn = leaseEnded(connection)
-        let isOver = connection.lifetime.isOver(now: context.now)
+        let isOver =
+            connection.lifetime.isOver(now: context.now)
+            || !connection.target.mayReuseConnections(now: context.now)
         if !isOver, machine.releasedToIdle(connection.poolID) { return connection.becomeIdle() }
         if machine.waitingCount > 0 { expire() }
         if isOver { perform(machine.retire(.http1(connection))) }

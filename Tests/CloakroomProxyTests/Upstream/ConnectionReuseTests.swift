@@ -68,6 +68,31 @@ struct ConnectionReuseTests {
         }
     }
 
+    @Test(
+        "Rule 148: after bytes that belong to no request, connections to the target serve one request each for 60 s",
+        arguments: ["with the response", "while the connection is idle"])
+    func singleUse(moment: String) async throws {
+        let gate = Gate()
+        let once: [ScriptedUpstream.Step] = [.request, .send(Reply.ok)]
+        let excess = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
+        let first: [ScriptedUpstream.Step] =
+            moment == "with the response"
+            ? [.request, .send(Reply.ok + excess)] : once + [.wait(gate), .send(excess)]
+        try await GatewaySetup(first, once, once, once + once).steppedTime().run { gateway in
+            func asks() async throws { #expect(try await gateway.client().exchange(Ask.get()).text == "ok") }
+            try await asks()
+            gate.open()
+            try await gateway.upstream.closed()
+            try await asks()
+            try await asks()
+            #expect(gateway.upstream.connections.count == 3)
+            try await gateway.advance(.seconds(61))
+            try await asks()
+            try await asks()
+            #expect(gateway.upstream.connections.count == 4)
+        }
+    }
+
     @Test("An idle connection is closed after its idle timeout")
     func idleTimeout() async throws {
         try await GatewaySetup.serving

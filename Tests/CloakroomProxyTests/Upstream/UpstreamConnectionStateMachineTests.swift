@@ -137,8 +137,12 @@ struct UpstreamConnectionStateMachineTests {
     func unsolicited() {
         var idle = Connection.reused()
         #expect(idle.receive("HTTP/1.1 200 OK\r\n\r\n") == ["closeIdle"])
+        #expect(idle.machine.hasExcessBytes)
         #expect(idle.receive("a") == ["close"])
         #expect(idle.machine.evict() == false)
+        var timedOut = Connection.reused()
+        #expect(timedOut.receive("HTTP/1.1 408 Request Timeout\r\n\r\n") == ["closeIdle"])
+        #expect(!timedOut.machine.hasExcessBytes)
         var new = Connection()
         #expect(new.receive("a") == ["close"])
     }
