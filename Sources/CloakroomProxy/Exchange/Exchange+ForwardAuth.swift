@@ -54,7 +54,7 @@ extension RequestDecider {
     /// Checks the fields of a request whose original was read, and its upgrade: proxies may forward the upgrade, whatever of
     /// it they ask with.
     /// - Returns: The response, if the client sends a field that only the gateway may set, in any spelling: proxies replace
-    ///   the exact name only. Also if a field names another method or path, or if the client asks for another
+    ///   the exact name only. Also if a field names another method, path or host, or if the client asks for another
     ///   protocol than WebSocket, or for that with another method than `GET` (RFC 6455 §4.1).
     @inline(never)
     func checkOriginal(_ request: inout InboundRequest) -> RequestDecision? {

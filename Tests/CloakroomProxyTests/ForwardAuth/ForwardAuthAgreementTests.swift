@@ -50,7 +50,8 @@ struct ForwardAuthAgreementTests {
             if isSpoofed {
                 fields.append(
                     any([
-                        "X_Identity: root", "X-API-TOKEN: x", "X-HTTP-Method-Override: PUT", "Upgrade: h2c",
+                        "X_Identity: root", "X-API-TOKEN: x", "X-HTTP-Method-Override: PUT", "X-Host: evil.test",
+                        "Upgrade: h2c",
                     ]))
             }
         }

@@ -210,8 +210,9 @@ struct ForwardAuthTests {
             "X-Identity: root", "X_Identity: root", "x.identity: root", "X-IDENTITY:", "X-Api-Token: x",
             "X_API_TOKEN: x",
             "X-Route: x", "X-Client-Cert-Subject: CN=root", "X_Client_Cert_Subject: CN=root",
-            // Another method or path than those that are decided about.
+            // Another method, path or host than those that are decided about.
             "X-HTTP-Method-Override: DELETE", "X-Original-URL: /private/a", "X_Rewrite_URL: /private/a",
+            "X-Host: evil.test", "x.original.host: evil.test", "X-HTTP-Host-Override: evil.test",
         ]
         try await Scenario(
             "\(proxy)", on: Self.setup(proxy),
