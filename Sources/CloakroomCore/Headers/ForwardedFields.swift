@@ -33,8 +33,8 @@ package final class ForwardedFields: Sendable {
         self.names = names.values.sorted().map { ($0, spellings.index(of: $0) ?? 0) }
     }
 
-    /// Whether a field of a client has one of the names, in any spelling, or names another method or path than those that are
-    /// decided about. `Authorization` and `Cookie` have only one spelling, are read here, and are always replaced.
+    /// Whether a field of a client has one of the names, in any spelling, or names another method, path or host than those
+    /// that are decided about. `Authorization` and `Cookie` have only one spelling, are read here, and are always replaced.
     package func rejects(_ head: borrowing RequestHead) -> Bool {
         let bytes = head.bytes.readableBytesUInt8Span
         return head.fields.contains {

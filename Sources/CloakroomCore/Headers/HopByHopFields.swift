@@ -108,7 +108,7 @@ enum HopByHopFields {
     }
 
     /// Whether a list contains a token, in any case.
-    static func names(_ value: ByteRange, _ bytes: Span<UInt8>, _ text: StaticString) -> Bool {
+    private static func names(_ value: ByteRange, _ bytes: Span<UInt8>, _ text: StaticString) -> Bool {
         var tokens = ListTokenIterator(value)
         while let token = tokens.next(bytes) {
             if ASCII.equals(bytes, token, text) { return true }

@@ -6,16 +6,17 @@ import CloakroomWire
 /// They are removed for every client, including trusted peers: a proxy that sets one of them forwards the others as its
 /// own client sent them. A route may list those that its upstream needs. In trailers they are always removed.
 public enum SpoofableFields {
-    /// Those that name another method or path, which the routing of frameworks uses (CVE-2018-14773). Proxies in front set
-    /// none of them.
+    /// Those that name another method, path or host, which the routing of frameworks uses (CVE-2018-14773). Proxies in front
+    /// set none of them.
     static let overrides = [
         "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Method", "X-Original-URL", "X-Original-Path",
-        "X-Rewrite-URL", "X-Override-URL", "X-Script-Name", "Script-Name", "Path-Info",
+        "X-Rewrite-URL", "X-Override-URL", "X-Script-Name", "Script-Name", "Path-Info", "X-Original-Host", "X-Host",
+        "X-HTTP-Host-Override",
     ]
 
     private static let others = [
-        // What nginx asks other proxies with, and another host.
-        "X-Original-Method", "X-Original-URI", "X-Original-Host", "X-Host", "X-HTTP-Host-Override",
+        // What nginx asks other proxies with.
+        "X-Original-Method", "X-Original-URI",
         // Another client address: set by content delivery networks and load balancers.
         "Client-IP", "X-Client-IP", "X-Cluster-Client-IP", "True-Client-IP", "X-True-Client-IP", "CF-Connecting-IP",
         "CF-Connecting-IPv6", "Fastly-Client-IP", "Fly-Client-IP", "X-Originating-IP", "X-ProxyUser-IP",

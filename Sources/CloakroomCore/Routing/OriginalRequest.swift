@@ -70,17 +70,33 @@ package enum OriginalRequest {
     private static let webSocket = FieldNameSet(webSocketNames)
     private static let webSocketFilter = FieldNameSet.Filter(webSocketNames)
 
-    /// Whether the client opens a WebSocket. Most proxies do not send `Upgrade`, which is for one hop; what one of them
-    /// sends is enough, also without `Connection`, or with another protocol.
-    package static func opensWebSocket(_ head: borrowing RequestHead) -> Bool {
+    /// What a client asks to change the protocol of its connection to.
+    package enum Upgrade {
+        case none, webSocket
+        /// Another protocol, or several. After the change nothing is decided about what the client sends, and HTTP/2 carries
+        /// requests (RFC 7540 §3.2).
+        case other
+    }
+
+    /// Reads the upgrade of a client. Most proxies do not send `Upgrade`, which is for one hop; what one of them sends is
+    /// enough, also without `Connection`.
+    package static func upgrade(in head: borrowing RequestHead) -> Upgrade {
         let bytes = head.bytes.readableBytesUInt8Span
         let filter = webSocketFilter
-        return head.fields.contains {
-            switch $0.name {
-            case .other: filter.mayContain($0, of: bytes) && webSocket.index(bytes, $0.nameRange) != nil
-            case .upgrade: HopByHopFields.names($0.valueRange, bytes, "websocket")
-            default: false
+        var (isWebSocket, hasField) = (false, false)
+        for field in head.fields {
+            switch field.name {
+            case .other:
+                if filter.mayContain(field, of: bytes), webSocket.index(bytes, field.nameRange) != nil {
+                    isWebSocket = true
+                }
+            case .upgrade:
+                guard !hasField, ASCII.equals(bytes, field.valueRange, "websocket") else { return .other }
+                (isWebSocket, hasField) = (true, true)
+            case .http2Settings: return .other
+            default: break
             }
         }
+        return isWebSocket ? .webSocket : .none
     }
 }

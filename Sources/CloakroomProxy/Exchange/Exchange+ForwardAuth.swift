@@ -51,16 +51,17 @@ extension RequestDecider {
         !target.isPathRewritten && target.authority == nil && !target.isAsterisk && !target.path.isEmpty
     }
 
-    /// Checks the fields of a request whose original was read, and whether it opens a WebSocket: proxies may forward the
-    /// upgrade, whatever of it they ask with.
+    /// Checks the fields of a request whose original was read, and its upgrade: proxies may forward the upgrade, whatever of
+    /// it they ask with.
     /// - Returns: The response, if the client sends a field that only the gateway may set, in any spelling: proxies replace
-    ///   the exact name only. Also if a field names another method or path, or if the request opens a WebSocket with
-    ///   another method than `GET` (RFC 6455 §4.1).
+    ///   the exact name only. Also if a field names another method, path or host, or if the client asks for another
+    ///   protocol than WebSocket, or for that with another method than `GET` (RFC 6455 §4.1).
     @inline(never)
     func checkOriginal(_ request: inout InboundRequest) -> RequestDecision? {
-        let (opensSocket, isGet) = (OriginalRequest.opensWebSocket(request.head), request.method == .get)
-        if opensSocket, isGet { request.upgrade = .webSocketUpgrade }
-        guard opensSocket && !isGet || config.forwardedFields.rejects(request.head) else { return nil }
+        let upgrade = OriginalRequest.upgrade(in: request.head)
+        if upgrade == .webSocket, request.method == .get { request.upgrade = .webSocketUpgrade }
+        let isRejected = upgrade != .none && request.upgrade == .none
+        guard isRejected || config.forwardedFields.rejects(request.head) else { return nil }
         return .problem(Self.rejected, .forbidden, allow: nil)
     }
 

@@ -11,7 +11,8 @@ struct SpoofableFieldsTests {
 
     static let claims = [
         "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Original-URL", "X-Rewrite-URL",
-        "X-Original-Host", "X-Host", "Client-IP", "X-Client-IP", "True-Client-IP", "X-Cluster-Client-IP",
+        "X-Original-Host", "X-Host", "X-HTTP-Host-Override", "Client-IP", "X-Client-IP", "True-Client-IP",
+        "X-Cluster-Client-IP",
         "CF-Connecting-IP", "Fastly-Client-IP", "Remote-User", "Remote-Groups", "X-Remote-User", "X-Remote-Extra-a",
         "X-Forwarded-User", "X-Forwarded-Email", "X-Forwarded-Groups", "X-Forwarded-Access-Token",
         "X-Auth-Request-User", "X-Auth-Request-", "X-Authenticated-User", "X-WebAuth-User", "X-Authentik-Username",

@@ -19,7 +19,7 @@ struct ForwardAuthAgreementTests {
         var path: String
         var host: String
         var fields: [String] = []
-        /// Whether a field has the name of one that only the gateway may set, or names another request.
+        /// Whether a field has the name of one that only the gateway may set, or names another request or protocol.
         var isSpoofed: Bool
 
         init(_ generator: inout SeededGenerator, cookies: [String]) {
@@ -48,7 +48,11 @@ struct ForwardAuthAgreementTests {
             if generator.chance(300) { fields += Question.navigation.dropLast() }
             isSpoofed = generator.chance(50)
             if isSpoofed {
-                fields.append(any(["X_Identity: root", "X-API-TOKEN: x", "X-HTTP-Method-Override: PUT"]))
+                fields.append(
+                    any([
+                        "X_Identity: root", "X-API-TOKEN: x", "X-HTTP-Method-Override: PUT", "X-Host: evil.test",
+                        "Upgrade: h2c",
+                    ]))
             }
         }
     }
@@ -149,7 +153,7 @@ struct ForwardAuthAgreementTests {
                 #expect(status == 400 || status == 421)
                 return .refused(403, code)
             }
-            // Rule 111: names that only the gateway may set.
+            // Rules 111 and 147: names that only the gateway may set, and other protocols.
             if request.isSpoofed { return .refused(403, .badRequest) }
             let index = decided.routeIndex
             // Rule 107: the account endpoints are not served here.
