@@ -69,11 +69,12 @@ fi
 swift build --build-tests "${build[@]}" 2>&1 | tee "$output/build" || failed
 echo "test: built after $SECONDS s"
 
-# All tests, in three processes side by side: those that start programs and those with stores and providers mostly wait, the
-# others compute. The test bundle is run directly: two instances of `swift test` would wait for each other.
+# All tests, in three processes side by side, which take about as long as each other: those that start programs and those with
+# stores and providers mostly wait, the others compute, as do the simulations, for which the second process has time. The test
+# bundle is run directly: two instances of `swift test` would wait for each other.
 bundle=$(swift build "${build[@]}" --show-bin-path)/cloakroomPackageTests.xctest
 logins='^SystemTests\.(LoginBrowser|ProviderFault)Tests'
-servers="^Cloakroom(Sessions|Identity|Admin)Tests\.|^(Gateway|MockAPI)Tests\.|$logins"
+servers="^Cloakroom(Sessions|Identity|Admin)Tests\.|^(Gateway|MockAPI)Tests\.|^(Refresh|Shard|Upstream)SimulationTests\.|$logins"
 programs='^SystemTests\.'
 declare -A selection=(
     [programs]="--filter $programs --skip $logins" [servers]="--filter $servers"

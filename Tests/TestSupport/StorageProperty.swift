@@ -38,10 +38,11 @@ package struct PeerStream {
 /// Used for every buffer that a peer fills: the bound applies to the capacity, not to the unread bytes, and for all
 /// places in which a read can end.
 package enum StorageProperty {
-    /// How a stream is divided into reads.
+    /// How a stream is divided into reads, and how much of it is read.
     struct Split {
         let first: Int
         let size: Int
+        let bytes: Int
     }
 
     /// A read that exceeded the bound.
@@ -64,11 +65,11 @@ package enum StorageProperty {
         receiver: () throws -> (ByteBuffer) throws -> Int?
     ) throws {
         let bound = bound ?? ordinaryBound(unread: stream.unit)
-        for split in splits(of: stream) {
+        for split in splits(of: stream, bound: bound) {
             let receive = try receiver()
             var position = 0
             var count = 0
-            while position < stream.bytes.count, count < reads {
+            while position < split.bytes, count < reads {
                 let end = min(position + (position == 0 ? split.first : split.size), stream.bytes.count)
                 // Every other read has a buffer of which it fills only a part, as those of a socket.
                 var read = ByteBuffer()
@@ -88,18 +89,24 @@ package enum StorageProperty {
 
     /// Small, awkward, prime and full reads, and reads that all end in the same place of a unit, for all places of a
     /// small unit and many of a large one.
-    private static func splits(of stream: PeerStream) -> [Split] {
+    ///
+    /// Some splits have the whole stream, which finds a receiver that keeps a small part of each unit. Where a read ends
+    /// decides whether a receiver keeps all that it has read, which exceeds the bound after a few times as many bytes.
+    private static func splits(of stream: PeerStream, bound: Int) -> [Split] {
         let sizes = [1, 2, 3, 5, 7, 13, 64, 127, 1_021, 1_024, 4_093, 4_096, 4_097, 16_384, 16_393, 65_521, 65_536]
+        let whole = stream.bytes.count
+        func some(_ size: Int) -> Int { min(whole, stream.start + max(4 * bound, 16_384) + 2 * size) }
         var offsets = Array(1..<min(stream.unit, 40))
         if stream.unit > 40 {
             let unit = stream.unit
             offsets = [1, 2, 9, 10, 13, unit / 4, unit / 2, unit - 100, unit - 3, unit - 2, unit - 1]
             offsets.removeAll { $0 < 1 || $0 >= unit }
         }
-        return sizes.map { Split(first: $0, size: $0) }
+        return sizes.map { Split(first: $0, size: $0, bytes: [64, 1_024, 65_536].contains($0) ? whole : some($0)) }
             + offsets.flatMap { offset in
                 [700, 8_192].map { size in
-                    Split(first: stream.start + offset, size: max(1, size / stream.unit) * stream.unit)
+                    let size = max(1, size / stream.unit) * stream.unit
+                    return Split(first: stream.start + offset, size: size, bytes: some(size))
                 }
             }
     }

@@ -226,7 +226,7 @@ struct DeviceTests {
                 request: Handshake.request("/private/socket", cookie),
                 configuration: { $0.timeouts.tunnelIdle = .seconds(900) }
             ) { tunnel in
-                try await tunnel.gateway.advance(.seconds(299), inStepsOf: .seconds(1))
+                try await tunnel.gateway.advance(.seconds(299), inStepsOf: .seconds(10))
                 #expect(!tunnel.client.isClosed)
                 try await tunnel.gateway.advance(.seconds(3), inStepsOf: .seconds(1))
                 if ends {

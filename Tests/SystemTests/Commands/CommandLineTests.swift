@@ -181,6 +181,7 @@ struct CommandLineTests {
             #expect(result.output.contains("\u{1b}[1;31m\(file):2:") == isColored, "\(result.output)")
             #expect(result.output.contains("\u{1b}") == isColored, "\(result.output)")
         }
+        guard isColored else { return }
         let json = try await onTerminal(["check-config", file, "--json"], environment: environment)
         #expect(!json.output.contains("\u{1b}"))
     }

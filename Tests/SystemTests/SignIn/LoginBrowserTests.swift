@@ -79,9 +79,12 @@ struct LoginBrowserTests {
     }
 
     private static let loginCookie = "__Host-cloakroom-login-"
+    /// More than the pending cookies that are expected below; `.ci/nightly` opens 40.
+    private static let tabCount =
+        ProcessInfo.processInfo.environment["CLOAKROOM_BROWSER_TABS"].flatMap { Int($0) } ?? 12
 
     @Test(
-        "40 tabs signing in at once all end signed in, with at most 3 pending cookies each time",
+        "Many tabs signing in at once all end signed in, with at most 3 pending cookies each time",
         arguments: [false, true])
     func manyTabs(asksUser: Bool) async throws {
         try await serving(set: ["accounts.login.returnTo=\(Self.protected)"]) { gateway, provider in
@@ -90,7 +93,7 @@ struct LoginBrowserTests {
             let run = try await BrowserSession(acceptsAnyCertificate: true, wholeLimit: 200).run([
                 .open("\(gateway.address)/"), .waitFor(".episode"),
                 .tabs(
-                    40, login, confirm: asksUser ? "#continue" : nil, text: Self.content, link: "main a",
+                    Self.tabCount, login, confirm: asksUser ? "#continue" : nil, text: Self.content, link: "main a",
                     cookiePrefix: Self.loginCookie),
                 .open("\(gateway.address)/"), .waitForText("Signed in as Jo Example"), .snapshot("end"),
             ])
@@ -98,7 +101,7 @@ struct LoginBrowserTests {
             let tabs = try JSONDecoder().decode(BrowserStep.Tabs.self, from: Data(value.utf8))
             #expect(run.snapshots["end"]?.cookies.map(\.name) == ["__Host-cloakroom"])
             // While the user is asked in all tabs, only the newest logins can be completed.
-            #expect(asksUser ? tabs.continued >= 30 : tabs.continued < 40)
+            #expect(asksUser ? tabs.continued >= Self.tabCount - 10 : tabs.continued < Self.tabCount)
             // 3, unless requests cross: a login clears only the older ones that its own request shows. On a busy machine, more
             // of them cross.
             if asksUser { #expect((3...10).contains(tabs.most)) }

@@ -54,14 +54,18 @@ struct StatusPageTests {
                 "/?route=video", "/?route=%28unmatched%29", "/?route=unknown",
                 "/?upstream=api&target=http%3A%2F%2F10.0.4.18%3A9000",
             ]
+            let run = try await BrowserSession().run(
+                [.size(width: 390, height: 844)]
+                    + pages.flatMap { page in
+                        [
+                            .open(address + page), .waitFor("#pause"), .evaluate(Self.flaws), .evaluate(Self.scrolled),
+                            .axe, .snapshot(page),
+                        ]
+                    })
+            #expect(run.values == Array(repeating: "", count: 3 * pages.count))
+            #expect(run.console.isEmpty)
             for page in pages {
-                let run = try await BrowserSession().run([
-                    .size(width: 390, height: 844), .open(address + page), .waitFor("#pause"), .evaluate(Self.flaws),
-                    .evaluate(Self.scrolled), .axe, .snapshot("page"),
-                ])
-                #expect(run.values == ["", "", ""], "\(page)")
-                #expect(run.console.isEmpty, "\(page)")
-                let look = try #require(run.snapshots["page"])
+                let look = try #require(run.snapshots[page])
                 #expect(look.scrollWidth <= look.clientWidth, "\(page)")
                 #expect(look.beyondRightEdge == [], "\(page)")
                 #expect(look.scripts == 2, "\(page): only those of the page")

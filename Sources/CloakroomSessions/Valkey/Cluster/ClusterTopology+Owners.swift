@@ -3,7 +3,8 @@ import NIOCore
 
 extension ClusterTopology {
     /// Adopts what a primary reports and a majority confirms, or what it reports of its own slots.
-    mutating func adopt(reportedBy id: NodeID, _ report: ClusterSlots, _ now: NIODeadline) {
+    /// - Parameter differing: The slots for which it reports another owner.
+    mutating func adopt(_ differing: [Int], reportedBy id: NodeID, _ report: ClusterSlots, _ now: NIODeadline) {
         guard let view = members[id]?.view else { return }
         var failovers: [(Range<Int>, NodeID)] = []
         var confirmedAt = now
@@ -11,9 +12,8 @@ extension ClusterTopology {
         var abandoned = SlotRanges()
         var moves: [(Range<Int>, NodeID)] = []
         var views: [View]?
-        for slot in HashSlot.all {
+        for slot in differing where slots[slot].changedAt < view.askedAt {
             let (reported, known) = (view.owners[slot], slots[slot].owner)
-            guard reported != known, slots[slot].changedAt < view.askedAt else { continue }
             if reported == Self.noNode {
                 if known == id { abandoned.append(slot) }
             } else if known == id {

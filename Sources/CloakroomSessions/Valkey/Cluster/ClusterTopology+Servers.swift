@@ -61,7 +61,9 @@ extension ClusterTopology {
         for (id, primary) in zip(names, report.primaries) where primary.name != nil {
             members[id]?.node.name = primary.name
         }
-        return report.owners.map { $0 == ClusterSlots.none ? Self.noNode : names[Int($0)] }
+        // Read once: there are 16,384 slots.
+        let (none, noNode) = (ClusterSlots.none, Self.noNode)
+        return report.owners.map { $0 == none ? noNode : names[Int($0)] }
     }
 
     /// Begins again with the first number before there is none left: servers that name others in each report would use

@@ -3,10 +3,11 @@ import NIOCore
 
 extension ClusterTopology {
     /// Records which servers' slots a primary confirms.
-    mutating func confirm(by id: NodeID) {
+    /// - Parameter differing: The slots for which it reported another owner before its report was adopted.
+    mutating func confirm(by id: NodeID, except differing: [Int]) {
         guard let view = members[id]?.view else { return }
         var denied: Set<NodeID> = []
-        for slot in HashSlot.all
+        for slot in differing
         where view.owners[slot] != slots[slot].owner && slots[slot].changedAt < view.askedAt {
             denied.insert(slots[slot].owner)
         }

@@ -272,8 +272,10 @@ extension ClusterTopology {
         members[id]?.view = View(owners: owners, askedAt: member.askedAt)
         if voters.contains(id) {
             replicas = report.replicas
-            adopt(reportedBy: id, report, now)
-            confirm(by: id)
+            // One pass for both: only such slots are adopted, and most reports have none.
+            let differing = HashSlot.all.filter { owners[$0] != slots[$0].owner }
+            adopt(differing, reportedBy: id, report, now)
+            confirm(by: id, except: differing)
             admitVoters(now)
             // Those that are trusted are checked by each tick: a confirmation ends by time. Checking all of them here would
             // cost the cube of the number of primaries each second.
