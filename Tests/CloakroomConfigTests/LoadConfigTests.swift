@@ -1,8 +1,8 @@
-import CloakroomConfig
 import Foundation
 import TestSupport
 import Testing
 
+@testable import CloakroomConfig
 @testable import CloakroomCore
 
 @Suite struct LoadConfigTests {
@@ -154,6 +154,25 @@ import Testing
                 "--set: session: must be a key, not a section (set one of the keys in it)",
                 "--set: routes.9.path: unknown key (the next index is 2)",
             ])
+    }
+
+    @Test("Without variables, for which no names are made, values, origins and errors are the same")
+    func noVariables() throws {
+        let ignored = ["CLOAKROOM_SERVICE_HOST": "10.0.0.1"]
+        let tracing = ["OTEL_SERVICE_NAME": "shop"]
+        let overrides = [
+            (key: "upstreams.api.targets.0", value: "http://a.test"), (key: "routes.2.path", value: "/added"),
+        ]
+        #expect(!ConfigSources(file: nil, environment: tracing).hasVariables)
+        #expect(ConfigSources(file: nil, environment: ignored).hasVariables)
+        let good = try ConfigFixture()
+        let values = try good.load(environment: tracing).values
+        #expect(values == (try good.load(environment: tracing.merging(ignored) { $1 }).values))
+        #expect(values.first { $0.key == "tracing.serviceName" }?.origin == "environment OTEL_SERVICE_NAME")
+        let bad = try ConfigFixture(ConfigFixture.good.replacing("15m", with: "15").replacing("inject", with: "injct"))
+        let errors = bad.valueErrors(environment: tracing, overrides: overrides)
+        #expect(errors.count > 3, "\(errors)")
+        #expect(errors == bad.valueErrors(environment: tracing.merging(ignored) { $1 }, overrides: overrides))
     }
 
     @Test func aVariableOfAnUpstreamThatTheFileDoesNotNameIsToldSo() throws {

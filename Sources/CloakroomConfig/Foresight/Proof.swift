@@ -319,7 +319,7 @@ struct Proof {
                 guard isBroken else { continue }
                 return Counterexample(
                     method: place.method.name, host: place.host.name, path: place.path, state, origin, kind,
-                    outcome: outcome(place.found[0]?.match, service), service, new)
+                    outcome: outcome(place, service), service, new)
             }
         }
         return nil
@@ -380,14 +380,18 @@ struct Proof {
         return .vacuous(message: message, suggestion: suggestion)
     }
 
-    private func outcome(_ match: RouteTable.Match?, _ service: Service?) -> String {
-        if let service {
-            let verb = service.upstream == nil ? "gets" : "is forwarded to"
-            return "\(verb) \(service.route.target(in: tables[0].configuration)) by route \(service.route.name)"
+    private func outcome(_ place: Place, _ service: Service?) -> String {
+        let (found, configuration) = (place.found[0], tables[0].configuration)
+        if let service, case let route = service.route {
+            // What the upstream receives, if the path is rewritten.
+            let sent = found.map { String(decoding: $0.sent, as: UTF8.self) } ?? place.path
+            let target =
+                (service.upstream ?? route.target(in: configuration)) + (sent == place.path ? "" : " as \(sent)")
+            return "\(service.upstream == nil ? "gets" : "is forwarded to") \(target) by route \(route.name)"
         }
-        return switch match {
+        return switch found?.match {
         case nil: "is not served at this host"
-        case .route(let index)?: "is rejected by route \(tables[0].configuration.routes[index].name)"
+        case .route(let index)?: "is rejected by route \(configuration.routes[index].name)"
         case .accountEndpoint?: "gets a response of the gateway"
         case .notFound?: "gets 404"
         case .methodNotAllowed?: "gets 405"

@@ -5,8 +5,10 @@ extension ValueFormat where Value == HostAndPort {
     /// An address to listen on: `0.0.0.0:8443`, `[::1]:9464`, `localhost:0`.
     static let listening = ValueFormat("host and port") { text throws(ConfigValueError) in
         guard let address = HostAndPort(text), HostAndPort.isHost(address.host) else {
+            // The host precedes the port: it is reported first if it is missing or malformed.
+            let end = text.lastIndex(of: ":") ?? text.startIndex
             try require(
-                text.split(separator: ":").last.flatMap { Int($0) } ?? 0 <= UInt16.max,
+                HostAndPort("\(text[..<end]):0") == nil || Int(text[end...].dropFirst()) ?? 0 <= UInt16.max,
                 "must have a port up to 65535, not \(text.quoted)", "write a port from 1 to 65535")
             throw ConfigValueError(
                 "must be host:port, not \(text.quoted)", "write an address such as 0.0.0.0:8443 or [::1]:8443")

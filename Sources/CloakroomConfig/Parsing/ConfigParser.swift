@@ -32,7 +32,6 @@ final class ConfigParser: Unprintable {
 
     let openTelemetry: OpenTelemetryProvider
     private let flags: OverrideProvider
-    let environment: EnvironmentProvider
     /// The locations of the values parsed so far.
     private(set) var locations: ValueLocations
 
@@ -48,7 +47,14 @@ final class ConfigParser: Unprintable {
         locations = ValueLocations(name: sources.name, tree: tree)
         directory = sources.file.map(ConfigRelativePath.directory) ?? ""
         flags = OverrideProvider(sources.overrides)
-        environment = EnvironmentProvider(sources.environment)
+        // Without variables a provider in the same place that has no values: it makes no names.
+        let environment: any ConfigProvider =
+            sources.hasVariables
+            ? EnvironmentVariablesProvider(
+                environmentVariables: sources.environment,
+                secretsSpecifier: .dynamic { name, _ in SecretFilesProvider.isSecret(variable: name) }
+            ).prefixKeys(with: ConfigKey([EnvironmentVariableNames.prefix]))
+            : OverrideProvider([])
         let file = YAMLProvider(tree: tree)
         let secrets = SecretFilesProvider(
             reader: ConfigReader(providers: [flags, environment, file]), directory: directory,
@@ -110,7 +116,7 @@ final class ConfigParser: Unprintable {
     func isSet(_ path: [String], in layer: SourceLayer) -> Bool {
         switch layer {
         case .flags: flags.values[path] != nil
-        case .environment: !environment.isEmpty && sources.environment[variable(path)] != nil
+        case .environment: sources.hasVariables && sources.environment[variable(path)] != nil
         case .secretFiles, .openTelemetry: false
         case .file: tree[path].map { $0.shape != .empty } ?? false
         }
@@ -120,7 +126,7 @@ final class ConfigParser: Unprintable {
     func isSectionSet(_ path: [String]) -> Bool {
         if let entry = tree[path], entry.shape != .empty { return true }
         if flags.values.keys.contains(where: { $0.starts(with: path) }) { return true }
-        guard !environment.isEmpty else { return false }
+        guard sources.hasVariables else { return false }
         let prefix = variable(path) + "_"
         return sources.environment.keys.contains { $0.hasPrefix(prefix) }
     }

@@ -48,7 +48,7 @@ enum MixedLists {
             return key.count > path.count + 1 && key.starts(with: path)
         }
         if isFlagged { return true }
-        guard !sources.environment.isEmpty else { return false }
+        guard sources.hasVariables else { return false }
         let prefix = EnvironmentVariableNames.variable(path + ["0"]).dropLast()
         return sources.environment.keys.contains { name in
             guard name.hasPrefix(prefix) else { return false }

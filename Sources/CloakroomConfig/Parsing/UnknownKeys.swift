@@ -104,7 +104,7 @@ struct UnknownKeys {
     }
 
     private mutating func reportUnknownVariables() {
-        guard !reading.environment.isEmpty else { return }
+        guard reading.sources.hasVariables else { return }
         let variables = Dictionary(known.map { (reading.variable($0), $0) }) { first, _ in first }
         for (name, value) in reading.sources.environment where name.hasPrefix(EnvironmentVariableNames.variablePrefix) {
             guard variables[name] == nil, !EnvironmentVariableNames.isServiceLink(name, value: value) else { continue }

@@ -84,7 +84,10 @@ struct RequestExplanation {
         let withheld = table.withheldMatch(method: Array(method.utf8).span, path: path.span, group: group).map {
             match in
             let reason =
-                match.stricter.map { "\($0.name) is stricter, and the path may be one of \($0.pattern)" }
+                match.stricter.map { stricter in
+                    "\(stricter.name) is stricter\(configuration.reason(stricter, isStricterThan: match.route)),"
+                        + " and the path may be one of \(stricter.pattern)"
+                }
                 ?? "the path leads to its parent for servers that decode it again"
             return "route \(match.route.name) does not serve it: \(reason)"
         }

@@ -8,7 +8,9 @@ enum ListenerAddressValidation {
             guard let other = listeners[..<index].compactMap(\.address).first(where: { overlap($0, address) }) else {
                 continue
             }
-            listener.scope.report("conflicts with another listener on \(other)", "choose another port", at: "address")
+            let hint = other.addressLength == address.addressLength ? "" : ", or keep only [::], which accepts IPv4 too"
+            listener.scope.report(
+                "conflicts with another listener on \(other)", "choose another port\(hint)", at: "address")
         }
         guard let address = admin.configuration?.address, address.port != 0,
             let listener = listeners.first(where: { $0.address?.port == address.port })
@@ -24,13 +26,21 @@ enum ListenerAddressValidation {
         }
     }
 
-    /// Whether the system binds one of two addresses only: equal ones, or one of all addresses of the family of the other.
+    /// Whether the system binds one of two addresses only: equal ones, one of all addresses of the family of the other, or
+    /// `[::]`, which means all addresses of both families (ipv6(7), `IPV6_V6ONLY`).
     private static func overlap(_ one: HostAndPort, _ other: HostAndPort) -> Bool {
-        let (bytes, others) = (IPAddress.bytes(of: one.host), IPAddress.bytes(of: other.host))
-        guard one != other, let bytes, let others else { return one == other }
-        return one.port == other.port && bytes.count == others.count
-            && (bytes.allSatisfy { $0 == 0 } || others.allSatisfy { $0 == 0 })
+        guard one != other else { return true }
+        return one.port == other.port
+            && [one, other].contains { address in
+                IPAddress.bytes(of: address.host)?.allSatisfy { $0 == 0 } == true
+                    && (address.addressLength == 16 || one.addressLength == other.addressLength)
+            }
     }
+}
+
+extension HostAndPort {
+    /// The length of an IP address in bytes, 4 or 16; `nil` for a name, which may have addresses of both families.
+    fileprivate var addressLength: Int? { IPAddress.bytes(of: host)?.count }
 }
 
 /// Rejects listeners that would redirect to nothing. The host of a redirect is one of the configuration, because a client

@@ -171,37 +171,43 @@ enum WideRouteRules {
                     .map { routes[$0] }.filter { $0.options.sharesHost(with: route.options) })
             checkBearer(route, pattern)
             for (other, isLessStrict) in zip(routes, isLessStrict) where isLessStrict {
-                checkOtherHosts(other, than: route, pattern)
+                checkOtherHosts(other, than: route, pattern, configuration)
                 guard other.options.sharesHost(with: route.options) else { continue }
                 checkLessStrict(
-                    other, than: route, pattern, among: routes.filter { $0.options.sharesHost(with: route.options) })
+                    other, than: route, pattern, configuration,
+                    among: routes.filter { $0.options.sharesHost(with: route.options) })
             }
         }
     }
 
     /// A less strict route that serves paths of a stricter one at hosts which that does not have.
-    private static func checkOtherHosts(_ other: RouteSection, than route: RouteSection, _ pattern: PathPattern) {
+    private static func checkOtherHosts(
+        _ other: RouteSection, than route: RouteSection, _ pattern: PathPattern, _ configuration: GatewayConfiguration
+    ) {
         let (hosts, others) = (route.options.hosts, other.options.hosts)
         let isOutside = others.isEmpty || others.contains { !hosts.contains($0) }
         guard !hosts.isEmpty, isOutside, let upstream = route.upstream, other.upstream == upstream,
             let wide = other.pattern, SamplePath.overlap(wide.segments[...], pattern.segments[...]) != nil
         else { return }
         other.scope.warn(
-            "\(wide) serves paths of the stricter route \((route.name ?? "").quoted), \(pattern), at"
-                + " \(others.isEmpty ? "other hosts" : "its hosts"), of the same upstream",
+            "\(wide) serves paths of the stricter route \((route.name ?? "").quoted)"
+                + configuration.reason(route.route, isStricterThan: other.route)
+                + ", \(pattern), at \(others.isEmpty ? "other hosts" : "its hosts"), of the same upstream",
             "add these hosts to the stricter route, or leave its hosts out", at: "path")
     }
 
     /// What a less strict route serves, or does not serve, because of a stricter one.
     private static func checkLessStrict(
-        _ other: RouteSection, than route: RouteSection, _ pattern: PathPattern, among routes: [RouteSection]
+        _ other: RouteSection, than route: RouteSection, _ pattern: PathPattern,
+        _ configuration: GatewayConfiguration, among routes: [RouteSection]
     ) {
         guard let wide = other.pattern, let methods = other.methods else { return }
         let isSame = { (one: PathPattern, two: PathPattern) in one.covers(two) && two.covers(one) }
         if isSame(wide.lenient, pattern.lenient), !isSame(wide, pattern) {
             other.scope.warn(
                 "\(wide) differs only in spelling from \(pattern) of the stricter route"
-                    + " \((route.name ?? "").quoted): an upstream may treat both as one path",
+                    + " \((route.name ?? "").quoted)" + configuration.reason(route.route, isStricterThan: other.route)
+                    + ": an upstream may treat both as one path",
                 "require the same of both", at: "path")
         }
         guard wide.covers(pattern), !pattern.covers(wide), methods != ["OPTIONS"] else { return }
@@ -211,7 +217,8 @@ enum WideRouteRules {
         guard !unserved.isEmpty else { return }
         route.scope.inform(
             "\(unserved.joined(separator: ", ")) \(pattern) is not served: route"
-                + " \((other.name ?? "").quoted) is less strict",
+                + " \((other.name ?? "").quoted) is less strict than this one"
+                + configuration.reason(route.route, isStricterThan: other.route),
             "add a route for it if clients request it", at: "methods")
     }
 
@@ -265,6 +272,15 @@ enum WideRouteRules {
             "\(pattern) is public and injects bearer: a session's token goes to every path that it serves,"
                 + " and requests without a session are forwarded too",
             "require authorization, and list what is public as routes of its own", at: "inject")
+    }
+}
+
+extension GatewayConfiguration {
+    /// Why one of its routes is stricter than another one, in parentheses after a blank; empty if that is not known.
+    func reason(_ route: Route?, isStricterThan other: Route?) -> String {
+        let rules = [route, other].compactMap(\.self).map { SessionRules($0, in: self, claimHeaders: nil) }
+        guard rules.count == 2, let reason = rules[0].reasonStricter(than: rules[1]) else { return "" }
+        return " (\(reason.rawValue))"
     }
 }
 

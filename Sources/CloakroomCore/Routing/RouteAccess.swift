@@ -240,12 +240,18 @@ public final class SessionRules: Sendable {
     /// Whether the route may reject a request that a route with other rules forwards: it has a rate limit that the other
     /// one does not have, it requires a session and the other one does not, or a session may use the other one and not
     /// clearly this one too. The only definition of "stricter".
-    func isStricter(than other: SessionRules) -> Bool {
-        guard rate.isSubset(of: other.rate) else { return true }
-        guard access.requiresAuthorization else { return false }
-        guard other.access.requiresAuthorization, credentials.covers(other.credentials) else { return true }
-        return !other.accepted.allSatisfy { acceptance(of: $0.source) != nil }
-            || !other.requirement.implies(requirement)
+    func isStricter(than other: SessionRules) -> Bool { reasonStricter(than: other) != nil }
+
+    /// Why the route is stricter than one with other rules: the first reason that applies; `nil` if it is not.
+    package func reasonStricter(than other: SessionRules) -> StricterReason? {
+        if access.requiresAuthorization {
+            guard other.access.requiresAuthorization else { return .authorization }
+            guard credentials.covers(other.credentials) else { return .credentials }
+            guard other.accepted.allSatisfy({ acceptance(of: $0.source) != nil }) else { return .identities }
+            guard other.requirement.implies(SessionRequirement(claims: requirement.claims)) else { return .claims }
+            guard other.requirement.implies(requirement) else { return .requirement }
+        }
+        return rate.isSubset(of: other.rate) ? nil : .rateLimit
     }
 
     /// The index in ``accepted``.

@@ -1,3 +1,13 @@
+/// Why a route is stricter than another one, as the predicate of a sentence about the stricter one.
+package enum StricterReason: String, Sendable {
+    case authorization = "requires authorization"
+    case credentials = "accepts other credentials"
+    case identities = "accepts other identities"
+    case claims = "requires other claims"
+    case requirement = "requires more of a session"
+    case rateLimit = "has another rate limit"
+}
+
 /// Which routes of a configuration are stricter than a route, as bits: one for each set of access rules.
 package struct RouteStrictness: Sendable, Equatable {
     /// The bit of the route's own rules.

@@ -22,6 +22,8 @@ public struct ProviderScript: Sendable, Codable, Equatable {
     public var discovery = MemberEdit()
     /// Changes of ID tokens.
     public var idToken = TokenForgery()
+    /// Changes of access tokens, for example of `client_id`.
+    public var accessToken = TokenForgery()
     /// Changes of logout tokens.
     public var logoutToken = TokenForgery()
     /// Changes of successful responses of the token endpoint.
@@ -44,6 +46,7 @@ extension ProviderScript {
         try members.read(.callback, into: &callback)
         try members.read(.discovery, into: &discovery)
         try members.read(.idToken, into: &idToken)
+        try members.read(.accessToken, into: &accessToken)
         try members.read(.logoutToken, into: &logoutToken)
         try members.read(.tokenResponse, into: &tokenResponse)
         try members.read(.introspections, into: &introspections)

@@ -254,7 +254,7 @@ final class ProviderState: Sendable {
             ("iat", RawJSON.seconds(now)), ("exp", RawJSON.seconds(expiresAt)),
             ("jti", RawJSON.string(RandomToken.make())), ("scope", RawJSON.string(scope)),
         ])
-        let token = try state.forge.token(type: "at+jwt", claims, TokenForgery(), now: now)
+        let token = try state.forge.token(type: "at+jwt", claims, state.script.accessToken, now: now)
         state.accessTokens[token] = IssuedAccessToken(login: index, expiresAt: expiresAt)
         state.issued.append(token)
         return token

@@ -74,6 +74,11 @@ struct StarterFile {
         case .environment: next.insert("set \(StarterConfiguration.apiTokenVariable)", at: 0)
         case nil: break
         }
+        if let files = starter.files, case let root = Self.resolved(files, in: Self.folder(of: path)),
+            (try? FileManager.default.contentsOfDirectory(atPath: root)) == nil
+        {
+            next.insert("build the app: there is no folder \(root)", at: 0)
+        }
         if starter.trial == .failed { next.insert("change in \(path) what the steps above name", at: 0) }
         if starter.issuer != nil {
             next.insert("register \(starter.origin)/auth/callback as a redirect URI at the provider", at: 0)
@@ -87,6 +92,11 @@ struct StarterFile {
         if starter.issuer != nil || starter.files != nil { next.append("open \(starter.origin)") }
         return "\(path): written (\(routes) \(routes == 1 ? "route" : "routes"))\nnext:\n"
             + next.map { "  \($0)\n" }.joined()
+    }
+
+    /// A path in a configuration in a folder.
+    static func resolved(_ path: String, in folder: String) -> String {
+        path.hasPrefix("/") || folder == "." ? path : "\(folder)/\(path)"
     }
 
     static func folder(of path: String) -> String {

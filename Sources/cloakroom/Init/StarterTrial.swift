@@ -96,9 +96,7 @@ struct StarterTrial {
         var starter = starter
         // The app is no part of the calls, and may not be built yet.
         starter.files = nil
-        if case .file(let file) = starter.apiToken, !file.hasPrefix("/") {
-            starter.apiToken = .file("\(folder)/\(file)")
-        }
+        if case .file(let file) = starter.apiToken { starter.apiToken = .file(StarterFile.resolved(file, in: folder)) }
         let configuration = try starter.load(ProcessInfo.processInfo.environment).configuration
         guard let upstream = configuration.accounts.upstream.map({ configuration.upstreams[$0] }) else { return [] }
         return try await SignInDiagnosis(upstream: upstream, timeouts: configuration.timeouts).run(credentials)

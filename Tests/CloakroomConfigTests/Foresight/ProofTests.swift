@@ -129,6 +129,14 @@ struct ProofTests {
                 holds: billing
 
                 """.replacing("__Host-cloakroom", with: "cloakroom")), "\(report.text)")
+        let rewritten = try ConfigFixture(
+            Self.edited(
+                "prove:\n", "  - { name: old, path: \"/v2/{a}/x\", forwardAs: \"/{a}/x\", \(newRoute) }\nprove:\n")
+        ).report { CommandReport.prove($0) }
+        #expect(
+            rewritten.text.contains(
+                "  GET /v2/admin/x at localhost is forwarded to api as /admin/x by route old, with"),
+            "\(rewritten.text)")
         let page = try ConfigFixture(
             Self.edited("session:\n", "csrf: { trustedOrigins: [\"https://shop.example.com\"] }\nsession:\n")
         ).report { CommandReport.prove($0) }

@@ -254,6 +254,20 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
         → 3:14: listeners.1.address: conflicts with another listener on 0.0.0.0:8080 (choose another port)
         → 7:24: upstreams.api.apiToken.value: must not be a published placeholder…
         → 13:21: session.cookie.secure: must be true unless all listeners are on loopback…
+        127.0.0.1:0 ⇒ 127.0.0.1:8080\n  - address: "[::]:8080"
+        → 3:14: listeners.1.address: conflicts with another listener on 127.0.0.1:8080 (choose another port, or keep only [::], which accepts IPv4 too)
+        → 7:24: upstreams.api.apiToken.value: must not be a published placeholder…
+        → 13:21: session.cookie.secure: must be true unless all listeners are on loopback…
+        127.0.0.1:0 ⇒ "[::]:8080"\n  - address: 0.0.0.0:8080\n  - address: "[::1]:8080"\nadmin: { address: "0.0.0.0:8080" }
+        → 3:14: listeners.1.address: conflicts with another listener on [::]:8080 (choose another port, or keep only [::], which accepts IPv4 too)
+        → 4:14: listeners.2.address: conflicts with another listener on [::]:8080 (choose another port)
+        → 5:19: admin.address: conflicts with a client listener on port 8080 (choose another port)
+        → 9:24: upstreams.api.apiToken.value: must not be a published placeholder…
+        → 15:21: session.cookie.secure: must be true unless all listeners are on loopback…
+        127.0.0.1:0 ⇒ 99999
+        → 2:14: listeners.0.address: must be host:port, not "99999" (write an address such as 0.0.0.0:8443 or [::1]:8443)
+        127.0.0.1:0 ⇒ ":99999"
+        → 2:14: listeners.0.address: must be host:port, not ":99999" (write an address such as 0.0.0.0:8443 or [::1]:8443)
         127.0.0.1:0 ⇒ 127.0.0.1:80800
         → 2:14: listeners.0.address: must have a port up to 65535, not "127.0.0.1:80800" (write a port from 1 to 65535)
         127.0.0.1:0 ⇒ 127.0.0.1:0\n    tls: { certificateFile: nowhere.crt, keyFile: cloakroom.yaml }

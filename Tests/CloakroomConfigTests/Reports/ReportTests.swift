@@ -148,11 +148,11 @@ import Testing
         arguments: [
             (
                 "GET", "/Admin/x",
-                "404: route all does not serve it: admin is stricter, and the path may be one of /admin/*"
+                "404: route all does not serve it: admin is stricter (requires authorization), and the path may be one of /admin/*"
             ),
             (
                 "POST", "/admin/x",
-                "405, Allow: GET, HEAD (route all does not serve it: admin is stricter, and the path may be one of /admin/*)"
+                "405, Allow: GET, HEAD (route all does not serve it: admin is stricter (requires authorization), and the path may be one of /admin/*)"
             ),
             (
                 "GET", "/x/%252e%252e/admin/x",

@@ -127,7 +127,8 @@ struct RateLimitRulesTests {
             "rateLimits:\n",
             with: "  - { name: all, methods: [GET, PUT], path: /*, upstream: api, requiresAuthorization: false }\n"
                 + "rateLimits:\n")
-        let note = "routes.0.methods: PUT /episodes is not served: route \"all\" is less strict"
+        let note =
+            "routes.0.methods: PUT /episodes is not served: route \"all\" is less strict than this one (has another rate limit)"
         let text = try ConfigFixture(yaml).report { .checkConfig($0) }.text
         #expect(text.contains(note), "\(text)")
         let observed = try ConfigFixture(yaml.replacing("    requests", with: "    enforce: false\n    requests"))

@@ -104,9 +104,9 @@ struct WideRouteRulesTests {
                 "cloakroom.yaml:18:11: note: routes.1.path: /{a}/refresh contains /auth/refresh (refresh of api), which"
                     + " the route does not forward: 404",
                 "cloakroom.yaml:19:14: note: routes.1.methods: POST /{a}/refresh is not served: route \"r0\" is less strict"
-                    + " (add a route for it if clients request it)",
+                    + " than this one (requires authorization) (add a route for it if clients request it)",
                 "cloakroom.yaml:24:14: note: routes.2.methods: POST /user is not served: route \"r0\" is less strict"
-                    + " (add a route for it if clients request it)",
+                    + " than this one (requires authorization) (add a route for it if clients request it)",
                 "cloakroom.yaml: ok (3 routes, 1 upstream)",
             ])
         #expect(exitCode == 0)
@@ -156,7 +156,7 @@ struct WideRouteRulesTests {
                 "cloakroom.yaml:15:11: note: routes.1.path: /admin/* serves /admin/ and all paths below it, not /admin"
                     + " (add a route for /admin if clients request it)",
                 "cloakroom.yaml:16:14: note: routes.1.methods: POST /admin/* is not served: route \"r0\" is less strict"
-                    + " (add a route for it if clients request it)",
+                    + " than this one (requires authorization) (add a route for it if clients request it)",
                 "cloakroom.yaml: ok (2 routes, 1 upstream)",
             ])
         #expect(exitCode == 0)
@@ -170,7 +170,8 @@ struct WideRouteRulesTests {
         #expect(
             lines == [
                 "cloakroom.yaml:10:11: warning: routes.0.path: /Admin differs only in spelling from /admin/ of the stricter"
-                    + " route \"r1\": an upstream may treat both as one path (require the same of both)",
+                    + " route \"r1\" (requires authorization): an upstream may treat both as one path"
+                    + " (require the same of both)",
                 "cloakroom.yaml: ok (2 routes, 1 upstream, 1 warning)",
             ])
         #expect(exitCode == 1)

@@ -192,7 +192,10 @@ struct StricterRouteTests {
         func rules(_ requirement: SessionRequirement) throws -> SessionRules {
             ProviderFixture.rules(try ProviderFixture.route(to: ProviderFixture.shop, require: requirement))
         }
-        #expect(try rules(mine).isStricter(than: rules(other)) == isStricter)
+        let reason = try rules(mine).reasonStricter(than: rules(other))
+        #expect((reason != nil) == isStricter)
+        guard let reason else { return }
+        #expect(reason == (mine.claims.isEmpty ? .requirement : .claims))
     }
 
     private static let gold = SessionRequirement(acr: ["gold"])
@@ -214,9 +217,9 @@ struct StricterRouteTests {
         let any = Fixture.rules(try Fixture.route(to: Fixture.shop, []))
         let open = Fixture.rules(
             try Fixture.route(to: Fixture.shop, requiresAuthorization: false, require: Self.groups(["a"])))
-        #expect(bearer.isStricter(than: any))
+        #expect(bearer.reasonStricter(than: any) == .identities)
         #expect(!any.isStricter(than: bearer))
-        #expect(any.isStricter(than: open))
+        #expect(any.reasonStricter(than: open) == .authorization)
         #expect(!open.isStricter(than: any))
     }
 

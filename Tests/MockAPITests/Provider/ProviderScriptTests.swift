@@ -161,6 +161,20 @@ import Testing
         }
     }
 
+    @Test("an access token can be that of another client; its signature stays valid")
+    func otherClient() async throws {
+        var settings = MockProviderSettings()
+        settings.exposesControl = true
+        try await running(settings) { visitor, _ async throws in
+            let script = #"{"accessToken":{"claims":{"set":{"client_id":"\"other\""}}}}"#
+            #expect(try await visitor.send(.PUT, "/__mock/script", body: script).status == 200)
+            let text = try await visitor.signIn().access_token
+            let token = try DecodedToken(text)
+            #expect(token.claim("client_id") == "other" && token.claim("sub") == "jo")
+            #expect(try await visitor.isSigned(text))
+        }
+    }
+
     @Test("without its setting there is no control")
     func noControl() async throws {
         try await running { visitor, _ async throws in
