@@ -1,6 +1,7 @@
 package import CloakroomCore
 import Crypto
 import NIOCore
+import Synchronization
 
 /// The access tokens of clients that were verified, each as a session without a ticket, in this process only.
 ///
@@ -103,7 +104,7 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
             let token = Array(field.bytes.dropFirst(TokenResponse.bearerPrefix.count))
             // Charged at its turn: otherwise all that are sent at once would be checked.
             let result = await proofs.check(
-                proof, of: token, key: device.key, at: place, from: ClientAddressKey(origin.peer), now: clock()
+                proof, of: token, key: device.key, at: place, from: RateKey(peer: origin.peer), now: clock()
             ) { [self] isFailure in charge(origin, part, isKept: isFailure) }
             if result == .limited { return limited(site) }
             guard case .rejected(let reason)? = result else {
@@ -165,7 +166,7 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
         _ field: Secret, _ key: SessionKey, site: Int, from origin: AuditContext, isLimited: Bool = true
     ) async -> (outcome: RefreshOutcome, isFirst: Bool) {
         var isFirst = false
-        let outcome = await entries.run(key, for: RateKey(peer: origin.peer)) { _ in
+        let outcome = await entries.run(key, for: RateKey(peer: origin.peer)) {
             isFirst = true
             return !isLimited || charge(origin, isKept: false)
         } known: {
@@ -181,20 +182,23 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
     ) async -> RefreshOutcome {
         let token = Secret(bytes: Array(field.bytes.dropFirst(TokenResponse.bearerPrefix.count)))
         var failure: (provider: OpenIDProvider, rejection: TokenRejection?)?
-        // A question is charged before it is sent: otherwise those that wait would be sent however many are rejected.
-        var (isCharged, isOverLimit) = (false, false)
+        // Charged at its turn, and a question before it is sent: otherwise all tokens that are sent at once would be checked
+        // or asked about, however many are rejected.
+        let charges = Mutex((isCharged: false, isOverLimit: false))
         for provider in candidates(for: token, site: site) {
             let revision = provider.keys.revision
             do throws(TokenClientError) {
                 let session = try await provider.verifyAccessToken(
-                    token, key: key, issuedTo: clients, from: origin.peer, isOfStream: !isLimited
-                ) {
-                    guard isLimited, !isCharged else { return true }
-                    isCharged = charge(origin, isKept: true)
-                    isOverLimit = !isCharged
-                    return isCharged
+                    token, key: key, issuedTo: clients, from: RateKey(peer: origin.peer), isOfStream: !isLimited
+                ) { isKept in
+                    charges.withLock { charges in
+                        guard isLimited, !charges.isCharged else { return true }
+                        let isPermitted = self.charge(origin, isKept: isKept)
+                        charges = (isPermitted && isKept, !isPermitted)
+                        return isPermitted
+                    }
                 }
-                if isCharged { refund(origin) }
+                if charges.withLock({ $0.isCharged }) { refund(origin) }
                 let end = min(session.expiresAt.wallTime, clock() + (provider.introspection?.cache ?? Self.lifetime))
                 let entry = Entry(session: session, provider: provider, revision: revision, validUntil: end)
                 // Claims are kept as text and as values, and rendered for upstreams.
@@ -211,6 +215,7 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
                 if failure == nil || rejection == .ownToken { failure = (provider, rejection) }
             }
         }
+        let (isCharged, isOverLimit) = charges.withLock { $0 }
         if isOverLimit { return limited(site) }
         if failure == nil, let first = sites[site].first { failure = (first, .wrongIssuer) }
         guard let (provider, rejection) = failure else { return .failed(Problem(.invalidToken)) }

@@ -253,7 +253,7 @@ struct IntrospectionTests {
     func concurrentBudget() async throws {
         try await Self.run { fixture, tokens in
             fixture.server.respond(to: Self.endpoint, with: Self.response(["active": "false"]))
-            let (start, count) = (ContinuousClock.now, PushQueue.maxWaitingOfClient)
+            let (start, count) = (ContinuousClock.now, ClientShares.maxWaitingOfClient)
             let codes = await withTaskGroup(of: String.self) { group in
                 for index in 0..<count { group.addTask { Self.code(await Self.verify(tokens, "forged-\(index)")) } }
                 return await group.reduce(into: [String]()) { $0.append($1) }
@@ -269,7 +269,7 @@ struct IntrospectionTests {
     func validTokens() async throws {
         try await Self.run { fixture, tokens in
             await withTaskGroup(of: String.self) { group in
-                for index in 0..<PushQueue.maxWaitingOfClient {
+                for index in 0..<ClientShares.maxWaitingOfClient {
                     group.addTask { Self.code(await Self.verify(tokens, "valid-\(index)")) }
                 }
                 for await code in group { #expect(code == "active") }
