@@ -37,8 +37,8 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
     /// The provider that is asked about tokens is the last one: at most one at each site.
     private let sites: [[OpenIDProvider]]
     private let clients: [ProviderIdentity]
-    /// The sources of the tokens that providers are asked about.
-    private let asked: Set<SessionSource>
+    /// The sources of the tokens that providers are asked about, and how long a response is valid.
+    private let asked: [SessionSource: Duration]
     /// The memory for the assertions about one token.
     private let assertionBytes: Int
     private let clock: @Sendable () -> WallTime
@@ -65,7 +65,7 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
             return verifying.filter { $0.introspection == nil } + verifying.filter { $0.introspection != nil }
         }
         clients = sites.joined().map(\.identity)
-        asked = Set(sites.joined().filter { $0.introspection != nil }.map(\.source))
+        asked = sites.joined().reduce(into: [:]) { $0[$1.source] = $1.introspection?.cache }
         assertionBytes = 2_048 * min(assertions, SessionClaims.capacity)
         rejections = previous?.rejections ?? RateLimitTable(keys: Self.maxEntries)
         (self.origins, self.proofs, self.basic, self.clock) = (origins, proofs, basic, clock)
@@ -129,9 +129,17 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
 
     /// Only providers that are asked can state that a token has ended before its time.
     package func lookup(_ session: Session, now: WallTime) -> SessionLookup {
-        guard asked.contains(session.source) else { return .active(session) }
-        guard let entry = entries.access({ $0[session.key] }), entry.isValid(at: now) else { return .notCached }
-        return entry.session.map { .active($0) } ?? .missing(.revoked)
+        guard asked[session.source] != nil else { return .active(session) }
+        if let entry = entries.access({ $0[session.key] }), entry.isValid(at: now) {
+            return entry.session.map { .active($0) } ?? .missing(.revoked)
+        }
+        // Streams may have more tokens than there are entries.
+        return now < end(of: session) ? .active(session) : .notCached
+    }
+
+    /// When a token has to be verified again.
+    private func end(of session: Session) -> WallTime {
+        min(session.expiresAt.wallTime, session.createdAt.wallTime + (asked[session.source] ?? Self.lifetime))
     }
 
     /// Rejected tokens of the address do not prevent the question: a client could keep its own stream open with them.
@@ -199,8 +207,8 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
                     }
                 }
                 if charges.withLock({ $0.isCharged }) { refund(origin) }
-                let end = min(session.expiresAt.wallTime, clock() + (provider.introspection?.cache ?? Self.lifetime))
-                let entry = Entry(session: session, provider: provider, revision: revision, validUntil: end)
+                let entry = Entry(
+                    session: session, provider: provider, revision: revision, validUntil: end(of: session))
                 // Claims are kept as text and as values, and rendered for upstreams.
                 let claims = 8 * (session.provenance?.claims.count ?? 0)
                 let size = 1_024 + token.bytes.count + claims + assertionBytes
