@@ -132,7 +132,7 @@ struct CallbackController: Sendable {
         }
         do throws(LoginFailure) {
             // After a start: only the metadata specify whether `iss` is required.
-            do throws(TokenClientError) { try await provider.prepare() } catch {
+            do throws(TokenClientError) { try await provider.prepare(from: request.origin.peer) } catch {
                 throw LoginFailure(.notReady, retryAfter: AccountController.retryAfter)
             }
             let code = try code()

@@ -3,8 +3,8 @@ package import CloakroomCore
 /// What the endpoints of the login need of a provider.
 package protocol LoginProvider: Sendable {
     var configuration: IdentityConfiguration { get }
-    /// See ``OpenIDProvider/prepare()``.
-    func prepare() async throws(TokenClientError)
+    /// See ``OpenIDProvider/prepare(from:)``.
+    func prepare(from address: String) async throws(TokenClientError)
     /// Whether authorization responses have `iss` (RFC 9207 §3).
     var announcesIssuer: Bool { get }
     /// See ``OpenIDProvider/authorizationURL(_:redirectURI:stepUp:passed:address:traceparent:)``.

@@ -41,7 +41,8 @@ extension OpenIDProvider {
             throw failure(.invalidResponse, in: .code)
         }
         guard let text = issued.idToken else { throw failure(.failed(.noIDToken), in: .code) }
-        let idToken = try await verify(text, in: .code, until: deadline) { (rules, token) throws(TokenRejection) in
+        let idToken = try await verify(text, in: .code, until: deadline) {
+            [clock] (rules, token) throws(TokenRejection) in
             try rules.check(
                 token,
                 of: IDTokenRules.SignIn(
@@ -190,18 +191,15 @@ extension OpenIDProvider {
 
     private func verify(
         _ token: Secret, in call: TokenClientError.Operation, until deadline: ContinuousClock.Instant,
-        _ check: (IDTokenRules, VerifiedToken) throws(TokenRejection) -> IDToken
+        _ check: @escaping @Sendable (IDTokenRules, VerifiedToken) throws(TokenRejection) -> IDToken
     ) async throws(TokenClientError) -> IDToken {
-        let verified: VerifiedToken
-        do {
-            verified = try await keys.verify(token.bytes, from: .tokenEndpoint, until: deadline)
+        do throws(TokenClientError) {
+            return try await keys.verify(token.bytes, from: .tokenEndpoint, until: deadline) {
+                [identity] (verified) throws(TokenRejection) in
+                try check(IDTokenRules(provider: identity), verified)
+            }
         } catch {
             throw failure(error.kind, in: call)
-        }
-        do throws(TokenRejection) {
-            return try check(IDTokenRules(provider: identity), verified)
-        } catch {
-            throw failure(.failed(.token(error)), in: call)
         }
     }
 
@@ -296,7 +294,8 @@ extension OpenIDProvider {
         guard let text = issued.idToken else { return provenance }
         let idToken: IDToken
         do {
-            idToken = try await verify(text, in: .refresh, until: deadline) { (rules, token) throws(TokenRejection) in
+            idToken = try await verify(text, in: .refresh, until: deadline) {
+                [clock] (rules, token) throws(TokenRejection) in
                 try rules.check(
                     token,
                     of: IDTokenRules.Refresh(

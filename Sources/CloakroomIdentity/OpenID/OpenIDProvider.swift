@@ -27,7 +27,7 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     private let pushes = PushQueue()
     private let introspections = PushQueue()
     /// About the tokens of streams, which ask again and again, and take no place of new requests.
-    private let streamIntrospections = PushQueue(inFlightOfClient: 16, waitingOfClient: PushQueue.maxWaiting)
+    private let streamIntrospections = PushQueue(inFlightOfClient: 16, waitingOfClient: ClientShares.maxWaiting)
 
     package var source: SessionSource { configuration.source }
     package var supportsRefresh: Bool { true }
@@ -97,10 +97,12 @@ package final class OpenIDProvider: TokenClient, Unprintable {
 
     /// Waits until there are metadata and keys, for one fetch at most. To be called before a code is spent, and before
     /// ``announcesIssuer`` is used. Any client with a login cookie can cause the wait.
+    /// - Parameter address: The address of the client.
     /// - Throws: ``TokenClientError``: the provider is unavailable, or too many clients wait.
-    package func prepare() async throws(TokenClientError) {
-        _ = try await metadata(for: .discovery, isAnonymous: true)
-        guard await keys.prepare(isAnonymous: true) else { throw TokenClientError(.unreachable, in: .keys) }
+    package func prepare(from address: String) async throws(TokenClientError) {
+        let client = RateKey(peer: address)
+        _ = try await metadata(for: .discovery, of: client)
+        guard await keys.prepare(for: client) else { throw TokenClientError(.unreachable, in: .keys) }
     }
 
     /// Whether authorization responses have `iss` (RFC 9207 §3). `false` before the first metadata.
@@ -117,7 +119,8 @@ package final class OpenIDProvider: TokenClient, Unprintable {
         _ secrets: LoginSecrets, redirectURI: String, stepUp: AuthorizationRequest.StepUp?,
         passed: [IdentityConfiguration.Parameter], address: String, traceparent: String?
     ) async throws(TokenClientError) -> String {
-        let metadata = try await metadata(for: .push, isAnonymous: true)
+        let client = RateKey(peer: address)
+        let metadata = try await metadata(for: .push, of: client)
         let names = Set(passed.map(\.name))
         let extra = passed + configuration.parameters.filter { !names.contains($0.name) }
         let request = AuthorizationRequest(
@@ -127,7 +130,7 @@ package final class OpenIDProvider: TokenClient, Unprintable {
             guard configuration.pushed != .always else { throw TokenClientError(.misconfigured(.notFound), in: .push) }
             return request.url(at: metadata.authorizationEndpoint)
         }
-        let response = try await pushes.run(.push, from: address) { () async throws(TokenClientError) in
+        let response = try await pushes.run(.push, from: client) { () async throws(TokenClientError) in
             try await post(request.parameters, to: endpoint, call: .push, traceparent: traceparent)
         }
         guard let pushed = PushedResponse(response.body) else { throw failure(.invalidResponse, in: .push) }
@@ -137,17 +140,8 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     /// Verifies a token that was posted to the back-channel endpoint (OpenID Connect Back-Channel Logout §2.6).
     /// - Throws: ``TokenClientError``: `failed` is 400, `unreachable` is 503.
     package func verifyLogoutToken(_ token: [UInt8], now: WallTime) async throws(TokenClientError) -> LogoutToken {
-        let verified = try await keys.verify(token, from: .backChannel)
-        return try judged { () throws(TokenRejection) in
+        try await keys.verify(token, from: .backChannel) { [identity] (verified) throws(TokenRejection) in
             try LogoutTokenRules(provider: identity).check(verified, now: now)
-        }
-    }
-
-    private func judged<Value>(_ check: () throws(TokenRejection) -> Value) throws(TokenClientError) -> Value {
-        do throws(TokenRejection) {
-            return try check()
-        } catch {
-            throw TokenClientError(.failed(.token(error)), in: .keys)
         }
     }
 
@@ -158,34 +152,37 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     /// client can cause too.
     /// - Parameters:
     ///   - clients: The registrations of the gateway, at all providers.
-    ///   - address: The address of the client.
+    ///   - client: The one that has sent it.
     ///   - isOfStream: Whether a response that has begun needs the token, and not a new request.
-    ///   - mayFail: Whether another token may be rejected. Called before what costs more than a signature: when it is the
-    ///     token's turn to be asked about, and before it waits for other keys.
+    ///   - charge: Called when it is the token's turn: whether another one may be rejected. With `true`, this one was, or
+    ///     is going to be asked about.
     /// - Throws: ``TokenClientError``: `failed` with a ``TokenRejection`` if the token is rejected; all others if it cannot be
     ///   verified now.
     func verifyAccessToken(
-        _ token: Secret, key: SessionKey, issuedTo clients: [ProviderIdentity], from address: String,
-        isOfStream: Bool, mayFail: () -> Bool
+        _ token: Secret, key: SessionKey, issuedTo clients: [ProviderIdentity], from client: RateKey,
+        isOfStream: Bool, charge: @escaping @Sendable (Bool) -> Bool
     ) async throws(TokenClientError) -> Session {
         let rules = AccessTokenRules(provider: identity, clients: clients, configuration: configuration)
         if let introspection {
             let queue = isOfStream ? streamIntrospections : introspections
-            let stated = try await introspect(token, in: introspection.timeout, from: address, queue, mayFail)
-            return try judged { () throws(TokenRejection) in
-                try rules.session(introspected: stated, token, key: key, now: clock())
+            let stated = try await introspect(token, in: introspection.timeout, from: client, queue, charge)
+            do throws(TokenRejection) {
+                return try rules.session(introspected: stated, token, key: key, now: clock())
+            } catch {
+                throw TokenClientError(.failed(.token(error)), in: .keys)
             }
         }
-        let verified = try await keys.verify(
-            token.bytes, from: .client, of: ClientAddressKey(address), mayRepeat: mayFail)
-        return try judged { () throws(TokenRejection) in try rules.session(verified, token, key: key, now: clock()) }
+        return try await keys.verify(token.bytes, from: .client, of: client, charge: charge) {
+            [clock] (verified) throws(TokenRejection) in
+            try rules.session(verified, token, key: key, now: clock())
+        }
     }
 
     /// What the provider states about an access token of a client (RFC 7662 §2).
     private func introspect(
-        _ token: Secret, in time: Duration, from address: String, _ queue: PushQueue, _ mayFail: () -> Bool
+        _ token: Secret, in time: Duration, from client: RateKey, _ queue: PushQueue, _ charge: (Bool) -> Bool
     ) async throws(TokenClientError) -> [JSONMemberName: JSONValue] {
-        let metadata = try await metadata(for: .introspect, until: ContinuousClock.now + time, isAnonymous: true)
+        let metadata = try await metadata(for: .introspect, until: ContinuousClock.now + time, of: client)
         guard let endpoint = metadata.introspectionEndpoint else {
             throw TokenClientError(.misconfigured(.notFound), in: .introspect)
         }
@@ -193,8 +190,8 @@ package final class OpenIDProvider: TokenClient, Unprintable {
             (name: "token", value: String(decoding: token.bytes, as: UTF8.self)),
             (name: "token_type_hint", value: "access_token"),
         ]
-        let response = try await queue.run(.introspect, from: address) { () async throws(TokenClientError) in
-            guard mayFail() else { throw TokenClientError(.busy, in: .introspect) }
+        let response = try await queue.run(.introspect, from: client) { () async throws(TokenClientError) in
+            guard charge(true) else { throw TokenClientError(.busy, in: .introspect) }
             return try await post(form, to: endpoint, call: .introspect, traceparent: nil, time: time)
         }
         guard response.status == 200, case .object(let members)? = JSONValue(document: response.body) else {
@@ -233,12 +230,12 @@ extension IdentityConfiguration {
 // MARK: - Calls
 
 extension OpenIDProvider {
-    /// The metadata. Waits for the first ones, for one fetch at most; see ``ProviderKeys/prepare(until:isAnonymous:)``.
+    /// The metadata. Waits for the first ones, for one fetch at most; see ``ProviderKeys/prepare(until:for:)``.
     func metadata(
-        for call: TokenClientError.Operation, until deadline: ContinuousClock.Instant? = nil, isAnonymous: Bool = false
+        for call: TokenClientError.Operation, until deadline: ContinuousClock.Instant? = nil, of client: RateKey? = nil
     ) async throws(TokenClientError) -> ProviderMetadata {
         if let metadata = discovery.metadata { return metadata }
-        _ = await keys.prepare(until: deadline, isAnonymous: isAnonymous)
+        _ = await keys.prepare(until: deadline, for: client)
         guard let metadata = discovery.metadata else { throw TokenClientError(.unreachable, in: call) }
         return metadata
     }

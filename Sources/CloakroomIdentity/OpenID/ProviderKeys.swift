@@ -7,49 +7,8 @@ import Synchronization
 /// At most one fetch is in flight. Tokens that need its result wait for it; its duration, and so theirs, is bounded by
 /// the timeout of the call.
 package actor ProviderKeys {
-    /// Checks the tokens that any client can send one after the other, so that they keep one thread busy at most. Few wait,
-    /// and fewer of one client, so that none keeps those of others from being checked.
-    actor Lane {
-        private let (limit, limitOfClient): (Int, Int)
-        private let waiting = Mutex<(total: Int, clients: [ClientAddressKey: Int])>((0, [:]))
-
-        init(limit: Int, ofClient limitOfClient: Int) { (self.limit, self.limitOfClient) = (limit, limitOfClient) }
-
-        /// - Parameter client: `nil` for one without an address, which has no share of its own.
-        /// - Returns: `nil` if too many wait.
-        nonisolated func run<Value: Sendable>(
-            from client: ClientAddressKey?, _ check: @Sendable () -> Value
-        ) async -> Value? {
-            guard count(1, of: client) else { return nil }
-            defer { count(-1, of: client) }
-            return await run(check)
-        }
-
-        func run<Value: Sendable>(_ check: @Sendable () -> Value) -> Value { check() }
-
-        /// - Returns: Whether that is permitted. Otherwise it is not counted.
-        @discardableResult
-        nonisolated func count(_ change: Int, of client: ClientAddressKey?) -> Bool {
-            waiting.withLock { waiting in
-                let total = waiting.total + change
-                let ofClient = client.map { waiting.clients[$0, default: 0] + change } ?? 0
-                guard change < 0 || total <= limit && ofClient <= limitOfClient else { return false }
-                waiting.total = total
-                if let client { waiting.clients[client] = ofClient == 0 ? nil : ofClient }
-                return true
-            }
-        }
-    }
-
-    /// The maximum number of calls that wait for a fetch and that any client can cause: logins, callbacks, logout tokens
-    /// and access tokens. Each holds a request. Further ones fail at once; refreshes, exchanges and sign-outs of users are not
-    /// limited by it.
-    static let maxAnonymousWaits = 1_000
-    /// The maximum number of logout tokens, and of access tokens, that wait to be checked, one after the other. Providers
-    /// repeat the others.
-    static let maxAnonymousChecks = 64
-    /// Those of one client.
-    static let maxAnonymousChecksOfClient = 32
+    /// The maximum number of logout tokens that wait to be checked, one after the other. Providers repeat the others.
+    static let maxLogoutTokens = 64
 
     /// Keys that were fetched. A provider of the next configuration can continue with them.
     package struct Fetched: Sendable {
@@ -89,12 +48,13 @@ package actor ProviderKeys {
     private let report: @Sendable (FetchOutcome) -> Void
     private var schedule: KeySetSchedule
     private let current: Mutex<Fetched?>
-    private let lanes: [KeySetSchedule.Source: Lane] = [
-        .backChannel: Lane(limit: maxAnonymousChecks, ofClient: maxAnonymousChecks),
-        .client: Lane(limit: maxAnonymousChecks, ofClient: maxAnonymousChecksOfClient),
+    private let lanes: [KeySetSchedule.Source: CheckLane] = [
+        .backChannel: CheckLane(ClientShares(ofClient: maxLogoutTokens)), .client: CheckLane(ClientShares()),
     ]
     private var flight: Task<Void, Never>?
-    private(set) var anonymousWaits = 0
+    /// The calls that wait for a fetch and that any client can cause: logins, callbacks, logout tokens and access tokens.
+    /// Each holds a request. Further ones fail at once; refreshes, exchanges and sign-outs of users are not counted.
+    private(set) var waits = ClientShares()
 
     /// Creates the keys of a provider; nothing is fetched before ``run()`` or the first token.
     /// - Parameters:
@@ -135,28 +95,25 @@ package actor ProviderKeys {
     /// sign-in with an unknown key may.
     /// - Parameters:
     ///   - deadline: When the wait ends at the latest; `nil` for the end of the fetch.
-    ///   - isAnonymous: Whether any client can cause the wait: such waits are limited to ``maxAnonymousWaits``.
+    ///   - client: The one that causes the wait, which has a share of ``waits``; `nil` unless any client can cause it.
     /// - Returns: Whether there are such keys.
-    package func prepare(until deadline: ContinuousClock.Instant? = nil, isAnonymous: Bool = false) async -> Bool {
+    package func prepare(until deadline: ContinuousClock.Instant? = nil, for client: RateKey? = nil) async -> Bool {
         if usability == .none {
             switch schedule.keyMissing(for: .tokenEndpoint, now: now()) {
             case .fetch: beginFetch()
             case .wait: break
             case .reject: return false
             }
-            _ = await waitForFetch(until: deadline, isAnonymous: isAnonymous)
+            _ = await waitForFetch(until: deadline, for: client)
         }
         return usability != .none
     }
 
     /// - Returns: `false` if the fetch is still in flight: the time is over, or too many calls wait.
-    private func waitForFetch(until deadline: ContinuousClock.Instant?, isAnonymous: Bool) async -> Bool {
+    private func waitForFetch(until deadline: ContinuousClock.Instant?, for client: RateKey?) async -> Bool {
         guard let flight else { return true }
-        if isAnonymous {
-            guard anonymousWaits < Self.maxAnonymousWaits else { return false }
-            anonymousWaits += 1
-        }
-        defer { if isAnonymous { anonymousWaits -= 1 } }
+        if let client { guard waits.take(client) else { return false } }
+        defer { if let client { waits.release(client) } }
         guard let deadline else {
             await flight.value
             return true
@@ -193,57 +150,55 @@ package actor ProviderKeys {
     ///
     /// Only a missing key needs the actor: no sign-in waits for the tokens of others.
     /// - Parameters:
-    ///   - client: The one that has sent it; `nil` for the provider.
+    ///   - client: The one that has sent it. Those that are not known have a share together.
     ///   - deadline: When the wait for a fetch ends at the latest; `nil` for the end of the fetch.
-    ///   - mayRepeat: Whether a wrong signature without a key id may be checked again, with keys that are fetched.
+    ///   - charge: Called when it is the turn of a token that any client can send: whether another one may be rejected;
+    ///     with `true`, one was, and its signature may have been checked.
+    ///   - rules: Checks its claims.
     /// - Throws: `failed` if the token is rejected. `unreachable` if there are no keys that may be used: the provider has
     ///   been unreachable since the start or for too long, and the token may be valid. Also if too many calls that any
-    ///   client can cause are in progress. `busy` if a signature must not be checked again.
-    package nonisolated func verify(
-        _ bytes: [UInt8], from source: KeySetSchedule.Source, of client: ClientAddressKey? = nil,
-        until deadline: ContinuousClock.Instant? = nil, mayRepeat: () -> Bool = { true }
-    ) async throws(TokenClientError) -> VerifiedToken {
-        var check = try await firstCheck(bytes, from: source, of: client)
-        if case .failure(let error) = check.result, error.kind == .failed(.token(.invalidSignatureWithoutKeyID)),
-            !mayRepeat()
-        {
-            throw TokenClientError(.busy, in: .keys)
-        }
-        // At most: wait for a fetch of another token, and then for an own one.
-        for _ in 0..<2 where check.needsOtherKeys {
-            guard let mayDiffer = await keysMissing(since: check.generation, for: source, until: deadline) else {
-                throw TokenClientError(.unreachable, in: .keys)
+    ///   client can cause are in progress. `busy` if no other token may be rejected.
+    package nonisolated func verify<Value: Sendable>(
+        _ bytes: [UInt8], from source: KeySetSchedule.Source, of client: RateKey = RateKey(peer: ""),
+        until deadline: ContinuousClock.Instant? = nil, charge: @escaping @Sendable (Bool) -> Bool = { _ in true },
+        rules: @escaping @Sendable (VerifiedToken) throws(TokenRejection) -> Value
+    ) async throws(TokenClientError) -> Value {
+        let lane = lanes[source]
+        /// - Parameter client: `nil` for a token that was one of ``waits``.
+        func check(from client: RateKey?) async throws(TokenClientError) -> Check<Value> {
+            guard let lane else { return self.check(bytes, rules) }
+            let check = await lane.run(from: client) { () -> Check<Value> in
+                guard charge(false) else { return Check(result: .failure(TokenClientError(.busy, in: .keys))) }
+                let check = self.check(bytes, rules)
+                if check.isCharged { _ = charge(true) }
+                return check
             }
-            guard mayDiffer else { break }
-            check = await self.check(bytes, from: source)
+            guard let check else { throw TokenClientError(.unreachable, in: .keys) }
+            return check
         }
-        return try check.result.get()
+        var latest = try await check(from: client)
+        // At most: wait for a fetch of another token, and then for an own one.
+        for _ in 0..<2 where latest.needsOtherKeys {
+            let mayDiffer = await keysMissing(since: latest.generation, for: source, of: client, until: deadline)
+            guard let mayDiffer else { throw TokenClientError(.unreachable, in: .keys) }
+            guard mayDiffer else { break }
+            latest = try await check(from: nil)
+        }
+        return try latest.result.get()
     }
 
     /// The result of checking a token with the keys of one fetch.
-    private struct Check: Sendable {
-        let result: Result<VerifiedToken, TokenClientError>
+    private struct Check<Value: Sendable>: Sendable {
+        let result: Result<Value, TokenClientError>
         var needsOtherKeys = false
-        let generation: Int?
+        /// Whether the token is rejected for more than its age or an unknown key: that costs no signature.
+        var isCharged = false
+        var generation: Int?
     }
 
-    /// - Throws: `unreachable` if too many tokens of any client wait, or of this one. Those that wait for a fetch afterwards
-    ///   are counted by ``anonymousWaits``.
-    private nonisolated func firstCheck(
-        _ bytes: [UInt8], from source: KeySetSchedule.Source, of client: ClientAddressKey?
-    ) async throws(TokenClientError) -> Check {
-        guard let lane = lanes[source] else { return check(bytes) }
-        guard let check = await lane.run(from: client, { self.check(bytes) }) else {
-            throw TokenClientError(.unreachable, in: .keys)
-        }
-        return check
-    }
-
-    private nonisolated func check(_ bytes: [UInt8], from source: KeySetSchedule.Source) async -> Check {
-        await lanes[source]?.run { self.check(bytes) } ?? check(bytes)
-    }
-
-    private nonisolated func check(_ bytes: [UInt8]) -> Check {
+    private nonisolated func check<Value: Sendable>(
+        _ bytes: [UInt8], _ rules: (VerifiedToken) throws(TokenRejection) -> Value
+    ) -> Check<Value> {
         let fetched = fetched
         let generation = fetched?.generation
         do throws(TokenRejection) {
@@ -253,11 +208,12 @@ package actor ProviderKeys {
                 let failure = TokenClientError(.unreachable, in: .keys)
                 return Check(result: .failure(failure), needsOtherKeys: true, generation: generation)
             }
-            return Check(result: .success(try fetched.keys.verify(token)), generation: generation)
+            return Check(result: .success(try rules(try fetched.keys.verify(token))), generation: generation)
         } catch {
-            let failure = TokenClientError(.failed(.token(error)), in: .keys)
             return Check(
-                result: .failure(failure), needsOtherKeys: error.suggestsOtherKeys, generation: generation)
+                result: .failure(TokenClientError(.failed(.token(error)), in: .keys)),
+                needsOtherKeys: error.suggestsOtherKeys, isCharged: error != .expired && error != .unknownKey,
+                generation: generation)
         }
     }
 
@@ -265,7 +221,8 @@ package actor ProviderKeys {
     /// - Parameter generation: That of the keys without it.
     /// - Returns: Whether there may be other keys; `nil` if the fetch is still in flight.
     private func keysMissing(
-        since generation: Int?, for source: KeySetSchedule.Source, until deadline: ContinuousClock.Instant?
+        since generation: Int?, for source: KeySetSchedule.Source, of client: RateKey,
+        until deadline: ContinuousClock.Instant?
     ) async -> Bool? {
         guard fetched?.generation == generation else { return true }
         switch schedule.keyMissing(for: source, now: now()) {
@@ -273,7 +230,7 @@ package actor ProviderKeys {
         case .wait: break
         case .reject: return false
         }
-        return await waitForFetch(until: deadline, isAnonymous: source != .tokenEndpoint) ? true : nil
+        return await waitForFetch(until: deadline, for: source == .tokenEndpoint ? nil : client) ? true : nil
     }
 
     // MARK: - Fetching

@@ -12,10 +12,6 @@ package final class TokenProofs: Sendable, Unprintable {
     static let nonceLifetime = Duration.seconds(300)
     /// How long responses have the same nonce: each 401 has one, and costs no encryption.
     static let nonceInterval = Duration.milliseconds(100)
-    /// The maximum number of proofs that wait to be checked, one after the other.
-    static let maxWaiting = 1_000
-    /// Those of one client, so that one with a token does not keep the others waiting.
-    static let maxWaitingOfClient = 100
     private static let nonceName = "dpop nonce"
 
     /// The result of a check. `needsNonce` is no failure: the client repeats the request with a new proof.
@@ -30,7 +26,7 @@ package final class TokenProofs: Sendable, Unprintable {
     private let latestNonce = Mutex<(text: String, issuedAt: WallTime)?>(nil)
     /// Apart, because the times of the latter are the clients', and may be in the future.
     private let accepted = Mutex((withNonce: AcceptedProofs(), others: AcceptedProofs()))
-    let lane = ProviderKeys.Lane(limit: maxWaiting, ofClient: maxWaitingOfClient)
+    let lane = CheckLane(ClientShares())
 
     /// - Parameter sealing: Seals nonces. Replicas with the same secrets accept each other's.
     package init(sealing: any CookieSealing) { self.sealing = sealing }
@@ -54,7 +50,7 @@ package final class TokenProofs: Sendable, Unprintable {
     /// - Returns: `nil` if too many proofs wait, of all clients or of this one.
     func check(
         _ proof: TokenProof, of token: [UInt8], key: [UInt8], at origin: WebOrigin,
-        from client: ClientAddressKey? = nil, now: WallTime,
+        from client: RateKey = RateKey(peer: ""), now: WallTime,
         charge: @escaping @Sendable (Bool) -> Bool = { _ in true }
     ) async -> Result? {
         await lane.run(from: client) { () -> Result in

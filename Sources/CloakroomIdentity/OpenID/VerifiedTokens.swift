@@ -1,6 +1,7 @@
 package import CloakroomCore
 import Crypto
 import NIOCore
+import Synchronization
 
 /// The access tokens of clients that were verified, each as a session without a ticket, in this process only.
 ///
@@ -36,8 +37,8 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
     /// The provider that is asked about tokens is the last one: at most one at each site.
     private let sites: [[OpenIDProvider]]
     private let clients: [ProviderIdentity]
-    /// The sources of the tokens that providers are asked about.
-    private let asked: Set<SessionSource>
+    /// The sources of the tokens that providers are asked about, and how long a response is valid.
+    private let asked: [SessionSource: Duration]
     /// The memory for the assertions about one token.
     private let assertionBytes: Int
     private let clock: @Sendable () -> WallTime
@@ -64,7 +65,7 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
             return verifying.filter { $0.introspection == nil } + verifying.filter { $0.introspection != nil }
         }
         clients = sites.joined().map(\.identity)
-        asked = Set(sites.joined().filter { $0.introspection != nil }.map(\.source))
+        asked = sites.joined().reduce(into: [:]) { $0[$1.source] = $1.introspection?.cache }
         assertionBytes = 2_048 * min(assertions, SessionClaims.capacity)
         rejections = previous?.rejections ?? RateLimitTable(keys: Self.maxEntries)
         (self.origins, self.proofs, self.basic, self.clock) = (origins, proofs, basic, clock)
@@ -103,7 +104,7 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
             let token = Array(field.bytes.dropFirst(TokenResponse.bearerPrefix.count))
             // Charged at its turn: otherwise all that are sent at once would be checked.
             let result = await proofs.check(
-                proof, of: token, key: device.key, at: place, from: ClientAddressKey(origin.peer), now: clock()
+                proof, of: token, key: device.key, at: place, from: RateKey(peer: origin.peer), now: clock()
             ) { [self] isFailure in charge(origin, part, isKept: isFailure) }
             if result == .limited { return limited(site) }
             guard case .rejected(let reason)? = result else {
@@ -128,9 +129,17 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
 
     /// Only providers that are asked can state that a token has ended before its time.
     package func lookup(_ session: Session, now: WallTime) -> SessionLookup {
-        guard asked.contains(session.source) else { return .active(session) }
-        guard let entry = entries.access({ $0[session.key] }), entry.isValid(at: now) else { return .notCached }
-        return entry.session.map { .active($0) } ?? .missing(.revoked)
+        guard asked[session.source] != nil else { return .active(session) }
+        if let entry = entries.access({ $0[session.key] }), entry.isValid(at: now) {
+            return entry.session.map { .active($0) } ?? .missing(.revoked)
+        }
+        // Streams may have more tokens than there are entries.
+        return now < end(of: session) ? .active(session) : .notCached
+    }
+
+    /// When a token has to be verified again.
+    private func end(of session: Session) -> WallTime {
+        min(session.expiresAt.wallTime, session.createdAt.wallTime + (asked[session.source] ?? Self.lifetime))
     }
 
     /// Rejected tokens of the address do not prevent the question: a client could keep its own stream open with them.
@@ -165,7 +174,7 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
         _ field: Secret, _ key: SessionKey, site: Int, from origin: AuditContext, isLimited: Bool = true
     ) async -> (outcome: RefreshOutcome, isFirst: Bool) {
         var isFirst = false
-        let outcome = await entries.run(key, for: RateKey(peer: origin.peer)) { _ in
+        let outcome = await entries.run(key, for: RateKey(peer: origin.peer)) {
             isFirst = true
             return !isLimited || charge(origin, isKept: false)
         } known: {
@@ -181,22 +190,25 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
     ) async -> RefreshOutcome {
         let token = Secret(bytes: Array(field.bytes.dropFirst(TokenResponse.bearerPrefix.count)))
         var failure: (provider: OpenIDProvider, rejection: TokenRejection?)?
-        // A question is charged before it is sent: otherwise those that wait would be sent however many are rejected.
-        var (isCharged, isOverLimit) = (false, false)
+        // Charged at its turn, and a question before it is sent: otherwise all tokens that are sent at once would be checked
+        // or asked about, however many are rejected.
+        let charges = Mutex((isCharged: false, isOverLimit: false))
         for provider in candidates(for: token, site: site) {
             let revision = provider.keys.revision
             do throws(TokenClientError) {
                 let session = try await provider.verifyAccessToken(
-                    token, key: key, issuedTo: clients, from: origin.peer, isOfStream: !isLimited
-                ) {
-                    guard isLimited, !isCharged else { return true }
-                    isCharged = charge(origin, isKept: true)
-                    isOverLimit = !isCharged
-                    return isCharged
+                    token, key: key, issuedTo: clients, from: RateKey(peer: origin.peer), isOfStream: !isLimited
+                ) { isKept in
+                    charges.withLock { charges in
+                        guard isLimited, !charges.isCharged else { return true }
+                        let isPermitted = self.charge(origin, isKept: isKept)
+                        charges = (isPermitted && isKept, !isPermitted)
+                        return isPermitted
+                    }
                 }
-                if isCharged { refund(origin) }
-                let end = min(session.expiresAt.wallTime, clock() + (provider.introspection?.cache ?? Self.lifetime))
-                let entry = Entry(session: session, provider: provider, revision: revision, validUntil: end)
+                if charges.withLock({ $0.isCharged }) { refund(origin) }
+                let entry = Entry(
+                    session: session, provider: provider, revision: revision, validUntil: end(of: session))
                 // Claims are kept as text and as values, and rendered for upstreams.
                 let claims = 8 * (session.provenance?.claims.count ?? 0)
                 let size = 1_024 + token.bytes.count + claims + assertionBytes
@@ -211,6 +223,7 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
                 if failure == nil || rejection == .ownToken { failure = (provider, rejection) }
             }
         }
+        let (isCharged, isOverLimit) = charges.withLock { $0 }
         if isOverLimit { return limited(site) }
         if failure == nil, let first = sites[site].first { failure = (first, .wrongIssuer) }
         guard let (provider, rejection) = failure else { return .failed(Problem(.invalidToken)) }

@@ -10,11 +10,9 @@ import Crypto
 /// random key. The sign-ins outlive a reload that does not change where and how long they are valid: otherwise all clients
 /// of an address would sign in at once, and be throttled.
 package final class BasicSignIns: Sendable, Unprintable {
-    /// The maximum number of sign-ins in progress, with the values of `Authorization`, of all addresses, of one, and of the
-    /// /48 of an IPv6 address.
+    /// The maximum number of sign-ins in progress, with the values of `Authorization`, of all addresses, and of one.
     static let maxFlights = 1_024
     static let maxFlightsOfAddress = 128
-    static let maxFlightsOfBlock = 512
     /// The minimum age of a sign-in whose token an upstream rejects, so that another one may help. An upstream that rejects
     /// each token would otherwise use up the attempts of an account.
     static let renewalAge = Duration.seconds(120)
@@ -40,7 +38,8 @@ package final class BasicSignIns: Sendable, Unprintable {
         {
             store = previous.store
         } else {
-            store = (SymmetricKey(size: .bits256), RecentEntries(maxEntries: configuration.entries))
+            let shares = ClientShares(Self.maxFlights, ofClient: Self.maxFlightsOfAddress)
+            store = (SymmetricKey(size: .bits256), RecentEntries(maxEntries: configuration.entries, shares: shares))
         }
     }
 
@@ -71,16 +70,9 @@ package final class BasicSignIns: Sendable, Unprintable {
     /// Signs in, or waits for the sign-in with the same name and password in progress.
     func verify(_ field: Secret, site: Int, from origin: AuditContext) async -> RefreshOutcome {
         let key = key(of: field, site: site)
-        let client = RateKey(peer: origin.peer)
-        let outcome = await store.entries.run(key, for: client) { others in
-            others.count < Self.maxFlights
-                && others.values.count { $0.client.value == client.value } < Self.maxFlightsOfAddress
-                && others.values.count { client.block != 0 && $0.client.block == client.block } < Self.maxFlightsOfBlock
-        } known: {
-            self.cached(field, site: site, now: self.clock())
-        } work: {
-            await self.signIn(field, key, site: site, origin)
-        }
+        let outcome = await store.entries.run(
+            key, for: RateKey(peer: origin.peer), known: { self.cached(field, site: site, now: self.clock()) },
+            work: { await self.signIn(field, key, site: site, origin) })
         return outcome ?? .failed(Problem(.overloaded, retryAfter: 1))
     }
 

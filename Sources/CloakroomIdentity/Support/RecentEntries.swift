@@ -6,16 +6,15 @@ import Synchronization
 /// If the newer generation has half of the entries or bytes, it replaces the older one, whose entries are dropped unless
 /// they were used since.
 final class RecentEntries<Value: Sendable>: Sendable {
-    /// Work in progress, and the client that it was begun for.
-    typealias Flight = (client: RateKey, task: Task<RefreshOutcome, Never>)
-
     struct State {
         let maxEntries: Int
         var newer: [SessionKey: (value: Value, size: Int)] = [:]
         var older: [SessionKey: (value: Value, size: Int)] = [:]
         var newerBytes = 0
         var displaced: [SessionKey: (value: Value, size: Int)] = [:]
-        var flights: [SessionKey: Flight] = [:]
+        var flights: [SessionKey: Task<RefreshOutcome, Never>] = [:]
+        /// Counts the flights of clients; `nil` if they are limited elsewhere.
+        var shares: ClientShares?
 
         subscript(key: SessionKey) -> Value? {
             mutating get {
@@ -41,7 +40,9 @@ final class RecentEntries<Value: Sendable>: Sendable {
 
     let state: Mutex<State>
 
-    init(maxEntries: Int) { state = Mutex(State(maxEntries: maxEntries)) }
+    init(maxEntries: Int, shares: ClientShares? = nil) {
+        state = Mutex(State(maxEntries: maxEntries, shares: shares))
+    }
 
     /// Displaced entries, up to half of all, are released without the lock.
     func access<Result: Sendable>(_ body: (inout State) -> Result) -> Result {
@@ -54,22 +55,28 @@ final class RecentEntries<Value: Sendable>: Sendable {
 
     /// Does the work for a key, or waits for that in progress.
     /// - Parameters:
-    ///   - isPermitted: Called with the work in progress if there is none for the key.
+    ///   - client: The one that the work counts for.
+    ///   - isPermitted: Called if there is no work in progress for the key.
     ///   - known: The result of earlier work: a request that looked before the last one ended begins another after it.
     /// - Returns: `nil` if the work is not permitted.
     func run(
-        _ key: SessionKey, for client: RateKey, if isPermitted: ([SessionKey: Flight]) -> Bool,
+        _ key: SessionKey, for client: RateKey, if isPermitted: () -> Bool = { true },
         known: @escaping @Sendable () -> RefreshOutcome?, work: @escaping @Sendable () async -> RefreshOutcome
     ) async -> RefreshOutcome? {
         let task = state.withLock { state -> Task<RefreshOutcome, Never>? in
-            if let flight = state.flights[key] { return flight.task }
-            guard isPermitted(state.flights) else { return nil }
+            if let flight = state.flights[key] { return flight }
+            guard isPermitted(), state.shares?.take(client) != false else { return nil }
             let task = Task {
-                defer { self.state.withLock { $0.flights[key] = nil } }
+                defer {
+                    self.state.withLock {
+                        $0.flights[key] = nil
+                        $0.shares?.release(client)
+                    }
+                }
                 if let known = known() { return known }
                 return await work()
             }
-            state.flights[key] = (client, task)
+            state.flights[key] = task
             return task
         }
         return await task?.value

@@ -200,7 +200,8 @@ extension Exchange {
         guard let session = permit?.session, context.sessionTime(at: now) < session.expiresAt else {
             return .missing(.expiredAbsolute)
         }
-        return context.snapshot.config.tokens?.lookup(session, now: context.wallTime(at: now)) ?? .active(session)
+        let latest = tunnel?.tokenSession ?? session
+        return context.snapshot.config.tokens?.lookup(latest, now: context.wallTime(at: now)) ?? .active(latest)
     }
 
     /// Whether the session of a long-lived response may still be used.
@@ -245,8 +246,7 @@ extension Exchange {
         // The connection may be serving another request by now.
         guard self.number == number else { return }
         let isOver = lookup.map { admission(of: $0, now: now).endsResponse } ?? false
-        let isBound = if case .active(let session)? = lookup { session.isBoundToDevice } else { false }
-        let action = tunnel?.sessionLoaded(isOver: isOver, isBound: isBound, isKnown: lookup != nil)
+        let action = tunnel?.sessionLoaded(lookup, isOver: isOver)
         if case .close(let reason)? = action { endTunnel(reason) }
     }
 

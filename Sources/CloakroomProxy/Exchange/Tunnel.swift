@@ -72,8 +72,8 @@ struct Tunnel {
     /// Time of the next session check.
     private var sessionDeadline: UInt64
     private var isSessionLoading = false
-    /// Whether its session is that of an access token.
-    private let isOfToken: Bool
+    /// The session of an access token, as its provider has stated it last; `nil` for a session of the store.
+    private(set) var tokenSession: Session?
     /// Since when it is unknown whether the session may be used; `nil` while that is known.
     private var unknownSince: UInt64?
     /// Whether the client has sent data since the last session check.
@@ -100,7 +100,7 @@ struct Tunnel {
         _ kind: Kind, permit: UpstreamPermit?, idleTimeout: UInt64, lifetime: UInt64, proofLifetime: UInt64 = .max,
         isOfToken: Bool = false, maxMessage: Int, random: UInt64, now: UInt64
     ) {
-        self.isOfToken = isOfToken
+        tokenSession = isOfToken ? permit?.session : nil
         proofEnd = now.addingClamped(proofLifetime)
         isBound = permit?.session?.isBoundToDevice == true
         self.kind = kind
@@ -140,7 +140,7 @@ struct Tunnel {
         /// Look up the session and call ``sessionLookedUp(_:at:now:)``.
         /// - Parameter isUsed: Whether the client has used the session since the last check.
         case recheckSession(isUsed: Bool)
-        /// Load the session and call ``sessionLoaded(isOver:)``. The response continues meanwhile.
+        /// Load the session and call ``sessionLoaded(_:isOver:)``. The response continues meanwhile.
         case loadSession
         /// The response continues until ``deadline``.
         case `continue`
@@ -165,7 +165,7 @@ struct Tunnel {
     /// Sessions of the store have changed, perhaps that of this response: it is checked before its next check is due. Those of
     /// tokens are in no store.
     mutating func sessionsChanged() -> DeadlineAction {
-        isSessionWatched && !isOfToken ? recheckSession() : .continue
+        isSessionWatched && tokenSession == nil ? recheckSession() : .continue
     }
 
     private mutating func recheckSession() -> DeadlineAction {
@@ -190,7 +190,7 @@ struct Tunnel {
         // A store has other ways to end a response. A provider only has its statement about the token.
         let since = unknownSince ?? now
         unknownSince = since
-        if isOfToken, now &- since >= Self.maxUnknown { return .close(.sessionEnded) }
+        if tokenSession != nil, now &- since >= Self.maxUnknown { return .close(.sessionEnded) }
         // The session's absolute end is known and fixed, so it applies even if the store is unreachable.
         if let sessionEnd, time >= sessionEnd { return .close(.sessionEnded) }
         let action = checkIdleTimeout(now: now)
@@ -199,16 +199,18 @@ struct Tunnel {
         return .loadSession
     }
 
-    /// The session was loaded from the store.
+    /// The session was loaded.
     /// - Parameters:
-    ///   - isOver: Whether it has ended. An unreachable store ends no session.
-    ///   - isBound: Whether it is bound to a device.
-    ///   - isKnown: Whether the store, or the provider of an access token, has responded.
-    mutating func sessionLoaded(isOver: Bool, isBound: Bool = false, isKnown: Bool = true) -> DeadlineAction {
+    ///   - lookup: `nil` if the store, or the provider of an access token, has not responded. That ends no session.
+    ///   - isOver: Whether the response has to end.
+    mutating func sessionLoaded(_ lookup: SessionLookup?, isOver: Bool) -> DeadlineAction {
         assert(isSessionLoading, "no session was being loaded")
         isSessionLoading = false
-        if isKnown { unknownSince = nil }
-        self.isBound = self.isBound || isBound
+        if lookup != nil { unknownSince = nil }
+        if case .active(let session)? = lookup {
+            isBound = isBound || session.isBoundToDevice
+            if tokenSession != nil { tokenSession = session }
+        }
         return isOver ? .close(.sessionEnded) : .continue
     }
 

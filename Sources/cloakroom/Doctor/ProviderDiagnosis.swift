@@ -36,7 +36,7 @@ struct ProviderDiagnosis {
             clock: { .now }, report: { recorder.append($0) })
         await ObservedCalls.$current.withValue(calls) {
             // The events have the reason of a failure.
-            try? await provider.prepare()
+            try? await provider.prepare(from: "localhost")
         }
         let client = await client(of: provider)
         await provider.shutdown()

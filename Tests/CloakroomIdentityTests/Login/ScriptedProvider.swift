@@ -94,7 +94,7 @@ final class ScriptedProvider: LoginProvider {
 
     // MARK: - LoginProvider
 
-    func prepare() async throws(TokenClientError) {
+    func prepare(from address: String) async throws(TokenClientError) {
         if !state.withLock({ $0.isReady }) { throw TokenClientError(.unreachable, in: .discovery) }
     }
 

@@ -184,15 +184,22 @@ struct IntrospectionTests {
     func longLived() async throws {
         try await Self.run { fixture, tokens in
             let origin = AuditContext(peer: "192.0.2.1", requestID: "r")
-            let session = try #require(Self.session(await Self.verify(tokens)))
-            func known(after seconds: Int64 = 0) -> String {
-                Self.word(tokens.lookup(session, now: fixture.now + .seconds(seconds)))
+            var session = try #require(Self.session(await Self.verify(tokens)))
+            func known(after seconds: Int64 = 0, to other: VerifiedTokens? = nil) -> String {
+                Self.word((other ?? tokens).lookup(session, now: fixture.now + .seconds(seconds)))
             }
-            func asked() async -> String { Self.word(await tokens.load(session, site: 0, from: origin)) }
+            func asked() async -> String {
+                let lookup = await tokens.load(session, site: 0, from: origin)
+                if case .active(let renewed)? = lookup { session = renewed }
+                return Self.word(lookup)
+            }
             #expect(known(after: 29) == "active" && known(after: 30) == "due")
             fixture.advance(by: .seconds(30))
             #expect(await asked() == "active")
             #expect(known(after: 29) == "active" && fixture.requests(Self.endpoint).count == 2)
+            // Also if the table has no entry any more: there may be more streams than entries.
+            let other = VerifiedTokens([[fixture.provider]], clock: { fixture.now })
+            #expect(known(after: 29, to: other) == "active" && known(after: 30, to: other) == "due")
             // A provider that does not respond states nothing.
             fixture.advance(by: .seconds(30))
             fixture.server.respond(to: Self.endpoint, with: ScriptedServer.json("{}", status: "500 Error"))
@@ -253,7 +260,7 @@ struct IntrospectionTests {
     func concurrentBudget() async throws {
         try await Self.run { fixture, tokens in
             fixture.server.respond(to: Self.endpoint, with: Self.response(["active": "false"]))
-            let (start, count) = (ContinuousClock.now, PushQueue.maxWaitingOfClient)
+            let (start, count) = (ContinuousClock.now, ClientShares.maxWaitingOfClient)
             let codes = await withTaskGroup(of: String.self) { group in
                 for index in 0..<count { group.addTask { Self.code(await Self.verify(tokens, "forged-\(index)")) } }
                 return await group.reduce(into: [String]()) { $0.append($1) }
@@ -269,7 +276,7 @@ struct IntrospectionTests {
     func validTokens() async throws {
         try await Self.run { fixture, tokens in
             await withTaskGroup(of: String.self) { group in
-                for index in 0..<PushQueue.maxWaitingOfClient {
+                for index in 0..<ClientShares.maxWaitingOfClient {
                     group.addTask { Self.code(await Self.verify(tokens, "valid-\(index)")) }
                 }
                 for await code in group { #expect(code == "active") }

@@ -184,20 +184,20 @@ struct ProviderDiscoveryTests {
     @Test("Preparing waits for the first metadata and keys, and fails without them")
     func prepares() async throws {
         try await ProviderFixture.run(isReady: false) { fixture in
-            try await fixture.provider.prepare()
+            try await fixture.provider.prepare(from: "192.0.2.1")
             #expect(fixture.server.requests.count == 2)
         }
         try await ProviderFixture.run(
             metadata: [("authorization_response_iss_parameter_supported", "true")], isReady: false
         ) { fixture in
-            try await fixture.provider.prepare()
+            try await fixture.provider.prepare(from: "192.0.2.1")
             #expect(fixture.provider.announcesIssuer)
         }
         try await ProviderFixture.run(isReady: false) { server, _ in
             server.handle(ProviderFixture.discovery, [.close])
         } body: { fixture in
             await #expect(throws: TokenClientError(.unreachable, in: .discovery)) {
-                try await fixture.provider.prepare()
+                try await fixture.provider.prepare(from: "192.0.2.1")
             }
         }
     }

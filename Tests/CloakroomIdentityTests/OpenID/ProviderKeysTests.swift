@@ -82,10 +82,10 @@ struct ProviderKeysTests {
 
     private func failure(
         _ token: [UInt8], from source: KeySetSchedule.Source = .tokenEndpoint, of other: ProviderKeys? = nil,
-        client: ClientAddressKey? = nil
+        client: RateKey = RateKey(peer: "")
     ) async -> TokenClientError.Kind? {
         await thrown { () throws(TokenClientError) in
-            try await (other ?? keys).verify(token, from: source, of: client)
+            try await (other ?? keys).verify(token, from: source, of: client) { $0 }
         }?.kind
     }
 
@@ -212,24 +212,26 @@ struct ProviderKeysTests {
         #expect(await failure(try key.token("{}"), of: later) == .unreachable)
     }
 
-    @Test("Calls that any client can cause wait in a limited number; others wait too, or fail at once")
+    @Test("Identity rule 44: one client has a share of the calls that wait for a fetch of keys, and further ones fail")
     func limitedWaits() async throws {
-        let token = try key.token("{}")
+        let (token, share) = (try key.token("{}"), ClientShares.maxWaitingOfClient)
+        let (one, other) = (RateKey(peer: "192.0.2.1"), RateKey(peer: "192.0.2.2"))
         provider.hold(true)
         await withTaskGroup(of: Bool.self) { group in
-            for _ in 0..<ProviderKeys.maxAnonymousWaits {
-                group.addTask { await keys.prepare(isAnonymous: true) }
-            }
-            while await keys.anonymousWaits < ProviderKeys.maxAnonymousWaits { await Task.yield() }
-            #expect(await !keys.prepare(isAnonymous: true))
-            #expect(await failure(token, from: .backChannel) == .unreachable)
-            // A refresh of a user waits.
+            for _ in 0..<2 * share { group.addTask { await keys.prepare(for: one) } }
+            for _ in 0..<share { #expect(await group.next() == false) }
+            #expect(await failure(token, from: .client, client: one) == .unreachable)
+            // Another client waits, the provider, and a refresh of a user.
+            group.addTask { await keys.prepare(for: other) }
+            group.addTask { await failure(token, from: .client, client: other) == nil }
+            group.addTask { await failure(token, from: .backChannel) == nil }
+            while await keys.waits.count < share + 3 { await Task.yield() }
             group.addTask { await keys.prepare() }
             provider.hold(false)
             for await isReady in group { #expect(isReady) }
         }
         #expect(provider.fetches == 1)
-        #expect(await keys.anonymousWaits == 0)
+        #expect(await keys.waits.count == 0)
     }
 
     @Test(
@@ -245,7 +247,7 @@ struct ProviderKeysTests {
             #expect(await failure(token) == nil)
             #expect(provider.isClockBlocked)
             for _ in 0..<100 { group.addTask { await failure(token, from: .backChannel) } }
-            for _ in 0..<(101 - ProviderKeys.maxAnonymousChecks) { #expect(await group.next() == .unreachable) }
+            for _ in 0..<(101 - ProviderKeys.maxLogoutTokens) { #expect(await group.next() == .unreachable) }
             #expect(provider.isClockBlocked)
             provider.blockClock(false)
             for await result in group { #expect(result == nil) }
@@ -254,18 +256,18 @@ struct ProviderKeysTests {
     }
 
     @Test(
-        "Identity rule 44: of the access tokens that wait to be checked, one client has half of the places",
+        "Identity rule 44: of the access tokens that wait to be checked, one client has a share of the places",
         .enabled(if: ProcessInfo.processInfo.activeProcessorCount > 1))
     func accessTokensOfClient() async throws {
         let token = try key.token("{}")
-        let (one, other) = (ClientAddressKey("192.0.2.1"), ClientAddressKey("192.0.2.2"))
+        let (one, other) = (RateKey(peer: "192.0.2.1"), RateKey(peer: "192.0.2.2"))
         #expect(await failure(token) == nil)
         provider.blockClock(true)
         await withTaskGroup(of: TokenClientError.Kind?.self) { group in
             group.addTask { await failure(token, from: .client, client: one) }
             while !provider.isClockBlocked { await Task.yield() }
-            for _ in 0..<100 { group.addTask { await failure(token, from: .client, client: one) } }
-            for _ in 0..<(101 - ProviderKeys.maxAnonymousChecksOfClient) { #expect(await group.next() == .unreachable) }
+            for _ in 0..<120 { group.addTask { await failure(token, from: .client, client: one) } }
+            for _ in 0..<(121 - ClientShares.maxWaitingOfClient) { #expect(await group.next() == .unreachable) }
             // The other one waits for the check in progress, and is not rejected.
             group.addTask { await failure(token, from: .client, client: other) }
             provider.blockClock(false)
@@ -273,12 +275,44 @@ struct ProviderKeysTests {
         }
     }
 
-    @Test("Identity rule 44: a wrong signature without a key id is checked again only if another token may be rejected")
+    @Test("Identity rule 44: of tokens that are sent at once, none is checked when the permitted number is rejected")
+    func chargedInTurn() async throws {
+        #expect(await failure(try key.token("{}")) == nil)
+        let (token, rejected) = (try ScriptedKey(.es256).token("{}"), RejectedTokens())
+        let kinds = await withTaskGroup(of: TokenClientError.Kind?.self) { group in
+            for _ in 0..<ClientShares.maxWaitingOfClient {
+                group.addTask {
+                    await thrown { () throws(TokenClientError) in
+                        try await keys.verify(token, from: .client, charge: { rejected.charge($0) }) { $0 }
+                    }?.kind
+                }
+            }
+            return await group.reduce(into: [TokenClientError.Kind?]()) { $0.append($1) }
+        }
+        #expect(kinds.count { $0 == .failed(.token(.invalidSignature)) } == RejectedTokens.limit)
+        #expect(kinds.count { $0 == .busy } == kinds.count - RejectedTokens.limit)
+    }
+
+    /// Permits a number of rejected tokens.
+    private final class RejectedTokens: Sendable {
+        static let limit = 20
+        private let count = Mutex(0)
+
+        func charge(_ isRejected: Bool) -> Bool {
+            count.withLock { count in
+                guard count < Self.limit else { return false }
+                count += isRejected ? 1 : 0
+                return true
+            }
+        }
+    }
+
+    @Test("Identity rule 44: a token that is not checked, because too many were rejected, causes no fetch of keys")
     func repeatedCheck() async throws {
         #expect(await failure(try key.token("{}")) == nil)
         let token = try ScriptedKey(.es256, id: nil).token("{}")
         await #expect(throws: TokenClientError(.busy, in: .keys)) {
-            try await keys.verify(token, from: .client, mayRepeat: { false })
+            try await keys.verify(token, from: .client, charge: { _ in false }) { $0 }
         }
         #expect(provider.fetches == 1)
         #expect(await failure(token, from: .client) == .failed(.token(.invalidSignatureWithoutKeyID)))
@@ -291,7 +325,7 @@ struct ProviderKeysTests {
         let start = ContinuousClock.now
         #expect(await !keys.prepare(until: start + .milliseconds(50)))
         await #expect(throws: TokenClientError(.unreachable, in: .keys)) {
-            try await keys.verify(token, from: .tokenEndpoint, until: start + .milliseconds(100))
+            try await keys.verify(token, from: .tokenEndpoint, until: start + .milliseconds(100)) { $0 }
         }
         #expect(ContinuousClock.now - start < .seconds(30))
         provider.hold(false)

@@ -1,19 +1,25 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomIdentity
 
 @Suite("Pushed requests in flight", .timeLimit(.minutes(1)))
 struct PushQueueTests {
-    private func client(_ number: Int) -> ClientAddressKey? { ClientAddressKey("192.0.2.\(number)") }
+    /// The end of each wait.
+    private let timer = Gate()
 
-    private func fill(_ queue: PushQueue, _ client: ClientAddressKey?) async {
+    private func queue() -> PushQueue { PushQueue(sleep: { [timer] _ in await timer.passed() }) }
+
+    private func client(_ number: Int) -> RateKey { RateKey(peer: "192.0.2.\(number)") }
+
+    private func fill(_ queue: PushQueue, _ client: RateKey) async {
         for _ in 0..<PushQueue.maxInFlightOfClient { #expect(await queue.enter(client)) }
     }
 
     @Test("A client has a share of the places; its further requests wait, and those of others do not")
     func share() async {
-        let queue = PushQueue()
+        let queue = queue()
         await fill(queue, client(1))
         async let waiting = queue.enter(client(1))
         #expect(await queue.enter(client(2)))
@@ -23,42 +29,94 @@ struct PushQueueTests {
 
     @Test("The addresses of one IPv6 network are one client")
     func network() async throws {
-        let queue = PushQueue()
-        await fill(queue, ClientAddressKey("2001:db8:1:2::1"))
-        async let waiting = queue.enter(ClientAddressKey("2001:db8:1:2::2"))
-        #expect(await queue.enter(ClientAddressKey("2001:db8:1:3::1")))
-        await queue.leave(ClientAddressKey("2001:db8:1:2::1"))
+        let queue = queue()
+        await fill(queue, RateKey(peer: "2001:db8:1:2::1"))
+        async let waiting = queue.enter(RateKey(peer: "2001:db8:1:2::2"))
+        #expect(await queue.enter(RateKey(peer: "2001:db8:1:3::1")))
+        await queue.leave(RateKey(peer: "2001:db8:1:2::1"))
         #expect(await waiting)
     }
 
-    @Test("The places of all clients are limited; a place that becomes free goes to a request that waits")
-    func total() async {
-        let queue = PushQueue()
-        let clients = PushQueue.maxInFlight / PushQueue.maxInFlightOfClient
-        for number in 0..<clients { await fill(queue, client(number)) }
-        async let waiting = queue.enter(client(201))
-        await queue.leave(client(0))
-        #expect(await waiting)
-        // It is not available twice.
-        #expect(await !queue.enter(client(202)))
+    @Test("Rule 134: a free place goes to the client with the fewest requests in flight, and then to each in turn")
+    func turns() async {
+        let queue = queue()
+        for number in 0..<PushQueue.maxInFlight { #expect(await queue.enter(client(number))) }
+        await withTaskGroup(of: Int.self) { group in
+            for number in [0, 0, 100, 100, 101] {
+                group.addTask { await queue.enter(client(number)) ? number : -1 }
+                await timer.waitForArrival()
+            }
+            var placed: [Int] = []
+            // While one place is free, no client that has one gets it.
+            for ended in [[5], [6], [0], [7, 8], [9]] {
+                for number in ended { await queue.leave(client(number)) }
+                placed.append(await group.next() ?? -1)
+            }
+            #expect(placed == [100, 101, 0, 100, 0])
+        }
+    }
+
+    @Test("Rule 134: twelve networks with 90 requests each leave places for another one")
+    func newcomer() async throws {
+        let (queue, released, failed, placed) = (queue(), Gate(), CallRecorder(), CallRecorder())
+        @Sendable func send(_ name: String, _ client: RateKey) async {
+            guard await queue.enter(client) else { return failed.note(name) }
+            await released.passed()
+            placed.note(name)
+            await queue.leave(client)
+        }
+        func all(_ count: Int) async throws {
+            try await eventually("each has a place, waits or has failed") {
+                await queue.inFlight.count + queue.waiting.count + failed.all.count == count
+            }
+        }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for index in 0..<1_080 { group.addTask { await send("other", client(index % 12)) } }
+            try await all(1_080)
+            for _ in 0..<20 { group.addTask { await send("new", client(100)) } }
+            try await all(1_100)
+            released.open()
+            try await group.waitForAll()
+        }
+        #expect(!failed.all.contains("new") && placed.all.count { $0 == "new" } == 20)
+        // It has had its turns: the last of its requests is sent long before those of the others.
+        let last = try #require(placed.all.lastIndex(of: "new"))
+        #expect(last < placed.all.count * 2 / 3)
     }
 
     @Test("A request that waits too long fails, and one that ends later frees its place")
     func patience() async {
-        let queue = PushQueue()
+        let queue = queue()
         await fill(queue, client(1))
-        let start = ContinuousClock.now
-        #expect(await !queue.enter(client(1)))
-        #expect(ContinuousClock.now - start >= .seconds(2))
+        async let waiting = queue.enter(client(1))
+        await timer.waitForArrival()
+        timer.open()
+        #expect(await !waiting)
         for _ in 0..<PushQueue.maxInFlightOfClient { await queue.leave(client(1)) }
         await fill(queue, client(1))
     }
 
+    @Test("The timer of a request ends with its wait")
+    func cancelledTimer() async {
+        let (begun, ended) = (Gate(), Gate())
+        let queue = PushQueue(sleep: { _ in
+            begun.open()
+            defer { ended.open() }
+            try await Task.sleep(for: .seconds(3_600))
+        })
+        await fill(queue, client(1))
+        async let waiting = queue.enter(client(1))
+        await begun.passed()
+        await queue.leave(client(1))
+        #expect(await waiting)
+        await ended.passed()
+    }
+
     @Test("The number of requests of one client that wait is limited: further ones fail at once")
     func waiting() async {
-        let queue = PushQueue()
+        let queue = queue()
         await fill(queue, client(1))
-        let count = PushQueue.maxWaitingOfClient
+        let count = ClientShares.maxWaitingOfClient
         // Again, because requests that have waited count no longer.
         for _ in 1...2 {
             await withTaskGroup(of: Bool.self) { group in

@@ -195,30 +195,31 @@ struct TokenProofsTests {
     func waiting() async throws {
         let (client, proofs) = (try ProvingClient(), Self.proofs())
         let proof = try client.proof(of: "t", at: Self.now)
-        proofs.lane.count(TokenProofs.maxWaiting, of: nil)
+        let others = (0..<ClientShares.maxWaiting).map { RateKey(peer: "10.0.\($0 / 256).\($0 % 256)") }
+        #expect(proofs.lane.shares.withLock { shares in others.allSatisfy { shares.take($0) } })
         #expect(try await Self.check(proofs, proof, client) == nil)
-        proofs.lane.count(-1, of: nil)
+        proofs.lane.shares.withLock { $0.release(others[0]) }
         #expect(try await Self.check(proofs, proof, client) == .valid)
-        #expect(proofs.lane.count(1, of: nil) && !proofs.lane.count(1, of: nil))
+        #expect(proofs.lane.shares.withLock { $0.count } == others.count - 1)
     }
 
     @Test("Identity rule 48: of the proofs of one client that wait, those beyond 100 are not checked; others are")
     func share() async throws {
         let (client, proofs) = (try ProvingClient(), Self.proofs())
-        let (one, other) = (ClientAddressKey("2001:db8:1:2::1"), ClientAddressKey("2001:db8:1:3::1"))
+        let (one, other) = (RateKey(peer: "2001:db8:1:2::1"), RateKey(peer: "2001:db8:1:3::1"))
         let (origin, key) = (try #require(ProvingClient.origin), try client.thumbprint())
-        func check(_ id: String, from address: ClientAddressKey?) async throws -> TokenProofs.Result? {
+        func check(_ id: String, from address: RateKey) async throws -> TokenProofs.Result? {
             let proof = try client.proof(of: "t", at: Self.now, id: id)
             return await proofs.check(
                 proof, of: Array("t".utf8), key: key, at: origin, from: address, now: Self.now)
         }
-        proofs.lane.count(TokenProofs.maxWaitingOfClient, of: one)
-        #expect(try await check("1", from: ClientAddressKey("2001:db8:1:2::2")) == nil)
+        let share = ClientShares.maxWaitingOfClient
+        #expect(proofs.lane.shares.withLock { shares in (0..<share).allSatisfy { _ in shares.take(one) } })
+        #expect(try await check("1", from: RateKey(peer: "2001:db8:1:2::2")) == nil)
         #expect(try await check("2", from: other) == .valid)
-        proofs.lane.count(-1, of: one)
+        proofs.lane.shares.withLock { $0.release(one) }
         #expect(try await check("3", from: one) == .valid)
-        #expect(proofs.lane.count(1, of: one) && !proofs.lane.count(1, of: one))
-        #expect(proofs.lane.count(TokenProofs.maxWaitingOfClient, of: other))
+        #expect(proofs.lane.shares.withLock { $0.count } == share - 1)
     }
 
     @Test("Identity rule 47: fullTableForgetsNoProof: what is forgotten needs a later nonce, and memory is bounded")

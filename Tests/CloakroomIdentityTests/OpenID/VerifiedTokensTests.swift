@@ -172,6 +172,31 @@ struct VerifiedTokensTests {
         }
     }
 
+    @Test(
+        "Identity rule 44: of 100 tokens that are sent at once all are checked, and of those that are rejected 20",
+        arguments: ["valid", "forged", "wrong audience"])
+    func burst(kind: String) async throws {
+        try await ProviderFixture.run(change: Self.accept) { fixture in
+            let (tokens, key) = (Self.tokens(fixture), kind == "forged" ? try ScriptedKey(.es256) : nil)
+            let changes = kind == "wrong audience" ? [("aud", #""x""#)] : []
+            let fields = try (0..<ClientShares.maxWaitingOfClient).map {
+                try Self.field(fixture, changes, key: key, id: "\($0)")
+            }
+            let start = ContinuousClock.now
+            let codes = await withTaskGroup(of: ProblemCode?.self) { group in
+                for field in fields {
+                    group.addTask { Self.problem(await tokens.verify(field, site: 0, from: Self.origin)) }
+                }
+                return await group.reduce(into: [ProblemCode?]()) { $0.append($1) }
+            }
+            guard kind != "valid" else { return #expect(codes.allSatisfy { $0 == nil }) }
+            let permitted = 21 + 2 * Int((ContinuousClock.now - start) / .seconds(1))
+            let rejected = codes.count { $0 == .invalidToken }
+            #expect((20...permitted).contains(rejected))
+            #expect(codes.count { $0 == .rateLimited } == codes.count - rejected)
+        }
+    }
+
     @Test("Identity rule 44: the addresses of an IPv6 network share 320 rejected tokens, and 32 a second")
     func block() async throws {
         try await ProviderFixture.run(change: Self.accept) { fixture in
@@ -237,7 +262,8 @@ struct VerifiedTokensTests {
             #expect(Self.isActive(await tokens.verify(field, site: 0, from: Self.origin)))
             // A fetch of equal keys, caused by the provider itself.
             let unknown = try Self.field(fixture, key: try ScriptedKey(.es256, id: "key-3"))
-            let check = try? await fixture.provider.keys.verify(Array(unknown.bytes.dropFirst(7)), from: .tokenEndpoint)
+            let text = Array(unknown.bytes.dropFirst(7))
+            let check = try? await fixture.provider.keys.verify(text, from: .tokenEndpoint) { $0 }
             #expect(check == nil && fixture.requests("GET /jwks").count == 2)
             #expect(Self.isActive(tokens.cached(field, site: 0, now: fixture.now)))
             let next = try ScriptedKey(.es256, id: "key-2")

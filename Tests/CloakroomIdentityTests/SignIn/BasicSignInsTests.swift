@@ -189,7 +189,7 @@ struct BasicSignInsTests {
         fixture.client.holdSignIns { await gate.passed() }
         await withTaskGroup(of: Void.self) { group in
             for index in 0..<BasicSignIns.maxFlights {
-                let origin = Self.origin("192.0.2.\(index / BasicSignIns.maxFlightsOfAddress)")
+                let origin = Self.origin("10.0.\(index / 256).\(index % 256)")
                 group.addTask {
                     _ = await subject.verify(Self.field("w\(index)@example.com"), site: 0, from: origin)
                 }
@@ -218,14 +218,14 @@ struct BasicSignInsTests {
         let fixture = AccountControllerFixture(isThrottled: false)
         let (subject, rejected, gate) = (subject(fixture), CallRecorder(), Gate())
         fixture.client.holdSignIns { await gate.passed() }
-        let held =
-            Array(repeating: "192.0.2.1", count: BasicSignIns.maxFlightsOfAddress)
-            + (0..<BasicSignIns.maxFlightsOfBlock).map {
-                "2001:db8:0:\($0 / BasicSignIns.maxFlightsOfAddress)::1"
-            }
+        let share = BasicSignIns.maxFlightsOfAddress
+        let block = (0..<4 * share).map { "2001:db8:0:\($0 / share)::1" }
+        let held = block + Array(repeating: "192.0.2.1", count: share)
         let full = ["192.0.2.1", "2001:db8:0:9::1", "2001:db8::2"]
         await withTaskGroup(of: Void.self) { group in
             for (index, peer) in held.enumerated() {
+                // The /48 first: no client has more places than are free.
+                if index == block.count { try? await eventually("its share") { self.attempts(fixture) == index } }
                 group.addTask { await Self.signIn("w\(index)", from: peer, subject, rejected) }
             }
             try? await eventually("all are in progress") { self.attempts(fixture) == held.count }

@@ -98,28 +98,32 @@ struct TunnelTests {
         let time = SessionTime(seconds: 1)
         #expect(tunnel.sessionLookedUp(.notCached, at: time, now: Self.second) == .loadSession)
         #expect(tunnel.sessionLookedUp(.notCached, at: time, now: 2 * Self.second) == .continue)
-        #expect(tunnel.sessionLoaded(isOver: false) == .continue)
+        let (_, session) = FakeSessions.make()
+        #expect(tunnel.sessionLoaded(.active(session), isOver: false) == .continue)
         #expect(tunnel.sessionLookedUp(.notCached, at: time, now: 3 * Self.second) == .loadSession)
-        #expect(tunnel.sessionLoaded(isOver: true) == .close(.sessionEnded))
+        #expect(tunnel.sessionLoaded(.missing(.revoked), isOver: true) == .close(.sessionEnded))
     }
 
     @Test("Rule 142: a response of an access token ends a minute after it was known last that the token is active")
     func unknownToken() throws {
         let time = SessionTime(seconds: 1)
+        let (_, session) = FakeSessions.make()
         var tunnel = try Self.make(idleTimeout: 900 * Self.second, isOfToken: true)
         for start in [1, 61] as [UInt64] {
             #expect(tunnel.sessionLookedUp(.notCached, at: time, now: start * Self.second) == .loadSession)
-            #expect(tunnel.sessionLoaded(isOver: false, isKnown: false) == .continue)
+            #expect(tunnel.sessionLoaded(nil, isOver: false) == .continue)
             #expect(tunnel.sessionLookedUp(.notCached, at: time, now: (start + 59) * Self.second) == .loadSession)
-            if start == 1 { #expect(tunnel.sessionLoaded(isOver: false) == .continue) }
+            if start == 1 { #expect(tunnel.sessionLoaded(.active(session), isOver: false) == .continue) }
         }
+        // It is looked up as it was stated last.
+        #expect(tunnel.tokenSession === session)
         // A question without a response yet does not postpone it.
         #expect(tunnel.sessionLookedUp(.notCached, at: time, now: 121 * Self.second) == .close(.sessionEnded))
         // A store that does not respond ends no session.
         var other = try Self.make(idleTimeout: 900 * Self.second)
         for second in [1, 61, 121] as [UInt64] {
             #expect(other.sessionLookedUp(.notCached, at: time, now: second * Self.second) == .loadSession)
-            #expect(other.sessionLoaded(isOver: false, isKnown: false) == .continue)
+            #expect(other.sessionLoaded(nil, isOver: false) == .continue)
         }
     }
 
@@ -137,7 +141,7 @@ struct TunnelTests {
         // Also if it is loaded each time.
         var loaded = try Self.make(idleTimeout: 900 * Self.second, proofLifetime: 300 * Self.second)
         #expect(loaded.sessionLookedUp(.notCached, at: time, now: Self.second) == .loadSession)
-        #expect(loaded.sessionLoaded(isOver: false, isBound: true) == .continue)
+        #expect(loaded.sessionLoaded(.active(session), isOver: false) == .continue)
         #expect(loaded.deadlineExpired(now: 400 * Self.second) == .close(.sessionEnded))
         var early = try Self.make(idleTimeout: 900 * Self.second, proofLifetime: 300 * Self.second)
         #expect(early.sessionLookedUp(.admitted(session, .own), at: time, now: Self.second) == .continue)

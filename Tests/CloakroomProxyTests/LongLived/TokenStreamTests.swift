@@ -29,7 +29,7 @@ struct TokenStreamTests {
         try await open { tunnel in
             try await tunnel.gateway.advance(.seconds(10), inStepsOf: .seconds(1))
             #expect(tokens.questions == 0)
-            tokens.ask(.active(Self.session))
+            tokens.ask(.active(Company.session().1))
             try await tunnel.gateway.advance(.seconds(2), inStepsOf: .seconds(1))
             try await eventually("the question") { tokens.questions == 1 }
             try await tunnel.gateway.advance(.seconds(90), inStepsOf: .seconds(1))

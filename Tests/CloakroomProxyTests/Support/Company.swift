@@ -150,18 +150,21 @@ final class FakeTokens: AccessTokenVerifying {
     /// How often the provider was asked again about the token of a long-lived response.
     var questions: Int { provider.withLock { $0.questions } }
 
-    /// Makes the provider be asked again about the tokens of long-lived responses.
+    /// Makes the provider be asked again about the tokens of long-lived responses, except about a session that is its
+    /// response.
     /// - Parameter response: What it responds from now on; `nil` if it does not respond.
     func ask(_ response: SessionLookup?) { provider.withLock { ($0.isDue, $0.response) = (true, response) } }
 
     func lookup(_ session: Session, now: WallTime) -> SessionLookup {
-        provider.withLock { $0.isDue } ? .notCached : .active(session)
+        provider.withLock { provider in
+            if case .active(let latest)? = provider.response, latest === session { return .active(session) }
+            return provider.isDue ? .notCached : .active(session)
+        }
     }
 
     func load(_ session: Session, site: Int, from origin: AuditContext) async -> SessionLookup? {
         provider.withLock { provider in
             provider.questions += 1
-            if provider.response != nil { provider.isDue = false }
             return provider.response
         }
     }

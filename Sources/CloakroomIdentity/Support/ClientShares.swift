@@ -1,0 +1,73 @@
+import CloakroomCore
+import Synchronization
+
+/// Counts the places that clients hold of a limited number. Each has a share.
+///
+/// A client never holds more places than are free. So the share is smaller the more clients there are, and another one
+/// finds a place until there are as many clients as places.
+struct ClientShares {
+    /// The maximum number of requests that wait for the same, of all clients and of one.
+    static let maxWaiting = 1_000
+    static let maxWaitingOfClient = 100
+
+    private let limit: Int
+    private let limitOfClient: Int
+    private(set) var count = 0
+    /// By the hash of an address, and by that of the /48 of an IPv6 address.
+    private var counts: [UInt64: Int] = [:]
+
+    /// - Parameters:
+    ///   - limit: The maximum number of all clients.
+    ///   - limitOfClient: That of one address. A /48 has four times that.
+    init(_ limit: Int = maxWaiting, ofClient limitOfClient: Int = maxWaitingOfClient) {
+        (self.limit, self.limitOfClient) = (limit, limitOfClient)
+    }
+
+    /// How many places a client holds; with an IPv6 address, all of its /48.
+    subscript(client: RateKey) -> Int { counts[client.block == 0 ? client.value : client.block, default: 0] }
+
+    func hasRoom(for client: RateKey) -> Bool {
+        let free = limit - count
+        return counts[client.value, default: 0] < min(limitOfClient, free)
+            && (client.block == 0 || counts[client.block, default: 0] < min(4 * limitOfClient, free))
+    }
+
+    /// - Returns: Whether the client has got a place.
+    mutating func take(_ client: RateKey) -> Bool {
+        guard hasRoom(for: client) else { return false }
+        change(1, client)
+        return true
+    }
+
+    /// - Precondition: The client holds a place.
+    mutating func release(_ client: RateKey) { change(-1, client) }
+
+    private mutating func change(_ change: Int, _ client: RateKey) {
+        count += change
+        for key in [client.value, client.block] where key != 0 {
+            let held = counts[key, default: 0] + change
+            counts[key] = held == 0 ? nil : held
+        }
+    }
+}
+
+/// Checks what any client can send, one after the other, so that the checks keep one thread busy at most. Few wait, and
+/// fewer of one client, so that none keeps those of others from being checked.
+actor CheckLane {
+    nonisolated let shares: Mutex<ClientShares>
+
+    init(_ shares: ClientShares) { self.shares = Mutex(shares) }
+
+    /// - Parameter client: `nil` for a check that is counted elsewhere.
+    /// - Returns: `nil` if too many wait.
+    nonisolated func run<Value: Sendable>(
+        from client: RateKey?, _ check: @Sendable () -> Value
+    ) async -> Value? {
+        guard let client else { return await run(check) }
+        guard shares.withLock({ $0.take(client) }) else { return nil }
+        defer { shares.withLock { $0.release(client) } }
+        return await run(check)
+    }
+
+    private func run<Value: Sendable>(_ check: @Sendable () -> Value) -> Value { check() }
+}
