@@ -99,10 +99,10 @@ struct SessionListTests {
     }
 
     @Test(
-        "An unavailable store leads to 503 for all three, never to 401",
+        "An unavailable store leads to 503 for all four, never to 401",
         arguments: [
-            (.listSessions, .load), (.endOtherSessions, .load), (.endSession, .load), (.listSessions, .list),
-            (.endOtherSessions, .endAll), (.endSession, .end),
+            (.currentSession, .load), (.listSessions, .load), (.endOtherSessions, .load), (.endSession, .load),
+            (.listSessions, .list), (.endOtherSessions, .endAll), (.endSession, .end),
         ] as [(AccountEndpoint, ScriptedStore.Operation)])
     func storeDown(endpoint: AccountEndpoint, operation: ScriptedStore.Operation) async throws {
         let (ticket, _) = try await subject.session()

@@ -52,12 +52,4 @@ struct WhoAmITests {
         var generator = SystemRandomNumberGenerator()
         #expect(await subject.whoAmI(SessionTicket(using: &generator)).problem?.reason == .noSession)
     }
-
-    @Test("is 503 and never 401 if the store is unavailable")
-    func storeDown() async throws {
-        let ticket = try await subject.ticket()
-        subject.store.becomeRemote()
-        subject.store.fail(.load, .unavailable)
-        #expect(await subject.whoAmI(ticket).problem == Problem(.storeUnavailable, retryAfter: 5))
-    }
 }
