@@ -7,7 +7,7 @@ package struct SeedResults: Sendable {
 
     /// The number of seeds.
     package private(set) var seedCount: UInt64 = 0
-    /// The violations of invariants, with how to replay them; at most three of each half of the seeds.
+    /// The violations of invariants, each with its seed; at most three of each half of the seeds.
     package private(set) var violations: [String] = []
     /// The number of events of all runs.
     package private(set) var eventCount = 0
@@ -34,9 +34,7 @@ package struct SeedResults: Sendable {
                     for seed in stride(from: half, to: seedCount, by: 2) where results.violations.count < 3 {
                         let (violation, eventCount, counts) = await run(seed)
                         results.add(eventCount, counts)
-                        guard let violation else { continue }
-                        results.violations.append(
-                            "seed \(seed): \(violation). Replay: CLOAKROOM_SIMULATION_SEED=\(seed)")
+                        if let violation { results.violations.append("seed \(seed): \(violation)") }
                     }
                     return results
                 }

@@ -9,7 +9,7 @@ struct SimulationTests {
             let outcome = Simulation.run(seed: seed)
             return (outcome.violation.map { "\($0)" }, outcome.eventCount, outcome.coverage.counts)
         }
-        #expect(results.violations == [])
+        #expect(results.violations == [], "replay one with CLOAKROOM_SIMULATION_SEED")
         let counts = zip(SimulationEvent.allCases, results.counts)
         #expect(counts.filter { $0.1 == 0 }.map(\.0) == [])
         print("\(results.seedCount) seeds of a sharded store, \(results.eventCount) events")
