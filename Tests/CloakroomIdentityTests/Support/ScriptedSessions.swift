@@ -9,13 +9,11 @@ final class CallRecorder: Sendable {
     var all: [String] { lines.withLock { $0 } }
 }
 
-/// A token client with scripted responses.
+/// A token client with a scripted response to sign-ins, which refreshes no tokens.
 final class ScriptedClient: TokenClient {
     private struct State {
         var signIn: Result<SignInResult, TokenClientError>
         var revokeError: TokenClientError?
-        var refresh: Result<TokenSet, TokenClientError> = .failure(TokenClientError(.unreachable, in: .refresh))
-        var user: Result<[UInt8]?, TokenClientError> = .success(nil)
         var traceparents: [String?] = []
         var hold: @Sendable () async -> Void = {}
     }
@@ -34,8 +32,6 @@ final class ScriptedClient: TokenClient {
     func response(_ result: Result<SignInResult, TokenClientError>) { state.withLock { $0.signIn = result } }
     /// Each sign-in waits for this before it has a result.
     func holdSignIns(_ hold: @escaping @Sendable () async -> Void) { state.withLock { $0.hold = hold } }
-    func responseRefresh(_ result: Result<TokenSet, TokenClientError>) { state.withLock { $0.refresh = result } }
-    func respondWithUser(_ result: Result<[UInt8]?, TokenClientError>) { state.withLock { $0.user = result } }
     func failRevoke(_ kind: TokenClientError.Kind) {
         state.withLock { $0.revokeError = TokenClientError(kind, in: .revoke) }
     }
@@ -55,24 +51,12 @@ final class ScriptedClient: TokenClient {
     func refresh(
         _ session: Session, traceparent: String?, now: WallTime
     ) async throws(TokenClientError) -> SessionUpdate {
-        journal.note("refresh \(String(decoding: session.tokens.refreshToken?.bytes ?? [], as: UTF8.self))")
-        let result = state.withLock { state in
-            state.traceparents.append(traceparent)
-            return state.refresh
-        }
-        return SessionUpdate(tokens: try result.get())
+        throw TokenClientError(.unreachable, in: .refresh)
     }
 
     func updatedUser(
         of session: Session, replacing previous: TokenSet, traceparent: String?
-    ) async throws(TokenClientError) -> SessionUpdate? {
-        journal.note("user")
-        let result = state.withLock { state in
-            state.traceparents.append(traceparent)
-            return state.user
-        }
-        return try result.get().map { SessionUpdate(userJSON: $0) }
-    }
+    ) async throws(TokenClientError) -> SessionUpdate? { nil }
 
     func revoke(_ tokens: TokenSet, traceparent: String?) async throws(TokenClientError) {
         journal.note("revoke \(String(decoding: tokens.refreshToken?.bytes ?? [], as: UTF8.self))")
