@@ -9,7 +9,28 @@ final class CallRecorder: Sendable {
     var all: [String] { lines.withLock { $0 } }
 }
 
-/// A token client with a scripted response to sign-ins, which refreshes no tokens.
+/// What a client does whose test makes no such call.
+extension TokenClient {
+    var supportsRefresh: Bool { true }
+
+    func signIn(
+        _ credentials: Credentials, traceparent: String?, now: WallTime
+    ) async throws(TokenClientError) -> SignInResult {
+        throw TokenClientError(.unreachable, in: .signIn)
+    }
+
+    func refresh(
+        _ session: Session, traceparent: String?, now: WallTime
+    ) async throws(TokenClientError) -> SessionUpdate {
+        throw TokenClientError(.unreachable, in: .refresh)
+    }
+
+    func updatedUser(
+        of session: Session, replacing previous: TokenSet, traceparent: String?
+    ) async throws(TokenClientError) -> SessionUpdate? { nil }
+}
+
+/// A token client with a scripted response to sign-ins.
 final class ScriptedClient: TokenClient {
     private struct State {
         var signIn: Result<SignInResult, TokenClientError>
@@ -18,7 +39,6 @@ final class ScriptedClient: TokenClient {
         var hold: @Sendable () async -> Void = {}
     }
 
-    let supportsRefresh = true
     private let state: Mutex<State>
     private let journal: CallRecorder
 
@@ -47,16 +67,6 @@ final class ScriptedClient: TokenClient {
         }
         return try result.get()
     }
-
-    func refresh(
-        _ session: Session, traceparent: String?, now: WallTime
-    ) async throws(TokenClientError) -> SessionUpdate {
-        throw TokenClientError(.unreachable, in: .refresh)
-    }
-
-    func updatedUser(
-        of session: Session, replacing previous: TokenSet, traceparent: String?
-    ) async throws(TokenClientError) -> SessionUpdate? { nil }
 
     func revoke(_ tokens: TokenSet, traceparent: String?) async throws(TokenClientError) {
         journal.note("revoke \(String(decoding: tokens.refreshToken?.bytes ?? [], as: UTF8.self))")
