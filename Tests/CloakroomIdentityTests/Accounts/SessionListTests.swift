@@ -49,10 +49,10 @@ struct SessionListTests {
         #expect(response.json == #"{"sessions":[\#(first),\#(second)]}"#)
     }
 
-    @Test("never extends the idle timeout")
+    @Test("never extends the idle timeout, and neither do the other requests")
     func doesNotSlide() async throws {
         let (ticket, session) = try await subject.session()
-        for endpoint in [AccountEndpoint.listSessions, .endOtherSessions, .endSession] {
+        for endpoint in [AccountEndpoint.currentSession, .listSessions, .endOtherSessions, .endSession] {
             let later = AccountControllerFixture.now + .seconds(600)
             _ = await subject.sessions(endpoint, "0000000000000000", ticket: ticket, at: later)
         }
