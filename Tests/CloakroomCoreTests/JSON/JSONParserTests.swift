@@ -1,4 +1,3 @@
-import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -24,62 +23,6 @@ struct JSONParserTests {
         // The depth is that of one position, not a sum over the document.
         #expect(
             read("[" + Array(repeating: nested("[", "]", depth: 31), count: 100).joined(separator: ",") + "]") != nil)
-    }
-
-    /// Bodies designed to be expensive to parse, each of about the given number of bytes.
-    private static let shapes: [(name: String, make: @Sendable (Int) -> [UInt8])] = [
-        ("open brackets", { Array(repeating: UInt8(ascii: "["), count: $0) }),
-        ("nested brackets", { repeating("[", $0 / 2) + repeating("]", $0 / 2) }),
-        (
-            "brackets at the maximum depth",
-            { list(String(repeating: "[", count: 31) + String(repeating: "]", count: 31), $0) }
-        ),
-        ("nested objects", { repeating(#"{"":"#, $0 / 4) }),
-        ("small arrays", { list("[1]", $0) }),
-        ("small objects", { list(#"{"a":1}"#, $0) }),
-        ("many members", { size in members(size) { #""m\#($0)":1"# } }),
-        ("small numbers", { list("1", $0) }),
-        ("numbers of the maximum length", { list(String(repeating: "7", count: 1_024), $0) }),
-        ("one long number", { [UInt8(ascii: "[")] + repeating("9", $0) + [UInt8(ascii: "]")] }),
-        ("a fraction of many digits", { Array("[0.".utf8) + repeating("9", $0) + [UInt8(ascii: "]")] }),
-        ("one long string", { [UInt8(ascii: "\"")] + repeating("a", $0) + [UInt8(ascii: "\"")] }),
-        ("escapes", { [UInt8(ascii: "\"")] + repeating(#"\u0061"#, $0 / 6) + [UInt8(ascii: "\"")] }),
-        ("surrogates", { [UInt8(ascii: "\"")] + repeating(#"\ud83d\ude00"#, $0 / 12) + [UInt8(ascii: "\"")] }),
-        (
-            "a name of combining marks",
-            { Array("{\"a".utf8) + repeating("\u{301}\u{323}", $0 / 4) + Array("\":1}".utf8) }
-        ),
-        (
-            "names of combining marks",
-            { size in members(size) { "\"\($0)\(String(repeating: "\u{301}\u{323}", count: 64))\":1" } }
-        ),
-        ("white space", { repeating(" ", $0) + Array("1".utf8) }),
-        ("an open string", { [UInt8(ascii: "\"")] + repeating("a", $0) }),
-    ]
-
-    private static func repeating(_ text: String, _ count: Int) -> [UInt8] {
-        Array(String(repeating: text, count: count).utf8)
-    }
-
-    private static func list(_ item: String, _ size: Int) -> [UInt8] {
-        let items = Array(repeating: item, count: size / (item.utf8.count + 1))
-        return Array("[\(items.joined(separator: ","))]".utf8)
-    }
-
-    private static func members(_ size: Int, _ make: (Int) -> String) -> [UInt8] {
-        let count = size / (make(1_000).utf8.count + 1)
-        return Array("{\((0..<count).map(make).joined(separator: ","))}".utf8)
-    }
-
-    @Test("Rule 31: costs time in proportion to the number of bytes, for any input")
-    func linear() {
-        for shape in Self.shapes {
-            let small = shape.make(32_768)
-            let large = shape.make(131_072)
-            // The input has four times the bytes: a quadratic cost would be sixteen times as high.
-            let ratio = LinearTime.ratio({ _ = JSONValue(document: small) }, to: { _ = JSONValue(document: large) })
-            #expect(ratio < 8, "\(shape.name)")
-        }
     }
 
     @Test("Rule 20: rejects duplicate member names in any spelling and at any depth")
