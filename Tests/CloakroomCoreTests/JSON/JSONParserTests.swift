@@ -15,7 +15,7 @@ struct JSONParserTests {
         for (open, close, value) in [("[", "]", ""), (#"{"a":"#, "}", "1"), ("[", "]", "{}"), (#"[{"a":"#, "}]", "0")] {
             let levels = open.count == 1 || open.hasPrefix("{") ? 1 : 2
             let inner = value == "{}" ? 1 : 0
-            let fits = (JSONParser.maxDepth - inner) / levels
+            let fits = (32 - inner) / levels
             #expect(read(nested(open, close, depth: fits, around: value)) != nil, "\(open) \(fits)")
             #expect(read(nested(open, close, depth: fits + 1, around: value)) == nil, "\(open) \(fits + 1)")
         }
@@ -48,7 +48,7 @@ struct JSONParserTests {
         #expect(read(text) == nil)
     }
 
-    @Test("Rule 20: rejects invalid UTF-8, a byte order mark, control characters and other white space")
+    @Test("Rule 20: rejects invalid UTF-8, UTF-16, a byte order mark, control characters and other white space")
     func bytes() {
         let quote: [UInt8] = [0x22]
         for sequence: [UInt8] in [
@@ -58,6 +58,7 @@ struct JSONParserTests {
             #expect(JSONValue(document: quote + Array(#"\n"#.utf8) + sequence + quote) == nil)
             #expect(JSONValue(document: Array(#"{""#.utf8) + sequence + Array(#"":1}"#.utf8)) == nil)
         }
+        #expect(JSONValue(document: #"{"a":1}"#.utf8.flatMap { [$0, 0] }) == nil)
         #expect(JSONValue(document: [0xef, 0xbb, 0xbf] + Array("1".utf8)) == nil)
         for control in UInt8(0)..<0x20 { #expect(JSONValue(document: quote + [control] + quote) == nil) }
         for space: UInt8 in [0x0b, 0x0c, 0xa0, 0x00, 0x85] { #expect(JSONValue(document: [space, 0x31]) == nil) }
