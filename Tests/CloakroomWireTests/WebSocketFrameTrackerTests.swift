@@ -1,6 +1,5 @@
 import CloakroomWire
 import NIOCore
-import TestSupport
 import Testing
 
 @Suite("WebSocket frame boundaries (RFC 6455 §5.2)")
@@ -88,29 +87,6 @@ struct WebSocketFrameTrackerTests {
             #expect(!scan.isAtFrameBoundary)
             for _ in 0..<10 { scan.advance(over: ByteBuffer(repeating: 0, count: 100_000)) }
             #expect(!scan.isAtFrameBoundary)
-        }
-    }
-
-    @Test("Many frames give the same final position for every split")
-    func randomCuts() {
-        let short = Self.heads.filter { $0.payload < 1_000 }
-        for seed in UInt64(0)..<300 {
-            var generator = SeededGenerator(seed: seed)
-            var bytes: [UInt8] = []
-            var ends: Set<Int> = [0]
-            for _ in 0..<Int.random(in: 1...12, using: &generator) {
-                guard let head = short.randomElement(using: &generator) else { continue }
-                bytes += head.frame
-                ends.insert(bytes.count)
-            }
-            var scan = WebSocketFrameTracker()
-            var start = 0
-            for cut in ChunkBoundaries.random(in: bytes.count, using: &generator) + [bytes.count] {
-                scan.advance(over: ByteBuffer(bytes: bytes[start..<cut]))
-                start = cut
-                #expect(scan.isAtFrameBoundary == ends.contains(cut), "seed \(seed), cut at \(cut)")
-                #expect(scan == Self.scan(bytes[..<cut]), "seed \(seed), cut at \(cut)")
-            }
         }
     }
 

@@ -7,12 +7,18 @@ package struct SeedResults: Sendable {
 
     /// The number of seeds.
     package private(set) var seedCount: UInt64 = 0
-    /// The violations of invariants; at most three of each half of the seeds.
-    package private(set) var violations: [(seed: UInt64, text: String)] = []
+    /// The violations of invariants, each with its seed; at most three of each half of the seeds.
+    package private(set) var violations: [String] = []
     /// The number of events of all runs.
     package private(set) var eventCount = 0
     /// The sums of the counts.
     package private(set) var counts: [Int] = []
+
+    /// What `CLOAKROOM_SIMULATION_SEED` and `CLOAKROOM_SIMULATION_MUTANT` ask to replay.
+    package static var replayed: (seed: UInt64?, mutant: String?) {
+        let variables = ProcessInfo.processInfo.environment
+        return (variables["CLOAKROOM_SIMULATION_SEED"].flatMap { UInt64($0) }, variables["CLOAKROOM_SIMULATION_MUTANT"])
+    }
 
     /// Runs the seeds from 0 on, the even and the odd ones side by side. Each half stops after its third violation.
     /// - Parameter usualCount: The number of seeds unless `CLOAKROOM_SIMULATION_SEEDS` has another, from 1 to 1,000,000.
@@ -28,7 +34,7 @@ package struct SeedResults: Sendable {
                     for seed in stride(from: half, to: seedCount, by: 2) where results.violations.count < 3 {
                         let (violation, eventCount, counts) = await run(seed)
                         results.add(eventCount, counts)
-                        if let violation { results.violations.append((seed, violation)) }
+                        if let violation { results.violations.append("seed \(seed): \(violation)") }
                     }
                     return results
                 }

@@ -117,16 +117,13 @@ struct DeviceController: Sendable {
         _ binding: DeviceBinding, _ session: Session, _ ticket: SessionTicket, under lease: RefreshLease,
         now: SessionTime
     ) async throws(SessionStoreError) -> Bool {
-        do throws(SessionStoreError) {
-            let result = try await account.store.save(
+        let result = await Result { () async throws(SessionStoreError) in
+            try await account.store.save(
                 SessionUpdate(device: binding), ticket: ticket, over: session, under: lease, now: now)
-            await account.store.release(lease, of: session.key)
-            if case .saved = result { return true }
-            return false
-        } catch {
-            await account.store.release(lease, of: session.key)
-            throw error
         }
+        await account.store.release(lease, of: session.key)
+        if case .saved = try result.get() { return true }
+        return false
     }
 
     /// The session as the browser has to keep it. The paths of logins need no proof, so that it does not wait for one there.

@@ -144,11 +144,7 @@ extension SealedSessionStore {
     ) async -> [Result<RecordSurplus, SessionStoreError>] {
         typealias Found = Result<RecordSurplus, SessionStoreError>
         let find: @Sendable (UInt64) async -> Found = { hash in
-            do throws(SessionStoreError) {
-                return .success(try await self.surplus(of: hash, by: rule, now: now))
-            } catch {
-                return .failure(error)
-            }
+            await Found { () async throws(SessionStoreError) in try await self.surplus(of: hash, by: rule, now: now) }
         }
         // Usual: the user name is the account, and there is one key.
         if hashes.count == 1 { return [await find(hashes[0])] }

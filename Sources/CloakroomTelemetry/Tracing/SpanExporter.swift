@@ -29,19 +29,6 @@ public struct FinishedSpan: Sendable {
     /// The vendor-specific trace state: the value of `tracestate`.
     public var traceState: String?
 
-    /// Creates a span without attributes, status, events and links; set these afterwards.
-    public init(
-        name: String, kind: SpanKind, context: TraceContext, parentSpanID: UInt64?, startNanoseconds: UInt64,
-        endNanoseconds: UInt64
-    ) {
-        self.name = name
-        self.kind = kind
-        self.context = context
-        self.parentSpanID = parentSpanID
-        self.startNanoseconds = startNanoseconds
-        self.endNanoseconds = endNanoseconds
-    }
-
     /// Whether the parent is a span of another process. Only server spans have remote parents; all other spans of the
     /// gateway have local ones.
     var hasRemoteParent: Bool { parentSpanID != nil && (kind == .server || kind == .consumer) }

@@ -55,7 +55,7 @@ public struct MockProvider: Service {
     func serve(_ onListening: @Sendable (Int) async -> Void) async throws {
         let routes = routes
         let onListening: @Sendable (Int) async -> Void = { port in
-            state.setIssuer(settings.issuer ?? "http://\(settings.host):\(port)")
+            state.listens(on: port)
             await onListening(port)
         }
         try await MockServer.run(on: settings.host, settings.port, onListening) { request in

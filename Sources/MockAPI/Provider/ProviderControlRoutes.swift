@@ -7,7 +7,7 @@ import NIOHTTP1
 ///
 /// - `GET /__mock/script`, `PUT /__mock/script`: the ``ProviderScript`` as JSON. A `PUT` replaces it; omitted members have
 ///   their defaults. The response is the script in effect.
-/// - `POST /__mock/rotate?keep=false`: see ``RunningMockProvider/rotateKeys(keepsOld:)``.
+/// - `POST /__mock/rotate?keep=false`: see ``MockProvider/rotateKeys(keepsOld:)``.
 /// - `GET /__mock/logins`: the sign-ins, each with `sub` and `sid`.
 /// - `GET /__mock/logout-token?sub=…&sid=…`: a logout token, as `token`.
 /// - `GET /__mock/requests`: the ``RecordedTraffic``.

@@ -25,6 +25,7 @@ public struct ProviderTokenRequest: Sendable, Redacted {
 /// The state of a provider: keys, script, and what it issued. Thread-safe.
 final class ProviderState: Sendable {
     private struct State {
+        var port = 0
         var issuer = ""
         var script = ProviderScript()
         var forge: TokenForge
@@ -52,6 +53,7 @@ final class ProviderState: Sendable {
     }
 
     var now: Date { settings.now() }
+    var port: Int { state.withLock { $0.port } }
     var issuer: String { state.withLock { $0.issuer } }
     var script: ProviderScript { state.withLock { $0.script } }
     var logins: [ProviderLogin] { state.withLock { $0.logins } }
@@ -59,7 +61,9 @@ final class ProviderState: Sendable {
     /// All codes and tokens so far.
     var issued: [String] { state.withLock { $0.issued } }
 
-    func setIssuer(_ issuer: String) { state.withLock { $0.issuer = issuer } }
+    func listens(on port: Int) {
+        state.withLock { ($0.port, $0.issuer) = (port, settings.issuer ?? "http://\(settings.host):\(port)") }
+    }
 
     func update<Result>(_ change: (inout ProviderScript) throws -> Result) rethrows -> Result {
         try state.withLock { try change(&$0.script) }

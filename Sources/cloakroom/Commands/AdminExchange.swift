@@ -39,16 +39,12 @@ enum AdminExchange {
             }
         }
         let client = HTTPClient(eventLoopGroupProvider: .singleton, configuration: configuration)
-        let result: Result<(HTTPResponseStatus, Data), any Error>
-        do {
-            result = .success(
-                try await TimeLimit.run(limit) { [request] in
-                    let response = try await client.execute(request, timeout: TimeAmount(limit))
-                    let body = try await response.body.collect(upTo: maximumBytes)
-                    return (response.status, Data(body.readableBytesView))
-                })
-        } catch {
-            result = .failure(error)
+        let result = await Result {
+            try await TimeLimit.run(limit) { [request] in
+                let response = try await client.execute(request, timeout: TimeAmount(limit))
+                let body = try await response.body.collect(upTo: maximumBytes)
+                return (response.status, Data(body.readableBytesView))
+            }
         }
         try? await client.shutdown()
         do {

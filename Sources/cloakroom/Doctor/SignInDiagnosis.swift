@@ -199,14 +199,7 @@ private final class SignInSession {
         _ name: String, _ body: @Sendable () async throws(TokenClientError) -> R
     ) async -> (step: DoctorStep, result: R?, call: IdentityCallObservation?) {
         let calls = ObservedCalls()
-        let result = await ObservedCalls.$current.withValue(calls) {
-            () async -> Result<R, TokenClientError> in
-            do throws(TokenClientError) {
-                return .success(try await body())
-            } catch {
-                return .failure(error)
-            }
-        }
+        let result = await ObservedCalls.$current.withValue(calls) { await Result(of: body) }
         var step = describe(name, calls.all)
         if case .failure(let error) = result {
             SignInAdvice(upstream: upstream, redaction: redaction).explain(error, calls.all.last, in: &step)

@@ -27,12 +27,6 @@ import Testing
         #expect(count == 31)
     }
 
-    @Test func aChangeRequiresARestart() throws {
-        let running = try ConfigFixture().load().configuration
-        let next = try ConfigFixture(yaml("[1]")).load()
-        #expect(next.restartRequirements(since: running).map(\.key) == ["telemetry.buckets"])
-    }
-
     @Test(arguments: [
         ("[1, 0.5]", "must be in ascending order: 0.5 follows 1 (sort the bounds, and write each one once)"),
         ("[0.00002, 0.00002]", "must be in ascending order: 0.00002 follows 0.00002"),

@@ -29,19 +29,6 @@ struct JSONValueTests {
         #expect(read(text) == nil)
     }
 
-    @Test("Rule 20: is not parsed from invalid UTF-8 nor from UTF-16")
-    func encodings() {
-        #expect(JSONValue(document: Array(#"{"a":""#.utf8) + [0xff, 0xfe] + Array(#""}"#.utf8)) == nil)
-        let utf16 = #"{"a":1}"#.utf8.flatMap { [$0, 0 as UInt8] }
-        #expect(JSONValue(document: utf16) == nil)
-    }
-
-    @Test("is parsed up to the maximum depth and not beyond")
-    func depth() {
-        #expect(read(String(repeating: "[", count: 32) + String(repeating: "]", count: 32)) != nil)
-        #expect(read(String(repeating: "[", count: 33) + String(repeating: "]", count: 33)) == nil)
-    }
-
     @Test("keeps commas and brackets inside strings")
     func commasInStrings() {
         #expect(read(#"{"a":",]","b":"\",}"}"#) == .object(["a": .string(",]"), "b": .string("\",}")]))

@@ -53,22 +53,4 @@ struct HuffmanTests {
         #expect(HuffmanText.decode(bytes, room: 100) == nil)
         #expect(Huffman.shared.decodedCount(bytes.span, from: 0, count: bytes.count) == nil)
     }
-
-    @Test("Random input either is an error or is the encoding of the result")
-    func noise() {
-        var random = SeededGenerator(seed: 2)
-        var valid = 0
-        for _ in 0..<20_000 {
-            let bytes = (0..<Int.random(in: 0...12, using: &random)).map { _ in
-                UInt8.random(in: 0...255, using: &random)
-            }
-            let text = HuffmanText.decode(bytes)
-            let count = Huffman.shared.decodedCount(bytes.span, from: 0, count: bytes.count)
-            #expect(count == text?.count)
-            guard let text else { continue }
-            valid += 1
-            #expect(HuffmanText.encode(text) == bytes)
-        }
-        #expect(valid > 1_000)
-    }
 }

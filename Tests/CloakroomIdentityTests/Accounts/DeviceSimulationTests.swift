@@ -51,7 +51,7 @@ struct DeviceSimulationTests {
                 return ("\(error)", 0, Event.allCases.map { _ in 0 })
             }
         }
-        for (seed, violation) in results.violations { Issue.record("seed \(seed): \(violation)") }
+        #expect(results.violations == [])
         #expect(zip(Event.allCases, results.counts).filter { $0.1 == 0 }.map(\.0) == [])
     }
 

@@ -49,10 +49,10 @@ struct SessionListTests {
         #expect(response.json == #"{"sessions":[\#(first),\#(second)]}"#)
     }
 
-    @Test("never extends the idle timeout")
+    @Test("never extends the idle timeout, and neither do the other requests")
     func doesNotSlide() async throws {
         let (ticket, session) = try await subject.session()
-        for endpoint in [AccountEndpoint.listSessions, .endOtherSessions, .endSession] {
+        for endpoint in [AccountEndpoint.currentSession, .listSessions, .endOtherSessions, .endSession] {
             let later = AccountControllerFixture.now + .seconds(600)
             _ = await subject.sessions(endpoint, "0000000000000000", ticket: ticket, at: later)
         }
@@ -99,10 +99,10 @@ struct SessionListTests {
     }
 
     @Test(
-        "An unavailable store leads to 503 for all three, never to 401",
+        "An unavailable store leads to 503 for all four, never to 401",
         arguments: [
-            (.listSessions, .load), (.endOtherSessions, .load), (.endSession, .load), (.listSessions, .list),
-            (.endOtherSessions, .endAll), (.endSession, .end),
+            (.currentSession, .load), (.listSessions, .load), (.endOtherSessions, .load), (.endSession, .load),
+            (.listSessions, .list), (.endOtherSessions, .endAll), (.endSession, .end),
         ] as [(AccountEndpoint, ScriptedStore.Operation)])
     func storeDown(endpoint: AccountEndpoint, operation: ScriptedStore.Operation) async throws {
         let (ticket, _) = try await subject.session()

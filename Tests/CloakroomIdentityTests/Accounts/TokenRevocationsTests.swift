@@ -15,7 +15,6 @@ struct TokenRevocationsTests {
             var isOpen = false
         }
 
-        let supportsRefresh = true
         private let state = Mutex(State())
         var most: Int { state.withLock { $0.most } }
         var running: Int { state.withLock { $0.running } }
@@ -45,22 +44,6 @@ struct TokenRevocationsTests {
                 state.revoked.append(tokens.refreshToken)
             }
         }
-
-        func signIn(
-            _ credentials: Credentials, traceparent: String?, now: WallTime
-        ) async throws(TokenClientError) -> SignInResult {
-            throw TokenClientError(.unreachable, in: .signIn)
-        }
-
-        func refresh(
-            _ session: Session, traceparent: String?, now: WallTime
-        ) async throws(TokenClientError) -> SessionUpdate {
-            throw TokenClientError(.unreachable, in: .refresh)
-        }
-
-        func updatedUser(
-            of session: Session, replacing previous: TokenSet, traceparent: String?
-        ) async throws(TokenClientError) -> SessionUpdate? { nil }
     }
 
     private let client = SlowClient()

@@ -15,14 +15,6 @@ struct WhoAmITests {
         #expect(response.fields.isEmpty)
     }
 
-    @Test("never extends the idle timeout")
-    func doesNotSlide() async throws {
-        let ticket = try await subject.ticket()
-        let later = AccountControllerFixture.now + .seconds(600)
-        #expect(await subject.whoAmI(ticket, at: later).status == 200)
-        #expect(subject.store.active(ticket, now: later)?.lastUsedAt == AccountControllerFixture.now)
-    }
-
     @Test("The keys of assertions are for caches too, and need no session")
     func keys() async {
         let subject = AccountControllerFixture(keys: Array(#"{"keys":[]}"#.utf8))
@@ -51,13 +43,5 @@ struct WhoAmITests {
         #expect(await subject.whoAmI(ticket).status == 200)
         var generator = SystemRandomNumberGenerator()
         #expect(await subject.whoAmI(SessionTicket(using: &generator)).problem?.reason == .noSession)
-    }
-
-    @Test("is 503 and never 401 if the store is unavailable")
-    func storeDown() async throws {
-        let ticket = try await subject.ticket()
-        subject.store.becomeRemote()
-        subject.store.fail(.load, .unavailable)
-        #expect(await subject.whoAmI(ticket).problem == Problem(.storeUnavailable, retryAfter: 5))
     }
 }

@@ -118,10 +118,4 @@ final class RotatingClient: TokenClient {
         }
         await onRevoke?()
     }
-
-    func signIn(
-        _ credentials: Credentials, traceparent: String?, now: WallTime
-    ) async throws(TokenClientError) -> SignInResult {
-        throw TokenClientError(.unreachable, in: .signIn)
-    }
 }

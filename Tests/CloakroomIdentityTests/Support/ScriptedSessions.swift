@@ -9,18 +9,36 @@ final class CallRecorder: Sendable {
     var all: [String] { lines.withLock { $0 } }
 }
 
-/// A token client with scripted responses.
+/// What a client does whose test makes no such call.
+extension TokenClient {
+    var supportsRefresh: Bool { true }
+
+    func signIn(
+        _ credentials: Credentials, traceparent: String?, now: WallTime
+    ) async throws(TokenClientError) -> SignInResult {
+        throw TokenClientError(.unreachable, in: .signIn)
+    }
+
+    func refresh(
+        _ session: Session, traceparent: String?, now: WallTime
+    ) async throws(TokenClientError) -> SessionUpdate {
+        throw TokenClientError(.unreachable, in: .refresh)
+    }
+
+    func updatedUser(
+        of session: Session, replacing previous: TokenSet, traceparent: String?
+    ) async throws(TokenClientError) -> SessionUpdate? { nil }
+}
+
+/// A token client with a scripted response to sign-ins.
 final class ScriptedClient: TokenClient {
     private struct State {
         var signIn: Result<SignInResult, TokenClientError>
         var revokeError: TokenClientError?
-        var refresh: Result<TokenSet, TokenClientError> = .failure(TokenClientError(.unreachable, in: .refresh))
-        var user: Result<[UInt8]?, TokenClientError> = .success(nil)
         var traceparents: [String?] = []
         var hold: @Sendable () async -> Void = {}
     }
 
-    let supportsRefresh = true
     private let state: Mutex<State>
     private let journal: CallRecorder
 
@@ -34,8 +52,6 @@ final class ScriptedClient: TokenClient {
     func response(_ result: Result<SignInResult, TokenClientError>) { state.withLock { $0.signIn = result } }
     /// Each sign-in waits for this before it has a result.
     func holdSignIns(_ hold: @escaping @Sendable () async -> Void) { state.withLock { $0.hold = hold } }
-    func responseRefresh(_ result: Result<TokenSet, TokenClientError>) { state.withLock { $0.refresh = result } }
-    func respondWithUser(_ result: Result<[UInt8]?, TokenClientError>) { state.withLock { $0.user = result } }
     func failRevoke(_ kind: TokenClientError.Kind) {
         state.withLock { $0.revokeError = TokenClientError(kind, in: .revoke) }
     }
@@ -50,28 +66,6 @@ final class ScriptedClient: TokenClient {
             return state.signIn
         }
         return try result.get()
-    }
-
-    func refresh(
-        _ session: Session, traceparent: String?, now: WallTime
-    ) async throws(TokenClientError) -> SessionUpdate {
-        journal.note("refresh \(String(decoding: session.tokens.refreshToken?.bytes ?? [], as: UTF8.self))")
-        let result = state.withLock { state in
-            state.traceparents.append(traceparent)
-            return state.refresh
-        }
-        return SessionUpdate(tokens: try result.get())
-    }
-
-    func updatedUser(
-        of session: Session, replacing previous: TokenSet, traceparent: String?
-    ) async throws(TokenClientError) -> SessionUpdate? {
-        journal.note("user")
-        let result = state.withLock { state in
-            state.traceparents.append(traceparent)
-            return state.user
-        }
-        return try result.get().map { SessionUpdate(userJSON: $0) }
     }
 
     func revoke(_ tokens: TokenSet, traceparent: String?) async throws(TokenClientError) {

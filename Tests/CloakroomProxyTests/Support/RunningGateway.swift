@@ -190,8 +190,7 @@ struct GatewaySetup: Sendable {
                 defer { box.ports.withLock { $0 = $0 ?? [] } }
                 try await group.run()
             }
-            let result: Result<R, any Error>
-            do {
+            let result = await Result {
                 try await eventually("a listener") { box.ports.withLock { $0 != nil } }
                 let ports = box.ports.withLock { $0 ?? [] }
                 let gateway = RunningGateway(
@@ -199,9 +198,7 @@ struct GatewaySetup: Sendable {
                     configuration: configuration, server: server, time: time, makeConfig: makeConfig, group: group,
                     running: running)
                 if gateway.port == 0 { try await gateway.stopped() }
-                result = .success(try await body(gateway))
-            } catch {
-                result = .failure(error)
+                return try await body(gateway)
             }
             running.cancel()
             _ = await running.result

@@ -148,7 +148,7 @@ struct Scenario: Sendable, CustomTestStringConvertible {
 }
 
 extension Scenario.Expectation {
-    fileprivate func check(_ response: TestResponse, _ what: String, _ location: SourceLocation) {
+    func check(_ response: TestResponse, _ what: String, _ location: SourceLocation) {
         let start = "\(response.version) \(response.status) \(response.reason)"
         if let line { #expect(Self.matches(start, line), "\(what)", sourceLocation: location) }
         if let status { #expect(response.status == status, "\(what)", sourceLocation: location) }

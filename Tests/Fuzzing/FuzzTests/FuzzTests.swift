@@ -44,7 +44,7 @@ struct FuzzTests {
     }
 
     @Test(
-        "Parsing time grows at most linearly with the input",
+        "Rules 31 and 46: parsing time grows at most linearly with the input",
         arguments: FuzzTarget.all.filter { !$0.times.isEmpty })
     func linearTime(_ target: FuzzTarget) {
         for time in target.times {

@@ -12,7 +12,7 @@ extension FuzzTarget {
             "null", "true", "false", "0", "-0", "-", "1e5", "1.", ".5", "01", "1E400", "1e-400", "12345678901234567890",
             "\"a\":", "{}", "[]", " ", "\t", "\n", "\r", "\u{feff}", "\u{0}", "é", "\u{1f600}", "// a\n", "NaN", "'a'",
         ],
-        times: [LinearTime(JSONTexts.families) { _ = JSONValue(document: $0) }]
+        times: [LinearTime(JSONTexts.families, shortest: 8_192) { _ = JSONValue(document: $0) }]
     ) { bytes throws(Violation) in
         let value = JSONValue(document: bytes)
         try require(JSONValue(document: bytes) == value, "parsing twice gives different results")
@@ -49,20 +49,28 @@ enum JSONTexts {
             "objects, 30 deep", String(repeating: #"{"a":"#, count: 29) + "0" + String(repeating: "}", count: 29) + ",",
             prefix: "[", suffix: "0]"),
         .repeated("unclosed lists", "["),
+        .repeated("small lists", "[1],", prefix: "[", suffix: "0]"),
+        .repeated("small objects", #"{"a":1},"#, prefix: "[", suffix: "0]"),
         .repeated("commas", ",", prefix: "[", suffix: "]"),
         .repeated("numbers", "1,", prefix: "[", suffix: "1]"),
+        .repeated("longest numbers", String(repeating: "7", count: 1_024) + ",", prefix: "[", suffix: "1]"),
         .repeated("one long number", "1"),
         .repeated("one long fraction", "1", prefix: "0."),
         .repeated("one long exponent", "1", prefix: "1e"),
         .repeated("escapes", #"\""#, prefix: "\"", suffix: "\""),
         .repeated("escaped characters", #"\u00e9"#, prefix: "\"", suffix: "\""),
+        .repeated("surrogates", #"\ud83d\ude00"#, prefix: "\"", suffix: "\""),
         .repeated("unpaired surrogates", #"\ud83d"#, prefix: "\"", suffix: "\""),
         .repeated("combining marks", "\u{301}", prefix: "\"e", suffix: "\""),
         .repeated("a name of combining marks", "\u{301}\u{316}", prefix: "{\"e", suffix: "\":0}"),
         .repeated("backslashes", #"\"#, prefix: "\""),
         .repeated("one long string", "a", prefix: "\"", suffix: "\""),
+        .repeated("an open string", "a", prefix: "\""),
         .repeated("strings", #""a","#, prefix: "[", suffix: "0]"),
         .repeated("one name", #""a":0,"#, prefix: "{", suffix: #""a":0}"#),
+        .numbered("names of combining marks", prefix: "{", suffix: "}", separator: ",") {
+            "\"\($0)\(String(repeating: "\u{301}\u{323}", count: 64))\":1"
+        },
         .numbered("many names", prefix: "{", suffix: "}", separator: ",") { #""name\#($0)":\#($0)"# },
         .numbered("names with a common prefix", prefix: "{", suffix: "}", separator: ",") {
             "\"" + String(repeating: "a", count: 40) + "\($0)\":null"

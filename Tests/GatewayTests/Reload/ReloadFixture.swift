@@ -13,11 +13,18 @@ struct ReloadFixture: ~Copyable {
     let gateway = FakeGateway()
     private(set) var reloader: Reloader
 
-    init(_ yaml: String = yaml(), files: [String: String] = [:], checks: [ConfigFinding] = []) throws {
+    /// - Parameters:
+    ///   - isPiped: Whether the configuration comes from standard input.
+    ///   - beforeApplying: Called before the gateway applies a configuration.
+    init(
+        _ yaml: String = yaml(), files: [String: String] = [:], checks: [ConfigFinding] = [], isPiped: Bool = false,
+        beforeApplying: @escaping @Sendable (FakeGateway) async -> Void = { _ in }
+    ) throws {
         let directory = try TemporaryDirectory()
         for (name, text) in files { try directory.write(text, to: name) }
         try directory.write(yaml, to: "cloakroom.yaml")
-        let sources = ConfigSources(file: directory.path(of: "cloakroom.yaml"))
+        var sources = ConfigSources(file: isPiped ? nil : directory.path(of: "cloakroom.yaml"))
+        if isPiped { sources.standardInput = Array(yaml.utf8) }
         let running = try ConfigFileSnapshot.read(sources)
         let state = ReloadState(sources, running: running, now: WallTime(milliseconds: 1))
         let gateway = gateway
@@ -25,10 +32,14 @@ struct ReloadFixture: ~Copyable {
         self.state = state
         reloader = Reloader(
             sources: sources, state: state, check: { _ in checks }, now: { WallTime(milliseconds: 2) },
-            apply: { try gateway.apply($0) }, onOutcome: { gateway.note($0) }, running: running)
+            apply: { configuration in
+                await beforeApplying(gateway)
+                try gateway.apply(configuration)
+            }, onProgress: { gateway.note($0) }, onOutcome: { gateway.note($0) }, running: running)
     }
 
-    mutating func handle(_ trigger: ReloadTrigger) async {
+    @discardableResult
+    mutating func handle(_ trigger: ReloadTrigger) async -> ReloadOutcome? {
         await reloader.handle(trigger)
     }
 
@@ -70,6 +81,7 @@ final class FakeGateway: Sendable {
     private struct State {
         var plannedResponses: [GatewayConfiguration] = []
         var outcomes: [ReloadOutcome] = []
+        var stages: [ReloadProgress] = []
         var rejection: Rejection?
     }
 
@@ -79,6 +91,7 @@ final class FakeGateway: Sendable {
     var plannedResponses: [GatewayConfiguration] { state.withLock { $0.plannedResponses } }
 
     var outcomes: [ReloadOutcome] { state.withLock { $0.outcomes } }
+    var stages: [ReloadProgress] { state.withLock { $0.stages } }
 
     /// Rejects every configuration from now on for this reason; `nil` accepts them again.
     func reject(_ reason: String?) {
@@ -92,7 +105,6 @@ final class FakeGateway: Sendable {
         }
     }
 
-    func note(_ outcome: ReloadOutcome) {
-        state.withLock { $0.outcomes.append(outcome) }
-    }
+    func note(_ outcome: ReloadOutcome) { state.withLock { $0.outcomes.append(outcome) } }
+    func note(_ stage: ReloadProgress) { state.withLock { $0.stages.append(stage) } }
 }

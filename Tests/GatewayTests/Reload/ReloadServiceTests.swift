@@ -1,6 +1,5 @@
 import CloakroomCore
 import Foundation
-import Synchronization
 import TestSupport
 import Testing
 
@@ -229,63 +228,38 @@ struct ReloadServiceTests {
 
     @Test("Triggers are handled one after the other, in order")
     func serialized() async throws {
-        let directory = try TemporaryDirectory()
-        try directory.write(ReloadFixture.yaml(), to: "cloakroom.yaml")
-        let sources = ConfigSources(file: directory.path(of: "cloakroom.yaml"))
-        let running = try ConfigFileSnapshot.read(sources)
+        let bench = try ReloadFixture { gateway in
+            // An attempt that takes some time; the next attempt waits until it has finished.
+            for _ in 0..<100 { await Task.yield() }
+            #expect(gateway.plannedResponses.count == gateway.outcomes.count)
+        }
         let (triggers, trigger) = AsyncStream<ReloadTrigger>.makeStream()
-        let gateway = FakeGateway()
-        let reloader = Reloader(
-            sources: sources, state: ReloadState(sources, running: running, now: WallTime(milliseconds: 1)),
-            now: { WallTime(milliseconds: 2) },
-            apply: { configuration in
-                // An attempt that takes some time; the next attempt waits until it has finished.
-                for _ in 0..<100 { await Task.yield() }
-                #expect(gateway.plannedResponses.count == gateway.outcomes.count)
-                try gateway.apply(configuration)
-            }, onOutcome: { gateway.note($0) }, running: running)
-        let service = ReloadService(triggers: triggers, reloader: reloader)
+        let service = ReloadService(triggers: triggers, reloader: bench.reloader)
         for next in [ReloadTrigger.signal, .poll, .signal, .signal] { trigger.yield(next) }
         trigger.finish()
         await service.run()
-        #expect(gateway.outcomes.map(\.trigger) == [.signal, .signal, .signal])
-        #expect(gateway.plannedResponses.count == 3)
+        #expect(bench.gateway.outcomes.map(\.trigger) == [.signal, .signal, .signal])
+        #expect(bench.gateway.plannedResponses.count == 3)
     }
 
     @Test("The status of a configuration from standard input has that name and a hash, also after a reload")
     func standardInput() async throws {
         let file = try ReloadFixture()
-        var sources = ConfigSources(file: nil)
-        sources.standardInput = Array(ReloadFixture.yaml().utf8)
-        let running = try ConfigFileSnapshot.read(sources)
-        let state = ReloadState(sources, running: running, now: WallTime(milliseconds: 1))
+        var piped = try ReloadFixture(isPiped: true)
+        let state = piped.state
         #expect(state.status.file == "standard input")
         let expected = file.state.status.hash
         #expect(state.status.hash == expected)
-        let gateway = FakeGateway()
-        var reloader = Reloader(
-            sources: sources, state: state, check: { _ in [] }, now: { WallTime(milliseconds: 2) },
-            apply: { try gateway.apply($0) }, onOutcome: { gateway.note($0) }, running: running)
-        await reloader.handle(.signal)
+        await piped.handle(.signal)
         #expect(state.status.lastReload?.problems == [])
         #expect(state.status.hash == expected)
     }
 
     @Test("A request gets the outcome of its reload, also if no file has changed; the stages are reported")
     func requested() async throws {
-        let directory = try TemporaryDirectory()
-        try directory.write(ReloadFixture.yaml(), to: "cloakroom.yaml")
-        let sources = ConfigSources(file: directory.path(of: "cloakroom.yaml"))
-        let running = try ConfigFileSnapshot.read(sources)
-        let gateway = FakeGateway()
-        let stages = Mutex<[ReloadProgress]>([])
-        let state = ReloadState(sources, running: running, now: WallTime(milliseconds: 1))
+        let bench = try ReloadFixture()
         let (triggers, trigger) = AsyncStream<ReloadTrigger>.makeStream()
-        let reloader = Reloader(
-            sources: sources, state: state, now: { WallTime(milliseconds: 2) },
-            apply: { try gateway.apply($0) }, onProgress: { stage in stages.withLock { $0.append(stage) } },
-            onOutcome: { gateway.note($0) }, running: running)
-        let service = ReloadService(triggers: triggers, reloader: reloader)
+        let service = ReloadService(triggers: triggers, reloader: bench.reloader)
         let serving = Task { await service.run() }
         func request() async -> ReloadOutcome? {
             await withCheckedContinuation { trigger.yield(.request(ReloadRequest($0))) }
@@ -293,12 +267,12 @@ struct ReloadServiceTests {
 
         let unchanged = await request()
         #expect(unchanged?.problems == [])
-        #expect(stages.withLock { $0 } == [.began, .ended])
-        gateway.reject("the certificate is invalid")
+        #expect(bench.gateway.stages == [.began, .ended])
+        bench.gateway.reject("the certificate is invalid")
         let rejected = await request()
         #expect(rejected?.problems == ["the certificate is invalid"])
-        #expect(gateway.outcomes.count == 2)
-        #expect(stages.withLock { $0 } == [.began, .ended, .began, .ended])
+        #expect(bench.gateway.outcomes.count == 2)
+        #expect(bench.gateway.stages == [.began, .ended, .began, .ended])
 
         trigger.finish()
         await serving.value
@@ -307,20 +281,14 @@ struct ReloadServiceTests {
 
     @Test("A poll reports a reload only when it applies a configuration")
     func pollStages() async throws {
-        let directory = try TemporaryDirectory()
-        try directory.write(ReloadFixture.yaml(), to: "cloakroom.yaml")
-        let sources = ConfigSources(file: directory.path(of: "cloakroom.yaml"))
-        let running = try ConfigFileSnapshot.read(sources)
-        let stages = Mutex<[ReloadProgress]>([])
-        var reloader = Reloader(
-            sources: sources, state: ReloadState(sources, running: running, now: WallTime(milliseconds: 1)),
-            check: { _ in [] }, now: { WallTime(milliseconds: 2) }, apply: { _ in },
-            onProgress: { stage in stages.withLock { $0.append(stage) } }, onOutcome: { _ in }, running: running)
-        #expect(await reloader.handle(.poll) == nil)
-        try directory.write(ReloadFixture.yaml(path: "/films"), to: "cloakroom.yaml")
-        #expect(await reloader.handle(.poll) == nil)
-        #expect(stages.withLock { $0 } == [])
-        #expect(await reloader.handle(.poll)?.isSuccess == true)
-        #expect(stages.withLock { $0 } == [.began, .ended])
+        var bench = try ReloadFixture()
+        let unchanged = await bench.handle(.poll)
+        try bench.write(ReloadFixture.yaml(path: "/films"))
+        let unconfirmed = await bench.handle(.poll)
+        #expect(unchanged == nil && unconfirmed == nil)
+        #expect(bench.gateway.stages == [])
+        let applied = await bench.handle(.poll)
+        #expect(applied?.isSuccess == true)
+        #expect(bench.gateway.stages == [.began, .ended])
     }
 }

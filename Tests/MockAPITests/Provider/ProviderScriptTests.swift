@@ -10,7 +10,7 @@ import Testing
 @Suite struct ProviderScriptTests {
     private func running(
         _ settings: MockProviderSettings = MockProviderSettings(),
-        _ body: (ProviderVisitor, RunningMockProvider) async throws -> Void
+        _ body: (ProviderVisitor, MockProvider) async throws -> Void
     ) async throws {
         try await MockProvider.withServer(settings) { provider in
             try await body(ProviderVisitor(provider: provider), provider)

@@ -8,7 +8,7 @@ import NIOHTTP1
 
 /// A browser and a client at a provider in one, step by step.
 struct ProviderVisitor {
-    let provider: RunningMockProvider
+    let provider: MockProvider
     let verifier = "a-verifier-of-43-characters-and-more-0123456789"
     let redirectURI = "http://127.0.0.1:1/auth/callback"
 

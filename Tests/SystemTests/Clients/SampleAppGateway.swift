@@ -19,7 +19,7 @@ struct SampleAppGateway {
     ///   it is, sends navigations without a session to sign in.
     /// - set: Overrides of the configuration, as `key=value`.
     static func running<R: Sendable>(
-        before settings: MockAPISettings = .withTwoUsers, api: String? = nil, provider: RunningMockProvider? = nil,
+        before settings: MockAPISettings = .withTwoUsers, api: String? = nil, provider: MockProvider? = nil,
         set: [String] = [], body: (SampleAppGateway, RunningMockAPI) async throws -> R
     ) async throws -> R {
         let certificate = try DemoCertificate()
@@ -44,7 +44,7 @@ struct SampleAppGateway {
     }
 
     /// Redirect URIs contain the port of the gateway, so it is selected before the gateway starts.
-    private static func adding(_ provider: RunningMockProvider, to yaml: String) async throws -> String {
+    private static func adding(_ provider: MockProvider, to yaml: String) async throws -> String {
         let port = try FreePort.next()
         let settings = provider.settings
         return yaml.replacing("address: 127.0.0.1:0\n    tls:", with: "address: 127.0.0.1:\(port)\n    tls:")

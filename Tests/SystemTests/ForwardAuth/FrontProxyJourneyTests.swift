@@ -15,7 +15,7 @@ struct FrontProxyJourneyTests {
     private struct Site {
         let proxy: FrontProxy
         let mock: RunningMockAPI
-        let provider: RunningMockProvider
+        let provider: MockProvider
         let sessions: SessionStoreFixture
         let browser = FormBrowser()
 

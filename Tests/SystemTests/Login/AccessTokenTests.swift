@@ -9,7 +9,7 @@ import Testing
 struct AccessTokenTests {
     /// Makes access tokens of the tokens that the provider can sign.
     private static func token(
-        _ provider: RunningMockProvider, audience: String = "orders", client: String = "batch",
+        _ provider: MockProvider, audience: String = "orders", client: String = "batch",
         change: (inout TokenForgery) -> Void = { _ in }
     ) throws -> String {
         var forgery = TokenForgery()

@@ -10,7 +10,7 @@ import Testing
 struct BackChannelTests {
     /// Two gateways that share a store, with a WebSocket server behind both.
     private func replicas(
-        body: (_ first: ProviderGateway, _ second: ProviderGateway, RunningMockProvider, PythonWebSockets) async throws
+        body: (_ first: ProviderGateway, _ second: ProviderGateway, MockProvider, PythonWebSockets) async throws
             -> Void
     ) async throws {
         let python = try await PythonWebSockets()

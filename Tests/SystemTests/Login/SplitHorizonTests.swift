@@ -43,7 +43,7 @@ struct SplitHorizonTests {
         }
     }
 
-    private func signsInAndOut(_ site: ProviderGateway, _ provider: RunningMockProvider) async throws {
+    private func signsInAndOut(_ site: ProviderGateway, _ provider: MockProvider) async throws {
         let browser = FormBrowser()
         let request = try await site.beginLogin(browser)
         #expect(request.url.hasPrefix(Self.issuer + "/authorize?"))

@@ -13,7 +13,7 @@ struct LoginBrowserTests {
 
     /// Serves with the provider as the only identity. The gateway is `localhost` and the provider `127.0.0.1`: two sites.
     private func serving(
-        set: [String] = [], _ body: (SampleAppGateway, RunningMockProvider) async throws -> Void
+        set: [String] = [], _ body: (SampleAppGateway, MockProvider) async throws -> Void
     ) async throws {
         var settings = MockAPISettings.withTwoUsers
         settings.identities = ["company"]

@@ -106,8 +106,8 @@ struct ProviderGateway {
     ///   - prepare: Changes the provider before the gateway starts.
     static func withProvider(
         _ settings: MockProviderSettings = MockProviderSettings(), change: (inout Settings) -> Void = { _ in },
-        prepare: (RunningMockProvider) throws -> Void = { _ in },
-        body: (ProviderGateway, RunningMockProvider) async throws -> Void
+        prepare: (MockProvider) throws -> Void = { _ in },
+        body: (ProviderGateway, MockProvider) async throws -> Void
     ) async throws {
         try await MockProvider.withServer(settings) { provider in
             try prepare(provider)

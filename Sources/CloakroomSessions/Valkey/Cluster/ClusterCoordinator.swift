@@ -121,10 +121,7 @@ final class ClusterCoordinator {
     private func connect(_ node: ClusterNode) {
         let connector = connector
         run {
-            () async -> Result<ValkeyConnection, ValkeyDisconnectReason> in
-            do throws(ValkeyDisconnectReason) { return .success(try await connector.connect(to: node)) } catch {
-                return .failure(error)
-            }
+            await Result { () async throws(ValkeyDisconnectReason) in try await connector.connect(to: node) }
         } then: { this, result in
             switch result {
             case .success(let connection): this.use(connection, node)
@@ -197,10 +194,7 @@ final class ClusterCoordinator {
     private func askSeed(_ address: HostAndPort) {
         let connector = connector
         run {
-            () async -> Result<ClusterSlots, ValkeyDisconnectReason> in
-            do throws(ValkeyDisconnectReason) { return .success(try await connector.slots(from: address)) } catch {
-                return .failure(error)
-            }
+            await Result { () async throws(ValkeyDisconnectReason) in try await connector.slots(from: address) }
         } then: { this, result in
             guard !this.isStopped else { return }
             switch result {

@@ -3,29 +3,10 @@ import Testing
 
 /// What a client sends on one connection of HTTP/1.1, and all that it receives: a row of a table of tests.
 struct WireExchange: Sendable, CustomTestStringConvertible {
-    /// What is expected of one response. What is not set is not checked.
-    struct Response: Sendable, ExpressibleByIntegerLiteral {
-        let status: Int
-        let text: String?
-        /// The `code` of a problem document.
-        let code: String?
-        /// Lines `Name: value`: the only line of this name. A name alone must not appear.
-        let fields: [String]
-
-        init(_ status: Int, _ text: String? = nil, code: String? = nil, _ fields: String...) {
-            self.status = status
-            self.text = text
-            self.code = code
-            self.fields = fields
-        }
-
-        init(integerLiteral status: Int) { self.init(status) }
-    }
-
     let testDescription: String
     private let setup: GatewaySetup
     private let sent: String
-    private let responses: [Response]
+    private let responses: [Scenario.Expectation]
     private let closes: Bool
     private let upstream: [String]?
     private let metric: String?
@@ -35,7 +16,7 @@ struct WireExchange: Sendable, CustomTestStringConvertible {
     ///   - closes: Whether the gateway closes the connection after the last response; otherwise it serves one more request.
     ///   - upstream: The request lines that the upstream received. Empty: not even a connection. `nil`: not checked.
     init(
-        _ description: String, on setup: GatewaySetup = .serving, _ sent: String, _ responses: [Response],
+        _ description: String, on setup: GatewaySetup = .serving, _ sent: String, _ responses: [Scenario.Expectation],
         closes: Bool = true, upstream: [String]? = nil, metric: String? = nil,
         location: SourceLocation = #_sourceLocation
     ) {
@@ -52,7 +33,10 @@ struct WireExchange: Sendable, CustomTestStringConvertible {
     func run() async throws {
         try await setup.run { gateway, client in
             client.send(sent)
-            for expected in responses { check(try await client.response(), expected) }
+            for expected in responses {
+                let response = try await client.response()
+                expected.check(response, "\(response)", location)
+            }
             if closes {
                 try await client.closed()
                 #expect(client.unread.isEmpty, sourceLocation: location)
@@ -67,14 +51,15 @@ struct WireExchange: Sendable, CustomTestStringConvertible {
             if let metric { try await gateway.metric(metric) }
         }
     }
+}
 
-    private func check(_ response: TestResponse, _ expected: Response) {
-        #expect(response.status == expected.status, "\(response)", sourceLocation: location)
-        if let text = expected.text { #expect(response.text == text, sourceLocation: location) }
-        if let code = expected.code { #expect(response.code == code, sourceLocation: location) }
-        for line in expected.fields {
-            let parts = line.split(separator: ": ", maxSplits: 1).map(String.init)
-            #expect(response.values(parts[0]) == Array(parts.dropFirst()), "\(response)", sourceLocation: location)
-        }
+extension Scenario.Expectation: ExpressibleByIntegerLiteral {
+    /// Expects a response.
+    init(_ status: Int, _ text: String? = nil, code: String? = nil, _ fields: String...) {
+        self.init(has: fields, text: text)
+        self.status = status
+        self.code = code
     }
+
+    init(integerLiteral status: Int) { self.init(status) }
 }

@@ -10,12 +10,6 @@ import Testing
 
 @Suite("Health checks over HTTP/2", .serialized)
 struct HTTP2HealthCheckTests {
-    private func isReached(_ gateway: RunningGateway, _ status: Int) async throws {
-        try await eventually("status \(status)") {
-            try await gateway.client().exchange(Ask.get()).status == status
-        }
-    }
-
     private func outcomes(_ gateway: RunningGateway, _ outcome: String) async throws {
         try await eventually("checks that \(outcome)") {
             gateway.metrics.split(separator: "\n").contains {
