@@ -16,7 +16,8 @@ struct BackChannelController: Sendable {
         else { return rejected("malformed_request", at: provider, request) }
         let logout: LogoutToken
         do throws(TokenClientError) {
-            logout = try await provider.verifyLogoutToken(Array(token.utf8), now: request.wallTime)
+            logout = try await provider.verifyLogoutToken(
+                Array(token.utf8), from: request.origin.peer, now: request.wallTime)
         } catch {
             if case .failed(let defect) = error.kind { return rejected(defect.name, at: provider, request) }
             return failed(.identityUnavailable, "keys_unavailable", at: provider, request)

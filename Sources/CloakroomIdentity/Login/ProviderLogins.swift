@@ -17,8 +17,10 @@ package protocol LoginProvider: Sendable {
         code: Secret, login: PendingLogin, redirectURI: String, needsAuthenticationTime: Bool, traceparent: String?,
         now: WallTime
     ) async throws(TokenClientError) -> ProviderSignIn
-    /// See ``OpenIDProvider/verifyLogoutToken(_:now:)``.
-    func verifyLogoutToken(_ token: [UInt8], now: WallTime) async throws(TokenClientError) -> LogoutToken
+    /// See ``OpenIDProvider/verifyLogoutToken(_:from:now:)``.
+    func verifyLogoutToken(
+        _ token: [UInt8], from address: String, now: WallTime
+    ) async throws(TokenClientError) -> LogoutToken
     /// See ``OpenIDProvider/endSessionURL(_:publicURL:)``.
     func endSessionURL(_ provenance: SessionProvenance, publicURL: String) -> String?
 }

@@ -138,9 +138,12 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     }
 
     /// Verifies a token that was posted to the back-channel endpoint (OpenID Connect Back-Channel Logout §2.6).
+    /// - Parameter address: The address of the client that has posted it.
     /// - Throws: ``TokenClientError``: `failed` is 400, `unreachable` is 503.
-    package func verifyLogoutToken(_ token: [UInt8], now: WallTime) async throws(TokenClientError) -> LogoutToken {
-        try await keys.verify(token, from: .backChannel) { [identity] (verified) throws(TokenRejection) in
+    package func verifyLogoutToken(
+        _ token: [UInt8], from address: String, now: WallTime
+    ) async throws(TokenClientError) -> LogoutToken {
+        try await keys.verify(token, from: .backChannel, of: RateKey(peer: address)) { [identity] (verified) throws(TokenRejection) in
             try LogoutTokenRules(provider: identity).check(verified, now: now)
         }
     }

@@ -7,7 +7,8 @@ import Synchronization
 /// At most one fetch is in flight. Tokens that need its result wait for it; its duration, and so theirs, is bounded by
 /// the timeout of the call.
 package actor ProviderKeys {
-    /// The maximum number of logout tokens that wait to be checked, one after the other. Providers repeat the others.
+    /// The maximum number of logout tokens of one client that wait to be checked, one after the other. Providers repeat the
+    /// others.
     static let maxLogoutTokens = 64
 
     /// Keys that were fetched. A provider of the next configuration can continue with them.

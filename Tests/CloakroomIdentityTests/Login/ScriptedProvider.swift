@@ -136,7 +136,9 @@ final class ScriptedProvider: LoginProvider {
             provenance: stated, user: UserProfile(json: Array("{}".utf8), account: stated.account), endsBy: endsBy)
     }
 
-    func verifyLogoutToken(_ token: [UInt8], now: WallTime) async throws(TokenClientError) -> LogoutToken {
+    func verifyLogoutToken(
+        _ token: [UInt8], from address: String, now: WallTime
+    ) async throws(TokenClientError) -> LogoutToken {
         try state.withLock { state in
             state.tokens.append(token)
             return state.logout

@@ -210,7 +210,8 @@ struct ProviderDiscoveryTests {
             #expect(await fixture.rejection(of: ProviderFixture.tokens())?.kind == .unreachable)
             #expect(fixture.tokenRequests.isEmpty)
             await #expect(throws: TokenClientError(.unreachable, in: .keys)) {
-                try await fixture.provider.verifyLogoutToken(try fixture.key.token("{}"), now: fixture.now)
+                try await fixture.provider.verifyLogoutToken(
+                    try fixture.key.token("{}"), from: "", now: fixture.now)
             }
         }
     }

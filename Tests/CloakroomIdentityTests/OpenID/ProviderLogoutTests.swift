@@ -130,15 +130,15 @@ struct ProviderLogoutTests {
                 ("nonce", nil), ("events", events), ("jti", #""j-1""#), ("sid", #""s-1""#),
             ])
             let token = try fixture.key.token(String(decoding: claims.payload, as: UTF8.self))
-            let verified = try await fixture.provider.verifyLogoutToken(token, now: fixture.now)
+            let verified = try await fixture.provider.verifyLogoutToken(token, from: "", now: fixture.now)
             #expect((verified.session, verified.subject) == ("s-1", "jo"))
             #expect(verified.issuer == fixture.issuer)
             let idToken = try fixture.key.token(String(decoding: fixture.claims().payload, as: UTF8.self))
             await #expect(throws: TokenClientError(.failed(.token(.invalidEvents)), in: .keys)) {
-                try await fixture.provider.verifyLogoutToken(idToken, now: fixture.now)
+                try await fixture.provider.verifyLogoutToken(idToken, from: "", now: fixture.now)
             }
             await #expect(throws: TokenClientError(.failed(.token(.issuedTooEarly)), in: .keys)) {
-                try await fixture.provider.verifyLogoutToken(token, now: fixture.now + .seconds(121))
+                try await fixture.provider.verifyLogoutToken(token, from: "", now: fixture.now + .seconds(121))
             }
         }
     }
@@ -147,7 +147,7 @@ struct ProviderLogoutTests {
     func garbage(text: String) async throws {
         try await ProviderFixture.run { fixture in
             await #expect(throws: TokenClientError.self) {
-                try await fixture.provider.verifyLogoutToken(Array(text.utf8), now: fixture.now)
+                try await fixture.provider.verifyLogoutToken(Array(text.utf8), from: "", now: fixture.now)
             }
             #expect(fixture.server.requests.count == 2)
         }

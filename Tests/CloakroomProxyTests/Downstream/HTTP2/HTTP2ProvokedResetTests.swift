@@ -121,6 +121,26 @@ struct HTTP2ProvokedResetTests {
         }
     }
 
+    @Test(
+        "Rule 56, CVE-2023-44487: a connection that resets its own streams ends before 2,000", arguments: [true, false])
+    func rapid(isForwarded: Bool) async throws {
+        try await GatewaySetup([.request]).runHTTP2 { gateway, client in
+            try await client.settle()
+            var stream: UInt32 = 1
+            let fields = HTTP2Fields.get(isForwarded ? "/public/a" : "/nowhere")
+            while !client.isClosed, stream < 20_000 {
+                client.send((0..<10).flatMap { [.headers(stream + 2 * $0, fields), .reset(stream + 2 * $0)] })
+                stream += 20
+                try await Task.sleep(for: .milliseconds(2))
+            }
+            #expect(try await client.error() == .enhanceYourCalm)
+            try await client.closed()
+            #expect((client.goAways.last?.last ?? .max) < 4_000)
+            #expect(try await gateway.servesSoon())
+            #expect(gateway.upstream.connections.count < 50)
+        }
+    }
+
     @Test("Rule 56, CVE-2023-44487: a connection cannot pay for its resets with local responses")
     func mixed() async throws {
         try await GatewaySetup([.request]).steppedTime().runHTTP2 { gateway, client in
