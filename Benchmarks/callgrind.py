@@ -75,11 +75,11 @@ SCENARIOS = {
         gateway="product_with_functions", is_long=True,
     ),
     "limit-account": Scenario(
-        "HTTP/1.1, rate limit by account", "http", "http/1.1", path="/account/1", gateway="product_with_functions",
+        "HTTP/1.1, rate limit by account", "http", "http/1.1", path="/people/1", gateway="product_with_functions",
         is_long=True,
     ),
     "limit-session": Scenario(
-        "HTTP/1.1, rate limit by session", "http", "http/1.1", path="/session/1", gateway="product_with_functions",
+        "HTTP/1.1, rate limit by session", "http", "http/1.1", path="/visits/1", gateway="product_with_functions",
         is_long=True,
     ),
     "sign-in": Scenario(

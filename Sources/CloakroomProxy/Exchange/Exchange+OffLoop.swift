@@ -107,9 +107,7 @@ extension Exchange {
             resumed(route: route) { wallTime in
                 guard let lookup else { return nil }
                 let found = decider.proven(lookup, &request, now: wallTime)
-                if request.checked != nil {
-                    deviceChecked(slides: !snapshot.config.routes[route].limitsSessions, now: context.now)
-                }
+                if request.checked != nil { deviceChecked(now: context.now) }
                 return decider.authorize(request, route: route, loaded: found, now: wallTime)
             }
         }
@@ -120,16 +118,15 @@ extension Exchange {
     private func resumed(route index: Int, _ decide: (WallTime) -> RequestDecision?) {
         guard machine.resume() == .proceed else { return }
         let now = context.updateTime()
-        let entry = snapshot.config.routes[index]
         // A request that waited for a connection has been counted.
-        let isCounted = !entry.limitsSessions || self.route != nil
+        let isCounted = !request.awaitsLimit || self.route != nil
         guard var decision = decide(context.wallTime(at: now)) else {
             // A store failure does not end the session: respond with 503, not 401.
-            if !isCounted, let ticket = request.ticket { _ = lookUp(ticket, now: now, slides: true) }
+            if !isCounted { recordUse(now: now) }
             telemetry.failed(.storeUnavailable)
-            return respond(entry.problem(.storeUnavailable, retryAfter: 1), now: now)
+            return respond(snapshot.config.routes[index].problem(.storeUnavailable, retryAfter: 1), now: now)
         }
-        if !isCounted, let rejection = limitSession(decision, snapshot.config, now: now) { decision = rejection }
+        if !isCounted { limitSession(&decision, snapshot.config, now: now) }
         execute(decision, now: now)
     }
 

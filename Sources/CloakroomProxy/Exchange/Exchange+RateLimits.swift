@@ -19,66 +19,57 @@ extension Exchange {
     }
 
     /// Charges a request to the limits of its route that are decided with the session, once it is known, and then
-    /// records the use of the session: a rejected request is none. Only if the route has such limits.
-    /// - Returns: The response, if one of them rejects it.
+    /// records the use of the session: a rejected request is none. A rejection replaces the decision.
     @inline(never)
-    func limitSession(_ decision: RequestDecision, _ config: ConfigSnapshot, now: UInt64) -> RequestDecision? {
-        let session: Session?
-        switch decision {
-        case .forward(let permit): session = permit.session
-        case .forwardAndRefresh(_, let found, _), .refresh(let found, _, _): session = found
-        case .exchange(let pending): session = pending.session
-        // Without a session, or with one that does not permit the request.
-        case .denied, .problem(_, .unauthenticated, _): session = nil
-        default: return nil
-        }
-        guard let rates = config.rates, let route = config.routes[request.routeIndex].rate else { return nil }
-        // Most requests, without the closures of the function below: those count a dozen references.
-        guard let limit = route.sessionLimit, let session, request.ticket != nil,
-            limit._withUnsafeGuaranteedRef({ permits(session, $0, rates, now: now) })
-        else { return limitAll(session, by: route, rates, config, now: now) }
-        recordUse(of: session, in: config, now: now)
-        return nil
+    func limitSession(_ decision: inout RequestDecision, _ config: ConfigSnapshot, now: UInt64) {
+        guard let session = decision.limitedSession() else { return }
+        if let session, permits(session, config, now: now) { return }
+        if let rejection = limitAll(session, config, now: now) { decision = rejection }
     }
 
-    /// Charges a request to the only limit of its route that is decided with the session.
+    /// Charges most requests, to the only limit that is decided with the session, and records the use. Counts no
+    /// reference: not inlined, it gets the session as a parameter, and the limit has all that it needs.
     /// - Returns: Whether it permits the request. Otherwise nothing was charged.
-    private func permits(_ session: Session, _ limit: RateLimitRuntime, _ rates: RateLimits, now: UInt64) -> Bool {
-        guard let key = ticketKeys.rateKey(of: session, at: limit, hash: rates.hash) else { return false }
-        let charge = limit.charge(key, rates.table, now: now)
-        guard charge.wait == 0 else { return false }
-        if charge.isEviction { context.rateTableFull(rates) }
-        if case .always = rates.fields { request.rateLines += limit.fieldLines(charge) }
-        limit.allowed.increment()
-        return true
+    @inline(never)
+    private func permits(_ session: Session, _ config: ConfigSnapshot, now: UInt64) -> Bool {
+        guard request.ticket != nil, let hash = config.rates?.hash,
+            let limit = config.routes[request.routeIndex].rate?.sessionLimit
+        else { return false }
+        return limit._withUnsafeGuaranteedRef { limit in
+            guard let key = ticketKeys.rateKey(of: session, at: limit, hash: hash) else { return false }
+            let charge = limit.charge(key, now: now)
+            guard charge.wait == 0 else { return false }
+            if charge.isEviction, let rates = config.rates { context.rateTableFull(rates) }
+            if case .always? = config.rates?.fields { request.rateLines += limit.fieldLines(charge) }
+            limit.allowed.increment()
+            recordUse(of: session, config, now: now)
+            return true
+        }
     }
 
     /// Records that a permitted request uses its session, unless that was done a short time ago.
-    private func recordUse(of session: Session?, in config: ConfigSnapshot, now: UInt64) {
+    private func recordUse(of session: Session, _ config: ConfigSnapshot, now: UInt64) {
         let (sessions, time) = (config.sessions, context.sessionTime(at: now))
-        if let session, !sessions.isUseDue(of: session, now: time) { return }
-        if let session, session.isBoundToDevice {
-            sessions.recordUse(of: session, now: time)
-        } else if let ticket = request.ticket {
-            _ = ticketKeys.lookup(ticket, in: sessions, now: time, slides: true)
-        }
+        guard sessions.isUseDue(of: session, now: time) else { return }
+        if session.isBoundToDevice { sessions.recordUse(of: session, now: time) } else { recordUse(now: now) }
     }
+
+    /// Records that a request uses the session of its ticket.
+    func recordUse(now: UInt64) { if let ticket = request.ticket { _ = lookUp(ticket, now: now, slides: true) } }
 
     /// Charges a request to all limits of its route that are decided with the session.
     /// - Returns: The response, if one of them rejects it.
     @inline(never)
-    private func limitAll(
-        _ session: Session?, by route: RouteRateLimits, _ rates: RateLimits, _ config: ConfigSnapshot, now: UInt64
-    ) -> RequestDecision? {
-        let hash = rates.hash
+    private func limitAll(_ session: Session?, _ config: ConfigSnapshot, now: UInt64) -> RequestDecision? {
+        guard let rates = config.rates, let route = config.routes[request.routeIndex].rate else { return nil }
         let rejection = charge(route.late, rates, &request, now: now) { limit, request in
             guard !limit.isConditional || limit.limit.counts(session) else { return nil }
             if limit.isOfRoute { return session == nil ? nil : route.key }
             // The session of a token has no place in the cache of keys.
             if let session,
                 let key = request.ticket != nil
-                    ? ticketKeys.rateKey(of: session, at: limit, hash: hash)
-                    : RateKey(session, at: limit.limit, hash: hash)
+                    ? ticketKeys.rateKey(of: session, at: limit, hash: rates.hash)
+                    : RateKey(session, at: limit.limit, hash: rates.hash)
             {
                 return key
             }
@@ -93,7 +84,7 @@ extension Exchange {
             }
             return rejection
         }
-        recordUse(of: session, in: config, now: now)
+        if let session { recordUse(of: session, config, now: now) } else { recordUse(now: now) }
         return nil
     }
 
@@ -110,7 +101,7 @@ extension Exchange {
         for position in limits.indices {
             let runtime = limits[position]
             guard let subject = key(runtime, &request) else { continue }
-            let charge = runtime.charge(subject, rates.table, now: now)
+            let charge = runtime.charge(subject, now: now)
             if charge.isEviction { context.rateTableFull(rates) }
             guard charge.wait > 0 else {
                 charged |= 1 &<< UInt16(truncatingIfNeeded: position)
@@ -157,7 +148,7 @@ extension Exchange {
     ) {
         for position in limits.indices where charged & 1 << position != 0 {
             let limit = limits[position]
-            if let subject = key(limit, &request) { limit.refund(subject, rates.table, now: now) }
+            if let subject = key(limit, &request) { limit.refund(subject, now: now) }
         }
     }
 
@@ -169,5 +160,20 @@ extension Exchange {
             return RateKey(client, hash: rates.hash)
         }
         return peer.rateKey ?? RateKey(peer: peer.address, hash: rates.hash)
+    }
+}
+
+extension RequestDecision {
+    /// The session that limits count the request by, `nil` without one that permits it. No value if they do not count it.
+    /// Inlined, it would copy the decision, and count the session twice.
+    @inline(never)
+    fileprivate func limitedSession() -> Session?? {
+        switch self {
+        case .forward(let permit): .some(permit.session)
+        case .forwardAndRefresh(_, let found, _), .refresh(let found, _, _): found
+        case .exchange(let pending): pending.session
+        case .denied, .problem(_, .unauthenticated, _): .some(nil)
+        default: nil
+        }
     }
 }

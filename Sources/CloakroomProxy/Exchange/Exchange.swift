@@ -123,18 +123,12 @@ final class Exchange: Equatable {
             request.replaceByOriginal(of: proxy, maxTarget: context.snapshot.config.configuration.limits.target)
         }
         startTelemetry(now: now)
-        var slides = true
         var decision = decider.decide(
-            &request, session: { lookUp($0, now: now, slides: slides) },
-            limit: { request, route in
-                let isLate = route?.rate?.early.isEmpty == true
-                let rejection = isLate ? nil : limitRate(&request, on: route, now: now)
-                slides = rejection != nil || route?.limitsSessions != true
-                return rejection
-            }, now: context.wallTime(at: now))
-        if request.checked != nil { deviceChecked(slides: slides, now: now) }
+            &request, session: { lookUp($0, now: now, slides: $1) },
+            limit: { limitRate(&$0, on: $1, now: now) }, now: context.wallTime(at: now))
+        if request.checked != nil { deviceChecked(now: now) }
         let config = snapshot.config
-        if !slides, let rejection = limitSession(decision, config, now: now) { decision = rejection }
+        if request.awaitsLimit { limitSession(&decision, config, now: now) }
         if telemetry.routed(
             to: request.routeIndex, context: config.telemetry.childContext(of: request.traceContext))
         {

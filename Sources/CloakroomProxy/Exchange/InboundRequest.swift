@@ -55,6 +55,8 @@ struct InboundRequest {
     var limitIndex = -1
     /// The rate limits before the session that the request is charged to, by their position.
     var chargedLimits: UInt16 = 0
+    /// Whether it is counted once its session is known. It is a use of the session only then.
+    var awaitsLimit = false
     /// Complete field lines that report rate limits in the response, or that ask for the proof of a device.
     var rateLines: [UInt8] = []
     /// Trace context received from a trusted client.
@@ -82,6 +84,7 @@ struct InboundRequest {
         credential = nil
         routeIndex = -1
         limitIndex = -1
+        awaitsLimit = false
         traceContext = nil
         traceFields = TraceContextFields()
     }

@@ -32,16 +32,15 @@ extension RequestDecider {
 
 extension Exchange {
     /// The session of the request needed the proof of a device: records the result, and a use only with a proof.
-    /// - Parameter slides: Whether the request is a use now. Otherwise ``limitSession(_:now:)`` decides about that.
     @inline(never)
-    func deviceChecked(slides: Bool, now: UInt64) {
+    func deviceChecked(now: UInt64) {
         let config = snapshot.config
         guard let (session, check) = request.checked, session.device != nil, let devices = config.devices else {
             return
         }
         guard check == .unproven else {
             config.telemetry.metrics.recordDeviceCheck(check)
-            if slides { config.sessions.recordUse(of: session, now: context.sessionTime(at: now)) }
+            if !request.awaitsLimit { config.sessions.recordUse(of: session, now: context.sessionTime(at: now)) }
             return
         }
         telemetry.lacksProof(of: session.id)

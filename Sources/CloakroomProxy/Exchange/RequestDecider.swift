@@ -70,12 +70,12 @@ struct RequestDecider {
 
     /// Decides on a request that has just begun.
     /// - Parameters:
-    ///   - session: Looks up the session of a ticket; called at most once.
+    ///   - session: Looks up the session of a ticket, and whether that is a use of it; called at most once.
     ///   - limit: Charges the request to the rate limits that are decided before the session is looked up, those of a
-    ///     route or of every request; called at most once, before `session`, and not for a route without limits.
+    ///     route or of every request; called at most once, before `session`, and not for a route without such limits.
     ///   - now: Time at which the request was received.
     func decide(
-        _ request: inout InboundRequest, session: (SessionTicket) -> SessionLookup,
+        _ request: inout InboundRequest, session: (SessionTicket, Bool) -> SessionLookup,
         limit: (inout InboundRequest, RouteRuntime?) -> RequestDecision?, now: WallTime
     ) -> RequestDecision {
         let bytes = request.head.bytes
@@ -141,7 +141,8 @@ struct RequestDecider {
             }
             request.routeIndex = index
             let entry = config.routes[index]
-            if entry.rate != nil, let rejection = limit(&request, entry) { return rejection }
+            if entry.limitsEarly, let rejection = limit(&request, entry) { return rejection }
+            request.awaitsLimit = entry.limitsSessions
             if entry.route.allowsWebSocket, !entry.route.stream.origins.isEmpty,
                 request.upgrade != .none || request.isWebSocketHandshake,
                 !CrossSitePolicy.permits(entry.streamOrigins, request.summary.origin, span)
@@ -158,15 +159,13 @@ struct RequestDecider {
             {
                 return .problem(entry.problem(.crossSite), .csrfRejected, allow: nil)
             }
-            let (ticket, group) = (request.ticket, request.routeGroup)
+            let (ticket, group, isUse) = (request.ticket, request.routeGroup, !entry.limitsSessions)
+            var lookup: SessionLookup { ticket.map { session($0, isUse) } ?? .missing(.noSession) }
             // The session is not looked up if the route uses none.
             let decision = AuthDecision.decide(
                 entry.access, at: index, now: now, rules: entry.rules,
                 session: proven(
-                    config.sites.isEmpty
-                        ? ticket.map(session) ?? .missing(.noSession)
-                        : config.admitted(ticket.map(session) ?? .missing(.noSession), ofGroup: group),
-                    &request, now: now))
+                    config.sites.isEmpty ? lookup : config.admitted(lookup, ofGroup: group), &request, now: now))
             // Most requests. The function below gets a copy of the request, because it is `inout` here.
             if case .forward(let permit) = decision { return .forward(permit) }
             return requestDecision(of: decision, request, route: index, now: now)

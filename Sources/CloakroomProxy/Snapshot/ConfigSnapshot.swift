@@ -257,8 +257,8 @@ final class RouteRuntime: Sendable {
     let responseFields: FieldChanges?
     /// `nil` if no limit counts its requests.
     let rate: RouteRateLimits?
-    /// Whether requests are counted once their session is known. They are uses of it only then.
-    let limitsSessions: Bool
+    /// Whether requests are counted before their session is looked up, and once it is known. They are uses of it only then.
+    let (limitsEarly, limitsSessions): (Bool, Bool)
 
     init(
         _ route: Route, configuration: GatewayConfiguration, rules: SessionRules, rate: RouteRateLimits?,
@@ -268,7 +268,7 @@ final class RouteRuntime: Sendable {
         self.files = files
         filesPrefix = route.pattern.base?.description.utf8.count ?? 0
         self.rate = rate
-        limitsSessions = rate?.late.isEmpty == false
+        (limitsEarly, limitsSessions) = (rate?.early.isEmpty == false, rate?.late.isEmpty == false)
         upstream = route.upstream.flatMap { configuration.upstreams[$0].isExternal ? nil : $0 } ?? -1
         rewrite = route.rewrite
         requestFields = FieldChanges(route.requestFields, of: route)

@@ -4,9 +4,8 @@ import CloakroomWire
 
 /// The rate limits of a configuration, prepared for requests.
 final class RateLimits: Sendable {
-    let storage: RateLimitStorage
-    /// That of ``storage``, which has references.
-    let hash: KeyedHash
+    /// The hash is that of the storage, which has references.
+    let (storage, hash): (RateLimitStorage, KeyedHash)
     let table: RateLimitTable
     let fields: RateFields
     /// Those that count every request.
@@ -19,10 +18,12 @@ final class RateLimits: Sendable {
     init?(_ configuration: GatewayConfiguration, storage: RateLimitStorage, metrics: ClientLimitMetrics) {
         let used = Set(configuration.limits.rate + configuration.routes.flatMap(\.rate))
         guard !used.isEmpty else { return nil }
-        (self.storage, hash) = (storage, storage.hash)
-        table = storage.table(keys: configuration.limits.rateKeys)
+        let table = storage.table(keys: configuration.limits.rateKeys)
+        (self.storage, hash, self.table) = (storage, storage.hash, table)
         fields = configuration.limits.rateFields
-        let limits = configuration.rateLimits.enumerated().map { RateLimitRuntime($1, index: $0, storage, metrics) }
+        let limits = configuration.rateLimits.enumerated().map {
+            RateLimitRuntime($1, index: $0, storage, table, metrics)
+        }
         self.limits = limits
         shared = limits.flatMap { [$0.buckets, $0.blocks] }.filter(\.areShared)
         everyRequest = configuration.limits.rate.compactMap { name in limits.first { $0.limit.name == name } }
@@ -50,8 +51,7 @@ final class RouteRateLimits: Sendable {
     let early: [RateLimitRuntime]
     /// The limits that are decided with the session.
     let late: [RateLimitRuntime]
-    /// The only one of ``late``, if it counts all requests of a session by it or by its account. Not counted as a
-    /// reference, as in ``RateLimitTable``: ``late`` has one.
+    /// The only one of ``late``, if it counts all requests of a session, or of its account. Not counted as a reference.
     let sessionLimit: Unmanaged<RateLimitRuntime>?
 
     init(key: RateKey, early: [RateLimitRuntime], late: [RateLimitRuntime]) {
@@ -73,19 +73,20 @@ final class RateLimitRuntime: Sendable {
     let observed: CounterHandle
     /// The response to a rejected request.
     private let document: ProblemDocument
-    private let key: RateKey
+    private let (table, key): (RateLimitTable, RateKey)
     fileprivate let buckets: RateBuckets
     /// Those of the /48 of IPv6 addresses.
     fileprivate let blocks: RateBuckets
     /// The lines that report the limit, up to the number of requests that are left.
     private let linesStart: [UInt8]
 
-    init(_ limit: RateLimit, index: Int, _ storage: RateLimitStorage, _ metrics: ClientLimitMetrics) {
-        self.limit = limit
-        isOfRoute = limit.subject == .route
+    init(
+        _ limit: RateLimit, index: Int, _ storage: RateLimitStorage, _ table: RateLimitTable,
+        _ metrics: ClientLimitMetrics
+    ) {
+        (self.limit, self.index, self.table) = (limit, index, table)
+        (isOfRoute, isConditional) = (limit.subject == .route, !limit.when.isEmpty)
         (isOfSession, isOfAccount) = (limit.subject == .session, limit.subject == .account)
-        isConditional = !limit.when.isEmpty
-        self.index = index
         allowed = metrics.rate(.allowed, limit.name)
         rejected = metrics.rate(.rejected, limit.name)
         observed = metrics.rate(.observed, limit.name)
@@ -105,7 +106,8 @@ final class RateLimitRuntime: Sendable {
 
     /// Charges a request: to an IPv6 address and its /48, or to none of them. The /48 first, so that addresses beyond
     /// its limit replace no keys.
-    func charge(_ subject: RateKey, _ table: RateLimitTable, now: UInt64) -> RateLimitTable.Charge {
+    @inline(__always)
+    func charge(_ subject: RateKey, now: UInt64) -> RateLimitTable.Charge {
         let key = subject.at(key)
         guard key.block != 0 else { return buckets.charge(key.value, in: table, now: now) }
         let block = blocks.charge(key.block, in: table, now: now)
@@ -117,7 +119,7 @@ final class RateLimitRuntime: Sendable {
     }
 
     /// Takes a charge back.
-    func refund(_ subject: RateKey, _ table: RateLimitTable, now: UInt64) {
+    func refund(_ subject: RateKey, now: UInt64) {
         let key = subject.at(key)
         buckets.refund(key.value, in: table, now: now)
         if key.block != 0 { blocks.refund(key.block, in: table, now: now) }

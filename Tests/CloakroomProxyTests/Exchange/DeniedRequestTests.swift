@@ -28,7 +28,7 @@ struct DeniedRequestTests {
         var request = try RequestDeciderTests.makeRequest(text, upgrade: upgrade)
         let decider = RequestDecider(config: try setup.makeConfig(), isTrusted: false, scheme: .http, listener: 0)
         return decider.decide(
-            &request, session: { _ in lookup }, limit: { _, _ in nil }, now: WallTime(seconds: 1_800_000_000))
+            &request, session: { _, _ in lookup }, limit: { _, _ in nil }, now: WallTime(seconds: 1_800_000_000))
     }
 
     /// The denial of a decision.

@@ -361,13 +361,13 @@ struct RateLimitTests {
     func blocks() {
         let telemetry = GatewayTelemetry(settings: TelemetrySettings())
         defer { telemetry.shutdown() }
-        let runtime = RateLimitRuntime(
-            Self.limit(burst: 1), index: 0, RateLimitStorage(), telemetry.metrics.clientLimits)
         let table = RateLimitTable(keys: 1_024)
+        let runtime = RateLimitRuntime(
+            Self.limit(burst: 1), index: 0, RateLimitStorage(), table, telemetry.metrics.clientLimits)
         let pace = RatePace(Self.limit())
         // Every slot of all 128 sets is in use, but less than those that follow.
         for key in 0..<1_024 { _ = table.charge(UInt64(key / 8) << 57 | UInt64(key % 8) << 7, pace, now: 1) }
-        let charges = (0..<100).map { runtime.charge(RateKey(peer: "2001:db8:1:\($0)::1"), table, now: 900_000_000) }
+        let charges = (0..<100).map { runtime.charge(RateKey(peer: "2001:db8:1:\($0)::1"), now: 900_000_000) }
         #expect(charges.prefix(16).allSatisfy { $0.wait == 0 && $0.isEviction })
         #expect(charges.dropFirst(16).allSatisfy { $0.wait > 0 && !$0.isEviction })
     }

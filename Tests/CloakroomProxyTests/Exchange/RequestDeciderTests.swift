@@ -23,7 +23,7 @@ struct RequestDeciderTests {
         let decider = RequestDecider(config: config, isTrusted: isTrusted, scheme: .http, listener: 0)
         let decision = decider.decide(
             &request,
-            session: { _ in
+            session: { _, _ in
                 lookups += 1
                 return lookup
             }, limit: { _, _ in nil }, now: now)

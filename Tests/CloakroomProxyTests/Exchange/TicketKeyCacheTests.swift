@@ -31,7 +31,8 @@ struct TicketKeyCacheTests {
         let limits = [RateLimit.Subject.session, .account, .claim("tenant")].map { subject in
             var limit = RateLimit(name: "few")
             limit.subject = subject
-            return RateLimitRuntime(limit, index: 0, RateLimitStorage(), telemetry.metrics.clientLimits)
+            return RateLimitRuntime(
+                limit, index: 0, RateLimitStorage(), RateLimitTable(keys: 1), telemetry.metrics.clientLimits)
         }
         let sessions = FakeSessions()
         let first = FakeSessions.make()

@@ -160,7 +160,7 @@ struct ForesightAgreementTests {
         _ request: inout InboundRequest, _ decider: RequestDecider, _ session: Session?, now: WallTime
     ) -> RequestDecision {
         let decision = decider.decide(
-            &request, session: { _ in session.map { .active($0) } ?? .missing(.noSession) }, limit: { _, _ in nil },
+            &request, session: { _, _ in session.map { .active($0) } ?? .missing(.noSession) }, limit: { _, _ in nil },
             now: now)
         guard case .verify(_, let route) = decision, let session else { return decision }
         return decider.authorize(request, route: route, token: .active(session), now: now)

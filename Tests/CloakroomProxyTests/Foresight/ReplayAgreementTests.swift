@@ -131,7 +131,7 @@ struct ReplayAgreementTests {
             "\(asked.method) \(asked.path) HTTP/1.1\r\nHost: \(asked.host)\r\n\(asked.fields)\r\n")
         let session = try asked.groups.map { try ForesightAgreementTests.session($0, configuration, now) }
         var decision = decider.decide(
-            &request, session: { _ in session.map { .active($0) } ?? .missing(.noSession) }, limit: { _, _ in nil },
+            &request, session: { _, _ in session.map { .active($0) } ?? .missing(.noSession) }, limit: { _, _ in nil },
             now: now)
         // A name and a password are right, and those of the upstream that signs users in.
         let isBasic = asked.fields.hasPrefix("Authorization: Basic")

@@ -113,7 +113,7 @@ struct ForwardAuthAgreementTests {
                 config: config, isTrusted: true, scheme: .http, listener: proxy == nil ? 0 : 1,
                 decidesForProxy: proxy != nil)
             var decision = decider.decide(
-                &request, session: { sessions[$0].map { .active($0) } ?? .missing(.noSession) },
+                &request, session: { ticket, _ in sessions[ticket].map { .active($0) } ?? .missing(.noSession) },
                 limit: { _, _ in nil }, now: now)
             if case .verify(let token, let route) = decision {
                 let isGood = ["Bearer good", "Basic am86c2VjcmV0"].contains(
