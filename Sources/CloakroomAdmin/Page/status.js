@@ -143,10 +143,12 @@ const counts = (id, caption, name, rows, level, empty) => table(
     id, caption, [column(name, row => words(row.kind)), recent(level), total],
     rows.filter(row => row.total > 0), { empty });
 
-const sessions = ({ active, created_total: created, ended }) => section("sessions", "Sessions", {
+const sessions = ({ active, created_total: created, ended, ...own }) => section("sessions", "Sessions", {
     facts: [
         { name: "Active", value: active === undefined ? "Known only to the store’s server" : whole(active) },
         { name: "Created since start", value: whole(created) },
+        ...(own.apps ?? []).map(row => ({ name: `Created by app ${row.app}`, value: whole(row.created_total) })),
+        ...own.bound_total ? [{ name: "Bound to a device since start", value: whole(own.bound_total) }] : [],
         { name: "Ended since start", value: whole(ended.reduce((sum, { total }) => sum + total, 0)) },
     ],
 }, table("sessions", "Ended, by reason.", [column("Reason", row => words(row.reason)), total],

@@ -284,7 +284,16 @@ struct StatusDocument: Sendable, Encodable {
         /// `nil` if only the server of the store could count them.
         var active: UInt64?
         var createdTotal: UInt64
+        /// Sessions that were bound to a device; absent if there were none.
+        var boundTotal: UInt64?
+        /// Created sessions of apps; absent if there were none.
+        var apps: [App]?
         var ended: [Reason]
+
+        struct App: Sendable, Encodable {
+            var app: String
+            var createdTotal: UInt64
+        }
 
         struct Reason: Sendable, Encodable {
             var reason: String

@@ -146,10 +146,14 @@ extension StatusReporter {
 
     static func sessions(_ reading: MetricsSnapshot, store: String) -> StatusDocument.Sessions {
         let ended = reading["cloakroom_sessions_ended_total"].counts(by: "reason")
+        let bound = reading["cloakroom_device_proofs_total"].counts(by: "outcome")["bound"] ?? 0
+        let apps = reading["cloakroom_app_sessions_created_total"].counts(by: "app").sorted { $0.key < $1.key }
         return StatusDocument.Sessions(
             // Counting the sessions of a shared server would be too expensive.
             active: store == "valkey" ? nil : reading["cloakroom_sessions_active"].total,
             createdTotal: reading["cloakroom_sessions_created_total"].total,
+            boundTotal: bound > 0 ? bound : nil,
+            apps: apps.isEmpty ? nil : apps.map { .init(app: $0.key, createdTotal: $0.value) },
             ended: ended.map { .init(reason: $0.key, total: $0.value) }
                 .sorted { ($1.total, $0.reason) < ($0.total, $1.reason) })
     }

@@ -167,8 +167,8 @@ struct RequestExplanation {
                     route.requiresAuthorization
                         ? "required; \(missingSession(route)) 401 \"\(rejection)\"" : "not required"
                 ),
-            ] + credentials(of: route) + sessions(of: route) + requirements(of: route) + rates(of: route)
-            + responseFields(of: route)
+            ] + credentials(of: route) + sessions(of: route) + apps(of: route) + requirements(of: route)
+            + rates(of: route) + responseFields(of: route)
         if let redirect = route.redirect {
             let location = redirect.location(path: path, query: Array(query.utf8))
             return access + [("redirects", "\(redirect.status) to \(String(decoding: location, as: UTF8.self))")]
@@ -271,6 +271,17 @@ struct RequestExplanation {
         }
         let others = route.requiresAuthorization ? "others get 403 wrong_identity" : "others count as none"
         return [("sessions", "of \(texts.joined(separator: ", ")); \(others)")]
+    }
+
+    /// The apps whose sessions may use the route, and whether these are bound to a device; no row without apps.
+    private func apps(of route: Route) -> [(String, String)] {
+        let sources = configuration.sources(of: route)
+        let apps = configuration.accounts.apps.filter { app in
+            sources.contains { $0.issuer != nil || app.identities.isEmpty || app.identities.contains($0.name) }
+        }
+        guard route.usesSession, route.credentials.contains(.session), !apps.isEmpty else { return [] }
+        let mode = configuration.session.device.mode
+        return [("apps", apps.map { "\($0.name) (bound: \(($0.device ?? mode).rawValue))" }.joined(separator: ", "))]
     }
 
     /// What is required of a session, one row for each part.

@@ -68,10 +68,21 @@ public struct AuditContext: Sendable, Equatable {
     public var peer: String
     /// The request id that error responses contain: 32 hexadecimal digits.
     public var requestID: String
+    /// The app of the session, or the one that signs in; `nil` for none.
+    public var app: String?
+    /// Whether the session is bound to a key of its device.
+    public var isBound = false
 
     package init(peer: String = "", requestID: String = "") {
         self.peer = peer
         self.requestID = requestID
+    }
+
+    /// The same origin, of an event about a session.
+    package func about(_ session: Session) -> Self {
+        var context = self
+        (context.app, context.isBound) = (session.app, session.isBoundToDevice)
+        return context
     }
 }
 

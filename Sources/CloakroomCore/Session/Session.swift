@@ -40,8 +40,8 @@ public final class Session: Sendable {
     ) {
         self.init(
             key: key, user: user, tokens: tokens, client: client, source: source,
-            provided: SharedProvenance(provenance, device: device, terms: terms), createdAt: createdAt,
-            expiresAt: expiresAt, lastUsedAt: lastUsedAt, version: version, storeData: storeData)
+            provided: SharedProvenance(provenance, device: device, terms: terms, app: client.app),
+            createdAt: createdAt, expiresAt: expiresAt, lastUsedAt: lastUsedAt, version: version, storeData: storeData)
     }
 
     /// Creates a session that begins now.
@@ -100,7 +100,11 @@ public final class Session: Sendable {
     }
 
     /// The client that signed in.
-    public var client: SessionClientInfo { packed.client }
+    public var client: SessionClientInfo {
+        var client = packed.client
+        client.app = app
+        return client
+    }
 
     /// What a store outside the process keeps with the session, for when it saves it: up to 255 bytes that only the store
     /// interprets.
@@ -117,6 +121,9 @@ public final class Session: Sendable {
 
     /// What applies to the session in place of the configuration; `nil` for most sessions.
     public var terms: SessionTerms? { provided?.terms }
+
+    /// The name of the app that the session was created for; `nil` for most sessions.
+    public var app: String? { provided?.app }
 
     /// Whether there is a refresh token.
     public var isRefreshable: Bool { packed.hasRefreshToken }
@@ -166,7 +173,7 @@ public final class Session: Sendable {
             provided: isSame
                 ? provided
                 : SharedProvenance(
-                    refresh.provenance ?? provenance, device: refresh.device ?? device, terms: terms),
+                    refresh.provenance ?? provenance, device: refresh.device ?? device, terms: terms, app: app),
             createdAt: createdAt, expiresAt: expiresAt ?? self.expiresAt,
             lastUsedAt: lastUsedAt, version: version + 1, storeData: storeData)
     }

@@ -1,13 +1,16 @@
-/// The client that signed in, for the session list of the user. No decision depends on it.
+/// The client that signed in, for the session list of the user and for logs. No decision depends on it.
 public struct SessionClientInfo: Sendable, Equatable {
     /// The peer's address without port; at most 255 bytes are kept.
     public var peer: String
     /// The family of the user agent.
     public var userAgent: UserAgentFamily
+    /// The name of the app that the session was created for; `nil` for none.
+    public var app: String?
 
-    package init(peer: String = "", userAgent: UserAgentFamily = .other) {
+    package init(peer: String = "", userAgent: UserAgentFamily = .other, app: String? = nil) {
         self.peer = peer
         self.userAgent = userAgent
+        self.app = app
     }
 }
 

@@ -72,19 +72,21 @@ extension AccountHasher {
 }
 
 /// What few sessions have, shared by the session objects that follow each other at refreshes: the provenance, the key of
-/// the device, and the terms of an app.
+/// the device, and the terms and the name of an app.
 final class SharedProvenance: Sendable {
     let provenance: SessionProvenance?
     let device: DeviceBinding?
     let terms: SessionTerms?
+    let app: String?
     private let parsedClaims = ReferenceSetOnce<SessionClaims>()
 
     /// - Returns: `nil` if there is nothing.
-    init?(_ provenance: SessionProvenance?, device: DeviceBinding?, terms: SessionTerms?) {
-        guard provenance != nil || device != nil || terms != nil else { return nil }
+    init?(_ provenance: SessionProvenance?, device: DeviceBinding?, terms: SessionTerms?, app: String?) {
+        guard provenance != nil || device != nil || terms != nil || app != nil else { return nil }
         self.provenance = provenance
         self.device = device
         self.terms = terms
+        self.app = app
     }
 
     /// The claims, parsed when they are needed for the first time.

@@ -11,9 +11,9 @@ extension AccountController {
         endsBy: WallTime? = nil, app: AppConfiguration? = nil, for request: AccountRequest
     ) -> NewSession {
         let userAgent = UserAgentFamily(userAgent: request.userAgent ?? "")
+        let client = SessionClientInfo(peer: request.origin.peer, userAgent: userAgent, app: app?.name)
         var new = NewSession(
-            user: user, tokens: tokens, client: SessionClientInfo(peer: request.origin.peer, userAgent: userAgent),
-            source: source, provenance: provenance, endsBy: endsBy)
+            user: user, tokens: tokens, client: client, source: source, provenance: provenance, endsBy: endsBy)
         new.site = site
         new.terms = app?.terms(session)
         return new

@@ -79,6 +79,6 @@ extension AccountController {
         guard !ended.isEmpty else { return }
         let tokens = revocations.revoke(ended)
         observer.accountEvent(
-            .signOutOthers(ended.map(\.id), by: session.id, tokens: tokens), from: request.origin)
+            .signOutOthers(ended.map(\.id), by: session.id, tokens: tokens), from: request.origin.about(session))
     }
 }

@@ -12,7 +12,7 @@ extension AccountController {
         let app = accounts.apps.first { name == .string($0.name) }
         guard name == nil || app != nil else { return AccountResponse(Problem(.notFound, detail: "No such app.")) }
         return await spans.withSpan("sign_in") { span in
-            let start = AttemptStart(span: span)
+            let start = AttemptStart(span: span, app: app?.name)
             switch await checkCredentials(of: request, with: client, since: start) {
             case .rejected(let response): return response
             case .accepted(let signedIn, let accountHash, let attempt):
@@ -60,10 +60,11 @@ extension AccountController {
         }
     }
 
-    /// The start time of an attempt, and its span if it is traced.
+    /// The start time of an attempt, its span if it is traced, and the name of its app.
     private struct AttemptStart {
         let time = ContinuousClock.now
         let span: (any Span)?
+        var app: String?
     }
 
     /// The result of the credential check.
@@ -155,9 +156,11 @@ extension AccountController {
     ) {
         start.span?.setOutcome(
             outcome: outcome.rawValue, isError: [.upstreamError, .storeError, .misconfigured].contains(outcome))
+        var origin = request.origin
+        origin.app = start.app
         observer.accountEvent(
             .signIn(outcome: outcome, accountHash: accountHash, duration: ContinuousClock.now - start.time),
-            from: request.origin)
+            from: origin)
     }
 }
 

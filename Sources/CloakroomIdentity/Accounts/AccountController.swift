@@ -170,7 +170,7 @@ public struct AccountController: AccountEndpointHandler {
             var none = AcceptedProof()
             let check = devices.check(session, request.device.cookie.span, accepted: &none, now: request.wallTime)
             if let check, session.device != nil {
-                observer.accountEvent(.deviceCheck(check, session.id), from: request.origin)
+                observer.accountEvent(.deviceCheck(check, session.id), from: request.origin.about(session))
             }
             if check == .unproven { return .denied(.unbound, session) }
         }
@@ -224,7 +224,7 @@ public struct AccountController: AccountEndpointHandler {
                 }
             }
             for session in ended {
-                observer.accountEvent(.signOut(session.id), from: request.origin)
+                observer.accountEvent(.signOut(session.id), from: request.origin.about(session))
                 if await !revoke(session, for: request) { areRevoked = false }
             }
             if let failure {
@@ -267,14 +267,14 @@ public struct AccountController: AccountEndpointHandler {
     func revoke(_ session: Session, for request: AccountRequest) async -> Bool {
         // Tokens are sent to no other source than their own.
         guard let client = revoking[session.source] else {
-            observer.accountEvent(.revokeFailed(session.id), from: request.origin)
+            observer.accountEvent(.revokeFailed(session.id), from: request.origin.about(session))
             return false
         }
         do {
             try await client.revoke(session.tokens, traceparent: request.traceparent)
             return true
         } catch {
-            observer.accountEvent(.revokeFailed(session.id), from: request.origin)
+            observer.accountEvent(.revokeFailed(session.id), from: request.origin.about(session))
             return false
         }
     }

@@ -58,7 +58,7 @@ struct DeviceController: Sendable {
         _ session: Session, _ ticket: SessionTicket, _ request: AccountRequest
     ) async throws(SessionStoreError) -> AccountResponse {
         func rejected(_ reason: DeviceRejection) -> AccountResponse {
-            note(.deviceProof(.rejected, session.id, reason: reason), request)
+            note(.deviceProof(.rejected, session.id, reason: reason), session, request)
             return reason == .limited ? limited : account.problem(.deviceRequired)
         }
         let new: DeviceBinding
@@ -71,7 +71,7 @@ struct DeviceController: Sendable {
         if binding == nil { binding = try await save(new, session, ticket, request) }
         guard let binding else { return account.unauthorized(.revoked) }
         guard binding.key == new.key else { return rejected(.otherKey) }
-        note(.deviceProof(binding == new ? .bound : .repeated, session.id, reason: nil), request)
+        note(.deviceProof(binding == new ? .bound : .repeated, session.id, reason: nil), session, request)
         return response(200, to: session, binding, since: binding.boundAt, request, instructions(session))
     }
 
@@ -147,7 +147,7 @@ struct DeviceController: Sendable {
         guard request.device.proof != nil else { return challenged(session, nil, request) }
         do throws(DeviceRejection) {
             let issuedAt = try verified(session, ticket, request).issuedAt
-            note(.deviceProof(.refreshed, session.id, reason: nil), request)
+            note(.deviceProof(.refreshed, session.id, reason: nil), session, request)
             return response(204, to: session, binding, since: issuedAt, request, .none)
         } catch {
             return challenged(session, error, request)
@@ -159,7 +159,8 @@ struct DeviceController: Sendable {
         _ session: Session, _ reason: DeviceRejection?, _ request: AccountRequest
     ) -> AccountResponse {
         let rejection = reason == .staleChallenge ? nil : reason
-        note(.deviceProof(rejection == nil ? .challenged : .rejected, session.id, reason: rejection), request)
+        let outcome: DeviceOutcome = rejection == nil ? .challenged : .rejected
+        note(.deviceProof(outcome, session.id, reason: rejection), session, request)
         guard reason != .limited, let challenge = devices.challengeField(for: session.key, now: request.wallTime) else {
             return limited
         }
@@ -214,7 +215,10 @@ struct DeviceController: Sendable {
 
     private var limited: AccountResponse { account.problem(.overloaded, retryAfter: AccountController.retryAfter) }
 
-    private func note(_ event: AccountEvent, _ request: AccountRequest) {
-        account.observer.accountEvent(event, from: request.origin)
+    private func note(_ event: AccountEvent, _ session: Session, _ request: AccountRequest) {
+        var origin = request.origin.about(session)
+        // The session as it was before.
+        if case .deviceProof(.bound, _, _) = event { origin.isBound = true }
+        account.observer.accountEvent(event, from: origin)
     }
 }

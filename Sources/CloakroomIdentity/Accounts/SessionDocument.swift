@@ -25,8 +25,9 @@ enum SessionListDocument {
         let times = [
             ("createdAt", session.createdAt), ("lastUsedAt", session.lastUsedAt), ("expiresAt", session.expiresAt),
         ].map { name, time in "\"\(name)\":\"\(time.wallTime.iso8601)\"" }.joined(separator: ",")
+        let app = session.client.app.map { #","app":\#(JSONString.quoted($0))"# } ?? ""
         return #"{"id":"\#(session.id)",\#(times),"address":\#(JSONString.quoted(session.client.peer)),"#
             + #""userAgent":\#(JSONString.quoted(session.client.userAgent.name)),"current":\#(isCurrent),"#
-            + #""bound":\#(session.isBound)}"#
+            + #""bound":\#(session.isBound)\#(app)}"#
     }
 }

@@ -59,7 +59,7 @@ struct CallbackController: Sendable {
                 return continuing(at: login.returnTarget, cleared, fields)
             } catch {
                 let removed = isSpent || !error.isTemporary ? cleared : []
-                let page = attempt.failed(error, at: provider, cookies: removed)
+                let page = attempt.failed(error, at: provider, of: pending, cookies: removed)
                 guard let pending else { return page }
                 let result = ("error", error.effects.code.rawValue)
                 if let response = continuing(in: pending, with: result, removed) { return response }
@@ -95,7 +95,7 @@ struct CallbackController: Sendable {
                     status: 200, fields: fields + cookies.map { AccountResponse.Field("Set-Cookie", $0) },
                     content: account.document(session))
             } catch {
-                return attempt.failed(error, at: provider ?? logins.providers.first, cookies: cookies)
+                return attempt.failed(error, at: provider ?? logins.providers.first, of: login, cookies: cookies)
             }
         }
     }

@@ -14,17 +14,19 @@ struct LoginAttempt: Sendable {
 
     /// Records the session of a successful login.
     func succeeded(_ session: Session, at provider: any LoginProvider) {
-        note(.success, nil, account.hashes.hash(session.user.account), provider)
+        note(.success, nil, account.hashes.hash(session.user.account), session.app, provider)
     }
 
     /// Records a failure, and responds to it.
     /// - Parameters:
     ///   - provider: `nil` if there is none.
+    ///   - login: `nil` if it is not known.
     ///   - cookies: Values for `Set-Cookie`.
     func failed(
-        _ failure: LoginFailure, at provider: (any LoginProvider)?, cookies: [String] = []
+        _ failure: LoginFailure, at provider: (any LoginProvider)?, of login: PendingLogin? = nil,
+        cookies: [String] = []
     ) -> AccountResponse {
-        if let provider { note(failure.effects.outcome, failure.logged, nil, provider) }
+        if let provider { note(failure.effects.outcome, failure.logged, nil, login?.app?.name, provider) }
         var problem = Problem(failure.effects.code, retryAfter: failure.retryAfter)
         if failure.isUnknownLogin {
             // No redirect of the login to this address: behind a proxy that changes `Host` it would lead back to itself.
@@ -37,8 +39,11 @@ struct LoginAttempt: Sendable {
     }
 
     private func note(
-        _ outcome: AccountEvent.LoginOutcome, _ reason: String?, _ accountHash: UInt64?, _ provider: any LoginProvider
+        _ outcome: AccountEvent.LoginOutcome, _ reason: String?, _ accountHash: UInt64?, _ app: String?,
+        _ provider: any LoginProvider
     ) {
+        var origin = request.origin
+        origin.app = app
         span?.setOutcome(
             outcome: outcome.rawValue,
             isError: [.failed, .unavailable, .misconfigured, .storeError].contains(outcome))
@@ -46,7 +51,7 @@ struct LoginAttempt: Sendable {
             .login(
                 outcome, identity: provider.configuration.name, reason: reason, accountHash: accountHash,
                 duration: elapsed),
-            from: request.origin)
+            from: origin)
     }
 }
 

@@ -176,7 +176,7 @@ struct LoginController: Sendable {
             let cleared = logins.cookies.namesToClear(request.loginCookies, now: request.wallTime)
             return .redirect(to: url, cookies: cleared.map(logins.cookies.clearCookieValue) + [cookie])
         } catch {
-            return attempt.failed(error, at: provider)
+            return attempt.failed(error, at: provider, of: login)
         }
     }
 

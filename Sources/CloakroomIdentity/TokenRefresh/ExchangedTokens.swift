@@ -172,7 +172,7 @@ extension ExchangedTokens {
             session, ticket: ticket, upstream: upstream, traceparent: traceparent)
         observer.accountEvent(
             .tokenExchange(event, session.id, upstream: upstream, duration: max(.zero, clock() - start)),
-            from: AuditContext())
+            from: AuditContext().about(session))
         return result
     }
 

@@ -17,8 +17,10 @@ extension TokenRefresher {
         }
     }
 
-    func note(_ result: AccountEvent.RefreshResult, _ id: SessionID, since start: WallTime) {
-        observer.accountEvent(.tokenRefresh(result, id, duration: max(.zero, clock() - start)), from: AuditContext())
+    func note(_ result: AccountEvent.RefreshResult, of session: Session, since start: WallTime) {
+        observer.accountEvent(
+            .tokenRefresh(result, session.id, duration: max(.zero, clock() - start)),
+            from: AuditContext().about(session))
     }
 
     /// Revokes unused tokens, on a best-effort basis.
@@ -200,7 +202,7 @@ private struct RefreshTask: Sendable {
             refresher.observer.note(TokenClientError(kind, in: .refresh), of: session.provenance?.identity)
         }
         let (outcome, event) = result.effects
-        if let event { refresher.note(event, key.id, since: startedAt) }
+        if let event { refresher.note(event, of: session, since: startedAt) }
         let now = refresher.clock()
         let (waiters, response) = refresher.register.withLock {
             $0.complete(id, outcome, isTransient: event?.isTransient ?? false, isRefreshed: event == .success, now: now)

@@ -161,7 +161,7 @@ public final class TokenRefresher: TokenRefreshing, Unprintable {
         let start = clock()
         do {
             if try await store.end(ticket, reason: .refreshRejected, now: sessionClock()) != nil {
-                note(.rejected, session.key.id, since: start)
+                note(.rejected, of: session, since: start)
                 await revoke(session.tokens, of: session.key.id, with: client, traceparent: traceparent)
                 return .ended(.refreshRejected)
             }

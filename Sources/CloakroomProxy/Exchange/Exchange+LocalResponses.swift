@@ -59,6 +59,7 @@ extension Exchange {
         telemetry.decided(denial.decision)
         if let event = denial.event {
             context.notPermitted(event, route: snapshot.config.routes[request.routeIndex].route.name)
+            telemetry.identified(event.session)
             if let claim = event.claim { telemetry.lacksClaim(claim) }
         }
         switch denial.response {

@@ -119,11 +119,15 @@ struct ExchangeTelemetry {
     /// The request is forwarded.
     mutating func authorized(_ permit: UpstreamPermit, for route: Route) {
         record.decision = route.requiresAuthorization ? .forwarded : .public
-        record.sessionHash = permit.sessionID?.value
+        if let session = permit.session { identified(session) }
     }
 
-    /// The request has the ticket of a session, but not the proof that it needs.
-    mutating func lacksProof(of session: SessionID) { record.sessionHash = session.value }
+    /// The request has a session, which may use the route or not, or lacks the proof that the session needs.
+    mutating func identified(_ session: Session) {
+        record.sessionHash = session.id.value
+        record.app = session.app
+        record.isBound = session.isBoundToDevice
+    }
 
     /// Sets the error that a local response reports.
     mutating func failed(_ error: ExchangeErrorType) { record.errorType = error }

@@ -43,10 +43,10 @@ extension Exchange {
             if !request.awaitsLimit { config.sessions.recordUse(of: session, now: context.sessionTime(at: now)) }
             return
         }
-        telemetry.lacksProof(of: session.id)
+        telemetry.identified(session)
         devices.observer.accountEvent(
             .deviceCheck(check, session.id),
-            from: AuditContext(peer: clientAddress, requestID: "\(telemetry.record.requestID)"))
+            from: AuditContext(peer: clientAddress, requestID: "\(telemetry.record.requestID)").about(session))
         guard let field = devices.challengeField(for: session.key, now: context.wallTime(at: now)) else { return }
         request.rateLines += Array("\(field.name): \(field.value)\r\n".utf8)
     }

@@ -44,7 +44,7 @@ struct Denial {
     struct Event {
         var code: ProblemCode
         var claim: String?
-        var session: SessionID
+        var session: Session
     }
 
     var response: Response
@@ -309,7 +309,7 @@ extension RequestDecider {
         .denied(
             Denial(
                 response: .problem(entry.problem(code)), decision: .forbidden,
-                event: Denial.Event(code: code, claim: claim, session: session.id)))
+                event: Denial.Event(code: code, claim: claim, session: session)))
     }
 
     /// Whether the response may be a redirect that a browser follows and its user sees. Upgrades, gRPC calls and

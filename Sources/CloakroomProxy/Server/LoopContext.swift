@@ -172,8 +172,10 @@ final class LoopContext {
     func notPermitted(_ event: Denial.Event, route: String) {
         guard permissionLines.tryAcquire(at: now) != nil else { return }
         var metadata: Logger.Metadata = [
-            "event": "\(event.code.rawValue)", "route": "\(route)", "session": "\(event.session)",
+            "event": "\(event.code.rawValue)", "route": "\(route)", "session": "\(event.session.id)",
         ]
+        if let app = event.session.app { metadata["app"] = "\(app)" }
+        if event.session.isBoundToDevice { metadata["bound"] = .stringConvertible(true) }
         if let claim = event.claim { metadata["claim"] = "\(claim)" }
         logger.info("the session is not permitted", metadata: metadata)
     }

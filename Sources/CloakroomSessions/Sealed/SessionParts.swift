@@ -6,19 +6,20 @@ enum SessionFormat: UInt8, Sendable {
     case one = 1
     /// Of a session with the key of its device.
     case two = 2
-    /// Of a session with the terms of an app.
+    /// Of a session of an app, with its terms or its name.
     case three = 3
     /// Of a session with both.
     case four = 4
 
     init(_ session: Session) {
-        self = session.terms == nil ? session.device == nil ? .one : .two : session.device == nil ? .three : .four
+        let isOfApp = session.terms != nil || session.app != nil
+        self = isOfApp ? session.device == nil ? .three : .four : session.device == nil ? .one : .two
     }
 
     /// Whether it is that of a session with the key of its device.
     var isBound: Bool { self == .two || self == .four }
-    /// Whether it is that of a session with the terms of an app.
-    var hasTerms: Bool { self == .three || self == .four }
+    /// Whether it is that of a session of an app.
+    var isOfApp: Bool { self == .three || self == .four }
 }
 
 /// The part that only the ticket opens, as bytes: see ``SessionSealer`` for the layout.

@@ -14,9 +14,9 @@ import Crypto
 /// claims, JSON; the ID token. The provider's session, `acr` and the ID token have a byte 1 before them, or are empty
 /// for none. In the formats 2 and 4 follow the public key, 64 bytes, and the time when the session got it, eight bytes. A record's client part
 /// holds: the family of the user agent, one byte; the peer's address; in the formats 3 and 4 the terms: idle and absolute
-/// timeout, eight bytes each, and the mode of device binding. Times are
-/// milliseconds since the epoch in network order. Another layout is another format: a release reads the formats of the
-/// one before it.
+/// timeout, eight bytes each, and the mode of device binding, which is empty if the configuration applies; and, except in
+/// older records, the name of the app. Times are milliseconds since the epoch in network order. Another layout is another
+/// format: a release reads the formats of the one before it.
 ///
 /// A release does not open a record of a later format, and leaves it in the store: other gateways can open it.
 struct SessionSealer: Sendable {
@@ -148,10 +148,13 @@ extension SessionSealer {
         var writer = LengthPrefixedWriter()
         writer.append([client.userAgent.rawValue])
         writer.append(Array(client.peer.utf8.prefix(255)))
-        if let terms {
-            for time in [terms.idle, terms.absolute] { writer.append(UInt64(bitPattern: time.wholeMilliseconds)) }
-            writer.append(Array(terms.device.rawValue.utf8))
+        if terms != nil || client.app != nil {
+            for time in [terms?.idle ?? .zero, terms?.absolute ?? .zero] {
+                writer.append(UInt64(bitPattern: time.wholeMilliseconds))
+            }
+            writer.append(Array((terms?.device.rawValue ?? "").utf8))
         }
+        if let app = client.app { writer.append(Array(app.utf8)) }
         return writer.bytes
     }
 
@@ -160,19 +163,19 @@ extension SessionSealer {
     ) -> (SessionClientInfo, SessionTerms?)? {
         var reader = LengthPrefixedReader(bytes[...])
         guard let family = reader.field(), family.count == 1, let peer = reader.field() else { return nil }
-        var terms: SessionTerms?
-        if format.hasTerms {
-            guard let idle = reader.time(), let absolute = reader.time(), let name = reader.field(),
-                let mode = DeviceConfiguration.Mode(rawValue: String(decoding: name, as: UTF8.self))
-            else { return nil }
-            terms = SessionTerms(
-                idle: .milliseconds(idle.milliseconds), absolute: .milliseconds(absolute.milliseconds), device: mode)
-        }
-        guard reader.isAtEnd else { return nil }
-        let client = SessionClientInfo(
+        var client = SessionClientInfo(
             peer: String(decoding: peer, as: UTF8.self),
             userAgent: family.first.flatMap(UserAgentFamily.init(rawValue:)) ?? .other)
-        return (client, terms)
+        var terms: SessionTerms?
+        if format.isOfApp {
+            guard let idle = reader.time(), let absolute = reader.time(), let name = reader.field() else { return nil }
+            let mode = DeviceConfiguration.Mode(rawValue: String(decoding: name, as: UTF8.self))
+            guard mode != nil || name.isEmpty else { return nil }
+            let times = [idle, absolute].map { Duration.milliseconds($0.milliseconds) }
+            terms = mode.map { SessionTerms(idle: times[0], absolute: times[1], device: $0) }
+            client.app = reader.field().map { String(decoding: $0, as: UTF8.self) }
+        }
+        return reader.isAtEnd ? (client, terms) : nil
     }
 }
 

@@ -102,6 +102,10 @@ extension AccessLogSyntax {
         beginText("session", in: &line)
         line.appendHex(session)
         endText(in: &line)
+        if let app = record.app { field("app", text: app.utf8.span, to: &line) }
+        guard record.isBound else { return }
+        begin("bound", in: &line)
+        line.append("true")
     }
 
     @inline(__always)

@@ -66,6 +66,10 @@ public struct ExchangeRecord: Sendable {
     public var upstreamProtocol: HTTPProtocolVersion?
     /// The public id of the session, ``SessionID/value``; it grants no access.
     public var sessionHash: UInt64?
+    /// The name of the session's app; `nil` for most sessions.
+    public var app: String?
+    /// Whether the session is bound to a key of its device; logged if it is.
+    public var isBound = false
     /// What decided in place of a session; `nil` is not logged.
     public var credential: Credential?
     /// The kind of the proxy that asked and forwards the request itself; `nil` is not logged.

@@ -83,12 +83,15 @@ public struct GatewayMetrics: Sendable {
 
 extension GatewayMetrics {
     /// Records an event of accounts.
-    /// - Parameter upstreams: The names of the upstreams that the event may refer to by index.
-    public func record(_ event: AccountEvent, upstreams: [String] = []) {
+    /// - Parameters:
+    ///   - upstreams: The names of the upstreams that the event may refer to by index.
+    ///   - app: ``AuditContext/app`` of the event.
+    public func record(_ event: AccountEvent, upstreams: [String] = [], app: String? = nil) {
         switch event {
         case .signIn(let outcome, _, let duration):
             signIns[outcome]?.increment()
             signInDurations[outcome]?.record(nanoseconds: duration.wholeNanoseconds)
+            if outcome == .success { countSession(of: app) }
         case .signOut: signOuts[.user]?.increment()
         case .signOutOthers: signOuts[.everywhere]?.increment()
         case .revoked: signOuts[.admin]?.increment()
@@ -102,6 +105,7 @@ extension GatewayMetrics {
         case .login(let outcome, let identity, _, _, let duration):
             identities[identity].logins[outcome]?.increment()
             identities.durations[outcome]?.record(nanoseconds: duration.wholeNanoseconds)
+            if outcome == .success { countSession(of: app) }
         case .providerLogout(let sessions, let identity):
             identities[identity].logouts[sessions.isEmpty ? .noSession : .success]?.increment()
             if !sessions.isEmpty { signOuts[.provider]?.increment() }
@@ -115,6 +119,15 @@ extension GatewayMetrics {
                 labels: [("upstream", upstreams[upstream]), ("outcome", result.rawValue)])
             handle.record(nanoseconds: duration.wholeNanoseconds)
         }
+    }
+
+    /// Counts a new session, if it is one of an app.
+    private func countSession(of app: String?) {
+        guard let app else { return }
+        registry.counter(
+            "cloakroom_app_sessions_created_total", help: "Sessions created by sign-in, of apps.",
+            labels: [("app", app)]
+        ).increment()
     }
 
     /// The durations of attempts of an identity call in `http_client_request_duration_seconds`, with the labels of

@@ -82,6 +82,8 @@ public struct AuditLog: Sendable {
         if case .some(nil) = suppressed { return }
         var metadata = values()
         if case let suppressed?? = suppressed { metadata["suppressed"] = .stringConvertible(suppressed) }
+        if let app = origin.app { metadata["app"] = "\(app)" }
+        if origin.isBound { metadata["bound"] = .stringConvertible(true) }
         // Events caused by the gateway itself have no peer.
         if !origin.peer.isEmpty { metadata["peer"] = "\(origin.peer)" }
         if !origin.requestID.isEmpty { metadata["request_id"] = "\(origin.requestID)" }

@@ -94,6 +94,7 @@ struct RejectionReport: Encodable {
         let isPermitted = ["forwarded", "public", "file"].contains(decision)
         let isActive = !fact("request.session").isEmpty || decision == "forbidden" || code == "step_up"
         let session = isActive ? "active" : reason.isEmpty ? "not decided" : "none: \(reason)"
+        let isBound = json[path: "found.request.bound"] == .bool(true)
         let claims = claim.isEmpty ? isPermitted && isActive ? "permitted" : "not decided" : "lacks \(claim)"
         let status =
             if case .number(let status)? = json[path: "found.request.status"] { Int(exactly: status) ?? 0 } else { 0 }
@@ -113,7 +114,8 @@ struct RejectionReport: Encodable {
             ("request", "\(fact("request.method")) \(fact("request.path"))"), ("time", fact("request.time")),
             ("status", "\(status)"), ("listener", fact("listener")), ("host", fact("request.host")),
             ("route", fact("request.route")), ("credentials", fact("credentials")),
-            ("decided by", fact("request.credential")), ("session", session), ("claims", claims), ("rule", rule),
+            ("decided by", fact("request.credential")), ("session", session), ("app", fact("request.app")),
+            ("bound", isBound ? "to a device" : ""), ("claims", claims), ("rule", rule),
             ("sign-in", login.count == 2 ? "failed at \(RejectionAdvice.loginSteps[login[0]] ?? login[0])" : ""),
             ("upstream", fact("request.upstream")), ("attempts", attempts),
         ]

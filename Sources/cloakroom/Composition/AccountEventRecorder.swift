@@ -19,7 +19,7 @@ struct AccountEventRecorder: AccountObserver {
     }
 
     func accountEvent(_ event: AccountEvent, from origin: AuditContext) {
-        metrics.record(event, upstreams: upstreams)
+        metrics.record(event, upstreams: upstreams, app: origin.app)
         audit.record(event, upstreams: upstreams, from: origin, now: .now)
     }
 

@@ -184,6 +184,14 @@ struct StatusReporterTests {
         made.gauge("cloakroom_sessions_active", [], 12)
         made.count("cloakroom_sessions_ended_total", [("reason", "revoked")], 2)
         made.count("cloakroom_sessions_ended_total", [("reason", "expired_idle")], 3)
+        #expect(made.document().sessions.boundTotal == nil && made.document().sessions.apps == nil)
+        for (app, count) in [("shop", 4), ("cli", 1)] {
+            made.count("cloakroom_app_sessions_created_total", [("app", app)], Int64(count))
+        }
+        made.count("cloakroom_device_proofs_total", [("outcome", "bound")], 5)
+        made.count("cloakroom_device_proofs_total", [("outcome", "repeated")], 6)
+        #expect(made.document().sessions.boundTotal == 5)
+        #expect(made.document().sessions.apps?.map { "\($0.app) \($0.createdTotal)" } == ["cli 1", "shop 4"])
         #expect(made.document().sessions.active == 12)
         #expect(made.document().sessions.ended.map(\.reason) == ["expired_idle", "revoked"])
         var shared = made

@@ -44,6 +44,22 @@ struct AppsSectionTests {
         #expect(sites.sites.indices.map { sites.site($0).accounts.apps.count } == [3, 0])
     }
 
+    @Test("explain names the apps whose sessions may use a route, and whether these are bound; none without a session")
+    func explained() throws {
+        let route = "routes:\n  - { name: own, methods: [GET], path: /own, upstream: api, inject: [bearer] }"
+        let yaml = Self.bound.replacing("routes:", with: route).replacing(
+            "issuer: https://id.example.com", with: "issuer: https://id.example.com\n    tokensFor: [api]")
+        func apps(_ path: String, _ yaml: String) throws -> [String] {
+            try ConfigFixture(yaml).report { CommandReport.explain($0, method: "GET", target: path) }.rows
+                .filter { $0.hasPrefix("apps:") }
+        }
+        // The upstream does not get the tokens of the only identity of the first one.
+        #expect(try apps("/own", yaml) == ["apps: web (bound: off), cli (bound: off)"])
+        let all = "apps: shop (bound: required), web (bound: off), cli (bound: off)"
+        #expect(try apps("/own", yaml.replacing(", inject: [bearer]", with: "")) == [all])
+        #expect(try apps("/open", yaml).isEmpty)
+    }
+
     @Test(
         "Identity rule 36: a redirect that another page or machine could get, and other mistakes, are rejected",
         arguments: [

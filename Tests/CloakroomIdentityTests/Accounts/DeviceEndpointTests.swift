@@ -67,6 +67,7 @@ struct DeviceEndpointTests {
         let subject = Fixture(device: device, apps: [app])
         let plain = await subject.signIn()
         let bound = await subject.signIn(#"{"email":"jo@example.com","password":"canary-password","app":"shop"}"#)
+        #expect(subject.observer.origins.map(\.app) == [nil, "shop"])
         let offer = "Secure-Session-Registration"
         #expect(plain.values(of: offer).isEmpty && bound.values(of: offer).count == 1)
         for (seconds, status) in [(120, 200), (121, 401)] as [(Int64, Int)] {
@@ -102,6 +103,8 @@ struct DeviceEndpointTests {
         #expect(await subject.endpoints.respond(client.request(.currentSession, at: Self.after(300))).status == 200)
         #expect(subject.observer.all.contains(.deviceProof(.bound, session.id, reason: nil)))
         #expect(subject.observer.all.contains(.deviceProof(.repeated, session.id, reason: nil)))
+        // All after the sign-in.
+        #expect(subject.observer.origins.map(\.isBound) == [false] + subject.observer.all.dropFirst().map { _ in true })
     }
 
     @Test("Rule 115: a thief with the ticket registers no key: not without the challenge, not late, not a second one")

@@ -49,6 +49,13 @@ struct SessionListTests {
         #expect(response.json == #"{"sessions":[\#(first),\#(second)]}"#)
     }
 
+    @Test("names the app of a session, and only that")
+    func app() async throws {
+        let (ticket, _) = try await subject.session(from: SessionClientInfo(app: "shop"))
+        let json = await subject.sessions(.listSessions, ticket: ticket).json
+        #expect(json?.hasSuffix(#","current":true,"bound":false,"app":"shop"}]}"#) == true)
+    }
+
     @Test("never extends the idle timeout, and neither do the other requests")
     func doesNotSlide() async throws {
         let (ticket, session) = try await subject.session()

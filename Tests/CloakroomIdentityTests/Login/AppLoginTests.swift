@@ -117,6 +117,9 @@ struct AppLoginTests {
         _ = try await client.signIn()
         let own = try #require(client.ticket)
         #expect(client.gateway.store.active(own, now: LoginFixture.now.sessionTime)?.terms == nil)
+        let observer = client.gateway.observer
+        let logins = zip(observer.all, observer.origins).filter { if case .login = $0.0 { true } else { false } }
+        #expect(logins.map(\.1.app) == ["shop", nil])
     }
 
     @Test(
@@ -133,11 +136,14 @@ struct AppLoginTests {
             let cookies = thief.cookies
             let response = await exchange(code, thief)
             #expect(response.problem?.code == .loginExpired)
-            #expect(gateway.lastLogin?.reason == "other_client")
+            #expect(gateway.lastLogin?.reason == "other_client" && gateway.observer.origins.last?.app == "shop")
             #expect(thief.cookies == cookies)
         }
         #expect(await gateway.whoAmI(ticket).status == 200)
         #expect(gateway.provider.redemptions.count == 1)
+        let events = gateway.observer.all.count
+        _ = await gateway.signOut(ticket)
+        #expect(gateway.observer.origins.dropFirst(events).first?.app == "shop")
         #expect(await exchange(code, client).status == 200)
     }
 

@@ -29,12 +29,14 @@ struct IntrospectionTests {
     }
 
     private static func run(
-        timeout: Duration = .seconds(1), _ body: (ProviderFixture, VerifiedTokens) async throws -> Void
+        timeout: Duration = .seconds(1), dpop: IdentityConfiguration.AccessTokens.Binding = .optional,
+        _ body: (ProviderFixture, VerifiedTokens) async throws -> Void
     ) async throws {
         try await ProviderFixture.run(
             change: {
                 ask(&$0)
                 $0.accessTokens?.introspection?.timeout = timeout
+                $0.accessTokens?.dpop = dpop
             },
             metadata: [("introspection_endpoint", #""ISSUER/introspect""#)],
             prepare: { server, _ in server.respond(to: endpoint, with: response()) }
@@ -140,6 +142,28 @@ struct IntrospectionTests {
                 #expect(Self.code(outcome) == expected)
             }
             #expect(fixture.requests(Self.endpoint).count == 1)
+        }
+    }
+
+    @Test(
+        "Identity rule 46: a token that is bound to a certificate, as its provider states, is rejected in each scheme",
+        arguments: IdentityConfiguration.AccessTokens.Binding.allCases)
+    func certificate(dpop: IdentityConfiguration.AccessTokens.Binding) async throws {
+        let client = try ProvingClient()
+        let key = Base64URL.encode(try client.thumbprint())
+        try await Self.run(dpop: dpop) { fixture, _ in
+            for cnf in [#"{"x5t#S256":"\#(key)"}"#, #"{"x5t#S256":"\#(key)","jkt":"\#(key)"}"#] {
+                fixture.server.respond(to: Self.endpoint, with: Self.response(["cnf": cnf]))
+                for proof in [nil, try client.proof(of: "opaque", at: fixture.now)] {
+                    let tokens = VerifiedTokens(
+                        [[fixture.provider]], origins: [ProvingClient.origin],
+                        proofs: TokenProofs(sealing: KeyedSealing()), clock: { fixture.now })
+                    let outcome = await tokens.verify(
+                        Secret("Bearer opaque"), proof: proof, site: 0, from: AuditContext(peer: "::1", requestID: "r"))
+                    #expect(Self.code(outcome) == "invalid_token")
+                }
+            }
+            #expect(Self.reasons(fixture) == Array(repeating: .senderConstrained, count: 4))
         }
     }
 

@@ -80,11 +80,13 @@ final class ScriptedClient: TokenClient {
 
 /// Records the events it receives, without the durations.
 final class RecordingObserver: AccountObserver {
-    private let events = Mutex<[AccountEvent]>([])
+    private let events = Mutex<[(event: AccountEvent, origin: AuditContext)]>([])
+
+    var origins: [AuditContext] { events.withLock { $0.map(\.origin) } }
 
     var all: [AccountEvent] {
         events.withLock { events in
-            events.map { event in
+            events.map(\.event).map { event in
                 switch event {
                 case .signIn(let outcome, let hash, _):
                     .signIn(outcome: outcome, accountHash: hash, duration: .zero)
@@ -96,5 +98,7 @@ final class RecordingObserver: AccountObserver {
         }
     }
 
-    func accountEvent(_ event: AccountEvent, from origin: AuditContext) { events.withLock { $0.append(event) } }
+    func accountEvent(_ event: AccountEvent, from origin: AuditContext) {
+        events.withLock { $0.append((event, origin)) }
+    }
 }

@@ -21,10 +21,13 @@ private struct HashedSealing: CookieSealing {
 }
 
 private final class EventList: AccountObserver {
-    private let events = Mutex<[AccountEvent]>([])
-    var all: [AccountEvent] { events.withLock { $0 } }
+    private let events = Mutex<[(event: AccountEvent, origin: AuditContext)]>([])
+    var all: [AccountEvent] { events.withLock { $0.map(\.event) } }
+    var origins: [AuditContext] { events.withLock { $0.map(\.origin) } }
 
-    func accountEvent(_ event: AccountEvent, from origin: AuditContext) { events.withLock { $0.append(event) } }
+    func accountEvent(_ event: AccountEvent, from origin: AuditContext) {
+        events.withLock { $0.append((event, origin)) }
+    }
 }
 
 /// A gateway with a session that is bound to a device, and one that is not: `Ask.cookie`.
@@ -49,7 +52,7 @@ private struct DeviceFixture {
         let now = WallTime(seconds: Int64(Date().timeIntervalSince1970))
         let binding = DeviceBinding(
             key: (0..<64).map { UInt8($0) }, boundAt: isSettling ? now : now - .seconds(7_200))
-        (ticket, session) = FakeSessions.make(device: binding)
+        (ticket, session) = FakeSessions.make(device: binding, app: "shop")
         stolen = sessions.add((ticket, session))
         proof = try #require(devices.proof(for: session.key, binding, until: now + .seconds(600)))
         cookie = "\(stolen); __Host-cloakroom-bound=\(proof)"
@@ -84,6 +87,7 @@ struct DeviceTests {
         #expect(fixture.sessions.uses == 0)
         let event = AccountEvent.deviceCheck(.unproven, fixture.session.id)
         #expect(fixture.observer.all.count == 6 && fixture.observer.all.allSatisfy { $0 == event })
+        #expect(fixture.observer.origins.allSatisfy { $0.app == "shop" && $0.isBound })
     }
 
     @Test("Rule 114: with the proof it is an ordinary session, also over HTTP/2, and after it was loaded")
@@ -186,6 +190,21 @@ struct DeviceTests {
             .ask(Ask.get("/private/a", fixture.stolen), 401, reason: "unproven"),
             .ok(Ask.get("/private/a", fixture.cookie)), sent: [.init()], alsoHTTP2: true
         ).run()
+    }
+
+    @Test("The access log has the session of a request, permitted or not, its app, and that it is bound")
+    func logged() async throws {
+        let fixture = try DeviceFixture()
+        let setup = fixture.setup().configuration { $0.changePrivate { $0.require.device = true } }
+        let log = try await setup.logged { gateway in
+            let client = try await gateway.client()
+            for (cookie, status) in [(fixture.cookie, 200), (fixture.stolen, 401), (Ask.cookie, 403)] {
+                #expect(try await client.exchange(Ask.get("/private/a", cookie)).status == status)
+            }
+        }
+        let session = #""session":"\#(fixture.session.id)","app":"shop","bound":true,"#
+        #expect(log.text.ranges(of: session).count == 2)
+        #expect(log.text.contains(/"decision":"forbidden","session":"[0-9a-f]{16}","scheme"/), "\(log.text)")
     }
 
     @Test("Rule 115: the endpoint gets the fields of the client, and nothing of another site")

@@ -68,7 +68,8 @@ final class FakeSessions: SessionAccess {
         accessTokenExpiresAt: WallTime? = nil, obtainedAt: WallTime = WallTime(seconds: 0),
         source: SessionSource = SessionSource(upstream: "api"),
         endsAt: SessionTime = SessionTime(milliseconds: .max), version: UInt64 = 1,
-        account: AccountName = AccountName(email: "jo@example.com"), device: DeviceBinding? = nil
+        account: AccountName = AccountName(email: "jo@example.com"), device: DeviceBinding? = nil,
+        app: String? = nil
     ) -> (SessionTicket, Session) {
         var generator = SystemRandomNumberGenerator()
         let session = Session(
@@ -77,8 +78,8 @@ final class FakeSessions: SessionAccess {
             tokens: TokenSet(
                 authorization: Secret(authorization), refreshToken: refreshToken.map { Secret($0) },
                 accessTokenExpiresAt: accessTokenExpiresAt, obtainedAt: obtainedAt),
-            source: source, device: device, createdAt: SessionTime(seconds: 0), expiresAt: endsAt,
-            lastUsedAt: SessionTime(seconds: 0), version: version)
+            client: SessionClientInfo(app: app), source: source, device: device, createdAt: SessionTime(seconds: 0),
+            expiresAt: endsAt, lastUsedAt: SessionTime(seconds: 0), version: version)
         return (SessionTicket(using: &generator), session)
     }
 

@@ -14,9 +14,10 @@ struct AppSessionContractTests {
         SessionTerms(idle: .seconds(idle), absolute: .seconds(absolute), device: device)
     }
 
-    private static func new(_ terms: SessionTerms) -> NewSession {
+    private static func new(_ terms: SessionTerms?) -> NewSession {
         var new = Sample.new()
         new.terms = terms
+        new.client.app = "shop"
         return new
     }
 
@@ -40,10 +41,11 @@ struct AppSessionContractTests {
             let lease = try #require(try await store.lease(session.key, for: .seconds(2), now: used).lease)
             let tokens = SessionUpdate(tokens: Sample.tokens(1))
             let saved = try await store.save(tokens, ticket: ticket, over: found, under: lease, now: used).session
-            #expect(saved?.terms == Self.long && saved?.expiresAt == session.expiresAt)
-            #expect(try await store.reload(ticket, now: used).session?.terms == Self.long)
-            let later = start + .seconds(13_000)
-            #expect(try await store.sessions(of: Sample.account(), now: later).map(\.id) == [session.id])
+            #expect(saved?.terms == Self.long && saved?.expiresAt == session.expiresAt && saved?.app == "shop")
+            let reloaded = try await store.reload(ticket, now: used).session
+            #expect(reloaded?.terms == Self.long && reloaded?.app == "shop")
+            let listed = try await store.sessions(of: Sample.account(), now: start + .seconds(13_000))
+            #expect(listed.map(\.id) == [session.id] && listed.map(\.client.app) == ["shop"])
             let end = used + kind.timeouts.of(Self.long).idle
             #expect(try await store.lookup(ticket, at: end - .milliseconds(1), slides: false).session != nil)
             #expect(try await store.lookup(ticket, at: end, slides: false).reason == .expiredIdle)
@@ -63,6 +65,21 @@ struct AppSessionContractTests {
             let end = used + kind.timeouts.of(short).idle
             #expect(end < start + .seconds(160))
             #expect(try await store.lookup(ticket, at: end - .milliseconds(1), slides: false).session != nil)
+            #expect(try await store.lookup(ticket, at: end, slides: false).reason == .expiredIdle)
+        }
+    }
+
+    @Test(
+        "One of an app without timeouts of its own has the name of the app, and the timeouts of the configuration",
+        arguments: SessionStoreCase.all)
+    func named(kind: SessionStoreCase) async throws {
+        try await kind.run(Self.configuration) { store in
+            let (ticket, session) = try await store.create(Self.new(nil), now: start)
+            #expect(session.expiresAt == kind.timeouts.end(ofSessionMadeAt: start))
+            let found = try await store.reload(ticket, now: start).session
+            #expect(found?.app == "shop" && found?.client == session.client && found?.terms == nil)
+            #expect(try await store.sessions(of: Sample.account(), now: start).map(\.client.app) == ["shop"])
+            let end = start + kind.timeouts.of(nil).idle
             #expect(try await store.lookup(ticket, at: end, slides: false).reason == .expiredIdle)
         }
     }

@@ -112,6 +112,8 @@ struct SessionFormatTests {
         let terms = SessionTerms(idle: .seconds(30 * 86_400), absolute: .seconds(180 * 86_400), device: .required)
         #expect(session.terms == terms && sealer.terms(of: record) == terms && SessionSealer.isBound(record))
         #expect(session.provenance == Self.provenance && session.client.userAgent == .firefox)
+        // Written before records had the name of the app.
+        #expect(session.app == nil)
     }
 
     @Test("of format 1 have these contents; without provenance the last field is empty")

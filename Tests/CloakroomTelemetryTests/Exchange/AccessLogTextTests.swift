@@ -64,6 +64,19 @@ struct AccessLogTextTests {
         #expect(!lines([(record, "GET", "/")])[0].contains("listener"))
     }
 
+    @Test(
+        "The app of the session, and that it is bound, are logged only if so",
+        arguments: LoggingConfiguration.Format.allCases)
+    func app(format: LoggingConfiguration.Format) {
+        var formatter = AccessLogFormatter(routes: ["video"], upstreams: [], format: format)
+        var record = record
+        (record.app, record.isBound) = ("shop", true)
+        var line = LineBuffer()
+        formatter.append(record, method: "GET".utf8.span, path: "/".utf8.span, to: &line)
+        let json = #","session":"0000000000abcdef","app":"shop","bound":true,"scheme""#
+        #expect(line.text.contains(format == .json ? json : " session=0000000000abcdef app=shop bound=true request_id"))
+    }
+
     @Test("Columns are aligned")
     func columns() {
         var records: [ExchangeRecord] = []

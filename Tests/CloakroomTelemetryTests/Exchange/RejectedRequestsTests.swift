@@ -27,6 +27,7 @@ struct RejectedRequestsTests {
         var record = ExchangeRecord.sample
         record.requestID = ID128(high: 7, low: id)
         record.status = 502
+        (record.app, record.isBound) = ("shop", true)
         record.errorType = .upstreamUnreachable
         record.startWallNanoseconds += Int64(id) * 1_000_000_000
         let (method, path, host) = (Array("GET".utf8), Array(path.utf8), Array(host.utf8))
@@ -54,6 +55,7 @@ struct RejectedRequestsTests {
         #expect(request["upstream_target"] as? String == "127.0.0.1:9000")
         #expect(request["error"] as? String == "upstream_unreachable")
         #expect(request["user_agent"] == nil)
+        #expect(request["app"] as? String == "shop" && request["bound"] as? Bool == true)
         let attempts = "127.0.0.1:9000: upstream reset, no target: upstream reset"
         #expect(
             found["attempts"] as? String == attempts + String(repeating: ", 127.0.0.1:9000: upstream reset", count: 2))

@@ -141,7 +141,8 @@ struct AuditLogTests {
     @Test("Each event has its stable name and its values in metadata")
     func events() async throws {
         let objects = try await lines { audit in
-            let origin = AuditContext(peer: "192.0.2.1", requestID: "00000000000000000000000000000abc")
+            var origin = AuditContext(peer: "192.0.2.1", requestID: "00000000000000000000000000000abc")
+            (origin.app, origin.isBound) = ("shop", true)
             for event: AccountEvent in [
                 .signIn(outcome: .rejected, accountHash: 0xfeed, duration: .zero), .signOut(SessionID(0x1)),
                 .revokeFailed(SessionID(0x2)), .signIn(outcome: .throttled, accountHash: nil, duration: .zero),
@@ -175,6 +176,7 @@ struct AuditLogTests {
         #expect(objects[2]["session"] as? String == "0000000000000002")
         #expect(objects.allSatisfy { $0["peer"] as? String == "192.0.2.1" })
         #expect(objects.allSatisfy { $0["request_id"] as? String == "00000000000000000000000000000abc" })
+        #expect(objects.allSatisfy { $0["app"] as? String == "shop" && $0["bound"] as? Bool == true })
     }
 
     @Test("Events that the gateway detects itself name no peer and no request")
@@ -187,6 +189,7 @@ struct AuditLogTests {
         #expect(objects.map { $0["event"] as? String } == ["session_unreadable", "refresh_rejected"])
         #expect(objects.map { $0["session"] as? String } == ["0000000000000007", "0000000000000008"])
         #expect(objects.allSatisfy { $0["peer"] == nil && $0["request_id"] == nil })
+        #expect(objects.allSatisfy { $0["app"] == nil && $0["bound"] == nil })
     }
 
     @Test("A reload is one event: success at notice, failure at error with a bounded list of problems")

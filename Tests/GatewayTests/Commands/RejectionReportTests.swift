@@ -35,7 +35,7 @@ struct RejectionReportTests {
     @Test("Each step is a line, then the reason, the cause and the remedy")
     func text() throws {
         let text = try Self.report(
-            #""decision":"forbidden","host":"a.example","time":"2026-01-01T00:00:00.005Z""#,
+            #""app":"shop","bound":true,"decision":"forbidden","host":"a.example","time":"2026-01-01T00:00:00.005Z""#,
             #","code":"missing_claim","claim":"groups","attempts":"""#
         ).text
         #expect(
@@ -48,6 +48,8 @@ struct RejectionReportTests {
                 route       a
                 credentials cookie
                 session     active
+                app         shop
+                bound       to a device
                 claims      lacks groups
                 rule        require and identities of the route
                 reason      missing_claim

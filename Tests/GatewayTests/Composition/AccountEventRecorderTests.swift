@@ -58,6 +58,21 @@ struct AccountEventRecorderTests {
         #expect(log.all[2]["count"] == "2")
     }
 
+    @Test("Sessions of apps are counted by app, once they are created")
+    func apps() {
+        var origin = Self.origin
+        origin.app = "shop"
+        for event: AccountEvent in [
+            .signIn(outcome: .success, accountHash: 7, duration: .zero),
+            .signIn(outcome: .rejected, accountHash: 7, duration: .zero),
+            .login(.success, identity: "company", reason: nil, accountHash: 7, duration: .zero),
+        ] {
+            recorder.accountEvent(event, from: origin)
+            recorder.accountEvent(event, from: Self.origin)
+        }
+        #expect(counts(#"cloakroom_app_sessions_created_total{app="shop"} 2"#))
+    }
+
     @Test("Failed logins, which any client can cause, are all counted, and logged 10 times per 10 s and outcome")
     func failedLogins() {
         let recorder = recorder

@@ -34,9 +34,16 @@ struct AppSignInTests {
             site.mock.faults.failNext("GET", "/__mock/bytes", statuses: [401])
             #expect(try await client.data("GET", "/__mock/bytes", query: query).count == 3)
             #expect(provider.observations.snapshot().count("POST", "/token") == 2)
+            let list = String(decoding: try await client.data("GET", "/auth/sessions"), as: UTF8.self)
+            #expect(list.contains(#","bound":false,"app":"cli"}]}"#), "\(list)")
             let again = await clientError { try await client.completeSignIn(callback, as: ProviderUser.self) }
             #expect(again?.code == .loginExpired)
             try await client.signOut()
+            let parts = [#""event":"login""#, #""logger":"access""#, #""event":"sign_out""#]
+            _ = try await eventually("the sign-in, the requests and the sign-out are logged with the app") {
+                let lines = site.gateway.program.output.split(separator: "\n").filter { $0.contains(#""app":"cli""#) }
+                return parts.allSatisfy { part in lines.contains { $0.contains(part) } } ? true : nil
+            }
 
             let log = site.gateway.program.output + site.gateway.program.errors
             for secret in provider.issuedSecrets where secret.utf8.count > 20 {
