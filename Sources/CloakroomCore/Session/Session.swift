@@ -29,7 +29,7 @@ public final class Session: Sendable {
     /// a multiple of 16 bytes.
     private let provided: SharedProvenance?
     private let lastUse: Atomic<Int64>
-    private let inFlight = Atomic<Int32>(0)
+    private let sharedRequests = ReferenceSetOnce<RequestCount>()
 
     /// - Parameter storeData: ``storeData``. Only the first 255 bytes are kept.
     package convenience init(
@@ -150,23 +150,24 @@ public final class Session: Sendable {
         return lastUse.compareExchange(expected: last, desired: now.milliseconds, ordering: .relaxed).exchanged
     }
 
-    /// Counts a request in flight, which ends with ``endRequest()`` on the same object.
+    /// The requests in flight. Created when they are needed first: most sessions of a store have none.
+    package var requests: RequestCount { sharedRequests.load() ?? sharedRequests.storeIfNil(RequestCount()) }
+
+    /// Counts together with another object of the session, unless ``requests`` were needed before.
+    package func share(_ requests: RequestCount) { _ = sharedRequests.storeIfNil(requests) }
+
+    /// Counts a request in flight, which ends with ``endRequest()``.
     /// - Parameter limit: The maximum number of requests in flight, at least 1.
     /// - Returns: Whether the limit allows it. Otherwise nothing is counted.
-    public func beginRequest(limit: Int) -> Bool {
-        let count = inFlight.wrappingAdd(1, ordering: .relaxed).newValue
-        guard Int(count) > limit else { return true }
-        inFlight.wrappingSubtract(1, ordering: .relaxed)
-        return false
-    }
+    public func beginRequest(limit: Int) -> Bool { requests.begin(limit: limit) }
 
     /// A request that was counted has ended.
-    public func endRequest() { inFlight.wrappingSubtract(1, ordering: .relaxed) }
+    public func endRequest() { requests.end() }
 
-    /// Returns a copy of the session with the refreshed contents and the next version.
+    /// Returns a copy of the session with the refreshed contents and the next version. Both count the same requests.
     public func refreshed(with refresh: SessionUpdate, expiresAt: SessionTime? = nil) -> Session {
         let isSame = refresh.provenance == nil && refresh.device == nil
-        return Session(
+        let next = Session(
             key: key,
             user: UserProfile(json: refresh.userJSON ?? user.json, account: user.account, name: user.name),
             tokens: refresh.tokens ?? tokens, client: client, source: source,
@@ -176,6 +177,8 @@ public final class Session: Sendable {
                     refresh.provenance ?? provenance, device: refresh.device ?? device, terms: terms, app: app),
             createdAt: createdAt, expiresAt: expiresAt ?? self.expiresAt,
             lastUsedAt: lastUsedAt, version: version + 1, storeData: storeData)
+        next.share(requests)
+        return next
     }
 }
 

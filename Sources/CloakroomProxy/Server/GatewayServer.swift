@@ -125,7 +125,7 @@ public final class GatewayServer: Service, Unprintable {
         async let _: Void = RateSettlement(
             metrics: config.telemetry.metrics.clientLimits, time: time, logger: logger
         ).run { self.currentConfig.rates }
-        async let _: Void = FileFolder.watch({ self.folders }, logger: logger)
+        async let _: Void = FileFolder.watch({ self.currentConfig.folders }, logger: logger)
         async let _: Void = UpstreamSupervisor(
             { self.currentConfig.upstreams }, loops: loops,
             reporter: UpstreamReporter(logger), isReady: areTargetsChecked, time: time
@@ -272,10 +272,8 @@ extension GatewayServer {
     /// The targets of all upstreams of the current configuration, which the next one keeps if they are unchanged.
     public func upstreamTargets() -> [UpstreamTargets] { currentConfig.upstreams.map(\.targets) }
 
-    /// The folders of the current configuration, of which the next one keeps those that are unchanged.
-    public var folders: [FileFolder] { currentConfig.folders }
-
-    private var currentConfig: ConfigSnapshot { running.withLock { $0?.config } ?? config }
+    /// The current configuration.
+    package var currentConfig: ConfigSnapshot { running.withLock { $0?.config } ?? config }
 
     static func status(of tls: TLSListener, name: String) -> [CertificateStatus] {
         tls.certificates.map {

@@ -2,7 +2,6 @@ public import CloakroomCore
 package import CloakroomTelemetry
 package import Logging
 import NIOCore
-import Synchronization
 package import Tracing
 
 /// An immutable configuration prepared for serving: all tables, policies and problem documents that requests need.
@@ -79,7 +78,7 @@ public final class ConfigSnapshot: Sendable {
     ///   - sessionClock: The clock of the session store.
     ///   - rateStorage: The table of rate limits, which outlives the configuration.
     ///   - devices: Checks the proofs of sessions that are bound to a device.
-    ///   - folders: The folders of the previous configuration, which outlive it too.
+    ///   - previous: The previous configuration, whose folders and requests in flight outlive it too.
     ///   - upstreamTargets: Targets of each upstream of the configuration, if shared with identity requests; `nil`
     ///     creates them.
     /// - Throws: ``UpstreamTLSError`` if a file for TLS with an upstream is invalid, ``FileScanError`` if a folder
@@ -92,8 +91,8 @@ public final class ConfigSnapshot: Sendable {
         telemetry: GatewayTelemetry, tracer: (any Tracer)?,
         logger: Logger = Logger(label: "cloakroom") { _ in SwiftLogNoOpLogHandler() },
         resolver: HostResolver = .system, sessionClock: SessionClock = SessionClock(),
-        rateStorage: RateLimitStorage = RateLimitStorage(), devices: DeviceSessions? = nil, folders: [FileFolder] = [],
-        upstreamTargets: [UpstreamTargets]? = nil
+        rateStorage: RateLimitStorage = RateLimitStorage(), devices: DeviceSessions? = nil,
+        previous: ConfigSnapshot? = nil, upstreamTargets: [UpstreamTargets]? = nil
     ) throws {
         self.configuration = configuration
         listenerAddresses = configuration.listeners.map(\.address.description)
@@ -136,13 +135,16 @@ public final class ConfigSnapshot: Sendable {
         }
         let rates = RateLimits(configuration, storage: rateStorage, metrics: telemetry.metrics.clientLimits)
         self.rates = rates
-        let opened = try FileFolder.open(configuration.routes, folders, logger)
+        let opened = try FileFolder.open(configuration.routes, previous?.folders ?? [], logger)
         self.folders = opened.compactMap(\.self)
+        let counts = (previous?.routes ?? []).map { ($0.route.name, $0.inFlight) }
+        let inFlight = Dictionary(counts) { $1 }
         routes = zip(configuration.routes, opened).map { route, folder in
             let rules = SessionRules(
                 route, in: configuration, claimHeaders: route.upstream.flatMap { claimHeaders[$0] })
             return RouteRuntime(
-                route, configuration: configuration, rules: rules, rate: rates?.limits(of: route), files: folder)
+                route, configuration: configuration, rules: rules, rate: rates?.limits(of: route), files: folder,
+                inFlight: inFlight[route.name] ?? RequestCount())
         }
         var targets: [UpstreamTarget] = []
         let shared =
@@ -249,8 +251,9 @@ final class RouteRuntime: Sendable {
     let deadline: UInt64
     /// The origins whose pages may open a WebSocket, if ``Route/stream`` lists any.
     let streamOrigins: [WebOrigin]
-    /// Requests in flight, counted only if the route limits them.
-    private let inFlight = Atomic<Int>(0)
+    /// Requests in flight, counted only if the route limits them. Shared with the routes of this name of earlier
+    /// configurations.
+    let inFlight: RequestCount
     /// Lower-case names of fields that are forwarded although the policy strips them.
     let passedFields: [[UInt8]]
     let requestFields: FieldChanges?
@@ -262,9 +265,10 @@ final class RouteRuntime: Sendable {
 
     init(
         _ route: Route, configuration: GatewayConfiguration, rules: SessionRules, rate: RouteRateLimits?,
-        files: FileFolder? = nil
+        files: FileFolder?, inFlight: RequestCount
     ) {
         self.route = route
+        self.inFlight = inFlight
         self.files = files
         filesPrefix = route.pattern.base?.description.utf8.count ?? 0
         self.rate = rate
@@ -289,14 +293,10 @@ final class RouteRuntime: Sendable {
 
     /// Counts a request in flight. Call only if the route limits them; ``endRequest()`` follows.
     /// - Returns: Whether the limit allows it. Otherwise nothing is counted.
-    func beginRequest() -> Bool {
-        guard inFlight.wrappingAdd(1, ordering: .relaxed).newValue > route.inFlight else { return true }
-        endRequest()
-        return false
-    }
+    func beginRequest() -> Bool { inFlight.begin(limit: route.inFlight) }
 
     /// A request that was counted has ended.
-    func endRequest() { inFlight.wrappingSubtract(1, ordering: .relaxed) }
+    func endRequest() { inFlight.end() }
 
     /// Whether `Vary: Cookie` is added. If a session is optional, responses without one depend on the cookie too. Another
     /// `Vary` of the upstream is not sufficient, because it never sees the cookie.

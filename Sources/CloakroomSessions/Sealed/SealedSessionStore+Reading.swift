@@ -174,7 +174,9 @@ extension SealedSessionStore {
     private func open(
         _ record: SessionRecord, ticket: SessionTicket, for purpose: Purpose, now: SessionTime
     ) async throws(SessionStoreError) -> RecordEvaluation {
-        switch sealing.open(record, ticket: ticket) {
+        let opened = sealing.open(record, ticket: ticket)
+        if case .opened(let session, _) = opened { table.shareRequests(of: session) }
+        switch opened {
         case .unreadable where purpose.isUse:
             try await deleteDamaged(record, now: now)
             return RecordEvaluation(lookup: .missing(.noSession))

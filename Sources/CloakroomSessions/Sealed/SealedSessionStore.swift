@@ -109,6 +109,7 @@ final class SealedSessionStore<Records: SessionRecordStore>: SessionStore {
             let record = try sealing.seal(session, ticket: ticket)
             guard case .done(let mayExceed) = try await insert(record, limit: limit, now: now) else { continue }
             events.onCreated()
+            table.shareRequests(of: session)
             // A record is not entered into the indexes under older secrets.
             return (ticket, session, mayExceed || sealing.secrets.hasOlder)
         }

@@ -71,6 +71,11 @@ final class SessionCache: Sendable {
         shard(of: key.word0).contents.withLock { $0.findUntrusted(key) }
     }
 
+    /// Lets a session that was read, and that no request uses yet, count requests together with its other objects.
+    func shareRequests(of session: Session) {
+        shard(of: session.key.word0).contents.withLock { $0.shareRequests(of: session) }
+    }
+
     /// Records a use of a session that was not cached.
     func recordUse(of id: SessionID, at now: SessionTime) {
         shard(of: id.value).contents.withLock { $0.recordUse(of: id.value, at: now) }
@@ -178,6 +183,9 @@ struct SessionCacheShard {
     private var reads: [UInt64: ReadState] = [:]
     private var readCount: UInt64 = 0
     private var uses: [UInt64: SessionTime] = [:]
+    /// The requests of sessions that are not cached, as long as an object of the session exists.
+    private(set) var counts: [UInt64: RequestCount] = [:]
+    private var countsLimit = 0
 
     init(capacity: Int) {
         self.capacity = capacity
@@ -197,6 +205,26 @@ struct SessionCacheShard {
     func findUntrusted(_ key: SessionKey) -> Session? {
         guard let place = places[key.word0], let session = slots[place].session, session.key == key else { return nil }
         return session
+    }
+
+    mutating func shareRequests(of session: Session) {
+        let id = session.key.word0
+        if let place = places[id], let cached = slots[place].session {
+            session.share(cached.requests)
+        } else if let requests = counts[id] {
+            session.share(requests)
+        } else {
+            keepRequests(of: session)
+        }
+    }
+
+    private mutating func keepRequests(of session: Session) {
+        if counts.count >= countsLimit {
+            // Of a copied list: while the dictionary is iterated, a change copies it, and each value has two references.
+            for id in Array(counts.keys) where isKnownUniquelyReferenced(&counts[id]) { counts[id] = nil }
+            countsLimit = max(64, counts.count * 2)
+        }
+        counts[session.key.word0] = session.requests
     }
 
     mutating func recordUse(of id: UInt64, at now: SessionTime) {
@@ -237,6 +265,7 @@ struct SessionCacheShard {
     mutating func remove(_ id: UInt64) {
         reads[id] = nil
         guard let place = places.removeValue(forKey: id) else { return }
+        if let session = slots[place].session { keepRequests(of: session) }
         slots[place] = Slot(session: nil, wasUsed: false)
         free.append(place)
     }
@@ -244,6 +273,7 @@ struct SessionCacheShard {
     private mutating func insert(_ entry: SessionCache.Entry) {
         let session = entry.session
         let id = session.key.word0
+        counts[id] = nil
         if let place = places[id] {
             // A use that is not written yet is missing in the session that was read.
             if let old = slots[place].session, old.key == session.key {
@@ -270,7 +300,10 @@ struct SessionCacheShard {
         }
         let place = hand
         hand = (hand + 1) % slots.count
-        if let session = slots[place].session { places[session.key.word0] = nil }
+        if let session = slots[place].session {
+            places[session.key.word0] = nil
+            keepRequests(of: session)
+        }
         return place
     }
 }

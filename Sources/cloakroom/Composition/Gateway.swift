@@ -42,7 +42,7 @@ final class Gateway: Sendable, Unprintable {
 
         func config(
             _ configuration: GatewayConfiguration, _ accounts: IdentityComponents, _ targets: [UpstreamTargets],
-            _ folders: [FileFolder] = []
+            _ previous: ConfigSnapshot? = nil
         ) async throws -> ConfigSnapshot {
             try await FileFolder.onScanThread {
                 try ConfigSnapshot(
@@ -50,7 +50,7 @@ final class Gateway: Sendable, Unprintable {
                     exchanger: accounts.exchanger, tokens: accounts.tokens, assertions: sessions.assertions,
                     accountEndpoints: accounts.accountEndpoints,
                     telemetry: telemetry, tracer: tracer, logger: logger, sessionClock: clock,
-                    rateStorage: sessions.rateLimits, devices: sessions.devices, folders: folders,
+                    rateStorage: sessions.rateLimits, devices: sessions.devices, previous: previous,
                     upstreamTargets: targets)
             }
         }
@@ -174,7 +174,7 @@ final class Gateway: Sendable, Unprintable {
         let previous = accounts.current
         let next = try parts.accounts(configuration, targets, previous: previous)
         do {
-            let config = try await parts.config(configuration, next, targets, server.folders)
+            let config = try await parts.config(configuration, next, targets, server.currentConfig)
             try await server.apply(config) { previous.end() }
         } catch {
             await next.shutdown()

@@ -25,7 +25,7 @@ struct RunningGateway: Sendable {
     let server: GatewayServer
     /// The time of its deadlines, if it advances in steps.
     fileprivate let time: SteppedTime?
-    fileprivate let makeConfig: @Sendable (GatewayConfiguration) throws -> ConfigSnapshot
+    fileprivate let makeConfig: @Sendable (GatewayConfiguration, ConfigSnapshot?) throws -> ConfigSnapshot
     fileprivate let group: ServiceGroup
     fileprivate let running: Task<Void, any Error>
 
@@ -56,7 +56,7 @@ struct RunningGateway: Sendable {
     ) async throws {
         var configuration = configuration
         try adjust(&configuration)
-        try await server.apply(try makeConfig(configuration), onRetired: onRetired)
+        try await server.apply(try makeConfig(configuration, server.currentConfig), onRetired: onRetired)
     }
 
     /// Advances the time of all deadlines. Everything that was sent before is handled at the old time. When this returns,
@@ -169,13 +169,13 @@ struct GatewaySetup: Sendable {
             let telemetry = GatewayTelemetry(settings: settings)
             defer { telemetry.shutdown() }
             let rateStorage = rateLimits()
-            let makeConfig = { @Sendable (configuration: GatewayConfiguration) throws in
-                try self.makeConfig(configuration, telemetry, rateStorage)
+            let makeConfig = { @Sendable (configuration: GatewayConfiguration, previous: ConfigSnapshot?) throws in
+                try self.makeConfig(configuration, telemetry, rateStorage, previous: previous)
             }
             let box = PortBox()
             // Tests of many connections run side by side.
             _ = try FileDescriptorLimit.raised()
-            let config = try makeConfig(configuration)
+            let config = try makeConfig(configuration, nil)
             // Created after the configuration, which reads the system's time.
             let time = isTimeStepped ? SteppedTime() : nil
             let server = GatewayServer(
@@ -232,13 +232,13 @@ struct GatewaySetup: Sendable {
 
     func makeConfig(
         _ configuration: GatewayConfiguration, _ telemetry: GatewayTelemetry,
-        _ rateStorage: RateLimitStorage = RateLimitStorage()
+        _ rateStorage: RateLimitStorage = RateLimitStorage(), previous: ConfigSnapshot? = nil
     ) throws -> ConfigSnapshot {
         try ConfigSnapshot(
             configuration: configuration, sessions: sessions, refresher: refresher, exchanger: exchanger,
             tokens: tokens, assertions: assertions, accountEndpoints: endpoints,
             telemetry: telemetry, tracer: tracer, logger: logger, resolver: resolver, rateStorage: rateStorage,
-            devices: devices)
+            devices: devices, previous: previous)
     }
 
     private final class PortBox: Sendable {

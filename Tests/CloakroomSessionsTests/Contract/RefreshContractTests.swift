@@ -60,6 +60,40 @@ struct RefreshContractTests {
         }
     }
 
+    @Test("Rule 63: counts requests in flight of before a reload of the session", arguments: SessionStoreCase.all)
+    func countsOverReload(kind: SessionStoreCase) async throws {
+        try await leased(kind) { store, leased async throws in
+            let session = try #require(try await store.lookup(leased.ticket, at: start).session)
+            #expect(session.beginRequest(limit: 1))
+            for _ in 0..<2 {
+                let reloaded = try #require(try await store.reload(leased.ticket, now: start).session)
+                #expect(!reloaded.beginRequest(limit: 1))
+                #expect(try await store.lookup(leased.ticket, at: start).session?.beginRequest(limit: 1) == false)
+            }
+            session.endRequest()
+            #expect(try await store.lookup(leased.ticket, at: start).session?.beginRequest(limit: 1) == true)
+        }
+    }
+
+    @Test(
+        "Rule 63: counts requests in flight of before a refresh, and those that waited for it",
+        arguments: SessionStoreCase.all)
+    func countsOverRefresh(kind: SessionStoreCase) async throws {
+        try await leased(kind) { store, leased async throws in
+            var before = try #require(try await store.lookup(leased.ticket, at: start).session)
+            #expect(before.beginRequest(limit: 2))
+            for number in 1...2 {
+                let result = try await save(newTokens(number, at: start), leased, over: before, in: store)
+                let saved = try #require(result.session)
+                let after = try #require(try await store.lookup(leased.ticket, at: start).session)
+                #expect(saved.beginRequest(limit: 2))
+                #expect(!after.beginRequest(limit: 2))
+                saved.endRequest()
+                before = after
+            }
+        }
+    }
+
     @Test("Rule 25: returns a changed user, and keeps the tokens", arguments: SessionStoreCase.all)
     func savesUser(kind: SessionStoreCase) async throws {
         try await leased(kind, 4) { store, leased async throws in

@@ -238,6 +238,31 @@ struct SessionCacheTests {
         #expect(table.session(new.key)?.lastUsedAt == Sample.start + .seconds(50))
     }
 
+    @Test("Rule 63: a session that was changed or evicted counts requests of its objects in use, and of no others")
+    func counts() {
+        let table = table(1)
+        let used = session(1)
+        #expect(used.beginRequest(limit: 1))
+        put(used, table)
+        for change in [{ table.recordChanged(used.id) }, { put(self.session(2), table) }] as [() -> Void] {
+            change()
+            let (read, uncached) = (session(1), session(1))
+            for session in [uncached, read] {
+                table.shareRequests(of: session)
+                #expect(!session.beginRequest(limit: 1))
+            }
+            put(read, table)
+        }
+        var shard = SessionCacheShard(capacity: 1)
+        for number in 3...10_000 as ClosedRange<UInt64> {
+            shard.shareRequests(of: session(number))
+            #expect(shard.counts.count <= 64)
+        }
+        shard.shareRequests(of: used)
+        for number in 3...1_000 as ClosedRange<UInt64> { shard.shareRequests(of: session(number)) }
+        #expect(shard.counts[used.key.word0] === used.requests)
+    }
+
     @Test("records uses of sessions that are not cached, a bounded number, once each")
     func uses() {
         let table = table(1)
