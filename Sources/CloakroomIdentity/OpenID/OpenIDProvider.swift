@@ -143,7 +143,8 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     package func verifyLogoutToken(
         _ token: [UInt8], from address: String, now: WallTime
     ) async throws(TokenClientError) -> LogoutToken {
-        try await keys.verify(token, from: .backChannel, of: RateKey(peer: address)) { [identity] (verified) throws(TokenRejection) in
+        try await keys.verify(token, from: .backChannel, of: RateKey(peer: address)) {
+            [identity] (verified) throws(TokenRejection) in
             try LogoutTokenRules(provider: identity).check(verified, now: now)
         }
     }
