@@ -193,7 +193,10 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
         // Charged at its turn, and a question before it is sent: otherwise all tokens that are sent at once would be checked
         // or asked about, however many are rejected.
         let charges = Mutex((isCharged: false, isOverLimit: false))
-        for provider in candidates(for: token, site: site) {
+        let candidates = candidates(for: token, site: site)
+        for provider in candidates {
+            // Of another identity with the same issuer, the token may be valid.
+            let isLast = provider === candidates.last
             let revision = provider.keys.revision
             do throws(TokenClientError) {
                 let session = try await provider.verifyAccessToken(
@@ -201,8 +204,8 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
                 ) { isKept in
                     charges.withLock { charges in
                         guard isLimited, !charges.isCharged else { return true }
-                        let isPermitted = self.charge(origin, isKept: isKept)
-                        charges = (isPermitted && isKept, !isPermitted)
+                        let isPermitted = self.charge(origin, isKept: isKept && isLast)
+                        charges = (isPermitted && isKept && isLast, !isPermitted)
                         return isPermitted
                     }
                 }
@@ -212,7 +215,10 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
                 // Claims are kept as text and as values, and rendered for upstreams.
                 let claims = 8 * (session.provenance?.claims.count ?? 0)
                 let size = 1_024 + token.bytes.count + claims + assertionBytes
-                entries.access { $0.insert(entry, size: size, at: key) }
+                entries.access {
+                    if let earlier = $0[key]?.session { session.share(earlier.requests) }
+                    $0.insert(entry, size: size, at: key)
+                }
                 provider.report(.accessToken(.accepted))
                 return .active(session)
             } catch {

@@ -82,7 +82,10 @@ package final class BasicSignIns: Sendable, Unprintable {
         let outcome = await sites[site].signIn(request, key: key, maximum: configuration.maximum)
         if case .active(let session) = outcome {
             let size = 1_024 + session.tokens.authorization.bytes.count + session.user.json.count
-            store.entries.access { $0.insert(session, size: size, at: key) }
+            store.entries.access {
+                if let earlier = $0[key] { session.share(earlier.requests) }
+                $0.insert(session, size: size, at: key)
+            }
         }
         return outcome
     }

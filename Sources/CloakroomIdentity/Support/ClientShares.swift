@@ -3,8 +3,8 @@ import Synchronization
 
 /// Counts the places that clients hold of a limited number. Each has a share.
 ///
-/// A client never holds more places than are free. So the share is smaller the more clients there are, and another one
-/// finds a place until there are as many clients as places.
+/// A client that holds as many places as are free gets no other. So the share is smaller the more clients there are: of 1,000
+/// places, sixteen that take all they can get, one after the other, hold all. Places are given back soon.
 struct ClientShares {
     /// The maximum number of requests that wait for the same, of all clients and of one.
     static let maxWaiting = 1_000

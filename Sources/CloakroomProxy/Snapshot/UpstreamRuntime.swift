@@ -157,6 +157,7 @@ final class TargetRuntime: Sendable {
     private let logger: Logger
     /// Until when its HTTP/1.1 connections serve one request each, in nanoseconds of a monotonic clock.
     private let singleUseUntil = Atomic<UInt64>(0)
+    private let excessLines = LogRateLimiter()
     /// For how long they do so after bytes that belong to no request, in nanoseconds.
     static let singleUseTime: UInt64 = 60_000_000_000
 
@@ -201,13 +202,15 @@ final class TargetRuntime: Sendable {
     func mayReuseConnections(now: UInt64) -> Bool { now >= singleUseUntil.load(ordering: .relaxed) }
 
     /// It sent bytes that belong to no request. On a connection that is used again, such bytes would become the response to
-    /// another client (RFC 9112 §6.3).
+    /// another client (RFC 9112 §6.3). Logged at most once per 10 s.
     func sentExcessBytes(now: UInt64) {
-        let previous = singleUseUntil.exchange(now &+ Self.singleUseTime, ordering: .relaxed)
-        guard now >= previous else { return }
+        singleUseUntil.store(now &+ Self.singleUseTime, ordering: .relaxed)
+        guard let suppressed = excessLines.allow(at: now) else { return }
         logger.warning(
             "upstream sent bytes after a response; its connections are used for one request each",
-            metadata: ["seconds": "\(Self.singleUseTime / 1_000_000_000)"])
+            metadata: [
+                "seconds": "\(Self.singleUseTime / 1_000_000_000)", "suppressed": .stringConvertible(suppressed),
+            ])
     }
 
     /// Records a failed connection attempt for operators, and logs it at most once per 10 s.

@@ -138,6 +138,9 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, PooledCon
 
     var isTargetUsable: Bool { target.state.word.isUsable || pool.isPanicking }
 
+    /// Whether it has served a request, and may serve no other.
+    var isSpent: Bool { machine.isReused && !target.mayReuseConnections(now: context.now) }
+
     /// The connection is leased.
     /// - Parameter isTimed: Whether a response head is expected soon.
     func use(isTimed: Bool, now: UInt64) {

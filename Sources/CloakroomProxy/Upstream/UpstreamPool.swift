@@ -104,7 +104,7 @@ final class UpstreamPool {
         switch pick(tried: options.tried) {
         case .target(let choice):
             if !options.isFresh, !choice.isProbe, let link = machine.leaseAtOnce(choice) {
-                if case .http1(let connection) = link {
+                if case .http1(let connection) = link, !connection.isSpent {
                     connection.use(isTimed: options.isTimed, now: context.now)
                     if options.isFirst { outcomes.firstAttempts += 1 }
                     return .leased(connection)
@@ -173,11 +173,12 @@ final class UpstreamPool {
         upstream.targets.board.probeAbandoned(probe, now: context.now)
     }
 
-    /// - Returns: `nil` if an HTTP/2 connection has no room.
+    /// - Returns: `nil` if an HTTP/2 connection has no room, or an HTTP/1.1 connection may serve no other request.
     func use(_ link: UpstreamLink, for waiter: Waiter) -> (any UpstreamLease)? {
         let lease: any UpstreamLease
         switch link {
         case .http1(let connection):
+            guard !connection.isSpent else { return nil }
             connection.use(isTimed: waiter.isTimed, now: context.now)
             connection.isProbe = isProbe(waiter, of: connection.target)
             lease = connection

@@ -46,7 +46,8 @@ struct AppsSectionTests {
 
     @Test("explain names the apps whose sessions may use a route, and whether these are bound; none without a session")
     func explained() throws {
-        let route = "routes:\n  - { name: own, methods: [GET], path: /own, upstream: api, inject: [bearer] }"
+        let access = "requiresAuthorization: true, inject: [bearer]"
+        let route = "routes:\n  - { name: own, methods: [GET], path: /own, upstream: api, \(access) }"
         let yaml = Self.bound.replacing("routes:", with: route).replacing(
             "issuer: https://id.example.com", with: "issuer: https://id.example.com\n    tokensFor: [api]")
         func apps(_ path: String, _ yaml: String) throws -> [String] {

@@ -218,8 +218,11 @@ struct IntrospectionTests {
                 return Self.word(lookup)
             }
             #expect(known(after: 29) == "active" && known(after: 30) == "due")
+            #expect(session.beginRequest(limit: 1))
             fixture.advance(by: .seconds(30))
             #expect(await asked() == "active")
+            // Requests in flight count together with those before (rule 63).
+            #expect(!session.beginRequest(limit: 1))
             #expect(known(after: 29) == "active" && fixture.requests(Self.endpoint).count == 2)
             // Also if the table has no entry any more: there may be more streams than entries.
             let other = VerifiedTokens([[fixture.provider]], clock: { fixture.now })

@@ -44,7 +44,11 @@ struct ClientSharesTests {
                 }
             }
             // Of 51 equal parts of 1,000.
-            #expect(take("198.51.100.1", &shares) >= 9)
+            #expect(take("198.51.100.1", &shares) >= 6)
         }
+        // One client after the other takes all that it can get.
+        var shares = ClientShares()
+        let counts = (1...17).map { take("192.0.2.\($0)", &shares) }
+        #expect(counts[8...] == [100, 50, 25, 13, 6, 3, 2, 1, 0])
     }
 }

@@ -93,6 +93,24 @@ struct ConnectionReuseTests {
         }
     }
 
+    @Test("Rule 148: connections to the target that were idle then serve no other request")
+    func idleBefore() async throws {
+        let (both, gate) = (Gate(), Gate())
+        let once: [ScriptedUpstream.Step] = [.request, .send(Reply.ok)]
+        let first: [ScriptedUpstream.Step] = [.request, .wait(both), .send(Reply.ok), .wait(gate), .send("x")]
+        try await GatewaySetup(first, once + once, once).steppedTime().run { gateway in
+            async let response = gateway.client().exchange(Ask.get())
+            try await eventually("the request") { gateway.upstream.connections.first?.requests.count == 1 }
+            #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+            both.open()
+            #expect(try await response.text == "ok")
+            gate.open()
+            try await gateway.upstream.closed()
+            #expect(try await gateway.client().exchange(Ask.get()).text == "ok")
+            #expect(gateway.upstream.connections.count == 3)
+        }
+    }
+
     @Test("An idle connection is closed after its idle timeout")
     func idleTimeout() async throws {
         try await GatewaySetup.serving

@@ -59,7 +59,10 @@ extension UpstreamPool: UpstreamHTTP2Owner {
 
     /// The connection has less room than the state machine assumes.
     func hasNoRoom(_ link: UpstreamLink) {
-        guard case .http2(let connection) = link else { return }
+        guard case .http2(let connection) = link else {
+            link.evict()
+            return perform(machine.gone(link))
+        }
         perform(machine.room(link, leases: connection.leases, further: 0))
     }
 
