@@ -82,7 +82,11 @@ actor PushQueue {
         guard let queue = queues.firstIndex(where: { $0.client == client }),
             let index = queues[queue].waiters.firstIndex(where: { $0.id == id })
         else { return }
-        remove(index, of: queue).resume(returning: false)
+        let waiter = remove(index, of: queue)
+        // Its other requests have no earlier turn than those that have come since: otherwise a client that repeats its
+        // requests would stay in front of all others.
+        if queue < queues.endIndex, queues[queue].client == client { queues.append(queues.remove(at: queue)) }
+        waiter.resume(returning: false)
     }
 
     private func remove(_ index: Int, of queue: Int) -> CheckedContinuation<Bool, Never> {

@@ -96,6 +96,31 @@ struct PushQueueTests {
         await fill(queue, client(1))
     }
 
+    @Test("Rule 134: a client whose request waits too long has its next turn after those that came later")
+    func turnAfterGivingUp() async throws {
+        let waits = CallRecorder()
+        let queue = PushQueue(sleep: { [timer] _ in
+            waits.note("wait")
+            // Only the first one ends.
+            if waits.all.count == 1 { await timer.passed() } else { try await Task.sleep(for: .seconds(3_600)) }
+        })
+        for number in 0..<PushQueue.maxInFlight { #expect(await queue.enter(client(number))) }
+        try await withThrowingTaskGroup(of: Int.self) { group in
+            for (index, number) in [100, 100, 101].enumerated() {
+                group.addTask { await queue.enter(client(number)) ? number : -1 }
+                try await eventually("it waits") {
+                    await queue.waiting.count == index + 1 && waits.all.count == index + 1
+                }
+            }
+            timer.open()
+            #expect(try await group.next() == -1)
+            for (ended, placed) in [(0, 101), (1, 100)] {
+                await queue.leave(client(ended))
+                #expect(try await group.next() == placed)
+            }
+        }
+    }
+
     @Test("The timer of a request ends with its wait")
     func cancelledTimer() async {
         let (begun, ended) = (Gate(), Gate())
