@@ -150,7 +150,7 @@ public final class Session: Sendable {
         return lastUse.compareExchange(expected: last, desired: now.milliseconds, ordering: .relaxed).exchanged
     }
 
-    /// The requests in flight. Created when they are needed first: most sessions of a store have none.
+    /// The requests in flight. Created when they are needed first: by a request, or by a store that shares them.
     package var requests: RequestCount { sharedRequests.load() ?? sharedRequests.storeIfNil(RequestCount()) }
 
     /// Counts together with another object of the session, unless ``requests`` were needed before.

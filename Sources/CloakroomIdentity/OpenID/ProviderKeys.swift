@@ -192,7 +192,8 @@ package actor ProviderKeys {
     private struct Check<Value: Sendable>: Sendable {
         let result: Result<Value, TokenClientError>
         var needsOtherKeys = false
-        /// Whether the token is rejected for more than its age or an unknown key: that costs no signature.
+        /// Whether the token is rejected for more than its age or an unknown key: clients repeat expired tokens by mistake, and
+        /// an unknown key costs no signature.
         var isCharged = false
         var generation: Int?
     }
