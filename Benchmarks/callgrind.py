@@ -5,6 +5,7 @@ The binary must be linked with --static-swift-stdlib: Debian 12's valgrind crash
 """
 
 import argparse
+import concurrent.futures
 import contextlib
 import dataclasses
 import itertools
@@ -21,6 +22,8 @@ from scenarios import http1, session_helpers
 
 IDLE_SECONDS = 3
 REFRESH_INTERVAL = 31
+LANES = 2
+"""Gateways that are measured at the same time: valgrind executes one thread at a time."""
 
 
 @dataclasses.dataclass
@@ -267,34 +270,37 @@ def arguments():
     return options
 
 
-def measure(names, environment, binary, kind, options):
-    """The instructions per request of scenarios that one gateway serves."""
-    results = {}
-    with CountedGateway.running(environment, binary, kind) as counted:
-        print(f"cloakroom {counted.gateway.version}, {counted.gateway.config.name}")
+def measure(kind, options):
+    """The instructions per request of the scenarios that one gateway serves, and what to print."""
+    names = [name for name in options.scenarios if SCENARIOS[name].gateway == kind]
+    results, lines = {}, []
+    with contextlib.ExitStack() as stack:
+        environment = stack.enter_context(BenchmarkEnvironment())
+        binary = without_debug_info(environment, options.product or release_build())
+        counted = stack.enter_context(CountedGateway.running(environment, binary, kind))
         # After the first requests, the idle gateway executes the same timers as under load.
         counted.prepare(SCENARIOS[names[0]], 200)
         counted.send(SCENARIOS[names[0]], 200)
         idle, duration, _ = counted.count(lambda: time.sleep(IDLE_SECONDS))
-        print(f"(idle: {idle / duration:,.0f} instructions/s)")
+        lines.append(f"cloakroom {counted.gateway.version}, {counted.gateway.config.name}")
+        lines.append(f"(idle: {idle / duration:,.0f} instructions/s)")
         for name in names:
             results[name], profile = counted.measure(SCENARIOS[name], options, idle / duration)
-            print(f"{SCENARIOS[name].title}: {results[name]:,.0f} instructions/request", flush=True)
+            lines.append(f"{SCENARIOS[name].title}: {results[name]:,.0f} instructions/request")
         if options.keep:
             options.keep.write_bytes(profile.read_bytes())
-    return results
+    return results, lines
 
 
 def main():
     options = arguments()
     results = {}
     start = time.monotonic()
-    with BenchmarkEnvironment() as environment:
-        binary = without_debug_info(environment, options.product or release_build())
-        for kind in dict.fromkeys(scenario.gateway for scenario in SCENARIOS.values()):
-            names = [name for name in options.scenarios if SCENARIOS[name].gateway == kind]
-            if names:
-                results |= measure(names, environment, binary, kind, options)
+    kinds = dict.fromkeys(each.gateway for name, each in SCENARIOS.items() if name in options.scenarios)
+    with concurrent.futures.ThreadPoolExecutor(LANES) as lanes:
+        for found, lines in lanes.map(lambda kind: measure(kind, options), kinds):
+            results |= found
+            print(*lines, sep="\n", flush=True)
     print(f"({time.monotonic() - start:.0f} s)")
     if options.update:
         update(results, options.update)
