@@ -6,6 +6,7 @@ import CloakroomProxy
 import CloakroomTelemetry
 import Foundation
 import Logging
+import Metrics
 import ServiceLifecycle
 
 /// `cloakroom serve`: runs the gateway.
@@ -73,6 +74,8 @@ struct Serve: AsyncParsableCommand {
         let errors = found.filter { $0.severity == .error }
         guard errors.isEmpty else { throw try CommandFailure.exit(errors) }
         let telemetry = GatewayTelemetry(settings: TelemetrySettings(configuration))
+        // Libraries record into the same registry.
+        MetricsSystem.bootstrap(telemetry.registry)
         let now = WallTime.now
         telemetry.metrics.config.recordStart(now: now)
         let state = ReloadState(sources, running: running, now: now)
