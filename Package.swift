@@ -275,7 +275,7 @@ let package = Package(
             ],
             // Programs that the tests run from the sources.
             exclude: [
-                "Login/dpop_client.py", "Providers/idpyoidc_provider.py", "Support/browser.py",
+                "Login/joserfc_peer.py", "Providers/idpyoidc_provider.py", "Support/browser.py",
                 "Support/stopped_job.py",
             ],
             swiftSettings: settings),

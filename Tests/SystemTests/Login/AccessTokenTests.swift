@@ -69,18 +69,8 @@ struct AccessTokenTests {
 
     @Test("Identity rules 46, 47 and 48: a client of another kind proves that it has the key of its token")
     func dpop() async throws {
-        let python = try await Executables.python(with: "cryptojwt")
-        let script = Executables.packageDirectory.appending(path: "Tests/SystemTests/Login/dpop_client.py").path
-        let folder = try TemporaryDirectory()
-        /// The output of the client, which has the key in a file.
-        func client(_ arguments: String...) async throws -> String {
-            let outcome = try await ChildProgram.run(
-                python, [script, folder.path(of: "key.pem")] + arguments,
-                environment: ["PYTHONDONTWRITEBYTECODE": "1"])
-            #expect(outcome.ending == ChildProgram.Ending(status: 0), "\(outcome.errors)")
-            return outcome.output.trimmingCharacters(in: .whitespacesAndNewlines)
-        }
-        let thumbprint = try await client("thumbprint")
+        let client = try await JoserfcPeer()
+        let thumbprint = try await client.thumbprint()
         try await ProviderGateway.withProvider {
             $0.identity = ["accessTokens: { audience: [orders] }"]
             $0.overrides += ["routes.1.authorization=either"]
@@ -94,18 +84,18 @@ struct AccessTokenTests {
                 let fields = [("Authorization", "\(scheme) \(token)")] + (proof.map { [("DPoP", $0)] } ?? [])
                 return try await browser.send("GET", url, fields)
             }
-            let proof = try await client("proof", "GET", url, token)
+            let proof = try await client.proof("GET", url, token)
             #expect(try await ask("DPoP", proof).status == 200)
             #expect(try await ask("DPoP", proof).problem?.code == "invalid_dpop_proof")
             #expect(try await ask("Bearer", proof).problem?.code == "invalid_token")
             #expect(try await ask("DPoP", nil).problem?.code == "invalid_dpop_proof")
-            let other = try await client("proof", "GET", url.replacing("127.0.0.1", with: "localhost"), token)
+            let other = try await client.proof("GET", url.replacing("127.0.0.1", with: "localhost"), token)
             #expect(try await ask("DPoP", other).problem?.code == "invalid_dpop_proof")
             // One whose clock is wrong gets a nonce.
-            let challenged = try await ask("DPoP", try await client("proof", "GET", url, token, "-3600"))
+            let challenged = try await ask("DPoP", try await client.proof("GET", url, token, skew: -3_600))
             #expect(challenged.status == 401 && challenged.problem?.code == "use_dpop_nonce")
             let nonce = try #require(challenged.values(of: "DPoP-Nonce").first)
-            let renewed = try await client("proof", "GET", url, token, "-3600", nonce)
+            let renewed = try await client.proof("GET", url, token, skew: -3_600, nonce: nonce)
             #expect(try await ask("DPoP", renewed).status == 200)
             #expect(site.received("Authorization") == [] && site.received("DPoP") == [])
             #expect(site.received("X-User-Mail") == ["batch@example.com", "batch@example.com"])

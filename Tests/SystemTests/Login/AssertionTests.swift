@@ -51,4 +51,89 @@ struct AssertionTests {
             #expect(response.status == 503 && response.problem?.code == "identity_unavailable")
         }
     }
+
+    /// What the upstream of the library responds.
+    private struct Verified: Decodable {
+        struct Claims: Decodable {
+            let iss, aud, sub, idp: String
+            let iat, exp: Int
+            let claims: [String: String]
+        }
+
+        let assertion, kid, thumbprint, type: String
+        let keys: Int
+        let claims: Claims
+    }
+
+    @Test("Rule 131: a library of other authors verifies assertions with the published keys, also over a rotation")
+    func otherLibrary() async throws {
+        let port = try FreePort.next()
+        let gateway = "http://127.0.0.1:\(port)"
+        let secrets = ["0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"]
+        let browser = FormBrowser()
+        try await withUpstream(of: gateway) { provider, store, upstream in
+            func serving<R: Sendable>(
+                _ secrets: [String], body: (ProviderGateway) async throws -> R
+            ) async throws -> R {
+                var settings = ProviderGateway.Settings(issuer: provider.issuer)
+                let assertion = ["header=X-Identity", "audience=bytes", "lifetime=10m", "claims=email"]
+                settings.overrides = store.settings(secrets: secrets)
+                settings.overrides += assertion.map { "upstreams.api.assertion.\($0)" }
+                settings.overrides.append("upstreams.api.targets=\(upstream)")
+                return try await ProviderGateway.running(settings, port: port, body: body)
+            }
+            /// The error of a service to which an assertion is presented without the gateway; empty if it is valid.
+            func present(_ assertion: String, to service: String = "bytes") async throws -> String {
+                let response = try await browser.send("GET", "\(upstream)/\(service)", [("X-Identity", assertion)])
+                return response.status == 200 ? "" : response.body
+            }
+
+            let first = try await serving([secrets[0]]) { site in
+                _ = try await browser.visit(try await site.beginLogin(browser).url)
+                let verified: Verified = try await site.bytes(browser).json()
+                #expect(verified.kid == verified.thumbprint && verified.keys == 1 && verified.type == "identity+jwt")
+                let claims = verified.claims
+                #expect(claims.iss == gateway && claims.aud == "bytes" && claims.exp - claims.iat == 600)
+                #expect(claims.sub == "jo" && claims.idp == provider.issuer)
+                #expect(claims.claims == ["email": "jo@example.com"])
+                #expect(try await present(verified.assertion) == "")
+                for part in 0..<3 { #expect(try await present(Self.changed(verified.assertion, part: part)) != "") }
+                let forged = Self.changed(verified.assertion, part: 2)
+                #expect(try await present(forged).contains("BadSignatureError"))
+                #expect(try await present(verified.assertion, to: "orders").contains("InvalidClaimError"))
+                #expect(try await present(verified.assertion, to: "bytes?later=601").contains("ExpiredTokenError"))
+                return verified
+            }
+            // The same session, after a restart.
+            let second = try await serving(secrets.reversed()) { site in
+                let verified: Verified = try await site.bytes(browser).json()
+                #expect(verified.kid == verified.thumbprint && verified.keys == 2 && verified.kid != first.kid)
+                for assertion in [first, verified] { #expect(try await present(assertion.assertion) == "") }
+                return verified
+            }
+            let last = try await serving([secrets[1]]) { _ in
+                [try await present(first.assertion), try await present(second.assertion)]
+            }
+            #expect(last[0].contains("InvalidKeyIdError") && last[1] == "")
+        }
+    }
+
+    private func withUpstream(
+        of gateway: String, body: (MockProvider, SessionStoreFixture, _ upstream: String) async throws -> Void
+    ) async throws {
+        try await MockProvider.withServer { provider in
+            try await SessionStoreFixture.with(.sqlite) { store in
+                try await JoserfcPeer().verifying(assertionsOf: gateway) { try await body(provider, store, $0) }
+            }
+        }
+    }
+
+    /// A token with another byte in a part.
+    private static func changed(_ token: String, part: Int) -> String {
+        var parts = token.split(separator: ".").map(Array.init)
+        // In the middle, where each bit of a character counts.
+        let index = parts[part].count / 2
+        parts[part][index] = parts[part][index] == "A" ? "B" : "A"
+        return parts.map { String($0) }.joined(separator: ".")
+    }
 }
