@@ -2,13 +2,15 @@
 """Runs glewlwyd as an OpenID Provider on loopback, with one user and one confidential client.
 
 usage: deploy/glewlwyd/run.py --folder FOLDER --port PORT --gateway URL [--back-channel URL] [--client-jwks FILE]
-       [--token-seconds N]
+       [--token-seconds N] [--api-client]
 
 Prints `issuer URL` when it is ready, and runs until it is ended. FOLDER keeps nothing of an earlier run. The program must
 be on the path; install.sh provides it.
 
 User: jo / secret, with the e-mail address jo@example.com and the groups staff and "a, b".
 Client: cloakroom / cloakroom-client-secret, with the callback, the back-channel endpoint and the root of the gateway.
+With --api-client also batch / batch-client-secret, which gets access tokens for the user's password, bound to its key if it
+sends a proof. Their scopes orders and billing are also their audience.
 """
 
 import argparse
@@ -36,6 +38,7 @@ def parse_arguments():
     parser.add_argument("--back-channel", help="where logouts are reported; by default below the gateway's /auth")
     parser.add_argument("--client-jwks", type=pathlib.Path, help="public keys of the gateway for private_key_jwt")
     parser.add_argument("--token-seconds", type=int, default=60, help="lifetime of access tokens and ID tokens")
+    parser.add_argument("--api-client", action="store_true", help="register a client for access tokens")
     return parser.parse_args()
 
 
@@ -144,7 +147,7 @@ def wait_until_ready(process, port):
     sys.exit("glewlwyd: it did not start; its output is above")
 
 
-def provider_settings(issuer, key, token_seconds):
+def provider_settings(issuer, key, token_seconds, has_api_client):
     """The parameters of the plugin for OpenID Connect."""
     private, public = key
     # Without front-channel logout, the page of a sign-out fails.
@@ -154,11 +157,13 @@ def provider_settings(issuer, key, token_seconds):
         "introspection-revocation-allowed", "introspection-revocation-allow-target-client",
         "session-management-allowed", "front-channel-logout-allowed", "back-channel-logout-allowed", "oauth-par-allowed"]
     disabled = [
-        "refresh-token-rolling", "auth-type-token-enabled", "auth-type-password-enabled", "auth-type-client-enabled",
-        "auth-type-device-enabled", "pkce-method-plain-allowed", "oauth-par-required"]
+        "refresh-token-rolling", "auth-type-token-enabled", "auth-type-client-enabled", "auth-type-device-enabled",
+        "pkce-method-plain-allowed", "oauth-par-required"]
     groups = {"name": "groups", "user-property": "groups", "type": "string", "mandatory": True, "on-demand": False, "scope": []}
     return {
         **dict.fromkeys(enabled, True), **dict.fromkeys(disabled, False),
+        "auth-type-password-enabled": has_api_client, "oauth-dpop-allowed": has_api_client,
+        "oauth-dpop-iat-duration": 60,
         "iss": issuer, "jwt-type": "ecdsa", "jwt-key-size": "256", "key": private, "cert": public,
         "code-duration": 60, "access-token-duration": token_seconds, "refresh-token-duration": 3_600,
         "refresh-token-one-use": "always", "client-jwks-parameter": "jwks", "request-maximum-exp": 300,
@@ -175,8 +180,9 @@ def set_up(arguments, issuer, key):
     api.store_properties("client", ["post_logout_redirect_uris"])
     api.send("POST", "/mod/plugin/", {
         "module": "oidc", "name": "oidc", "display_name": "OpenID Connect", "enabled": True,
-        "parameters": provider_settings(issuer, key, arguments.token_seconds)})
-    for scope in ["profile", "email"]:
+        "parameters": provider_settings(issuer, key, arguments.token_seconds, arguments.api_client)})
+    api_scopes = ["orders", "billing"] if arguments.api_client else []
+    for scope in ["profile", "email", *api_scopes]:
         api.send("POST", "/scope/", {
             "name": scope, "display_name": scope, "password_required": False, "scheme": {}})
     api.send("PUT", "/scope/openid", {
@@ -184,7 +190,12 @@ def set_up(arguments, issuer, key):
         "scheme": {}})
     api.send("POST", "/user/", {
         "username": "jo", "password": "secret", "name": "Jo Example", "email": "jo@example.com", "enabled": True,
-        "groups": ["staff", "a, b"], "scope": ["openid", "profile", "email"]})
+        "groups": ["staff", "a, b"], "scope": ["openid", "profile", "email", *api_scopes]})
+    if arguments.api_client:
+        api.send("POST", "/client/", {
+            "client_id": "batch", "client_secret": "batch-client-secret", "name": "Batch", "confidential": True,
+            "enabled": True, "authorization_type": ["password"],
+            "token_endpoint_auth_method": ["client_secret_basic"]})
     client = {
         "client_id": "cloakroom", "client_secret": "cloakroom-client-secret", "name": "Cloakroom", "confidential": True,
         "enabled": True, "authorization_type": ["code", "refresh_token"],

@@ -33,13 +33,15 @@ struct RealProvider {
     /// - Parameters:
     ///   - gateway: Scheme, host and port of the gateway.
     ///   - clientKeys: A file with the key set of the gateway, for `private_key_jwt`.
+    ///   - options: Further options of the script.
     static func running<R>(
-        _ kind: Kind, gateway: String, clientKeys: String? = nil, body: (RealProvider) async throws -> R
+        _ kind: Kind, gateway: String, clientKeys: String? = nil, options: [String] = [],
+        body: (RealProvider) async throws -> R
     ) async throws -> R {
         let folder = try TemporaryDirectory()
         let (executable, script) = try await launcher(of: kind)
         let port = try FreePort.next()
-        var arguments = [script, "--folder", folder.path, "--port", "\(port)", "--gateway", gateway]
+        var arguments = [script, "--folder", folder.path, "--port", "\(port)", "--gateway", gateway] + options
         if let clientKeys { arguments += ["--client-jwks", clientKeys] }
         return try await ChildProgram.running(
             executable, arguments, environment: ["PYTHONDONTWRITEBYTECODE": "1"]
