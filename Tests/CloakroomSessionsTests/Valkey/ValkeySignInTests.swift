@@ -42,13 +42,9 @@ struct ValkeySignInTests {
 
     /// The number of calls of scripts so far, and of other commands that read or write sessions.
     private func calls(_ server: RedisServer) async throws -> (scripts: Int, others: Int) {
-        let text = try #require(try await server.ask("INFO", "commandstats").text)
-        func count(_ name: String) -> Int {
-            let line = text.split(whereSeparator: \.isNewline).first { $0.hasPrefix("cmdstat_\(name):calls=") }
-            return line.flatMap { Int($0.split(separator: "=")[1].prefix { $0 != "," }) } ?? 0
-        }
+        let calls = try await server.calls()
         // Scripts call neither of these.
-        return (count("evalsha"), ["eval", "hmget", "zrem"].map(count).reduce(0, +))
+        return (calls["evalsha", default: 0], ["eval", "hmget", "zrem"].reduce(0) { $0 + calls[$1, default: 0] })
     }
 
     @Test("are six scripts, and no other command")

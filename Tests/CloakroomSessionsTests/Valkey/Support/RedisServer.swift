@@ -106,6 +106,13 @@ final class RedisServer: Sendable {
         return time
     }
 
+    /// How often each command was called so far, by its name in lower case.
+    func calls() async throws -> [Substring: Int] {
+        let text = try await ask("INFO", "commandstats").text ?? ""
+        let pairs = text.matches(of: /cmdstat_([^:]+):calls=(\d+)/).map { ($0.1, Int($0.2) ?? 0) }
+        return Dictionary(pairs) { first, _ in first }
+    }
+
     private func connected<Value: Sendable>(
         _ body: (ValkeyConnection) async throws -> Value
     ) async throws -> Value {
