@@ -200,23 +200,19 @@ struct CutoffRecordContractTests: RecordContract {
         "reports a cutoff to the stores that have read it, and not to one without replicas that sets it",
         arguments: kinds)
     func reports(kind: RecordStoreCase) async throws {
-        try await kind.runTwo { one, other in
-            try await one.whileRunning { mine in
-                try await other.whileRunning { changes in
-                    for index in [RecordIndex.account(1), .providerSession(1)] {
-                        #expect(try await self.cutoff(index, other) == nil)
-                        #expect(try await self.cutoff(index, one) == nil)
-                        try await self.set(index, one)
-                        try await changes.time(of: .cutoff(index))
-                        // A change is reported once after each read.
-                        #expect(try await self.cutoff(index, other) != nil)
-                        try await self.set(index, one)
-                        try await changes.time(of: .cutoff(index), count: 2)
-                        // With a connected replica, own cutoffs are written over a second connection, so the server
-                        // may report them here too. That costs a read and is not wrong.
-                        #expect(mine.count(.cutoff(index)) <= (kind.hasReplicas ? 2 : 0))
-                    }
-                }
+        try await kind.runWatched { one, mine, other, changes in
+            for index in [RecordIndex.account(1), .providerSession(1)] {
+                #expect(try await self.cutoff(index, other) == nil)
+                #expect(try await self.cutoff(index, one) == nil)
+                try await self.set(index, one)
+                try await changes.time(of: .cutoff(index))
+                // A change is reported once after each read.
+                #expect(try await self.cutoff(index, other) != nil)
+                try await self.set(index, one)
+                try await changes.time(of: .cutoff(index), count: 2)
+                // With a connected replica, own cutoffs are written over a second connection, so the server may report
+                // them here too. That costs a read and is not wrong.
+                #expect(mine.count(.cutoff(index)) <= (kind.hasReplicas ? 2 : 0))
             }
         }
     }

@@ -55,6 +55,27 @@ struct RecordStoreCase: Sendable, CustomTestStringConvertible {
             try await test(try await place.store(), try await place.store())
         }
     }
+
+    /// Runs a test with two stores over new storage that run, each followed by its notifications.
+    func runWatched(
+        _ test: (
+            any SessionRecordStore, RecordingChangeDelegate, any SessionRecordStore, RecordingChangeDelegate
+        ) async throws -> Void
+    ) async throws {
+        let place = try await make()
+        try await stopping {
+            await place.tearDown()
+        } after: {
+            let (one, other) = (try await place.idleStore(), try await place.idleStore())
+            try await one.whileRunning { ownChanges in
+                try await other.whileRunning { changes in
+                    try await ownChanges.wait(untilTrusted: one.partitionCount)
+                    try await changes.wait(untilTrusted: other.partitionCount)
+                    try await test(one, ownChanges, other, changes)
+                }
+            }
+        }
+    }
 }
 
 extension SessionRecordStore {
@@ -67,10 +88,16 @@ extension SessionRecordStore {
 
 /// Storage of record stores: a file, a server. Several stores over the same storage act as several replicas.
 protocol RecordStoreFixture: Sendable {
-    /// Creates another store over this storage. It is not running yet; its operations work nevertheless.
+    /// Creates another store over this storage. Its operations work, and it is not to be run.
     func store() async throws -> any SessionRecordStore
+    /// Creates another store over this storage. Its operations need not work before it runs.
+    func idleStore() async throws -> any SessionRecordStore
     /// Stops everything that was started.
     func tearDown() async
+}
+
+extension RecordStoreFixture {
+    func idleStore() async throws -> any SessionRecordStore { try await store() }
 }
 
 struct InMemoryRecordFixture: RecordStoreFixture {

@@ -305,18 +305,16 @@ struct RecordStoreContractTests: RecordContract {
     @Test(
         "notifies a replica that has read a record if another one changes or ends it", arguments: RecordStoreCase.all)
     func tellsOthers(kind: RecordStoreCase) async throws {
-        try await kind.runTwo { one, other in
+        try await kind.runWatched { one, _, other, changes in
             let id = record(1).key.id
-            try await other.whileRunning { changes in
-                try await insert(record(1), one)
-                _ = try await other.read(id, now: now)
-                #expect(try await one.replace(record(1, version: 2), fence: nil, now: now) == .done)
-                await changes.wait(for: .changed(id), .allChanged, .up)
-                #expect(try await other.read(id, now: now).record?.version == 2)
-                _ = try await one.remove(id, reason: .revoked, condition: nil, now: now)
-                await changes.wait(for: .changed(id), .allChanged, .up)
-                #expect(try await other.read(id, now: now) == .ended(.revoked))
-            }
+            try await insert(record(1), one)
+            _ = try await other.read(id, now: now)
+            #expect(try await one.replace(record(1, version: 2), fence: nil, now: now) == .done)
+            await changes.wait(for: .changed(id), .allChanged, .up)
+            #expect(try await other.read(id, now: now).record?.version == 2)
+            _ = try await one.remove(id, reason: .revoked, condition: nil, now: now)
+            await changes.wait(for: .changed(id), .allChanged, .up)
+            #expect(try await other.read(id, now: now) == .ended(.revoked))
         }
     }
 }

@@ -87,7 +87,7 @@ struct SessionStoreCase: Sendable, CustomTestStringConvertible {
 
 /// Storage of session stores.
 protocol SessionStoreFixture: Sendable {
-    /// Creates another store over this storage.
+    /// Creates another store over this storage. Its operations need not work before it runs.
     func store() async throws -> any SessionStore
     func tearDown() async
 }
@@ -106,7 +106,7 @@ struct SealedStoreFixture: SessionStoreFixture {
     let configuration: SessionConfiguration
     let place: any RecordStoreFixture
 
-    func store() async throws -> any SessionStore { seal(try await place.store()) }
+    func store() async throws -> any SessionStore { seal(try await place.idleStore()) }
     func tearDown() async { await place.tearDown() }
 
     private func seal(_ records: some SessionRecordStore) -> any SessionStore {
@@ -122,8 +122,20 @@ enum RunningStore {
             running.cancel()
             await running.value
         } after: {
-            try await eventually("the store is available") { store.isAvailable }
+            try await eventually("the store is available, with all servers") {
+                store.isAvailable && (store as? any PartitionedStore)?.isWhole != false
+            }
             try await test(store)
         }
     }
+}
+
+/// A store whose partitions become available one after the other.
+private protocol PartitionedStore {
+    /// Whether all partitions are available.
+    var isWhole: Bool { get }
+}
+
+extension SealedSessionStore: PartitionedStore {
+    fileprivate var isWhole: Bool { (0..<records.partitionCount).allSatisfy { table.trust.word($0) % 2 == 1 } }
 }

@@ -16,7 +16,6 @@ final class RecordingChangeDelegate: RecordChangeDelegate {
         case expired(idle: Int, absolute: Int)
     }
 
-    private let listener = Mutex<(any RecordChangeDelegate)?>(nil)
     private let lastWasAfterOutage = Mutex(false)
     private let trusted = Mutex<Set<Int>>([])
     private let recorded = Mutex<[(event: Event, at: ContinuousClock.Instant)]>([])
@@ -52,8 +51,11 @@ final class RecordingChangeDelegate: RecordChangeDelegate {
         }
     }
 
-    /// Forwards the notifications to another receiver from now on.
-    func forward(to other: any RecordChangeDelegate) { listener.withLock { $0 = other } }
+    /// Waits until this number of partitions is trusted, after the first notification of that, and skips the others.
+    func wait(untilTrusted partitions: Int) async throws {
+        try await eventually("the store is connected, to all servers") { trustedCount == partitions }
+        for _ in 1..<count(.up) { await wait(for: .up) }
+    }
 
     func partitionsChanged(_ partitions: [Range<Int>], areTrusted: Bool, afterOutage: Bool) {
         trusted.withLock { trusted in
@@ -62,36 +64,19 @@ final class RecordingChangeDelegate: RecordChangeDelegate {
             }
         }
         if areTrusted { lastWasAfterOutage.withLock { $0 = afterOutage } }
-        add(areTrusted ? .up : .down) {
-            $0.partitionsChanged(partitions, areTrusted: areTrusted, afterOutage: afterOutage)
-        }
+        add(areTrusted ? .up : .down)
     }
 
-    func partitionsLackWrites(_ partitions: [Range<Int>]) {
-        add(.lacksWrites) { $0.partitionsLackWrites(partitions) }
-    }
+    func partitionsLackWrites(_ partitions: [Range<Int>]) { add(.lacksWrites) }
+    func recordChanged(_ id: SessionID) { add(.changed(id)) }
+    func cutoffChanged(_ index: RecordIndex) { add(.cutoff(index)) }
+    func allRecordsChanged() { add(.allChanged) }
+    func expired(idle: Int, absolute: Int) { add(.expired(idle: idle, absolute: absolute)) }
 
-    func recordChanged(_ id: SessionID) {
-        add(.changed(id)) { $0.recordChanged(id) }
-    }
-
-    func cutoffChanged(_ index: RecordIndex) {
-        add(.cutoff(index)) { $0.cutoffChanged(index) }
-    }
-
-    func allRecordsChanged() {
-        add(.allChanged) { $0.allRecordsChanged() }
-    }
-
-    func expired(idle: Int, absolute: Int) {
-        add(.expired(idle: idle, absolute: absolute)) { $0.expired(idle: idle, absolute: absolute) }
-    }
-
-    private func add(_ event: Event, _ forward: (any RecordChangeDelegate) -> Void) {
+    private func add(_ event: Event) {
         let now = ContinuousClock.now
         recorded.withLock { $0.append((event, now)) }
         continuation.yield(event)
-        if let listener = listener.withLock({ $0 }) { forward(listener) }
     }
 }
 

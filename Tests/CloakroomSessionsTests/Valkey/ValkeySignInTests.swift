@@ -29,14 +29,10 @@ struct ValkeySignInTests {
     }
 
     private func withStore(_ body: (any SessionStore, RedisServer) async throws -> Void) async throws {
-        try await withReplica { replica, server in
-            let store = SealedSessionStore(
-                RunningRecords(replica: replica), configuration: Sample.configuration, secrets: Sample.secrets)
-            try await RunningStore.with(store) { store in
-                // The first one makes the scripts known to the server.
-                #expect(try await !signIn(0, store))
-                try await body(store, server)
-            }
+        try await withSealedStore { store, server in
+            // The first one makes the scripts known to the server.
+            #expect(try await !signIn(0, store))
+            try await body(store, server)
         }
     }
 

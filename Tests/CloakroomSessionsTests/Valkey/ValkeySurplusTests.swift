@@ -123,27 +123,21 @@ struct ValkeySurplusTests {
     func commandCount() async throws {
         var counts: [[Substring: Int]] = []
         for limit in [40, 100, 400] {
-            try await withRedis { server in
-                let replica = try await Replica.up(server)
-                let store = SealedSessionStore(
-                    RunningRecords(replica: replica), configuration: Sample.configuration, secrets: Sample.secrets)
-                try await RunningStore.with(store) { store in
-                    for _ in 0..<limit { _ = try await store.create(Sample.new(1), now: Sample.start) }
-                    let now = Sample.start + .seconds(10)
-                    func signIn() async throws -> [SessionID] {
-                        let (_, session) = try await store.create(Sample.new(1), now: now)
-                        return try await store.takeOldest(
-                            of: session.user, over: limit, but: session.id, reason: .replaced, now: now
-                        ).map(\.id)
-                    }
-                    // The first one makes the scripts known to the server.
-                    #expect(try await signIn().count == 1)
-                    let before = try await calls(server)
-                    #expect(try await signIn().count == 1)
-                    let after = try await calls(server)
-                    counts.append(after.merging(before) { $0 - $1 })
+            try await withSealedStore { store, server in
+                for _ in 0..<limit { _ = try await store.create(Sample.new(1), now: Sample.start) }
+                let now = Sample.start + .seconds(10)
+                func signIn() async throws -> [SessionID] {
+                    let (_, session) = try await store.create(Sample.new(1), now: now)
+                    return try await store.takeOldest(
+                        of: session.user, over: limit, but: session.id, reason: .replaced, now: now
+                    ).map(\.id)
                 }
-                await replica.stop()
+                // The first one makes the scripts known to the server.
+                #expect(try await signIn().count == 1)
+                let before = try await calls(server)
+                #expect(try await signIn().count == 1)
+                let after = try await calls(server)
+                counts.append(after.merging(before) { $0 - $1 })
             }
         }
         #expect(counts[0] == counts[1])
