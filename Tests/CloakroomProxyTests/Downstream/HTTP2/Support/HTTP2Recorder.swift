@@ -51,7 +51,7 @@ final class HTTP2Recorder: Sendable {
             state.unread.writeBuffer(&bytes)
             var responses: [HTTP2WireFrame] = []
             var room: [UInt32: Int] = [:]
-            while let frame = Self.next(&state.unread) {
+            while let frame = HTTP2WireFrame.next(in: &state.unread) {
                 take(frame, &state, &responses, &room)
             }
             state.unread.discardReadBytes()
@@ -60,17 +60,8 @@ final class HTTP2Recorder: Sendable {
         }
     }
 
-    private static func next(_ unread: inout ByteBuffer) -> (type: UInt8, flags: UInt8, stream: UInt32, ByteBuffer)? {
-        guard let head = unread.getBytes(at: unread.readerIndex, length: 9) else { return nil }
-        let length = Int(HTTP2Bytes.number(head[0..<3]))
-        guard unread.readableBytes >= 9 + length else { return nil }
-        unread.moveReaderIndex(forwardBy: 9)
-        guard let payload = unread.readSlice(length: length) else { return nil }
-        return (head[3], head[4], HTTP2Bytes.number(head[5..<9]), payload)
-    }
-
     private func take(
-        _ frame: (type: UInt8, flags: UInt8, stream: UInt32, ByteBuffer), _ state: inout State,
+        _ frame: (type: UInt8, flags: UInt8, stream: UInt32, payload: ByteBuffer), _ state: inout State,
         _ responses: inout [HTTP2WireFrame], _ room: inout [UInt32: Int]
     ) {
         let (type, flags, id, payload) = frame

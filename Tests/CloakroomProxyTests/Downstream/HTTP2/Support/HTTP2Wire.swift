@@ -14,6 +14,18 @@ struct HTTP2WireFrame: Sendable {
         let length = UInt32(claimedLength ?? payload.count)
         return Array(HTTP2Bytes.of(length).dropFirst()) + [type, flags] + HTTP2Bytes.of(stream) + payload
     }
+
+    /// Consumes the next frame of received bytes, once it is complete.
+    static func next(
+        in unread: inout ByteBuffer
+    ) -> (type: UInt8, flags: UInt8, stream: UInt32, payload: ByteBuffer)? {
+        guard let head = unread.getBytes(at: unread.readerIndex, length: 9) else { return nil }
+        let length = Int(HTTP2Bytes.number(head[0..<3]))
+        guard unread.readableBytes >= 9 + length else { return nil }
+        unread.moveReaderIndex(forwardBy: 9)
+        guard let payload = unread.readSlice(length: length) else { return nil }
+        return (head[3], head[4], HTTP2Bytes.number(head[5..<9]), payload)
+    }
 }
 
 /// Numbers in network byte order.

@@ -183,23 +183,15 @@ private final class FrameHandler: ChannelInboundHandler {
             unread.moveReaderIndex(forwardBy: 24)
             isPrefaceRead = true
         }
-        while let (type, flags, stream, payload) = next() { receive(type, flags, stream, payload) }
+        while let (type, flags, stream, payload) = HTTP2WireFrame.next(in: &unread) {
+            receive(type, flags, stream, payload)
+        }
         unread.discardReadBytes()
     }
 
     func channelInactive(context: ChannelHandlerContext) { server.receive(.closed, on: link) }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
-
-    private func next() -> (type: UInt8, flags: UInt8, stream: UInt32, payload: ByteBuffer)? {
-        let start = unread.readerIndex
-        guard let head = unread.getBytes(at: start, length: 9) else { return nil }
-        let length = Int(HTTP2Bytes.number(head[0..<3]))
-        guard unread.readableBytes >= 9 + length else { return nil }
-        unread.moveReaderIndex(forwardBy: 9)
-        guard let payload = unread.readSlice(length: length) else { return nil }
-        return (head[3], head[4], HTTP2Bytes.number(head[5..<9]), payload)
-    }
 
     private func receive(_ type: UInt8, _ flags: UInt8, _ stream: UInt32, _ payload: ByteBuffer) {
         var payload = payload
