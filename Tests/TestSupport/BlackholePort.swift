@@ -50,21 +50,7 @@ package struct BlackholePort {
         private let descriptor: Mutex<Int32?>
 
         init(_ port: Int) throws {
-            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
-            guard descriptor >= 0 else { throw TimeoutError("a socket") }
-            var address = sockaddr_in()
-            address.sin_family = sa_family_t(AF_INET)
-            address.sin_port = in_port_t(port).bigEndian
-            address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
-            let isBound = withUnsafePointer(to: &address) { pointer in
-                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
-                }
-            }
-            guard isBound else {
-                close(descriptor)
-                throw TimeoutError("a reserved port")
-            }
+            guard let descriptor = FreePort.bound(to: port) else { throw TimeoutError("a reserved port") }
             self.descriptor = Mutex(descriptor)
         }
 

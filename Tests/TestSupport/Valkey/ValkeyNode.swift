@@ -127,17 +127,28 @@ package enum FreePort {
     }
 
     private static func isFree(_ port: Int) -> Bool {
-        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        guard listener >= 0 else { return false }
-        defer { close(listener) }
+        guard let descriptor = bound(to: port) else { return false }
+        close(descriptor)
+        return true
+    }
+
+    /// A socket that is bound to a port and does not listen; `nil` if the port is not free.
+    static func bound(to port: Int) -> Int32? {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return nil }
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = in_port_t(port).bigEndian
         address.sin_addr.s_addr = in_addr_t(0x7f00_0001).bigEndian
-        return withUnsafePointer(to: &address) { pointer in
+        let isBound = withUnsafePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(listener, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
             }
         }
+        guard isBound else {
+            close(descriptor)
+            return nil
+        }
+        return descriptor
     }
 }
