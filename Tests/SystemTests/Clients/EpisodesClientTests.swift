@@ -76,32 +76,6 @@ struct EpisodesClientTests {
         }
     }
 
-    @Test("Wrong credentials, no credentials and too many attempts are distinct errors with messages for users")
-    func rejections() async throws {
-        try await SampleAppGateway.running { gateway, _ in
-            try await CheckedTransport.with(gateway) { client, transport in
-                let invalid = await clientError { try await client.signIn(email: "a@@b", password: "x") }
-                #expect(invalid?.code == .invalidInput)
-                #expect(invalid?.userMessage == "Enter a valid email address and a password.")
-                for _ in 1...5 {
-                    let wrong = await clientError { try await client.signIn(email: "jo@example.com", password: "no") }
-                    #expect(wrong?.code == .unauthorized)
-                    #expect(wrong?.userMessage == "The email/password combination is invalid.")
-                }
-                // The first delay is 1 s; a loaded machine may let it pass, and the next one is longer.
-                let throttled = try await eventually("the sign-in is throttled") {
-                    let rejection = await clientError {
-                        try await client.signIn(email: "jo@example.com", password: "no")
-                    }
-                    return rejection?.code == .throttled ? rejection : nil
-                }
-                #expect(try #require(throttled.retryAfter) >= .seconds(1))
-                #expect(throttled.userMessage == "Too many attempts. Try again later.")
-                #expect((transport.storage.cookies ?? []).isEmpty)
-            }
-        }
-    }
-
     @Test("Tokens are refreshed before they expire and when they are rejected, without any effect on the client")
     func refresh() async throws {
         var settings = MockAPISettings.withTwoUsers
@@ -118,42 +92,6 @@ struct EpisodesClientTests {
                 #expect(try await client.video(id: 3).duration == 312)
                 #expect(transport.storage.cookies?.first?.value == ticket)
                 #expect(mock.observations.snapshot().reuseDetections == 0)
-            }
-        }
-    }
-
-    @Test("An API that fails, is down or returns invalid responses and a stopped gateway are distinct errors")
-    func failures() async throws {
-        try await SampleAppGateway.running { gateway, mock in
-            try await CheckedTransport.with(gateway) { client, _ in
-                mock.faults.failNext("GET", "/episodes", statuses: [500])
-                let failed = await clientError { try await client.episodes() }
-                #expect(failed?.code == .failedRequest)
-                #expect(failed?.userMessage == "Something went wrong. Try again.")
-                #expect(try await client.episodes().isEmpty == false)
-                gateway.program.send(SIGKILL)
-                _ = try await gateway.program.ending()
-                #expect(await clientError { try await client.episodes() }?.code == .network)
-            }
-        }
-        let nowhere = "http://127.0.0.1:\(try await BlackholePort(.rejects).port)"
-        try await SampleAppGateway.running(api: nowhere) { gateway, _ in
-            try await CheckedTransport.with(gateway) { client, _ in
-                let failure = await clientError { try await client.signIn(email: "jo@example.com", password: "secret") }
-                #expect(failure?.code == .unreachable)
-                #expect(failure?.userMessage == "Signing in is not available at the moment. Try again later.")
-            }
-        }
-        try await ScriptedServer.run { port, upstream in
-            upstream.respond(to: "GET /episodes", with: ScriptedServer.json(#"{"no": "list"}"#))
-            try await SampleAppGateway.running(api: "http://127.0.0.1:\(port)") { gateway, _ in
-                try await CheckedTransport.with(gateway) { client, _ in
-                    #expect(await clientError { try await client.episodes() }?.code == .invalidResponse)
-                    upstream.respond(to: "GET /episodes", with: "nonsense\r\n\r\n")
-                    let nonsense = await clientError { try await client.episodes() }
-                    #expect(nonsense?.code == .failedRequest)
-                    #expect(nonsense?.userMessage == "The list of episodes could not be fetched.")
-                }
             }
         }
     }
