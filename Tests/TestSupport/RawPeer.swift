@@ -33,9 +33,10 @@ package final class RawPeer: Sendable {
     ///   - readSize: The number of bytes that each ``read()`` reads at most; `nil` reads all bytes as they arrive.
     ///   - allowsHalfClosure: Whether the connection stays open after the other side has closed its sending direction.
     ///   - text: What is sent at once.
+    ///   - handlers: What the bytes pass before they are recorded, and after they are sent: TLS, for example.
     package static func connect(
         port: Int, receiveBuffer: Int? = nil, readSize: Int? = nil, allowsHalfClosure: Bool = true,
-        sending text: String = ""
+        sending text: String = "", through handlers: @escaping @Sendable () throws -> [any ChannelHandler] = { [] }
     ) async throws -> RawPeer {
         let recorder = Recorder()
         var bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -43,7 +44,7 @@ package final class RawPeer: Sendable {
             .channelOption(.allowRemoteHalfClosure, value: allowsHalfClosure)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(RecordingHandler(recorder))
+                    try channel.pipeline.syncOperations.addHandlers(try handlers() + [RecordingHandler(recorder)])
                 }
             }
         if let receiveBuffer {
@@ -234,8 +235,11 @@ package final class RawServer: Sendable {
         return peer
     }
 
-    /// Listens on a free port of loopback for as long as `body` takes.
-    package static func run<R: Sendable>(_ body: (_ port: Int, RawServer) async throws -> R) async throws -> R {
+    /// Listens for as long as `body` takes.
+    /// - Parameter place: The address to listen on; a free port of loopback by default.
+    package static func run<R: Sendable>(
+        at place: SocketAddress? = nil, _ body: (_ port: Int, RawServer) async throws -> R
+    ) async throws -> R {
         let server = RawServer()
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelOption(.allowRemoteHalfClosure, value: true)
@@ -246,7 +250,7 @@ package final class RawServer: Sendable {
                     server.accepted.withLock { $0.append(RawPeer(channel: channel, recorder: recorder)) }
                 }
             }
-            .bind(host: "127.0.0.1", port: 0).get()
+            .bind(to: place ?? SocketAddress(ipAddress: "127.0.0.1", port: 0)).get()
         return try await stopping {
             try? await listener.close()
             for peer in server.peers { try? await peer.close() }

@@ -131,28 +131,15 @@ struct ValkeyOutageTests {
 
     @Test("A server that violates the protocol is disconnected")
     func nonsense() async throws {
-        let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(GarbageHandler())
-                }
-            }
-            .bind(host: "127.0.0.1", port: 0).get()
-        let port = try #require(listener.localAddress?.port)
-        let replica = try Replica(ValkeyConfiguration(addresses: [HostAndPort(host: "127.0.0.1", port: port)]))
-        try await eventually("the reason is logged") { !replica.log.lines("reason", "protocol_error").isEmpty }
-        #expect(!replica.changes.events.contains(.up))
-        await replica.stop()
-        try await listener.close()
-    }
-}
-
-/// Responds as a web server would.
-private final class GarbageHandler: ChannelInboundHandler {
-    typealias InboundIn = ByteBuffer
-    typealias OutboundOut = ByteBuffer
-
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: "HTTP/1.1 400 Bad Request\r\n\r\n")), promise: nil)
+        try await RawServer.run { port, server in
+            let replica = try Replica(ValkeyConfiguration(addresses: [HostAndPort(host: "127.0.0.1", port: port)]))
+            let peer = try await server.peer()
+            _ = try await peer.text(1)
+            // As a web server would respond.
+            peer.send("HTTP/1.1 400 Bad Request\r\n\r\n")
+            try await eventually("the reason is logged") { !replica.log.lines("reason", "protocol_error").isEmpty }
+            #expect(!replica.changes.events.contains(.up))
+            await replica.stop()
+        }
     }
 }

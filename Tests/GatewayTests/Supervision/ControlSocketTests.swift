@@ -266,13 +266,12 @@ struct ControlSocketTests {
     func noResponse() async throws {
         let directory = try TemporaryDirectory()
         let path = directory.path(of: "silent.sock")
-        let listener = try await ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
-            .bind(unixDomainSocketPath: path).get()
-        let error = await #expect(throws: ControlSocketError.self) {
-            try await ControlSocketClient.reload(path, timeout: .zero)
+        try await RawServer.run(at: SocketAddress(unixDomainSocketPath: path)) { _, _ in
+            let error = await #expect(throws: ControlSocketError.self) {
+                try await ControlSocketClient.reload(path, timeout: .zero)
+            }
+            #expect(error?.description.contains("did not respond within 0 s (see its log, or write a longer ") == true)
         }
-        #expect(error?.description.contains("did not respond within 0 s (see its log, or write a longer ") == true)
-        try await listener.close()
     }
 
     @Test("Without a gateway the error names the path")
@@ -316,36 +315,20 @@ struct ControlSocketTests {
         }
     }
 
-    /// Runs a program on a Unix socket that sends `bytes` to each connection and closes it.
-    private static func responding<R>(_ bytes: [UInt8], body: (_ path: String) async throws -> R) async throws -> R {
+    /// Runs a program on a Unix socket that sends `bytes` to a request of `body`, and closes its connection.
+    private static func responding<R: Sendable>(
+        _ bytes: [UInt8], body: @escaping @Sendable (_ path: String) async throws -> R
+    ) async throws -> R {
         let directory = try TemporaryDirectory()
         let path = directory.path(of: "other.sock")
-        let listener = try await ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
-            .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(SendingHandler(bytes: bytes))
-                }
-            }
-            .bind(unixDomainSocketPath: path).get()
-        return try await stopping {
-            try? await listener.close()
-        } after: {
-            try await body(path)
-        }
-    }
-
-    /// Responds to the first bytes.
-    private final class SendingHandler: ChannelInboundHandler {
-        typealias InboundIn = ByteBuffer
-        typealias OutboundOut = ByteBuffer
-
-        private let bytes: [UInt8]
-
-        init(bytes: [UInt8]) { self.bytes = bytes }
-
-        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-            let channel = context.channel
-            channel.writeAndFlush(ByteBuffer(bytes: bytes)).whenComplete { _ in channel.close(promise: nil) }
+        return try await RawServer.run(at: SocketAddress(unixDomainSocketPath: path)) { _, server in
+            async let response = body(path)
+            let peer = try await server.peer()
+            _ = try await peer.text(1)
+            // The client may hang up before it has read all.
+            try? await peer.stream(ByteBuffer(bytes: bytes), times: 1)
+            try? await peer.close()
+            return try await response
         }
     }
 

@@ -6,7 +6,6 @@ import Foundation
 import Glibc
 import MockAPI
 import NIOCore
-import NIOPosix
 import TestSupport
 import Testing
 
@@ -110,16 +109,14 @@ struct HealthTests {
 
     @Test("A redirect is not followed, even to an address that is ready")
     func redirected() async throws {
-        let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(Redirecting()) }
-            }
-            .bind(host: "127.0.0.1", port: 0).get()
-        let address = HostAndPort(host: "127.0.0.1", port: listener.localAddress?.port ?? 0)
-        let response = await HealthCheck.ask(address)
-        #expect(!response.isReady)
-        #expect(response.text == "\(address) is not an admin listener: 302 Found")
-        try await listener.close()
+        try await ScriptedServer.run([ScriptedServer.response("200 OK", #"{"ready":true}"#)]) { port, server in
+            let redirection = "HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"
+            server.handle("GET /ready", [.bytes(redirection)])
+            let address = HostAndPort(host: "127.0.0.1", port: port)
+            let response = await HealthCheck.ask(address)
+            #expect(!response.isReady)
+            #expect(response.text == "\(address) is not an admin listener: 302 Found")
+        }
     }
 
     @Test(
@@ -184,21 +181,5 @@ struct HealthTests {
             }
             #expect(!address.isEmpty, "\(program.output)")
         }
-    }
-}
-
-/// Redirects `/ready` to a path that responds with 200.
-private final class Redirecting: ChannelInboundHandler {
-    typealias InboundIn = ByteBuffer
-    typealias OutboundOut = ByteBuffer
-
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        let isFirst = String(buffer: unwrapInboundIn(data)).hasPrefix("GET /ready ")
-        let ready = #"{"ready":true}"#
-        let response =
-            isFirst
-            ? "HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"
-            : "HTTP/1.1 200 OK\r\nContent-Length: \(ready.utf8.count)\r\n\r\n\(ready)"
-        context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: response)), promise: nil)
     }
 }

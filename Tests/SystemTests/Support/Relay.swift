@@ -23,10 +23,17 @@ enum Relay {
         }
         let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    if let tls { try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls)) }
-                    try channel.pipeline.syncOperations.addHandler(RelayHandler(target))
-                }
+                ClientBootstrap(group: channel.eventLoop)
+                    .channelInitializer { other in
+                        other.eventLoop.makeCompletedFuture {
+                            try other.pipeline.syncOperations.addHandler(RelayHandler(to: channel))
+                        }
+                    }
+                    .connect(host: "127.0.0.1", port: target)
+                    .flatMapThrowing { other in
+                        if let tls { try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls)) }
+                        try channel.pipeline.syncOperations.addHandler(RelayHandler(to: other))
+                    }
             }
             .bind(to: place ?? SocketAddress(ipAddress: "127.0.0.1", port: 0)).get()
         return try await stopping {
@@ -40,53 +47,17 @@ enum Relay {
 private final class RelayHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
-    private let target: Int
-    private var other: (any Channel)?
-    private var unsent: [ByteBuffer] = []
-
-    init(_ target: Int) { self.target = target }
-
-    func channelActive(context: ChannelHandlerContext) {
-        let channel = context.channel
-        ClientBootstrap(group: context.eventLoop)
-            .channelInitializer { other in
-                other.eventLoop.makeCompletedFuture {
-                    try other.pipeline.syncOperations.addHandler(BackHandler(channel))
-                }
-            }
-            .connect(host: "127.0.0.1", port: target).assumeIsolated().whenComplete { result in
-                guard case .success(let other) = result else { return channel.close(promise: nil) }
-                self.other = other
-                for bytes in self.unsent { other.write(bytes, promise: nil) }
-                other.flush()
-                self.unsent = []
-            }
-        context.fireChannelActive()
-    }
-
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        let bytes = unwrapInboundIn(data)
-        guard let other else { return unsent.append(bytes) }
-        other.writeAndFlush(bytes, promise: nil)
-    }
-
-    func channelInactive(context: ChannelHandlerContext) { other?.close(promise: nil) }
-
-    func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        context.close(promise: nil)
-    }
-}
-
-private final class BackHandler: ChannelInboundHandler {
-    typealias InboundIn = ByteBuffer
-
     private let other: any Channel
 
-    init(_ other: any Channel) { self.other = other }
+    init(to other: any Channel) { self.other = other }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         other.writeAndFlush(unwrapInboundIn(data), promise: nil)
     }
 
     func channelInactive(context: ChannelHandlerContext) { other.close(promise: nil) }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        context.close(promise: nil)
+    }
 }

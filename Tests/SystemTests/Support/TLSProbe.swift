@@ -93,16 +93,11 @@ final class TLSProbe: Sendable {
         configuration.minimumTLSVersion = .tlsv1
         configuration.cipherSuiteValues = cbc + [.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]
         let context = try NIOSSLContext(configuration: configuration)
-        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(
-                        NIOSSLClientHandler(context: context, serverHostname: "localhost"))
-                }
-            }
-            .connect(host: "127.0.0.1", port: port).get()
-        try await channel.writeAndFlush(ByteBuffer(string: "hello"))
-        try await channel.close()
+        let peer = try await RawPeer.connect(port: port, allowsHalfClosure: false) {
+            [try NIOSSLClientHandler(context: context, serverHostname: "localhost")]
+        }
+        try await peer.stream(ByteBuffer(string: "hello"), times: 1)
+        try await peer.close()
     }
 
     private static let cbc: [NIOTLSCipher] = [

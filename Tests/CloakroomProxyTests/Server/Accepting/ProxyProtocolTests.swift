@@ -1,6 +1,8 @@
 import CloakroomCore
 import CloakroomProxy
 import CloakroomTelemetry
+import NIOCore
+import NIOSSL
 import TestSupport
 import Testing
 
@@ -137,11 +139,32 @@ struct ProxyProtocolTests {
             configuration.listeners[0].tls = pair.listener
         }
         try await setup.run { gateway in
-            let response = try await ProxiedTLS.exchange(Ask.get(), port: gateway.port, behind: Self.line)
-            #expect(response.hasPrefix("HTTP/1.1 200 OK\r\n"))
+            var configuration = TLSConfiguration.makeClientConfiguration()
+            configuration.certificateVerification = .none
+            let context = try NIOSSLContext(configuration: configuration)
+            let client = try await RawPeer.connect(port: gateway.port, allowsHalfClosure: false, sending: Ask.get()) {
+                [Preface(Self.line), try NIOSSLClientHandler(context: context, serverHostname: nil)]
+            }
+            #expect(try await client.head().hasPrefix("HTTP/1.1 200 OK\r\n"))
+            try await client.close()
             #expect(try await gateway.upstream.request()["X-Forwarded-For"] == "192.0.2.7")
             #expect(try await gateway.upstream.request()["X-Forwarded-Proto"] == "https")
         }
         withExtendedLifetime(directory) {}
+    }
+}
+
+/// Sends unencrypted bytes like a load balancer, before the handshake.
+private final class Preface: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+    typealias OutboundOut = ByteBuffer
+
+    private let text: String
+
+    init(_ text: String) { self.text = text }
+
+    func channelActive(context: ChannelHandlerContext) {
+        context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: text)), promise: nil)
+        context.fireChannelActive()
     }
 }

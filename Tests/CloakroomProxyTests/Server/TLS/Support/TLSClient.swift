@@ -1,28 +1,20 @@
 import NIOCore
-import NIOPosix
 import NIOSSL
 import Synchronization
 import TestSupport
 
 /// A client that performs a handshake and reads data. It accepts every certificate, and records the server's.
 final class TLSClient: Sendable {
-    private struct State {
-        var text = ""
-        var isClosed = false
-        var certificate: NIOSSLCertificate?
-        var version: NIOSSL.TLSVersion?
+    private final class Presented: Sendable {
+        let certificate = Mutex<NIOSSLCertificate?>(nil)
     }
 
-    private final class Recorder: Sendable {
-        let state = Mutex(State())
-    }
+    private let peer: RawPeer
+    private let presented: Presented
 
-    private let channel: any Channel
-    private let recorder: Recorder
-
-    private init(channel: any Channel, recorder: Recorder) {
-        self.channel = channel
-        self.recorder = recorder
+    private init(peer: RawPeer, presented: Presented) {
+        self.peer = peer
+        self.presented = presented
     }
 
     /// Connects to loopback, and waits for the handshake and the server's greeting, or the end of the connection.
@@ -35,22 +27,18 @@ final class TLSClient: Sendable {
         configuration.certificateVerification = .noHostnameVerification
         try adjust(&configuration)
         let context = try NIOSSLContext(configuration: configuration)
-        let recorder = Recorder()
-        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    let tls = try NIOSSLClientHandler(
-                        context: context, serverHostname: serverName,
-                        customVerificationCallback: { certificates, promise in
-                            recorder.state.withLock { $0.certificate = certificates.first }
-                            promise.succeed(.certificateVerified)
-                        })
-                    try channel.pipeline.syncOperations.addHandler(tls)
-                    try channel.pipeline.syncOperations.addHandler(Handler(recorder, tls: tls))
-                }
-            }
-            .connect(host: "127.0.0.1", port: port).get()
-        let client = TLSClient(channel: channel, recorder: recorder)
+        let presented = Presented()
+        let peer = try await RawPeer.connect(port: port, allowsHalfClosure: false) {
+            [
+                try NIOSSLClientHandler(
+                    context: context, serverHostname: serverName,
+                    customVerificationCallback: { certificates, promise in
+                        presented.certificate.withLock { $0 = certificates.first }
+                        promise.succeed(.certificateVerified)
+                    })
+            ]
+        }
+        let client = TLSClient(peer: peer, presented: presented)
         try await eventually("a greeting") {
             client.isClosed || (isGreeted ? client.isServed : client.certificate != nil)
         }
@@ -58,13 +46,11 @@ final class TLSClient: Sendable {
     }
 
     /// The data received so far.
-    var text: String { recorder.state.withLock { $0.text } }
+    var text: String { peer.unread }
     /// Whether the server has closed the connection, before or after the handshake.
-    var isClosed: Bool { recorder.state.withLock { $0.isClosed } }
+    var isClosed: Bool { peer.isClosed }
     /// The server's certificate.
-    var certificate: NIOSSLCertificate? { recorder.state.withLock { $0.certificate } }
-    /// The negotiated protocol.
-    var version: NIOSSL.TLSVersion? { recorder.state.withLock { $0.version } }
+    var certificate: NIOSSLCertificate? { presented.certificate.withLock { $0 } }
     /// Whether the server has sent any data.
     var isServed: Bool { text.contains("subject=") }
 
@@ -75,46 +61,15 @@ final class TLSClient: Sendable {
 
     /// Sends a line and waits for its echo.
     func echo(_ line: String) async throws {
-        try await channel.writeAndFlush(ByteBuffer(string: line + "\n")).get()
+        peer.send(line + "\n")
         try await eventually("the line \(line)") { self.text.hasSuffix(line + "\n") }
     }
 
     /// Sends text.
-    func send(_ text: String) {
-        channel.writeAndFlush(ByteBuffer(string: text), promise: nil)
-    }
+    func send(_ text: String) { peer.send(text) }
 
     /// Closes the connection.
     func close() async throws {
-        if !isClosed { try? await channel.close() }
-    }
-
-    private final class Handler: ChannelInboundHandler {
-        typealias InboundIn = ByteBuffer
-
-        private let recorder: Recorder
-        private let tls: NIOSSLClientHandler
-
-        init(_ recorder: Recorder, tls: NIOSSLClientHandler) {
-            self.recorder = recorder
-            self.tls = tls
-        }
-
-        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-            let text = String(buffer: unwrapInboundIn(data))
-            let version = tls.tlsVersion
-            recorder.state.withLock {
-                $0.text += text
-                $0.version = version
-            }
-        }
-
-        func errorCaught(context: ChannelHandlerContext, error: any Error) {
-            context.close(promise: nil)
-        }
-
-        func channelInactive(context: ChannelHandlerContext) {
-            recorder.state.withLock { $0.isClosed = true }
-        }
+        if !isClosed { try? await peer.close() }
     }
 }
