@@ -10,7 +10,7 @@ extension TokenRefresher {
     ) {
         let activeRefresh = RefreshTask(
             refresher: self, client: client, id: id, ticket: ticket, traceparent: traceparent, startedAt: clock())
-        Task {
+        Task(executorPreference: executor()) { [self] in
             await activeRefresh.run(session)
             let now = clock()
             register.withLock { $0.finish(id, now: now) }

@@ -21,6 +21,7 @@ public final class TokenRefresher: TokenRefreshing, Unprintable {
     let clock: @Sendable () -> WallTime
     let sessionClock: @Sendable () -> SessionTime
     let leaseClock: @Sendable () -> MonotonicTime
+    let executor: @Sendable () -> (any TaskExecutor)?
     let sleep: @Sendable (Duration) async throws -> Void
     let register: Mutex<RefreshCoordinator>
     let spans: SpanFactory
@@ -34,12 +35,13 @@ public final class TokenRefresher: TokenRefreshing, Unprintable {
     ///   - leaseClock: The clock by which leases are evaluated.
     ///   - tracer: Creates a span `refresh` for a refresh that a sampled request started, as a child of
     ///     ``ServiceContext/current``. Requests that only wait for the refresh do not appear in it.
+    ///   - executor: Where a refresh runs that begins now; `nil` is where other tasks run.
     ///   - sleep: Waits for a duration; throws when its task is cancelled.
     package init(
         store: any SessionStore, clients: TokenClients, observer: any AccountObserver,
         limits: RefreshTimeouts, bounds: RefreshLimits = .usual, clock: @escaping @Sendable () -> WallTime,
         sessionClock: @escaping @Sendable () -> SessionTime, leaseClock: @escaping @Sendable () -> MonotonicTime,
-        tracer: (any Tracer)? = nil,
+        tracer: (any Tracer)? = nil, executor: @escaping @Sendable () -> (any TaskExecutor)? = { nil },
         sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }
     ) {
         self.store = store
@@ -49,6 +51,7 @@ public final class TokenRefresher: TokenRefreshing, Unprintable {
         self.clock = clock
         self.sessionClock = sessionClock
         self.leaseClock = leaseClock
+        self.executor = executor
         self.sleep = sleep
         spans = SpanFactory(tracer: tracer)
         register = Mutex(RefreshCoordinator(bounds))

@@ -10,7 +10,8 @@ extension Exchange {
         _ work: @escaping @Sendable () async -> Result, resume: @escaping (Result) -> Void
     ) {
         OffLoop.run(
-            on: context.eventLoop, snapshot: snapshot, span: telemetry.spanContext, work: work, resume: resume)
+            on: context.eventLoop, snapshot: snapshot, span: telemetry.spanContext,
+            executor: EventLoopExecutor.forLoop(context.index), work: work, resume: resume)
     }
 
     /// Runs the work that a request was suspended for.

@@ -75,7 +75,8 @@ struct IdentityComponents: Sendable, Unprintable {
             store: sessions.store, clients: clients, observer: observer,
             limits: RefreshTimeouts(configuration.timeouts), clock: { .now },
             sessionClock: { sessionClock.now },
-            leaseClock: { MonotonicTime(milliseconds: leaseClock.now.milliseconds) }, tracer: tracer)
+            leaseClock: { MonotonicTime(milliseconds: leaseClock.now.milliseconds) }, tracer: tracer,
+            executor: { EventLoopExecutor.current }, sleep: { try await EventLoopExecutor.sleep(for: $0) })
         let revocations = TokenRevocations(clients: clients, observer: observer)
         let (routes, undecided) = (RouteTable(configuration), UndecidedAttempts())
         let assertions = configuration.upstreams.count { $0.assertion != nil }

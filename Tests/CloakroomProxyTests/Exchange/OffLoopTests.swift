@@ -1,6 +1,10 @@
 import CloakroomCore
+import NIOCore
+import NIOPosix
 import TestSupport
 import Testing
+
+@testable import CloakroomProxy
 
 @Suite("Work off the event loop", .serialized)
 struct OffLoopTests {
@@ -131,6 +135,58 @@ struct OffLoopTests {
             gate.open()
             #expect(try await gateway.client().exchange(Ask.get("/auth")).text == "{}")
             try await gateway.metric(gauge)
+        }
+    }
+
+    /// The common event loop of the current thread.
+    private static var commonLoop: (any EventLoop)? {
+        MultiThreadedEventLoopGroup.singleton.makeIterator().first { $0.inEventLoop }
+    }
+
+    @Test("An account request is handled on a common event loop, where its calls return too, always on the same one")
+    func executor() async throws {
+        let endpoints = FakeEndpoints { _ in
+            let first = Self.commonLoop
+            await Task.yield()
+            async let child = Self.commonLoop
+            let others = await [Self.commonLoop, child]
+            let isSame = first != nil && others.allSatisfy { $0 === first }
+            return AccountResponse(
+                status: isSame ? 200 : 500, content: .json(Array((first?.description ?? "").utf8)))
+        }
+        try await GatewaySetup().with(\.endpoints, endpoints).run { _, client in
+            let first = try await client.exchange(Ask.get("/auth"))
+            #expect(first.status == 200)
+            #expect(try await client.exchange(Ask.get("/auth")).text == first.text)
+        }
+    }
+
+    @Test("A task that begins on a common event loop stays there")
+    func current() async {
+        for number in 0..<3 {
+            let isSame = await Task(executorPreference: EventLoopExecutor.forLoop(number)) {
+                let first = Self.commonLoop
+                return await Task(executorPreference: EventLoopExecutor.current) {
+                    first != nil && Self.commonLoop === first
+                }.value
+            }.value
+            #expect(isSame)
+        }
+    }
+
+    @Test("A wait ends with its duration, or at once if its task is cancelled before or during it")
+    func sleep() async throws {
+        try await EventLoopExecutor.sleep(for: .zero)
+        for isLate in [false, true] {
+            let begun = Gate()
+            let task = Task {
+                if !isLate { await begun.passed() }
+                try await EventLoopExecutor.sleep(for: .seconds(3_600))
+            }
+            if isLate { await Task.yield() }
+            task.cancel()
+            begun.open()
+            await #expect(throws: (any Error).self) { try await task.value }
         }
     }
 }
