@@ -145,7 +145,8 @@ enum LogMetadata {
     ) -> Sorted {
         var merged = handler
         if let provided = provider?.get() { merged.merge(provided) { $1 } }
-        if let event { merged.merge(event) { $1 } }
+        // Most lines have the metadata of the event alone.
+        merged = merged.isEmpty ? event ?? [:] : merged.merging(event ?? [:]) { $1 }
         return merged.sorted { $0.key < $1.key }
     }
 }
