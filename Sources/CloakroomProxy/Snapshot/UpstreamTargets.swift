@@ -288,8 +288,9 @@ extension UpstreamTargets: TargetSelecting {
     public func ended(
         _ target: Int, _ state: TargetState?, _ outcome: TargetOutcome, startedAt: UInt64, now: UInt64
     ) {
-        board.ended(
-            state, outcome, startedAt: startedAt, now: now, random: UInt64.random(in: UInt64.min...UInt64.max))
+        // Only a failure needs jitter, and each random number is a system call.
+        let random = outcome == .succeeded ? 0 : UInt64.random(in: UInt64.min...UInt64.max)
+        board.ended(state, outcome, startedAt: startedAt, now: now, random: random)
     }
 
     /// Records for operators why a call could not connect.
