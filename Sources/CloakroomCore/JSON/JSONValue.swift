@@ -23,6 +23,8 @@ package enum JSONValue: Equatable, Sendable {
 
     /// The value at a path of member names joined by dots; `nil` if it is missing or `null`.
     package subscript(path path: String) -> JSONValue? {
+        // Most paths are one name.
+        guard path.utf8.contains(UInt8(ascii: ".")) else { return value(at: CollectionOfOne(JSONMemberName(path))) }
         let names = path.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         return value(at: names.lazy.map { JSONMemberName(String(Substring($0))) })
     }

@@ -38,8 +38,11 @@ public struct KeyedHash: Sendable, Redacted {
     /// Hashes parts. The scope and the lengths precede them, so that different parts never have the same concatenation.
     func hash(scope: UInt8, _ parts: [[UInt8]]) -> UInt64 {
         var bytes = [scope]
+        bytes.reserveCapacity(parts.reduce(1) { $0 + 8 + $1.count })
         for part in parts {
-            bytes += UInt64(part.count).bigEndianBytes
+            for shift in stride(from: 56, through: 0, by: -8) {
+                bytes.append(UInt8(truncatingIfNeeded: UInt64(part.count) >> UInt64(shift)))
+            }
             bytes += part
         }
         return hash(bytes)

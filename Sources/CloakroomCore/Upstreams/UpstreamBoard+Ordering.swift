@@ -24,6 +24,10 @@ extension UpstreamBoard {
     /// within a minute.
     public func order(now: UInt64) -> [Int] {
         let table = table
+        // The usual case needs no ranks.
+        if table.entries.count == 1, let only = table.entries.first, only.state.word.isUsable {
+            return [only.configurationIndex]
+        }
         let start = nextTurn()
         let count = max((table.entries.map(\.configurationIndex).max() ?? 0) + 1, 1)
         var ranks: [Int: Rank] = [:]

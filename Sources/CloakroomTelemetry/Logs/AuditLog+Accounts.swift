@@ -93,6 +93,8 @@ extension AuditLog {
         listing sessions: [SessionID]? = nil
     ) -> Logger.Metadata {
         var values = texts.mapValues { Logger.MetadataValue.string($0) }
+        // For all that is added here and by the caller, so that the table grows once.
+        values.reserveCapacity(texts.count + 8)
         values["event"] = .string(event)
         if let session { values["session"] = "\(session)" }
         if let user { values["user"] = "\(Self.user(user))" }
