@@ -16,6 +16,23 @@ package enum LinearTime {
         }
         return best.1 / best.0
     }
+
+    /// A text for which a comparison of normalization forms takes quadratic time: combining marks in the reverse order of
+    /// their classes.
+    package static func marks(_ count: Int) -> String {
+        let marks: [Unicode.Scalar] = [
+            "\u{35d}", "\u{35c}", "\u{315}", "\u{301}", "\u{316}", "\u{31b}", "\u{321}", "\u{334}",
+        ]
+        var text = String.UnicodeScalarView()
+        for mark in marks { text.append(contentsOf: repeatElement(mark, count: count / marks.count)) }
+        return String(text)
+    }
+
+    /// The cost of a function for a long text, relative to that for as many bytes in short ones.
+    package static func ratio(ofMarks read: (String) -> Void) -> Double {
+        let (short, long) = (marks(375), marks(6_000))
+        return ratio({ for _ in 0..<16 { read(short) } }, to: { read(long) })
+    }
 }
 
 /// The CPU time that the calling thread has used, in nanoseconds.

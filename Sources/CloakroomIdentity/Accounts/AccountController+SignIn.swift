@@ -9,7 +9,7 @@ extension AccountController {
     func signIn(_ request: AccountRequest) async -> AccountResponse {
         guard let source = clients.signInSource, let client = clients[source] else { return problem(.notFound) }
         let name = accounts.apps.isEmpty ? nil : AppController.members(of: request)?["app"]
-        let app = accounts.apps.first { name == .string($0.name) }
+        let app = accounts.apps.first { TokenClaims.isSame($0.name, name?.string ?? "") }
         guard name == nil || app != nil else { return AccountResponse(Problem(.notFound, detail: "No such app.")) }
         return await spans.withSpan("sign_in") { span in
             let start = AttemptStart(span: span, app: app?.name)

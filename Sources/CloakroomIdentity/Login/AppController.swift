@@ -32,7 +32,7 @@ struct AppController: Sendable {
         var passed: [JSONMemberName: JSONValue] = [:]
         var port: UInt16 = 0
         for (name, value) in members {
-            switch (name.text, value) {
+            switch (name, value) {
             case ("app", .string), ("identity", .string), ("for", .string), ("persistent", .bool): break
             case ("port", .number(let value)): port = UInt16(exactly: value) ?? 0
             case ("parameters", .object(let values)): passed = values

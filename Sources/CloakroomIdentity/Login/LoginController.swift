@@ -113,7 +113,7 @@ struct LoginController: Sendable {
         let isOwn = request.fetchMetadata.isOwn && fields["foreign"] == nil
         var parameters = Parameters(
             returnTo: fields["returnTo"], identity: fields["identity"],
-            isPersistent: fields["persistent"] == "1" && isOwn, isOwn: isOwn,
+            isPersistent: fields["persistent"].map { TokenClaims.isSame($0, "1") } ?? false && isOwn, isOwn: isOwn,
             fields: Self.fields(fields, isOwn: isOwn))
         if let route = fields["for"] {
             guard let requirement = logins.requirement(ofRoute: route) else { return nil }
@@ -142,8 +142,8 @@ struct LoginController: Sendable {
     private static func fields(_ fields: [JSONMemberName: String], isOwn: Bool) -> [JSONMemberName: String] {
         fields.filter {
             isOwn
-                || $0.key.text != IdentityConfiguration.PassedParameter.loginHint
-                    && ($0.key.text != "prompt" || $0.value != "none")
+                || $0.key != JSONMemberName(IdentityConfiguration.PassedParameter.loginHint)
+                    && ($0.key != "prompt" || !TokenClaims.isSame($0.value, "none"))
         }
     }
 

@@ -72,10 +72,10 @@ package struct ProviderLogins: Sendable {
     }
 
     func provider(named name: String) -> (any LoginProvider)? {
-        providers.first { $0.configuration.name == name }
+        providers.first { TokenClaims.isSame($0.configuration.name, name) }
     }
 
-    func app(named name: String) -> AppConfiguration? { apps.first { $0.name == name } }
+    func app(named name: String) -> AppConfiguration? { apps.first { TokenClaims.isSame($0.name, name) } }
 
     /// The providers that the users of an app may sign in with, the default first.
     func providers(of app: AppConfiguration) -> [any LoginProvider] {
@@ -102,7 +102,7 @@ package struct ProviderLogins: Sendable {
     func provider(
         _ name: String?, among some: [any LoginProvider], of session: Session?
     ) -> (any LoginProvider)? {
-        if let name { return some.first { $0.configuration.name == name } }
+        if let name { return some.first { TokenClaims.isSame($0.configuration.name, name) } }
         return some.first { session != nil && $0.configuration.source == session?.source } ?? some.first
     }
 
@@ -135,7 +135,7 @@ package struct ProviderLogins: Sendable {
     /// The requirement of a route for which a new login can be necessary.
     /// - Returns: `nil` if there is no such route.
     func requirement(ofRoute name: String) -> SessionRequirement? {
-        routes.routes.first { $0.name == name }?.require
+        routes.routes.first { TokenClaims.isSame($0.name, name) }?.require
     }
 
     /// Where a browser continues that requested nothing else.

@@ -56,7 +56,7 @@ package struct SignInPage: Sendable {
         visit.requestID = request.origin.requestID
         if let fields = FormURLEncodedBody.read(request.body.bytes) {
             visit.name = fields[JSONMemberName(accounts.name.member)] ?? ""
-            visit.isPersistent = fields[JSONMemberName(Self.persistentName)] == "on"
+            visit.isPersistent = TokenClaims.isSame(fields[JSONMemberName(Self.persistentName)] ?? "", "on")
         }
         return visit
     }

@@ -100,12 +100,12 @@ package struct JSONWebKey: Sendable, Equatable {
     init(_ value: JSONValue) throws(Unusable) {
         guard case .object(let members) = value else { throw .notAnObject }
         guard let type = Self.text(members["kty"]) else { throw .otherType }
-        guard type != "oct", members["k"] == nil else { throw .sharedKey }
+        guard !TokenClaims.isSame(type, "oct"), members["k"] == nil else { throw .sharedKey }
         // A provider that publishes a private key has none: all can sign with it (RFC 7518 §6.2.2, §6.3.2).
         guard members["d"] == nil, members["p"] == nil, members["q"] == nil else { throw .privateKey }
         try Self.checkUse(members)
         self.id = try Self.keyID(members["kid"])
-        switch type {
+        switch JSONMemberName(type) {
         case "RSA": self.material = try Self.rsa(members)
         case "EC": self.material = try Self.curve(members)
         case "OKP": self.material = try Self.ed25519(members)
@@ -114,9 +114,8 @@ package struct JSONWebKey: Sendable, Equatable {
         switch members["alg"] {
         case nil, .null?: self.algorithm = nil
         case .string(let name)?:
-            guard let algorithm = SignatureAlgorithm(rawValue: name), algorithm.keyType == material.type else {
-                throw .otherAlgorithm
-            }
+            let algorithm = SignatureAlgorithm.allCases.first { TokenClaims.isSame($0.rawValue, name) }
+            guard algorithm?.keyType == material.type else { throw .otherAlgorithm }
             self.algorithm = algorithm
         default: throw .otherAlgorithm
         }
@@ -128,14 +127,18 @@ package struct JSONWebKey: Sendable, Equatable {
     private static func checkUse(_ members: [JSONMemberName: JSONValue]) throws(Unusable) {
         switch members["use"] {
         case nil, .null?: break
-        case .string("sig")?: break
+        case .string(let use)? where TokenClaims.isSame(use, "sig"): break
         default: throw .otherUse
         }
         switch members["key_ops"] {
         case nil, .null?: break
-        case .array(let operations)? where operations.contains(.string("verify")): break
+        case .array(let operations)? where operations.contains(where: Self.isVerification): break
         default: throw .otherUse
         }
+    }
+
+    private static func isVerification(_ operation: JSONValue) -> Bool {
+        operation.string.map { TokenClaims.isSame($0, "verify") } ?? false
     }
 
     private static func keyID(_ value: JSONValue?) throws(Unusable) -> String? {
@@ -161,7 +164,9 @@ package struct JSONWebKey: Sendable, Equatable {
 
     /// Coordinates have a fixed length (RFC 7518 §6.2.1.2), but some providers omit leading zeros: one key in 128.
     private static func curve(_ members: [JSONMemberName: JSONValue]) throws(Unusable) -> Material {
-        guard let name = text(members["crv"]), let curve = SignatureAlgorithm.Curve(rawValue: name) else {
+        let name = text(members["crv"]) ?? ""
+        guard let curve = SignatureAlgorithm.Curve.allCases.first(where: { TokenClaims.isSame($0.rawValue, name) })
+        else {
             throw .otherCurve
         }
         guard let x = number(members["x"]), let y = number(members["y"]), x.count <= curve.coordinateLength,
@@ -174,7 +179,7 @@ package struct JSONWebKey: Sendable, Equatable {
     }
 
     private static func ed25519(_ members: [JSONMemberName: JSONValue]) throws(Unusable) -> Material {
-        guard text(members["crv"]) == "Ed25519" else { throw .otherCurve }
+        guard TokenClaims.isSame(text(members["crv"]) ?? "", "Ed25519") else { throw .otherCurve }
         // A byte string and not a number: zeros are part of it (RFC 8032 §5.1.2).
         guard let text = text(members["x"]), let key = Base64URL.decode(text.utf8), key.count == 32 else {
             throw .invalidNumbers

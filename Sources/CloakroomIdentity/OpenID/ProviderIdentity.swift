@@ -36,6 +36,8 @@ struct TokenClaims {
         return value == .null ? nil : value
     }
 
+    /// Compares texts of a client or a provider. `==` compares their normalization forms: the cost of that is more than
+    /// linear in the length of a text of combining marks.
     static func isSame(_ left: String, _ right: String) -> Bool {
         left.utf8.elementsEqual(right.utf8)
     }

@@ -97,7 +97,8 @@ package final class TokenProofs: Sendable, Unprintable {
     /// Whether `htu` is the origin and the path, in any spelling that has the same normal form. Its query and fragment are
     /// ignored.
     private static func isTarget(_ text: String, _ origin: WebOrigin, path: [UInt8]) -> Bool {
-        let url = EndpointURL(String(text.prefix { $0 != "?" && $0 != "#" }), permitting: origin)
+        let place = text.utf8.prefix { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") }
+        let url = EndpointURL(String(Substring(place)), permitting: origin)
         guard let url, url.origin == origin else { return false }
         let stated = Array((url.target.isEmpty ? "/" : url.target).utf8)
         var normal: [UInt8] = []

@@ -48,9 +48,9 @@ package struct UnverifiedToken: Sendable {
         guard members["zip"] == nil else { throw .compressed }
         guard members["enc"] == nil else { throw .encrypted }
         guard case .string(let name)? = members["alg"] else { throw .invalidHeader }
-        guard let algorithm = SignatureAlgorithm(rawValue: name), name.utf8.elementsEqual(algorithm.rawValue.utf8),
-            algorithms.contains(algorithm)
-        else { throw .algorithmNotAllowed }
+        guard let algorithm = algorithms.first(where: { TokenClaims.isSame($0.rawValue, name) }) else {
+            throw .algorithmNotAllowed
+        }
         self.algorithm = algorithm
         self.keyID = try Self.name(members["kid"])
         self.type = TokenType(try Self.name(members["typ"]))

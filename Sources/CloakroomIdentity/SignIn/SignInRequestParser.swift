@@ -60,7 +60,7 @@ enum SignInRequestParser {
             guard case .object(let members)? = JSONValue(document: request.body.bytes) else { return false }
             return members[name] == .bool(true)
         case formType:
-            return FormURLEncodedBody.read(request.body.bytes)?[name] == "on"
+            return TokenClaims.isSame(FormURLEncodedBody.read(request.body.bytes)?[name] ?? "", "on")
         default: return false
         }
     }

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import CloakroomCore
@@ -321,6 +322,19 @@ struct AppLoginTests {
         #expect((client.ticket == earlier) == !isSame)
         #expect(await gateway.whoAmI(client.ticket).status == 200)
         #expect(gateway.store.count == 1)
+    }
+
+    @Test("Rule 31: names that a client selects cost linear time, also texts that are slow to normalize")
+    func linear() throws {
+        let logins = try #require(gateway.endpoints.logins)
+        let reads: [(String) -> Void] = [
+            { _ = logins.requirement(ofRoute: $0) }, { _ = logins.app(named: $0) },
+            { _ = logins.provider($0, among: logins.providers, of: nil) }, { _ = logins.provider(named: $0) },
+        ]
+        for read in reads {
+            let ratio = LinearTime.ratio(ofMarks: read)
+            #expect(ratio < 4, "\(ratio)")
+        }
     }
 
     @Test("The values of the longest names have room for a provider's code")

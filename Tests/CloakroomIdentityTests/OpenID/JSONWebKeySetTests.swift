@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomIdentity
@@ -121,6 +122,23 @@ struct JSONWebKeySetTests {
         ])
     func invalid(text: String, expected: JSONWebKeySet.Invalid) {
         #expect(throws: expected) { try JSONWebKeySet(document: Array(text.utf8)) }
+    }
+
+    @Test("Rule 31: the key of a client costs linear time, also with texts that are slow to normalize")
+    func linear() throws {
+        for key in ["{}", "{\(Self.rsa)}", "{\(Self.p256)}", "{\(Self.ed25519)}"] {
+            guard case .object(let members)? = JSONValue(document: Array(key.utf8)) else { continue }
+            for name in ["kty", "use", "alg", "crv"] as [JSONMemberName] {
+                let ratio = LinearTime.ratio(ofMarks: { text in
+                    _ = try? JSONWebKey(.object(members.merging([name: .string(text)]) { $1 }))
+                })
+                #expect(ratio < 4, "\(name.text): \(ratio)")
+            }
+            let ratio = LinearTime.ratio(ofMarks: { text in
+                _ = try? JSONWebKey(.object(members.merging(["key_ops": .array([.string(text)])]) { $1 }))
+            })
+            #expect(ratio < 4, "key_ops: \(ratio)")
+        }
     }
 
     @Test("Identity rule 13: a document has at most 64 keys and 64 KiB")

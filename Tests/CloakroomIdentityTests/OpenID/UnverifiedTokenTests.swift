@@ -1,4 +1,5 @@
 import CloakroomCore
+import TestSupport
 import Testing
 
 @testable import CloakroomIdentity
@@ -115,6 +116,12 @@ struct UnverifiedTokenTests {
     func type(name: String?, expected: TokenType) throws {
         let member = name.map { #","typ":"\#($0)""# } ?? ""
         #expect(try parse(header: #"{"alg":"ES256"\#(member)}"#).type == expected)
+    }
+
+    @Test("Rule 31: a text in place of an algorithm costs linear time, also one that is slow to normalize")
+    func linear() {
+        let ratio = LinearTime.ratio(ofMarks: { _ = try? parse(header: #"{"alg":"\#($0)"}"#) })
+        #expect(ratio < 4, "\(ratio)")
     }
 
     @Test("Base64url has one spelling for each byte string")

@@ -18,6 +18,10 @@ extension FuzzTarget {
                     .repeated("one long header", "A"),
                     .repeated("a long signature", "A", prefix: "eyJhbGciOiJFUzI1NiJ9.e30."),
                     .repeated("a long payload", "AAAA", prefix: "eyJhbGciOiJFUzI1NiJ9.", suffix: ".AAAA"),
+                    .made("an algorithm of combining marks") { count in
+                        let text = String(repeating: "\u{301}\u{316}", count: max(1, count * 3 / 16 - 8))
+                        return Array((Base64URL.encode(Array(#"{"alg":"\#(text)"}"#.utf8)) + ".e30.AAAA").utf8)
+                    },
                     .made("a header with many members") { count in
                         var header = #"{"alg":"ES256""#
                         var number = 0
