@@ -1,5 +1,6 @@
 package import CloakroomWire
 import NIOCore
+import Synchronization
 
 /// The key of the device that a session is bound to, or the key of an access token. It never changes.
 public final class DeviceBinding: Sendable, Equatable {
@@ -111,6 +112,9 @@ package final class DeviceSessions: Sendable {
     private let sealing: any CookieSealing
     package let observer: any AccountObserver
     private let failures = RateLimitTable(keys: maxCounted)
+    /// The time of the latest proof, in nanoseconds. The table needs times that never go back: it would reject the proofs of all
+    /// sessions that were checked before for as long as a clock was set back.
+    private let latest = Atomic<UInt64>(0)
 
     /// - Returns: `nil` if no session is bound.
     package init?(_ configuration: DeviceConfiguration, sealing: any CookieSealing, observer: any AccountObserver) {
@@ -211,7 +215,7 @@ package final class DeviceSessions: Sendable {
     /// Counts a proof as failed, until ``proofSucceeded(of:from:)``.
     /// - Returns: Whether it may be verified; `false` after too many that failed.
     package func countProof(of session: SessionID, from address: String, now: SessionTime) -> Bool {
-        let time = UInt64(clamping: now.milliseconds) &* 1_000_000
+        let time = latest.max(UInt64(clamping: now.milliseconds) &* 1_000_000, ordering: .relaxed).newValue
         return failures.charge(Self.key(session, address), Self.failurePace, now: time).wait == 0
     }
 

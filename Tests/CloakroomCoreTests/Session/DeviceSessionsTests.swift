@@ -242,6 +242,10 @@ struct DeviceSessionsTests {
         #expect(count(SessionID(2)) && count(id, "192.0.2.2"))
         #expect(count(id, "192.0.2.1", 12) && !count(id, "192.0.2.1", 12))
         for _ in 0..<5 { #expect(count(id, "192.0.2.1", 80)) }
+        // A clock that is set back by an hour delays no session that was checked before.
+        #expect(count(SessionID(3), "192.0.2.1", 80))
+        devices.proofSucceeded(of: SessionID(3), from: "192.0.2.1")
+        #expect(count(SessionID(3), "192.0.2.1", -3_520))
         // The table is bounded: other keys may replace some.
         for word in 0..<50_000 { _ = count(SessionID(UInt64(word) << 8), "192.0.2.1", 80) }
     }
