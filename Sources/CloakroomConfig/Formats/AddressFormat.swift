@@ -10,8 +10,16 @@ extension ValueFormat where Value == HostAndPort {
             try require(
                 HostAndPort("\(text[..<end]):0") == nil || Int(text[end...].dropFirst()) ?? 0 <= UInt16.max,
                 "must have a port up to 65535, not \(text.quoted)", "write a port from 1 to 65535")
+            let bare = text.split(separator: "://").last.map { $0.hasSuffix("/") ? $0.dropLast() : $0 } ?? ""
+            let port = UInt16(bare.first == ":" ? bare.dropFirst() : bare)
+            let isHost = bare.contains { !$0.isNumber && $0 != ":" }
+            let candidates =
+                port.map { ["127.0.0.1:\($0)", "0.0.0.0:\($0)"] } ?? (isHost ? ["\(bare)", "\(bare):8080"] : [])
+            let fitting = candidates.filter { HostAndPort($0).map { HostAndPort.isHost($0.host) } == true }
             throw ConfigValueError(
-                "must be host:port, not \(text.quoted)", "write an address such as 0.0.0.0:8443 or [::1]:8443")
+                "must be host:port, not \(text.quoted)",
+                fitting.isEmpty
+                    ? "write an address such as 0.0.0.0:8443 or [::1]:8443" : "write \(fitting.alternatives)")
         }
         return address
     }
@@ -74,7 +82,9 @@ extension ValueFormat where Value == String {
         for (scheme, usualPort) in [("https", 443), ("http", 80)] where lower.hasPrefix("\(scheme)://") {
             return try origin(scheme, String(lower.dropFirst(scheme.count + 3)), usualPort: usualPort)
         }
-        throw ConfigValueError("must be an origin, not \(shown)", originExample)
+        let isHost = HostAndPort(connecting: text, usualPort: 443) != nil
+        throw ConfigValueError(
+            "must be an origin, not \(shown)", isHost ? "write https://\(lower) or http://\(lower)" : originExample)
     }
 
     private static let originExample =

@@ -24,9 +24,21 @@ extension ValueFormat where Value == Duration {
         return text
     }
 
+    /// The notation of a number with a unit in words: `15m` for `15 minutes`; `nil` for another text.
+    private static func corrected(_ text: String) -> String? {
+        guard let match = text.lowercased().wholeMatch(of: /([0-9]+) ?([a-z]+)/) else { return nil }
+        let words: [Substring: String] = [
+            "sec": "s", "second": "s", "min": "m", "minute": "m", "hr": "h", "hour": "h", "day": "d",
+        ]
+        let unit = match.2
+        let name = units.first { unit == $0.name }?.name ?? words[unit.last == "s" ? unit.dropLast() : unit]
+        return name.map { "\(match.1)\($0)" }
+    }
+
     private static func milliseconds(_ text: String) throws(ConfigValueError) -> Int64 {
         let malformed = ConfigValueError(
-            "must be a duration, not \(text.quoted)", "write a number with ms, s, m, h or d, such as 30s or 1h30m")
+            "must be a duration, not \(text.quoted)",
+            "write \(corrected(text) ?? "a number with ms, s, m, h or d, such as 30s or 1h30m")")
         var rest = text[...]
         var sum: Int64 = 0
         var largest = Int64.max
@@ -71,8 +83,12 @@ enum ByteSize {
     fileprivate static func bytes(_ text: String) throws(ConfigValueError) -> Int {
         let digits = text.prefix { $0.isASCII && $0.isNumber }
         let unit = text[digits.endIndex...].trimmingPrefix(while: { $0 == " " })
+        let named = units.first { $0.name.first?.lowercased() == unit.first?.lowercased() }
+        let isUsual = named != nil && unit.lowercased().wholeMatch(of: /[kmgt]i?b?/) != nil
         let malformed = ConfigValueError(
-            "must be a size, not \(text.quoted)", "write bytes, or a number with KiB, MiB, GiB or TiB")
+            "must be a size, not \(text.quoted)",
+            isUsual && !digits.isEmpty
+                ? "write \(digits)\(named?.name ?? "")" : "write bytes, or a number with KiB, MiB, GiB or TiB")
         guard let number = Int(digits) else { throw malformed }
         if unit.isEmpty { return number }
         guard let factor = units.first(where: { $0.name == unit })?.bytes else { throw malformed }

@@ -15,7 +15,9 @@ extension ValueFormat where Value == String {
                 rest.isEmpty ? "leave hosts out to serve every host" : "write *.\(rest)")
         }
         guard let host = HostNames.folded(name), isHost(host, isAddressAllowed: name == text) else {
-            throw ConfigValueError("must be a host, not \(shown)", "write one such as app.example.com")
+            let bare = text.split(separator: "://").last?.prefix { $0 != "/" } ?? ""
+            let folded = HostNames.folded(String(bare)).flatMap { isHost($0, isAddressAllowed: true) ? $0 : nil }
+            throw ConfigValueError("must be a host, not \(shown)", "write \(folded ?? "one such as app.example.com")")
         }
         try require(name.hasSuffix("]") || !name.contains(":"), "must be without a port, not \(shown)", "write \(host)")
         return name == text ? host : "*.\(host)"

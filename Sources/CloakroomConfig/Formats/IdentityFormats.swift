@@ -22,7 +22,8 @@ extension ValueFormat where Value == String {
         if text.hasPrefix("http://") {
             throw ConfigValueError("must be an https URL: tokens would be sent unencrypted", example)
         }
-        throw ConfigValueError("must be an https URL, not \(text.quoted)", example)
+        let isBare = !text.contains("://") && EndpointURL("https://\(text)") != nil
+        throw ConfigValueError("must be an https URL, not \(text.quoted)", isBare ? "write https://\(text)" : example)
     }
 
     /// The gateway's own origin: `https`, or `http` on loopback.

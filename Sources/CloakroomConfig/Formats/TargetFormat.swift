@@ -22,7 +22,10 @@ extension ValueFormat where Value == UpstreamTargetConfiguration {
         if lower.hasPrefix("https://") { return try tcp(.https, text, usualPort: 443) }
         // The path begins after the host, if there is a host.
         let host = text.firstIndex(of: "/").map { text[..<$0] } ?? text[...]
-        throw ConfigValueError("must be an address of an upstream, not \(host.quoted)", example)
+        let isHost = !text.contains(":/") && HostAndPort(connecting: host, usualPort: 80) != nil
+        throw ConfigValueError(
+            "must be an address of an upstream, not \(host.quoted)",
+            isHost ? "write http://\(host) or https://\(host)" : example)
     }
 
     private static let example = "write http://host:port, https://host:port or unix:/path"

@@ -72,7 +72,9 @@ extension ValueFormat where Value == Bool {
         case "true", "True", "TRUE": return true
         case "false", "False", "FALSE": return false
         default:
-            throw ConfigValueError("must be true or false, not \(text.quoted)", "write true or false")
+            let meant = ["yes": "true", "on": "true", "1": "true", "no": "false", "off": "false", "0": "false"]
+            throw ConfigValueError(
+                "must be true or false, not \(text.quoted)", "write \(meant[text.lowercased()] ?? "true or false")")
         }
     }
 }

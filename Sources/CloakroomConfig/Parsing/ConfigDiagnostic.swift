@@ -191,7 +191,8 @@ package enum NameSuggestion {
     /// The suggestion for an unknown name: the nearest candidate, otherwise a list of candidates, those that begin like
     /// the name first.
     package static func suggestion(for name: String, among candidates: [String]) -> String {
-        if let nearest = nearest(to: name, among: candidates) {
+        let longer = candidates.filter { name.count >= likelyPrefix && $0.lowercased().hasPrefix(name.lowercased()) }
+        if let nearest = nearest(to: name, among: candidates) ?? (longer.count == 1 ? longer[0] : nil) {
             return "did you mean \(nearest.quoted)?"
         }
         guard !candidates.isEmpty else { return "leave it out" }

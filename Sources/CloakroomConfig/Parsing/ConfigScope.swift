@@ -49,18 +49,38 @@ struct ConfigScope {
     private func below(_ names: [String], isPresent: Bool) -> ConfigScope {
         let path = path + names
         let word: String
+        var remedy: String?
         switch reading.tree[path]?.shape {
         case nil, .empty?, .section?:
             return ConfigScope(reading: reading, path: path, isPresent: isPresent)
-        case .scalar?: word = "one value"
+        case .scalar(let text)?: (word, remedy) = ("one value", Self.remedy(text, of: names.last ?? ""))
         case .list?: word = "a list"
         }
         if !reading.invalidKeys.contains(path) {
             reading.report(
-                ConfigValueError("must be a section of keys, not \(word)", "write its keys below it, indented"),
-                at: path)
+                ConfigValueError(
+                    "must be a section of keys, not \(word)", remedy ?? "write its keys below it, indented"), at: path)
         }
         return ConfigScope(reading: reading, path: path, isPresent: false)
+    }
+
+    /// How a section is written whose value is one key without a blank, or that of its main key.
+    private static func remedy(_ text: String, of name: String) -> String? {
+        if let pair = text.wholeMatch(of: /([a-z][A-Za-z]*):(?!\/\/).+/) { return "write a blank after \(pair.1):" }
+        let main = [
+            "signIn": "path", "refresh": "path", "revoke": "path", "user": "path", "health": "path", "files": "root",
+        ]
+        return main[name].map { "write { \($0): \(text.escaped) }" }
+    }
+
+    /// The error of a value. A reference, and typographic quotation marks, are no value of any format.
+    private func explained(_ error: ConfigValueError, _ text: String, _ name: String) -> ConfigValueError {
+        if VariableReference.isOne(text), !error.message.contains("variable references") {
+            return ConfigValueError(
+                "variable references are not supported", "write the value, or set \(reading.variable(path + [name]))")
+        }
+        guard let first = text.first, "“”„‘’".contains(first) else { return error }
+        return ConfigValueError(error.message, "write straight quotation marks")
     }
 
     // MARK: - Values
@@ -88,7 +108,7 @@ struct ConfigScope {
             reading.note(key, isSecret ? "<redacted>" : format.render(value))
             return value
         } catch {
-            reading.report(error, at: key)
+            reading.report(explained(error, text, name), at: key)
             return nil
         }
     }
@@ -114,7 +134,7 @@ struct ConfigScope {
             do {
                 values.append(try format.parse(text))
             } catch {
-                report(error, at: name, item: index)
+                report(explained(error, text, name), at: name, item: index)
             }
         }
         guard values.count == texts.count else { return nil }

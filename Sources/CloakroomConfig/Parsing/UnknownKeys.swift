@@ -70,6 +70,14 @@ struct UnknownKeys {
             suggestion = "the next index is \(next)"
         } else if siblings.isEmpty, let nearest = nearestKey(to: path) {
             suggestion = "did you mean \(nearest)?"
+        } else if name.first?.isWhitespace == true {
+            suggestion = "indent with spaces: the line begins with another kind of blank"
+        } else if nearest == nil,
+            case let names = Self.otherNames[name.lowercased(), default: []].filter(siblings.contains),
+            !names.isEmpty
+        {
+            likelyIntendedKeys.formUnion(names.map { parent + [$0] })
+            suggestion = "did you mean \(names.map(\.quoted).alternatives)?"
         } else if nearest == nil, let place = otherPlace(of: name, in: parent) {
             suggestion = place
         }
@@ -77,11 +85,25 @@ struct UnknownKeys {
         reading.add(ConfigValueError(error, suggestion), key: path, origin: origin)
     }
 
+    /// Names that keys have in other programs.
+    private static let otherNames = [
+        "address": ["targets"], "addresses": ["targets"], "auth": ["requiresAuthorization"],
+        "authenticated": ["requiresAuthorization"], "backend": ["upstream", "targets"], "bind": ["address"],
+        "ca": ["caFile"], "cert": ["certificateFile"], "certificate": ["certificateFile"],
+        "headers": ["requestFields", "responseFields"], "key": ["keyFile"], "listen": ["address"], "match": ["path"],
+        "port": ["address"], "prefix": ["path"], "protected": ["requiresAuthorization"],
+        "rewrite": ["forwardAs", "stripPrefix"], "server": ["targets"], "servers": ["targets"],
+        "service": ["upstream"], "static": ["files"], "timeout": ["responseHeadTimeout", "idleTimeout", "deadline"],
+        "ttl": ["idleTimeout", "absoluteTimeout"], "type": ["store"], "uri": ["path"], "url": ["path", "targets"],
+    ]
+
     /// Where a key of another section belongs, or its section: usually one of them is not indented as it should be.
     private mutating func otherPlace(of name: String, in parent: [String]) -> String? {
         if parent.count == 2,
             members[[parent[0]]]?.contains(where: { members[[parent[0], $0]]?.contains(parent[1]) == true }) == true
         {
+            // What the section would need at its place is not missing.
+            likelyIntendedKeys.formUnion((members[parent] ?? []).map { parent + [$0] })
             return "if \(parent[1]) belongs to one of \(parent[0]), indent it further"
         }
         let depth = places[name]?.map(\.count).min()

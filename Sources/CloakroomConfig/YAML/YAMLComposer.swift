@@ -71,6 +71,11 @@ extension YAMLTree.YAMLSyntaxError {
         let problem: String
         var remedy = "check indentation, colons and quotation marks"
         switch error {
+        case .scanner(let context?, _, _, _) where context.text == "while scanning a quoted scalar":
+            // The end of the file is far from the mistake.
+            position = FilePosition(context.mark)
+            problem = "a quotation mark has no counterpart"
+            remedy = "end the text with the same quotation mark"
         case .scanner(_, let text, let mark, let yaml), .parser(_, let text, let mark, let yaml),
             .composer(_, let text, let mark, let yaml):
             position = FilePosition(mark)
@@ -80,6 +85,8 @@ extension YAMLTree.YAMLSyntaxError {
                 lines[mark.line - 1].prefix(while: \.isWhitespace).contains("\t")
             {
                 remedy = "indent with spaces, not tabs"
+            } else if lines.indices.contains(mark.line - 1), lines[mark.line - 1].contains("[*]") {
+                remedy = "list methods, such as [GET, POST], and write other names with * in quotation marks"
             } else if lines.indices.contains(mark.line - 1),
                 ["/{", "}/", "*."].contains(where: lines[mark.line - 1].contains)
             {

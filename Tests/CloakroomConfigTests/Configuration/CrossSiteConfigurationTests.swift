@@ -36,7 +36,7 @@ import Testing
         ("null", "null is not supported: any page can have this origin (leave it out)"),
         ("https://a.test/", "must be an origin without a path, not even a slash (write https://a.test)"),
         ("https://joe:pw@a.test", "must be an origin without user and password (\(example))"),
-        ("a.test", "must be an origin, not \"a.test\" (\(example))"),
+        ("a.test", "must be an origin, not \"a.test\" (write https://a.test or http://a.test)"),
         ("ftp://a.test", "must be an origin, not \"ftp://a.test\" (\(example))"),
         ("https://", "\"https://\" must have a valid host and port (\(example))"),
         ("https://a.test:0", "\"https://a.test:0\" must have a valid host and port (\(example))"),

@@ -67,6 +67,7 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
     func otherPlace(_ piece: String, _ change: String, _ expected: String) throws {
         let found = try ConfigFixture.valueErrors(replacing: piece, by: change)
         #expect(found.contains("cloakroom.yaml:" + expected), "\(found)")
+        #expect(!found.contains { $0.contains("targets: required key missing") }, "\(found)")
     }
 
     static let values = DiagnosticCase.table(
@@ -75,6 +76,12 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
         → 11:16: session.idleTimeout: must be a duration with a unit, not 15 (write 15s, 15m or another of ms, s, m, h, d)
         15m ⇒ soon
         → 11:16: session.idleTimeout: must be a duration, not "soon" (write a number with ms, s, m, h or d, such as 30s or 1h30m)
+        15m ⇒ 15 minutes
+        → 11:16: session.idleTimeout: must be a duration, not "15 minutes" (write 15m)
+        15m ⇒ 90Sec
+        → 11:16: session.idleTimeout: must be a duration, not "90Sec" (write 90s)
+        15m ⇒ 500 ms
+        → 11:16: session.idleTimeout: must be a duration, not "500 ms" (write 500ms)
         15m ⇒ 31d
         → 11:16: session.idleTimeout: must be in the allowed range, not 31d (write 1s to 30d)
         15m ⇒ [15m]
@@ -88,7 +95,7 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
         idleTimeout: 15m ⇒ maxSessions: 0
         → 11:16: session.maxSessions: must be in the allowed range, not 0 (write 1 to 100000000)
         requiresAuthorization: true ⇒ requiresAuthorization: yes
-        → 24:28: routes.1.requiresAuthorization: must be true or false, not "yes" (write true or false)
+        → 24:28: routes.1.requiresAuthorization: must be true or false, not "yes" (write true)
         methods: [GET] ⇒ methods: GET
         → 15:14: routes.0.methods: must be a list (write [GET])
         methods: [GET] ⇒ methods: []
@@ -96,7 +103,9 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
         methods: [GET] ⇒ methods: [GET, [POST]]
         → 15:14: routes.0.methods: item 2 of the list must be a single value (write [one, another])
         session: ⇒ limits: { head: 10KB }\nsession:
-        → 10:17: limits.head: must be a size, not "10KB" (write bytes, or a number with KiB, MiB, GiB or TiB)
+        → 10:17: limits.head: must be a size, not "10KB" (write 10KiB)
+        session: ⇒ limits: { head: "ten KiB" }\nsession:
+        → 10:17: limits.head: must be a size, not "ten KiB" (write bytes, or a number with KiB, MiB, GiB or TiB)
         session: ⇒ limits: { head: 64KiB }\nsession:
         → 10:17: limits.head: must be in the allowed range, not 64KiB (write 1KiB to 65535)
         session: ⇒ timeouts: { connect: 25h }\nsession:
@@ -132,13 +141,33 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
         cookie: { secure: false } ⇒ cookie: { secure: false, path: a }
         → 12:28: session.cookie.path: unknown key (write one of: domain, name, partitioned, persistent, sameSite, secure)
         signIn: { path: /auth } ⇒ signIn: /auth
-        → 7:5: upstreams.api.signIn: must be a section of keys, not one value (write its keys below it, indented)
+        → 7:5: upstreams.api.signIn: must be a section of keys, not one value (write { path: /auth })
+        cookie: { secure: false } ⇒ cookie:\n    secure:false
+        → 12:3: session.cookie: must be a section of keys, not one value (write a blank after secure:)
           - name: episodes ⇒   - episodes\n  - name: episodes
         → 14:5: routes.0: must be a section of keys, not one value (write its keys below it, indented)
           - address: 127.0.0.1:0 ⇒   address: 127.0.0.1:0
         → 1:1: listeners: must be a list (begin each item with "- " below the key)
             requiresAuthorization: true ⇒     messages: { unautorized: No. }\n    requiresAuthorization: true
         → 24:17: routes.1.messages.unautorized: unknown message code (did you mean "unauthorized"?)
+        "http://127.0.0.1:9001"] ⇒ "http://127.0.0.1:9001]
+        → 9:15: the file must be valid YAML: a quotation mark has no counterpart (end the text with the same quotation mark)
+        methods: [GET] ⇒ methods: [*]
+        → 15:16: the file must be valid YAML: did not find expected alphabetic or numeric character (list methods, such as [GET, POST], and write other names with * in quotation marks)
+            path: /episodes ⇒     headers: { a: b }\n    path: /episodes
+        → 16:5: routes.0.headers: unknown key (did you mean "requestFields" or "responseFields"?)
+            requiresAuthorization: true ⇒     auth: true
+        → 24:5: routes.1.auth: unknown key (did you mean "requiresAuthorization"?)
+            targets: ["http://127.0.0.1:9000"] ⇒     url: http://127.0.0.1:9000
+        → 5:5: upstreams.api.url: unknown key (did you mean "targets"?)
+        idleTimeout: 15m ⇒ \#u{a0}idleTimeout: 15m
+        → 11:3: session.\#u{a0}idleTimeout: unknown key (indent with spaces: the line begins with another kind of blank)
+        path: /episodes ⇒ path: ${EPISODES}
+        → 16:11: routes.0.path: variable references are not supported (write the value, or set CLOAKROOM_ROUTES_0_PATH)
+        ["http://127.0.0.1:9000"] ⇒ [“http://127.0.0.1:9000”]
+        → 5:15: upstreams.api.targets.0: must be an address of an upstream, not "“http:" (write straight quotation marks)
+            path: /episodes ⇒     hosts: ["https://app.example.org/"]\n    path: /episodes
+        → 16:13: routes.0.hosts.0: must be a host, not "https://app.example.org/" (write app.example.org)
         idleTimeout: 15m ⇒ idleTimeout: [15m
         → 12:9: the file must be valid YAML: did not find expected ',' or ']' (check indentation, colons and quotation marks)
         """#)
@@ -190,7 +219,7 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
         "http://127.0.0.1:9000" ⇒ "https://joe:pw@127.0.0.1"
         → 5:15: upstreams.api.targets.0: must be a target without user and password (write http://host:port, https://host:port or unix:/path)
         "http://127.0.0.1:9000" ⇒ "127.0.0.1:9000"
-        → 5:15: upstreams.api.targets.0: must be an address of an upstream, not "127.0.0.1:9000" (write http://host:port, https://host:port or unix:/path)
+        → 5:15: upstreams.api.targets.0: must be an address of an upstream, not "127.0.0.1:9000" (write http://127.0.0.1:9000 or https://127.0.0.1:9000)
         "http://127.0.0.1:9000" ⇒ "https://127.0.0.1:90000"
         → 5:15: upstreams.api.targets.0: "https://127.0.0.1:90000" must have a valid host and port (write https://host:port)
         ["http://127.0.0.1:9000"] ⇒ ["https://a"]\n    tls: { caFile: nowhere.crt, keyFile: cloakroom.yaml }
@@ -243,7 +272,13 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
         127.0.0.1:0\n ⇒ 127.0.0.1:0\n    behindTLSProxy: true\n
         → 13:21: session.cookie.secure: must be true unless all listeners are on loopback (write true, or listen on 127.0.0.1 only; in a container, set development of the listener)
         127.0.0.1:0 ⇒ localhost
-        → 2:14: listeners.0.address: must be host:port, not "localhost" (write an address such as 0.0.0.0:8443 or [::1]:8443)
+        → 2:14: listeners.0.address: must be host:port, not "localhost" (write localhost:8080)
+        address: 127.0.0.1:0 ⇒ address: 8080
+        → 2:14: listeners.0.address: must be host:port, not "8080" (write 127.0.0.1:8080 or 0.0.0.0:8080)
+        address: 127.0.0.1:0 ⇒ address: ":8080"
+        → 2:14: listeners.0.address: must be host:port, not ":8080" (write 127.0.0.1:8080 or 0.0.0.0:8080)
+        address: 127.0.0.1:0 ⇒ address: http://0.0.0.0:8080/
+        → 2:14: listeners.0.address: must be host:port, not "http://0.0.0.0:8080/" (write 0.0.0.0:8080)
         127.0.0.1:0 ⇒ 127.0.0.1:80\nadmin: { address: "[::1]:80" }
         → 3:19: admin.address: conflicts with a client listener on port 80 (choose another port)
         127.0.0.1:0 ⇒ 127.0.0.1:9464

@@ -38,9 +38,11 @@ struct HostValidationTests {
             ("*", "must begin with one *., not \"*\" (leave hosts out to serve every host)"),
             ("x:8443", "must be without a port, not \"x:8443\" (write x)"),
             ("[::1]:80", "must be without a port, not \"[::1]:80\" (write [::1])"),
+            ("https://x", "must be a host, not \"https://x\" (write x)"),
+            ("x/y", "must be a host, not \"x/y\" (write x)"),
         ]
             + [
-                "::1", "https://x", "x/y", "a..b", ".a", "*.", "*.10.0.0.1", "10.0.0", "10.0.0.01", "[1.2.3.4]", "a b",
+                "::1", "a..b", ".a", "*.", "*.10.0.0.1", "10.0.0", "10.0.0.01", "[1.2.3.4]", "a b",
                 "a~b",
                 String(repeating: "a", count: 64) + ".x", "x,y@z", "a.x..",
             ].map { ($0, "must be a host, not \"\($0)\" (write one such as app.example.com)") })

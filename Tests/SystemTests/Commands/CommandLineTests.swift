@@ -245,6 +245,7 @@ struct CommandLineTests {
         arguments: [
             (["chek-config"], "unknown command 'chek-config' (did you mean \"check-config\"?)"),
             (["rotues", "--diff", "a"], "unknown command 'rotues' (did you mean \"routes\"?)"),
+            (["check"], "unknown command 'check' (did you mean \"check-config\"?)"),
             (["demo"], "unknown command 'demo' (the demo is a program of its own: cloakroom-demo)"),
             (["check-config", "--strikt"], "unknown option '--strikt' (did you mean \"--strict\"?)"),
             (["serve", "--confg=missing.yaml"], "unknown option '--confg' (did you mean \"--config\"?)"),
