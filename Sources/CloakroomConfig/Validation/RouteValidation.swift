@@ -153,7 +153,7 @@ enum WideRouteRules {
         for (index, route) in routes.enumerated() {
             guard let pattern = route.pattern else { continue }
             // An invalid path is reported only once.
-            if !route.scope.isInvalid("path") {
+            if !route.scope.isInvalid("path"), route.route?.files == nil {
                 checkTokenCalls(route, pattern, at: "path", calls, literals, accounts, upstreams)
             }
             if let sent = route.route?.rewrite?.pattern, let key = PathRewrite.keys.first(where: route.scope.isSet) {
@@ -242,7 +242,7 @@ enum WideRouteRules {
         let isUser = hidden.contains { $0.kind == .user }
         let told = "\(pattern) contains \(list), which the route does not forward: 404"
         let remedy = isUser ? "a route that names the path of a user call can serve it" : ""
-        // Clients may request their user, or a page of another upstream at such a path. A file seldom has it.
+        // Clients may request their user, or a page of another upstream at such a path.
         let own = route.upstream.map { upstreams.names[$0] }
         if own != nil, isUser || hidden.contains(where: { $0.upstream != own }) {
             route.scope.warn(told, remedy, at: key)

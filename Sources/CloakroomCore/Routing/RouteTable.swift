@@ -93,8 +93,9 @@ public struct RouteTable: Sendable {
                 for method in Self.served(by: route) {
                     set(target: Int32(index), for: method, at: route.pattern.segments, from: root)
                 }
-                let leaf = leafIndex(for: route.pattern.segments, from: root)
-                leaves[leaf].mayMeetTokenCall = tokenCalls.mayMeet(route.pattern)
+                // Nothing is forwarded for files: a page of an app may have the path of a call.
+                guard route.files == nil, tokenCalls.mayMeet(route.pattern) else { continue }
+                leaves[leafIndex(for: route.pattern.segments, from: root)].mayMeetTokenCall = true
             }
             if isChecked { addLenientTree(of: members) }
             if accounts.isEnabled { addAccountEndpoints(accounts, from: root) }

@@ -142,6 +142,29 @@ struct TokenCallPathsTests {
         #expect(crossed.answer("DELETE", "/auth/sessions/a") == "endSession")
     }
 
+    @Test("Files are served at the paths of token calls, to which no other route forwards")
+    func files() throws {
+        let files = Route(
+            name: "app", methods: ["GET"], pattern: try PathPattern("/*"), action: .files(FilesConfiguration()),
+            requiresAuthorization: false)
+        let forward = Route(
+            name: "api", methods: ["GET", "POST"], pattern: try PathPattern("/{a}/*"), requiresAuthorization: false)
+        for routes in [[files, forward], [forward, files]] {
+            let table = RouteTable(
+                routes: routes, accounts: AccountsConfiguration(prefix: "/session"), upstreams: Self.upstreams)
+            #expect(table.answer("GET", "/auth") == "app" && table.answer("GET", "/auth/refresh") == "app")
+            #expect(table.answer("GET", "/auth/other") == "api")
+            #expect(!["app", "api"].contains(table.answer("POST", "/auth/refresh")))
+        }
+        // A route that forwards decides about the paths that it has in common with files.
+        var post = forward
+        post.pattern = files.pattern
+        post.methods = ["POST"]
+        let shared = RouteTable(
+            routes: [post, files], accounts: AccountsConfiguration(upstream: nil), upstreams: Self.upstreams)
+        #expect(shared.answer("GET", "/auth") == "404" && shared.answer("POST", "/auth") == "404")
+    }
+
     @Test("Paths are compared for every pattern that can match a token call", arguments: UInt64(0)..<40)
     func noneIsMissed(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)
