@@ -175,7 +175,7 @@ function table(id, caption, columns, rows, { empty, isSortable, filters = {} }) 
 // A line without axes. Fewer values than a full period has are drawn at the right; `null` interrupts the line.
 function sparkline(name, period, values, slots, format) {
     const known = values.filter(value => value !== null);
-    if (known.length === 0) return element("dd", {}, element("span", { class: "empty" }, "No values yet."));
+    if (known.length === 0) return element("dd", {}, element("span", { class: "empty" }, `${period}: no values yet`));
     const [lowest, highest] = [Math.min(...known), Math.max(...known)];
     let path = "";
     values.slice(-slots).forEach((value, index, drawn) => {

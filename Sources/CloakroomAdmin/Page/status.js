@@ -13,6 +13,10 @@ const routeLink = name => `?route=${encodeURIComponent(name)}`;
 const targetLink = (upstream, address) =>
     `?upstream=${encodeURIComponent(upstream)}&target=${encodeURIComponent(address)}`;
 const none = { text: "None", level: "quiet" };
+// The names that no route of the configuration can have.
+const otherRoutes = new Map([
+    ["(accounts)", "the gateway’s own endpoints: sign-in, session, sign-out"], ["(unmatched)", "no route serves the path"],
+]);
 const lastFailure = text => column("Last failure", row => row.last_failure?.reason, ({ last_failure: failure }) =>
     failure ? { text: text(failure), style: "prose", note: ago(failure.seconds_ago) } : none);
 const targetStates = {
@@ -49,11 +53,12 @@ function routes(status) {
     const note = omitted ? ` The trends of ${subjects} are not kept.` : "";
     return section("routes", "Routes", { wide: true }, table(
         "routes", `Rates, shares and percentiles of ${lastly(status)}.${note}`, [
-            column("Route", route => route.name, ({ name }) => ({ text: name, link: routeLink(name) })),
+            column("Route", route => route.name, ({ name, serves }) =>
+                ({ text: name, note: serves ?? otherRoutes.get(name), link: routeLink(name) })),
             ...traffic("5xx", route => route.requests), number("401", route => route.unauthorized_recent),
             number("Since start", route => route.requests.total),
         ], status.routes, {
-            empty: "No requests yet.", isSortable: true, filters: {
+            empty: "No routes are configured.", isSortable: true, filters: {
                 "With requests": route => route.requests.recent > 0,
                 "With failures": route => route.requests.error_share > 0,
             },
@@ -284,12 +289,13 @@ function detailPage(status) {
     const isFailing = requests.error_share > 0;
     const condition = isFailing ? `${failed(requests)} of the requests failed` : "OK: no failures";
     const own = status.routes.find(({ name }) => name === route);
+    const subject = route === null ? `Upstream ${upstream}. ` : own?.serves ? `${own.serves}. ` : "";
     const addresses = status.upstreams.filter(({ name }) => name === upstream)
         .flatMap(({ targets }) => targets).filter(target => target.address === address);
     const events = { connect: "Connection attempt", check: "Health check", ejection: "Ejection" };
     return {
         state, level: level(requests) || "good",
-        meaning: `${route === null ? `Upstream ${upstream}. ` : ""}${condition} in ${lastly(status)}.`,
+        meaning: `${subject}${condition} in ${lastly(status)}.`,
         trend: details.trend_kept ? trends(details.trend) : element("p", { class: "empty" },
             "Not kept: there are too many routes and targets. Failures and figures are complete."),
         figures: [

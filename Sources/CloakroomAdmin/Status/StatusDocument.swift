@@ -110,6 +110,8 @@ struct StatusDocument: Sendable, Encodable {
 
     struct Route: Sendable, Encodable {
         var name: String
+        /// Methods, hosts, path and target: `GET /videos/{id} → api`. Absent if the configuration has no such route.
+        var serves: String?
         var requests: Requests
         /// Responses with status 401.
         var unauthorizedTotal: UInt64

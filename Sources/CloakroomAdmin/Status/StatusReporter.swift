@@ -55,7 +55,7 @@ struct StatusReporter: Sendable {
                 uptimeSeconds: (instant - startedInstant).components.seconds),
             config: .init(source.config()), readiness: readiness.checks,
             traffic: .init(sample.total, window.change.total, window),
-            routes: Self.routes(sample, window),
+            routes: Self.routes(source.routes(), sample, window),
             upstreams: Self.upstreams(upstreams, reading, sample, window, now: now),
             identities: Self.identities(source.identities(), reading, sample, window, now: now),
             signIns: Self.outcomes(
@@ -78,12 +78,17 @@ struct StatusReporter: Sendable {
 }
 
 extension StatusReporter {
-    static func routes(_ sample: StatusSample, _ window: StatusWindow) -> [StatusDocument.Route] {
-        let routes = sample.routes.map { name, tally in
+    /// - Parameter configured: The routes of the configuration. Those that it had before a reload may have requests too.
+    static func routes(
+        _ configured: [(name: String, serves: String)], _ sample: StatusSample, _ window: StatusWindow
+    ) -> [StatusDocument.Route] {
+        let serves = Dictionary(configured.map { ($0.name, $0.serves) }) { first, _ in first }
+        let routes = Set(sample.routes.keys).union(serves.keys).map { name in
+            let tally = sample.routes[name] ?? RequestStats()
             let change = window.change.routes[name] ?? RequestStats()
             return StatusDocument.Route(
-                name: name, requests: .init(tally, change, window), unauthorizedTotal: tally.unauthorized,
-                unauthorizedRecent: change.unauthorized)
+                name: name, serves: serves[name], requests: .init(tally, change, window),
+                unauthorizedTotal: tally.unauthorized, unauthorizedRecent: change.unauthorized)
         }
         return routes.sorted { one, other in
             (other.requests.recent, other.requests.total, one.name)
@@ -325,6 +330,8 @@ extension Double {
 public struct StatusDataSource: Sendable {
     /// The effective configuration and the result of the last reload.
     public var config: @Sendable () -> ConfigStatus
+    /// The routes, in the order of the configuration, each with what it serves.
+    public var routes: @Sendable () -> [(name: String, serves: String)]
     /// The upstreams, in the order of the configuration.
     public var upstreams: @Sendable () -> [UpstreamStatus]
     /// The OpenID Providers, in the order of the configuration.
@@ -343,13 +350,16 @@ public struct StatusDataSource: Sendable {
     public var commit: String
 
     package init(
-        config: @escaping @Sendable () -> ConfigStatus, upstreams: @escaping @Sendable () -> [UpstreamStatus],
+        config: @escaping @Sendable () -> ConfigStatus,
+        routes: @escaping @Sendable () -> [(name: String, serves: String)] = { [] },
+        upstreams: @escaping @Sendable () -> [UpstreamStatus],
         identities: @escaping @Sendable () -> [IdentityStatus] = { [] },
         identityCalls: @escaping @Sendable () -> [IdentityCallFailure] = { [] },
         certificates: @escaping @Sendable () -> [CertificateStatus],
         isDraining: @escaping @Sendable () -> Bool = { false }, store: String, version: String, commit: String
     ) {
         self.config = config
+        self.routes = routes
         self.upstreams = upstreams
         self.identities = identities
         self.identityCalls = identityCalls

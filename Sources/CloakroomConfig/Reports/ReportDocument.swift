@@ -129,6 +129,18 @@ extension Route {
     }
 }
 
+extension GatewayConfiguration {
+    /// The routes in their order, each with what it serves, and where that leads: `GET, POST /videos/{id} → api`.
+    package var routeSummaries: [(name: String, serves: String)] {
+        routes.map { route in
+            let hosts = route.hosts.joined(separator: ", ")
+            let target = route.target(in: self)
+            let arrow = route.redirect == nil ? "→ " : ""
+            return (route.name, "\(route.methods.joined(separator: ", ")) \(hosts)\(route.pattern) \(arrow)\(target)")
+        }
+    }
+}
+
 /// `routes --diff`.
 struct RouteChangesDocument: Encodable {
     struct Change: Encodable {

@@ -1,4 +1,5 @@
 public import CloakroomAdmin
+import CloakroomConfig
 import CloakroomCore
 import CloakroomIdentity
 import CloakroomProxy
@@ -145,7 +146,8 @@ final class Gateway: Sendable, Unprintable {
                             now: { clock.now })
                     },
                     status: StatusDataSource(
-                        config: configStatus, upstreams: { server.upstreamStatus() },
+                        config: configStatus, routes: { server.currentConfig.configuration.routeSummaries },
+                        upstreams: { server.upstreamStatus() },
                         identities: { accounts.current.identityStatus }, identityCalls: { observer.calls.failures },
                         certificates: { server.certificates() + (adminTLS?.certificates ?? []) },
                         isDraining: { server.isDraining },

@@ -40,6 +40,18 @@ struct StatusReporterTests {
         #expect(document.traffic.total == 11)
     }
 
+    @Test("Routes of the configuration are listed before their first request, with what they serve")
+    func unused() {
+        made.served(1, route: "(unmatched)")
+        made.served(1, route: "user")
+        var made = made
+        made.routes = [("user", "GET /user → api"), ("video", "GET /videos/{id} → api")]
+        let routes = made.document().routes
+        #expect(routes.map(\.name) == ["(unmatched)", "user", "video"])
+        #expect(routes.map(\.serves) == [nil, "GET /user → api", "GET /videos/{id} → api"])
+        #expect(routes.last?.requests.total == 0 && routes.last?.requests.errorShare == nil)
+    }
+
     @Test("A request beyond the last bucket has only a known lower bound")
     func beyond() {
         made.served(10, milliseconds: 12_000)

@@ -8,6 +8,7 @@ struct SampleStatus: Sendable {
     static let now = WallTime(seconds: 1_800_000_000)
 
     var config = ConfigStatus(file: "cloakroom.yaml", hash: "0123456789ab", loadedAt: now - .seconds(600))
+    var routes: [(name: String, serves: String)] = []
     var upstreams = [UpstreamStatus(name: "api", targets: [.init(address: "http://10.0.0.1:80", circuit: .closed)])]
     var identities: [IdentityStatus] = []
     var identityCalls: [IdentityCallFailure] = []
@@ -19,9 +20,10 @@ struct SampleStatus: Sendable {
     var source: StatusDataSource {
         let isDraining = isDraining
         let (config, upstreams, identities, certificates) = (config, upstreams, identities, certificates)
-        let calls = identityCalls
+        let (calls, routes) = (identityCalls, routes)
         return StatusDataSource(
-            config: { config }, upstreams: { upstreams }, identities: { identities }, identityCalls: { calls },
+            config: { config }, routes: { routes }, upstreams: { upstreams }, identities: { identities },
+            identityCalls: { calls },
             certificates: { certificates },
             isDraining: { isDraining }, store: store, version: "1.2.3", commit: "abcdef0")
     }

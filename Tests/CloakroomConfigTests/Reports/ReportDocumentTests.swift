@@ -108,6 +108,20 @@ import Testing
             ])
     }
 
+    @Test("A route in one line: methods, hosts, path and target, which may be a redirect or files")
+    func summaries() throws {
+        let more = """
+              - { name: old, hosts: [a.test, b.test], path: /old, redirect: { to: "https://c.test/new" } }
+
+            """
+        let routes = try ConfigFixture(ConfigFixture.good + more).load().configuration.routeSummaries
+        #expect(routes.map(\.name) == ["episodes", "video", "old"])
+        #expect(
+            routes.map(\.serves) == [
+                "GET /episodes → api", "GET /videos/{id} → api", "GET a.test, b.test/old → https://c.test/new",
+            ])
+    }
+
     @Test("routes --diff: the changes, and which of them expose a path; none is an empty list")
     func changes() throws {
         let old = try ConfigFixture()

@@ -15,7 +15,7 @@ struct StatusPageTests {
                 #expect(look.title == "Serving traffic · Cloakroom", "\(name)")
                 for fact in [
                     "Serving traffic", "OK: no alerts.", "episodes", "video", "api", "Up", "localhost", "memory",
-                    "None since start",
+                    "None since start", "GET /videos/{id} → api",
                 ] {
                     #expect(look.text.contains(fact), "\(name): \(fact)")
                 }
@@ -78,7 +78,7 @@ struct StatusPageTests {
     func clicks() async throws {
         try await AdminWithFailures.running { address in
             let first = """
-                const row = document.querySelector('#routes tbody th');
+                const row = document.querySelector('#routes tbody th a');
                 return row.textContent + ' ' + document.querySelectorAll('#routes tbody tr').length;
                 """
             let p99 = "#routes thead th:nth-child(6) button"
@@ -188,7 +188,7 @@ struct StatusPageTests {
             let run = try await BrowserSession().run([
                 .open(address + "/"), .waitForText("Serving traffic"), .snapshot("page"),
             ])
-            #expect(run.snapshots["page"]?.text.contains("No requests yet.") == true)
+            #expect(run.snapshots["page"]?.text.contains("No sign-ins yet.") == true)
             #expect(run.console.isEmpty)
         }
     }
@@ -224,7 +224,7 @@ struct StatusPageTests {
             path("[1, null, 1, 1]"): "M0 0l0 0M400 0l0 0L600 0",
             path("[0, 0, 0, 0]"): "M0 100l0 0L200 100L400 100L600 100",
             path("[1, 1, 1, 1, 1, 1]"): "M0 0l0 0L200 0L400 0L600 0",
-            "sparkline('', '', [null], 4, rate).textContent": "No values yet.",
+            "sparkline('', '24 h', [null], 4, rate).textContent": "24 h: no values yet",
             "sparkline('Requests', '15 min', [0, 1, 2, 4], 4, rate).querySelector('svg').getAttribute('aria-label')":
                 "Requests, last 15 min: lowest 0, highest 4.0",
             // A percentile above the highest bucket is marked as a lower bound.
