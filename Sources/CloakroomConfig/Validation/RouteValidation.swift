@@ -149,6 +149,8 @@ enum WideRouteRules {
         let accounts = configuration.accounts
         let calls = TokenCallPaths(configuration.upstreams)
         let literals = Set(routes.compactMap(\.pattern).filter { !$0.isWide }.map(\.description))
+        let sentLiterals = Set(
+            routes.compactMap { $0.route?.rewrite?.pattern ?? $0.pattern }.filter { !$0.isWide }.map(\.description))
         let strictness = RouteStrictness.compare(configuration)
         for (index, route) in routes.enumerated() {
             guard let pattern = route.pattern else { continue }
@@ -157,7 +159,7 @@ enum WideRouteRules {
                 checkTokenCalls(route, pattern, at: "path", calls, literals, accounts, upstreams)
             }
             if let sent = route.route?.rewrite?.pattern, let key = PathRewrite.keys.first(where: route.scope.isSet) {
-                checkTokenCalls(route, sent, at: key, calls, [], accounts, upstreams)
+                checkTokenCalls(route, sent, at: key, calls, sentLiterals, accounts, upstreams)
                 if pattern.isWide, let call = calls.call(at: Array(sent.description.utf8).span), call.kind == .user {
                     let told = "\(pattern) serves \(call.described), \(sent), for all paths that it matches"
                     route.scope.inform(told, "write a path without names and *", at: key)

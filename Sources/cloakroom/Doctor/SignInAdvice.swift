@@ -61,16 +61,23 @@ struct SignInAdvice {
         return .init("upstreams.\(upstream.name).apiToken.valueFile", "write it if the API requires an API token")
     }
 
+    /// Schemes of other credentials than a token.
+    private static let otherSchemes: Set = ["basic", "digest", "negotiate", "ntlm"]
+
     /// The field of the access token, with the scheme that the upstream asks for.
     private func scheme(_ challenge: String?) -> DoctorStep.Change {
         let (key, bearer) = ("upstreams.\(upstream.name).bearer", upstream.bearer)
-        guard let challenge, challenge.lowercased() != bearer.scheme.lowercased() else {
+        guard let challenge, challenge.lowercased() != bearer.scheme.lowercased(),
+            !Self.otherSchemes.contains(challenge.lowercased())
+        else {
             return .init(
                 key + ".header", "\(bearer.header) is configured; check the field and the scheme that the API expects")
         }
-        return .init(
-            key + ".scheme",
-            "write \(redaction.name(challenge)), which the API asks for; \(bearer.scheme) is configured")
+        let name = redaction.name(challenge)
+        var change = DoctorStep.Change(
+            key + ".scheme", "write \(name), which the API asks for; \(bearer.scheme) is configured")
+        if name == challenge { change.values = [name] }
+        return change
     }
 
     /// The code in an error response (RFC 6749 §5.2).

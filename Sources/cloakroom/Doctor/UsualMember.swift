@@ -8,8 +8,8 @@ enum UsualMember {
     /// The names in lower case, without `_` and `-`.
     private var names: Set<String> {
         switch self {
-        case .accessToken: ["accesstoken", "token", "access", "jwt", "authtoken", "bearer", "bearertoken"]
-        case .refreshToken: ["refreshtoken", "refresh", "refreshjwt", "renewtoken", "renewaltoken"]
+        case .accessToken: ["accesstoken", "token", "access", "jwt", "authtoken", "authkey", "bearer", "bearertoken"]
+        case .refreshToken: ["refreshtoken", "refresh", "refreshjwt", "renew", "renewtoken", "renewaltoken"]
         case .lifetime:
             ["expiresin", "expires", "expiresinseconds", "expirein", "ttl", "lifetime", "validfor", "maxage"]
         case .userID: ["id", "uid", "userid", "uuid", "guid", "sub", "accountid"]

@@ -94,6 +94,12 @@ struct Init: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
+            "The field and the scheme of the access token, such as 'Authorization: Token'; X-Auth-Token: is a field with"
+                + " the token alone. Default: Authorization: Bearer.", valueName: "field: scheme"))
+    var bearer: String?
+
+    @Option(
+        help: ArgumentHelp(
             "The origin of the gateway as browsers see it. With https a proxy is expected to terminate TLS.",
             valueName: "URL"))
     var publicURL: String?
@@ -155,6 +161,7 @@ struct Init: AsyncParsableCommand {
             ("--client-id", clientID != nil, "--provider", provider != nil),
             ("--client-secret-file", clientSecretFile != nil, "--provider", provider != nil),
             ("--api-token-header", apiTokenHeader != nil, "--api-token-file or --api-token-environment", hasToken),
+            ("--bearer", bearer != nil, "--sign-in or --provider", hasCall || provider != nil),
             ("--try-user", tryUser != nil, "--sign-in", signIn != nil),
             ("--password-file", passwordFile != nil, "--try-user", tryUser != nil),
         ]
@@ -221,6 +228,7 @@ struct Init: AsyncParsableCommand {
         starter.userID = userID
         starter.apiToken = apiTokenEnvironment ? .environment : apiTokenFile.map { .file($0) }
         starter.apiTokenHeader = apiTokenHeader
+        starter.setBearer(bearer)
         starter.publicURL = publicURL
         starter.listener = listener
         return starter

@@ -1,4 +1,5 @@
 import CloakroomConfig
+import CloakroomCore
 import Foundation
 
 /// A small configuration for one API: what `cloakroom init` writes.
@@ -62,6 +63,8 @@ struct StarterConfiguration: Equatable {
     var apiToken: APITokenSource?
     /// The field of the API token; `nil` for the default.
     var apiTokenHeader: String?
+    /// The field of the access token and the scheme in it; `nil` for the default.
+    var bearerHeader, bearerScheme: String?
     /// The origin of the gateway as browsers see it; `nil` for clear text on loopback.
     var publicURL: String?
     /// Whether the calls passed when they were tried; `nil` if they were not.
@@ -139,7 +142,7 @@ struct StarterConfiguration: Equatable {
 
     private var upstreamSection: [String] {
         var lines = ["upstreams:", "  api:", "    targets: [\(Self.quoted(upstream ?? ""))]"]
-        lines += apiTokenLines
+        lines += apiTokenLines + bearerLines
         guard signIn != nil else { return lines + [""] }
         lines += ["    # The call that exchanges a name and a password for tokens."] + signInLines
         if let refresh {
@@ -173,6 +176,15 @@ struct StarterConfiguration: Equatable {
         // An empty section would be no section.
         let header = apiTokenHeader ?? "X-API-TOKEN"
         return lines + ["      header: \(Self.scalar(header))"]
+    }
+
+    private var bearerLines: [String] {
+        guard bearerText != nil else { return [] }
+        return [
+            "    # The field of the access token, and the word before the token.", "    bearer:",
+            "      header: \(Self.scalar(bearerHeader ?? Self.bearer.header))",
+            "      scheme: \(Self.scalar(bearerScheme ?? Self.bearer.scheme))",
+        ]
     }
 
     private var signInLines: [String] {
@@ -258,10 +270,13 @@ struct StarterConfiguration: Equatable {
         let access = ["    requiresAuthorization: \(hasSignIn)"] + (fields.isEmpty ? [] : ["    inject: \(inject)"])
         var lines = ["# A request that matches no route gets 404. The most specific path wins.", "routes:"]
         if let user, signIn != nil {
+            let below = files == nil || user.path.hasPrefix("/api/") ? "" : "/api"
             lines += [
-                "  - name: user", "    methods: [\(Self.scalar(user.method))]", "    path: \(Self.scalar(user.path))",
-                "    requiresAuthorization: true", "    inject: \(inject)",
+                "  - name: user", "    methods: [\(Self.scalar(user.method))]",
+                "    path: \(Self.scalar(below + user.path))",
             ]
+            lines += below.isEmpty ? [] : ["    stripPrefix: /api"]
+            lines += ["    requiresAuthorization: true", "    inject: \(inject)"]
         }
         if let files {
             lines += [
@@ -272,9 +287,8 @@ struct StarterConfiguration: Equatable {
                 "      immutable: [/assets/*]",
                 "  # The API\(hasSignIn ? ", for signed-in users only" : ", public, because nothing signs users in").",
                 "  - name: api", "    methods: [GET, POST, PUT, PATCH, DELETE]", "    path: /api/*",
-                "    # If the paths of the API do not begin with /api:", "    #stripPrefix: /api",
             ]
-            return lines + access
+            return lines + prefix + access
         }
         guard signIn != nil else {
             // Navigations of a browser without a session are redirected to the provider.
@@ -287,6 +301,18 @@ struct StarterConfiguration: Equatable {
             "  # with requiresAuthorization: false is public.",
             "  - name: api", "    methods: [GET, POST, PUT, PATCH, DELETE]", "    path: /*",
             "    requiresAuthorization: true", "    inject: \(inject)",
+        ]
+    }
+
+    /// Whether the API of an app gets paths with `/api`: as its user call, or without one its sign-in.
+    private var prefix: [String] {
+        guard let call = user ?? signIn else {
+            return ["    # If the paths of the API do not begin with /api:", "    #stripPrefix: /api"]
+        }
+        guard !call.path.hasPrefix("/api/") else { return [] }
+        return [
+            "    # /api/x arrives at the API as /x, because \(Self.comment(call.path)) does not begin with /api.",
+            "    stripPrefix: /api",
         ]
     }
 
@@ -316,6 +342,26 @@ struct StarterConfiguration: Equatable {
         ]
     }
 
+    // MARK: - The access token
+
+    private static let bearer = BearerField()
+
+    /// The field and the scheme, as ``setBearer(_:)`` takes them; `nil` for the default.
+    var bearerText: String? {
+        guard bearerHeader != nil || bearerScheme != nil else { return nil }
+        return "\(bearerHeader ?? Self.bearer.header): \(bearerScheme ?? Self.bearer.scheme)"
+            .trimmingCharacters(in: .whitespaces)
+    }
+
+    /// Parses `Authorization: Token`. A field without a scheme ends with the colon, and a scheme alone is in the default field.
+    mutating func setBearer(_ text: String?) {
+        let parts = text?.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+            .map { $0.trimmingCharacters(in: .whitespaces) }
+        let (header, scheme) = (parts?.count == 2 ? parts?[0] : nil, parts?.last)
+        bearerHeader = header?.lowercased() == Self.bearer.header.lowercased() ? nil : header
+        bearerScheme = scheme == Self.bearer.scheme ? nil : scheme
+    }
+
     // MARK: - Loading
 
     /// Loads the configuration as the gateway would.
@@ -343,44 +389,5 @@ struct StarterConfiguration: Equatable {
         error.problems.map {
             "\($0.key ?? "configuration"): \($0.message)" + ($0.suggestion.isEmpty ? "" : " (\($0.suggestion))")
         }.joined(separator: "\n")
-    }
-
-    // MARK: - Scalars
-
-    /// Plain words of YAML 1.1 that are no text.
-    private static let reserved: Set<String> = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"]
-
-    /// A value without quotes if every YAML parser reads it as the same text.
-    private static func scalar(_ text: String) -> String {
-        let isPlain =
-            text.wholeMatch(of: /[A-Za-z\/][A-Za-z0-9\/._-]*/) != nil && !reserved.contains(text.lowercased())
-        return isPlain ? text : quoted(text)
-    }
-
-    /// An address as a plain scalar, as far as every YAML parser reads it as text.
-    private static func address(_ text: String) -> String {
-        text.wholeMatch(of: /[A-Za-z0-9.\-]+:[0-9]+/) != nil ? text : quoted(text)
-    }
-
-    /// A text as a part of a comment.
-    private static func comment(_ text: String) -> String {
-        String(text.unicodeScalars.filter { (0x20...0x7e).contains($0.value) })
-    }
-
-    /// A value in double quotes.
-    private static func quoted(_ text: String) -> String {
-        var result = "\""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"": result += "\\\""
-            case "\\": result += "\\\\"
-            case "\u{20}"..."\u{7e}", "\u{a0}"...: result.unicodeScalars.append(scalar)
-            default:
-                result +=
-                    "\\u" + String(repeating: "0", count: max(0, 4 - String(scalar.value, radix: 16).count))
-                    + String(scalar.value, radix: 16)
-            }
-        }
-        return result + "\""
     }
 }

@@ -17,20 +17,30 @@ struct StarterFile {
         throw Self.exists(path)
     }
 
-    /// Checks the configuration and writes it, readable by its owner only.
+    /// Checks the configuration and writes it, readable by its owner only, or with the permissions of the file it replaces: that
+    /// of a service has another reader.
     func write(_ starter: StarterConfiguration) throws {
         let text = Data(starter.yaml.utf8)
+        // Nothing else is written then: the file system of a container may be read-only.
+        guard !isStandardOutput else {
+            _ = try check(starter)
+            return try FileHandle.standardOutput.write(contentsOf: text)
+        }
         // In the same folder, because relative paths in the file start there, and so that it can be renamed.
-        let folder = isStandardOutput ? FileManager.default.temporaryDirectory.path : Self.folder(of: path)
+        let folder = Self.folder(of: path)
         let draft = folder + "/.cloakroom-\(UUID().uuidString).yaml"
         let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL, 0o600)
         guard descriptor >= 0 else { throw Self.failure("cannot write to \(folder)") }
         defer { unlink(draft) }
         let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        var replaced = stat()
+        if replaces, stat(path, &replaced) == 0 {
+            _ = fchown(descriptor, replaced.st_uid, replaced.st_gid)
+            _ = fchmod(descriptor, replaced.st_mode & 0o777)
+        }
         try handle.write(contentsOf: text)
         try handle.synchronize()
         let report = try check(starter)
-        guard !isStandardOutput else { return try FileHandle.standardOutput.write(contentsOf: text) }
         if replaces {
             guard rename(draft, path) == 0 else { throw Self.failure("cannot write \(path)") }
         } else {

@@ -104,6 +104,14 @@ struct StarterQuestion {
                 "Key of the lifetime in seconds, such as ttl",
                 default: "exp of a JWT; expires_in with oauth; otherwise unknown", \.expiresIn, ["signIn.expiresIn"],
                 if: hasCall),
+            StarterQuestion(
+                text: "Field and scheme of the access token, such as Authorization: Token",
+                standard: "Authorization: Bearer", keys: ["bearer", "bearer.header", "bearer.scheme"],
+                current: \.bearerText, isNeeded: hasCall
+            ) {
+                $0.setBearer($1)
+                return $1?.lowercased() == "none" ? "write a field with a colon, such as X-Auth-Token:" : nil
+            },
             call(
                 "Refresh call, such as POST /refresh", default: "none: sessions end with the token", "POST", \.refresh,
                 "refresh"),

@@ -18,23 +18,21 @@ struct StarterTrial {
     var sends = 3
 
     /// Tries the calls, and takes names that the responses have without doubt. If the user was signed in and a token has
-    /// another name, the user is signed in once more. Nothing is sent again after a rejection.
+    /// another name or scheme, the user is signed in once more. Nothing is sent again after a rejection.
     /// - Returns: The proposed changes; `nil` if every step passed.
     mutating func run(_ starter: inout StarterConfiguration, user: String) async throws -> [DoctorStep.Change]? {
         let credentials = try readCredentials(user, starter.usesTextNames ? .text : .email)
         starter.trial = .failed
         var (report, named) = try await attempt(starter, credentials)
-        if !report.passed,
-            [named.accessToken, named.refreshToken] != [starter.accessToken, starter.refreshToken]
-        {
+        while !report.passed, named.tokens != starter.tokens {
             guard sends > 0 else { return report.changes }
             write("Signing in once more with these names. The first session may last at the API.\n")
-            let second = try await attempt(named, credentials)
-            guard second.report.failures < report.failures else {
+            let next = try await attempt(named, credentials)
+            guard next.report.failures < report.failures else {
                 write("The names are no improvement, and are not kept.\n")
                 return report.changes
             }
-            (report, named) = second
+            (starter, report, named) = (named, next.report, next.named)
         }
         starter = named
         guard report.passed else { return report.changes }
@@ -104,6 +102,9 @@ struct StarterTrial {
 }
 
 extension StarterConfiguration {
+    /// The names and the scheme of the tokens.
+    fileprivate var tokens: [String?] { [accessToken, refreshToken, bearerScheme] }
+
     /// Takes the name that a response has, unless it has several that fit.
     /// - Returns: Whether the configuration is another one now.
     fileprivate mutating func take(_ change: DoctorStep.Change) -> Bool {
@@ -124,6 +125,7 @@ extension StarterConfiguration {
         case "upstreams.api.signIn.refreshToken": \.refreshToken
         case "upstreams.api.signIn.expiresIn": \.expiresIn
         case "upstreams.api.user.id": \.userID
+        case "upstreams.api.bearer.scheme": \.bearerScheme
         default: nil
         }
     }

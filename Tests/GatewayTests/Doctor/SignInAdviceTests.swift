@@ -50,7 +50,7 @@ struct SignInAdviceTests {
         #expect(
             changes(challenge: "Token").contains(
                 "upstreams.api.bearer.scheme: write Token, which the API asks for; Bearer is configured"))
-        for challenge in [nil, "bearer"] {
+        for challenge in [nil, "bearer", "Basic"] {
             #expect(
                 changes(challenge: challenge).contains(
                     "upstreams.api.bearer.header: Authorization is configured; check the field and the scheme that the API"

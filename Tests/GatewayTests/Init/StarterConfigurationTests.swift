@@ -70,4 +70,42 @@ struct StarterConfigurationTests {
         #expect(!starter.yaml.contains("value: "))
         #expect(starter.yaml.contains(StarterConfiguration.apiTokenVariable))
     }
+
+    @Test(
+        "The field and the scheme of the access token: both, one of them, or the default",
+        arguments: [
+            ("Authorization: Token", "Authorization", "Token"), ("Token", "Authorization", "Token"),
+            ("X-Auth-Token:", "X-Auth-Token", ""), ("authorization: Bearer", "Authorization", "Bearer"),
+        ])
+    func bearer(_ text: String, _ header: String, _ scheme: String) throws {
+        var starter = StarterConfiguration(
+            upstream: "https://api.example.com", signIn: StarterConfiguration.Call("/login", method: "POST"))
+        starter.setBearer(text)
+        let bearer = try #require(try starter.load().configuration.upstreams.first?.bearer)
+        #expect(bearer.header == header && bearer.scheme == scheme)
+        #expect(starter.yaml.contains("bearer:\n") == !bearer.isDefault)
+        var again = starter
+        again.setBearer(starter.bearerText)
+        #expect(again == starter)
+    }
+
+    @Test(
+        "The API of an app gets paths with /api if its user call or its sign-in has them",
+        arguments: [
+            ("/api/login", nil, "/api/x"), ("/sessions", nil, "/x"), ("/oauth/token", "/api/me", "/api/x"),
+            ("/api/login", "/me", "/x"),
+        ])
+    func prefix(_ signIn: String, _ user: String?, _ path: String) throws {
+        var starter = StarterConfiguration(
+            upstream: "https://api.example.com", signIn: StarterConfiguration.Call(signIn, method: "POST"))
+        starter.files = "dist"
+        starter.user = user.flatMap { StarterConfiguration.Call($0, method: "GET") }
+        let routes = try starter.load().configuration.routes
+        // Only paths below /api lead to the API.
+        for route in routes where route.files == nil {
+            #expect("\(route.pattern)".hasPrefix("/api/"))
+            #expect((route.rewrite != nil) == (path == "/x"), "\(route.name)")
+        }
+        #expect(routes.map(\.name) == (user == nil ? [] : ["user"]) + ["app", "api"])
+    }
 }

@@ -74,6 +74,16 @@ struct StarterTrialTests {
         #expect(passed.tried.count == 1 && passed.starter.expiresIn == "ttl" && passed.starter.trial == .passed)
     }
 
+    @Test("A scheme that the API asks for is taken too, after the names of the tokens")
+    func scheme() async throws {
+        let run = try await Run([
+            Attempt(failures: 4, changes: [Self.change("signIn.accessToken", "jwt")]),
+            Attempt(failures: 1, changes: [Self.change("bearer.scheme", "Token")]), Attempt(),
+        ])
+        #expect(run.keys == nil && run.tried.map(\.bearerScheme) == [nil, nil, "Token"])
+        #expect(run.starter.accessToken == "jwt" && run.starter.bearerText == "Authorization: Token")
+    }
+
     @Test(
         "After a rejection nothing is sent again, and no word of its text is taken",
         arguments: [400, 401, 403, 422, 500])

@@ -131,12 +131,19 @@ struct InitTests {
             let explained = try await cloakroom("explain", "--config", "cloakroom.yaml", "GET", path, in: directory)
             #expect(explained.output.contains("route:          \(route) "), "\(path): \(explained.output)")
         }
+        // The paths of this API do not begin with /api.
+        let other = try await cloakroom(
+            "init", "--files", "dist", "--api", "http://127.0.0.1:9000", "--sign-in", "/sessions", "--user", "/profile",
+            "--output", "other.yaml", in: directory)
+        #expect(other.ending.status == 0, "\(other.errors)")
+        let otherCheck = try await cloakroom("check-config", "--strict", "--config", "other.yaml", in: directory)
+        #expect(otherCheck.ending.status == 0, "\(otherCheck.output)")
         let open = try await cloakroom(
             "init", "--files", "dist", "--api", "http://127.0.0.1:9000", "--output", "open.yaml", in: directory)
         #expect(open.ending.status == 0 && !open.output.contains("build the app"), "\(open.errors)\(open.output)")
         let openCheck = try await cloakroom("check-config", "--config", "open.yaml", in: directory)
         #expect(openCheck.ending.status == 0, "\(openCheck.output)")
-        for file in ["cloakroom.yaml", "open.yaml"] {
+        for file in ["cloakroom.yaml", "other.yaml", "open.yaml"] {
             let proof = try await cloakroom("prove", "--config", file, in: directory)
             #expect(proof.ending.status == 0, "\(file): \(proof.output)")
             #expect(proof.output.split(separator: "\n").count == 3, "\(file): \(proof.output)")
@@ -187,10 +194,23 @@ struct InitTests {
         #expect(invalid.errors.contains("upstreams.api.targets"), "\(invalid.errors)")
         #expect(try String(contentsOfFile: file, encoding: .utf8) == "mine")
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path) == ["cloakroom.yaml"])
+        try FileManager.default.setAttributes([.posixPermissions: 0o640], ofItemAtPath: file)
         let forced = try await cloakroom(
             "init", "--upstream", "http://127.0.0.1:9000", "--sign-in", "/auth", "--force", in: directory)
         #expect(forced.ending.status == 0, "\(forced.errors)")
         #expect(try String(contentsOfFile: file, encoding: .utf8).contains("signIn:"))
+        #expect(try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions] as? Int == 0o640)
+    }
+
+    @Test("Standard output needs no folder to write to")
+    func standardOutput() async throws {
+        let directory = try TemporaryDirectory()
+        let result = try await cloakroom(
+            "init", "--upstream", "http://127.0.0.1:9000", "--sign-in", "/auth", "--bearer", "Token", "--output", "-",
+            environment: ["TMPDIR": directory.path(of: "nowhere")], in: directory)
+        #expect(result.ending == ChildProgram.Ending(status: 0), "\(result.errors)")
+        #expect(result.output.contains("      scheme: Token\n"), "\(result.output)")
+        #expect(try FileManager.default.contentsOfDirectory(atPath: directory.url.path).isEmpty)
     }
 
     @Test("With --api-token-environment the file refers to a variable")
