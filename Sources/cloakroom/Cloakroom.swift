@@ -9,7 +9,10 @@ struct Cloakroom: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cloakroom",
         abstract: "A reverse proxy that handles authentication on behalf of its clients.",
-        discussion: "The demo is a program of its own, cloakroom-demo.",
+        discussion: """
+            To begin: init writes a configuration, doctor tries it with a user, serve runs it.
+            The demo is a program of its own, cloakroom-demo.
+            """,
         version: version,
         subcommands: [
             Init.self, Doctor.self, Serve.self, ReloadCommand.self, CheckConfig.self, PrintConfig.self,

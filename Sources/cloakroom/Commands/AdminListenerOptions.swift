@@ -1,4 +1,5 @@
 import ArgumentParser
+import CloakroomConfig
 import CloakroomCore
 import Foundation
 import NIOHTTP1
@@ -7,7 +8,8 @@ import NIOHTTP1
 struct AdminListenerOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "The admin listener. Default: CLOAKROOM_ADMIN_ADDRESS, or http://\(AdminConfiguration.defaults.address).",
+            "The admin listener. Default: CLOAKROOM_ADMIN_ADDRESS, or admin.address of the first of"
+                + " \(ConfigPlace.defaultFilesText), or http://\(AdminConfiguration.defaults.address).",
             valueName: "URL"))
     var admin: String?
 
@@ -39,10 +41,18 @@ struct AdminListenerOptions: ParsableArguments {
         return text.map { Secret($0) }
     }
 
-    /// The URL of the admin listener, without a trailing slash.
+    /// The URL of the listener of the default configuration file.
+    private static func configured() throws -> String {
+        guard let listener = try AdminConfiguration.configured(nil) else {
+            throw ValidationError("admin.enabled is false (write --admin http://127.0.0.1:9464)")
+        }
+        return "\(listener.tls == nil ? "http" : "https")://\(listener.address.reachable)"
+    }
+
+    /// The URL of the admin listener, without a trailing slash. Reads the configuration unless it is given.
     func address() throws -> String {
         let hasToken = try token() != nil
-        let given = admin ?? environment["CLOAKROOM_ADMIN_ADDRESS"] ?? "\(AdminConfiguration.defaults.address)"
+        let given = try admin ?? environment["CLOAKROOM_ADMIN_ADDRESS"] ?? Self.configured()
         let text = given.contains("://") ? given : "http://\(given)"
         guard let url = URLComponents(string: text), let scheme = url.scheme, ["http", "https"].contains(scheme),
             let host = url.host, !host.isEmpty, url.user == nil, url.query == nil, url.fragment == nil
@@ -60,9 +70,10 @@ struct AdminListenerOptions: ParsableArguments {
     }
 
     /// Requests a page.
+    /// - Parameter address: ``address()``.
     /// - Throws: ``AdminExchange/Failure`` if there is none.
-    func get(_ path: String, limit: Duration, maximumBytes: Int) async throws -> Data {
-        let (address, token) = (try address(), try token())
+    func get(_ path: String, at address: String, limit: Duration, maximumBytes: Int) async throws -> Data {
+        let token = try token()
         let response = try await AdminExchange.get(
             address + path, at: address, token: token, caFile: caFile, limit: limit, maximumBytes: maximumBytes)
         switch response.status {
@@ -74,11 +85,36 @@ struct AdminListenerOptions: ParsableArguments {
                     : "\(address) rejects the admin token: check CLOAKROOM_ADMIN_TOKEN or --token-file")
         case .forbidden:
             throw AdminExchange.Failure(
-                "\(address) is not an admin listener, has no token or requires a certificate: configure admin.token")
+                "\(address) has no admin token (configure admin.tokenFile), requires a client certificate, or is no admin"
+                    + " listener")
         case .misdirectedRequest:
             throw AdminExchange.Failure(
                 "\(address) does not allow this host name: use the IP address, or list the name")
         default: throw AdminExchange.Failure("\(address) is not an admin listener: \(response.status)")
         }
+    }
+}
+
+extension AdminConfiguration {
+    /// The admin listener of the configuration file, whose secrets and certificates are not read; `nil` if it is
+    /// disabled. Without a name, that of the default file, and without a usable one the default.
+    /// - Throws: `ExitCode` or `ValidationError` if the named file cannot be used.
+    static func configured(_ named: String?) throws -> AdminConfiguration? {
+        do {
+            var sources = try ConfigPlace.find(named).sources()
+            sources.isOffline = true
+            return try loadConfig(sources).configuration.admin
+        } catch {
+            guard named != nil else { return AdminConfiguration.defaults }
+            guard let diagnostics = error as? ConfigDiagnostics else { throw error }
+            throw try CommandFailure.exit(diagnostics.problems)
+        }
+    }
+}
+
+extension HostAndPort {
+    /// The address of a listener as clients on this machine reach it: on loopback if it is on all addresses.
+    var reachable: HostAndPort {
+        HostAndPort(host: ["0.0.0.0": "127.0.0.1", "::": "::1"][host] ?? host, port: port)
     }
 }

@@ -61,7 +61,8 @@ struct Health: AsyncParsableCommand {
     private func askAdminListener() async throws -> HealthCheck.HealthResponse {
         let named = config ?? file
         let given = address ?? (named == nil ? ProcessInfo.processInfo.environment["CLOAKROOM_ADMIN_ADDRESS"] : nil)
-        guard let configured = try given == nil ? Self.configured(named) : AdminConfiguration.defaults else {
+        guard let configured = try given == nil ? AdminConfiguration.configured(named) : AdminConfiguration.defaults
+        else {
             throw ValidationError("admin.enabled is false (write --control-socket PATH, or --address 127.0.0.1:9464)")
         }
         let scheme = ["https://", "http://"].first { given?.hasPrefix($0) == true } ?? ""
@@ -72,31 +73,14 @@ struct Health: AsyncParsableCommand {
             throw ValidationError(
                 "the address of the admin listener must be host:port (write --address 127.0.0.1:9464)")
         }
-        // A listener on all addresses is reached on loopback.
-        let host = ["0.0.0.0": "127.0.0.1", "::": "::1"][address.host] ?? address.host
         let result = await HealthCheck.ask(
-            HostAndPort(host: host, port: address.port), isTLS: configured.tls != nil || scheme == "https://",
+            address.reachable, isTLS: configured.tls != nil || scheme == "https://",
             caFile: caFile)
         if !result.isReady, given == nil, named == nil, (try? ConfigPlace.find(nil)) == nil {
             _ = try CommandFailure.exit(
                 "no configuration was found that may be used (write the FILE of the gateway, or --address HOST:PORT)")
         }
         return result
-    }
-
-    /// The admin listener of the configuration file, whose secrets and certificates are not read; `nil` if it is
-    /// disabled. Without a name, that of the default file, and without a usable one the default.
-    /// - Throws: `ExitCode` or `ValidationError` if the named file cannot be used.
-    private static func configured(_ named: String?) throws -> AdminConfiguration? {
-        do {
-            var sources = try ConfigPlace.find(named).sources()
-            sources.isOffline = true
-            return try loadConfig(sources).configuration.admin
-        } catch {
-            guard named != nil else { return AdminConfiguration.defaults }
-            guard let diagnostics = error as? ConfigDiagnostics else { throw error }
-            throw try CommandFailure.exit(diagnostics.problems)
-        }
     }
 }
 

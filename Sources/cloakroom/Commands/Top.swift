@@ -27,7 +27,7 @@ struct Top: AsyncParsableCommand {
         var hasStatus = false
         while true {
             do {
-                let screen = TopScreen(status: try await status(), address: address)
+                let screen = TopScreen(status: try await status(at: address), address: address)
                 try CommandOutput.print(isTerminal ? Self.onTerminal(screen) : screen.text() + "\n")
                 hasStatus = true
             } catch let error as AdminExchange.Failure {
@@ -40,9 +40,9 @@ struct Top: AsyncParsableCommand {
         }
     }
 
-    private func status() async throws -> TopScreen.Status {
-        let address = try listener.address()
-        let body = try await listener.get("/status.json", limit: Self.timeLimit, maximumBytes: Self.maximumBytes)
+    private func status(at address: String) async throws -> TopScreen.Status {
+        let body = try await listener.get(
+            "/status.json", at: address, limit: Self.timeLimit, maximumBytes: Self.maximumBytes)
         guard let status = TopScreen.Status(json: body) else {
             throw AdminExchange.Failure(
                 "\(address) is not an admin listener of this version: /status.json is not a status document")

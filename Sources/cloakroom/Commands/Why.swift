@@ -23,13 +23,12 @@ struct Why: AsyncParsableCommand {
 
     private static let timeLimit: Duration = .seconds(5)
 
-    private func ask(_ listener: AdminListenerOptions, _ id: ID128) async throws -> Data {
+    private func ask(_ address: String, _ id: ID128) async throws -> Data {
         do {
-            return try await listener.get("/why?id=\(id)", limit: Self.timeLimit, maximumBytes: 65_536)
+            return try await listener.get("/why?id=\(id)", at: address, limit: Self.timeLimit, maximumBytes: 65_536)
         } catch let failure as AdminExchange.Failure {
             throw AdminExchange.Failure(
-                "\(failure); or without this listener: cloakroom serve --control-socket PATH, and"
-                    + " why --control-socket PATH")
+                "\(failure); why needs no token with --control-socket PATH, if serve was started with it too")
         }
     }
 
@@ -44,13 +43,13 @@ struct Why: AsyncParsableCommand {
         }
         let socket = control.controlSocket == nil && listener.isGiven ? nil : try control.running()
         // An invalid option is an error of another kind than a missing response.
-        if socket == nil { _ = try listener.address() }
+        let address = socket == nil ? try listener.address() : ""
         try await CommandFailure.report {
             let bytes =
                 if let socket {
                     try await ControlSocketClient.exchange("why \(id)\n", with: socket, timeout: Self.timeLimit)
                 } else {
-                    try await ask(listener, id)
+                    try await ask(address, id)
                 }
             let report = try RejectionReport(id, Array(bytes))
             try CommandOutput.print(output.json ? report.reportDocument : report.text)

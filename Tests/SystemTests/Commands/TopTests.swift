@@ -126,6 +126,19 @@ struct TopTests {
         }
     }
 
+    @Test("Without an address, that of the default configuration file")
+    func defaultFile() async throws {
+        try await GatewayProcess.running(GatewayYAML(upstream: "http://127.0.0.1:9")) { gateway in
+            let directory = try TemporaryDirectory()
+            var configuration = GatewayYAML(upstream: "http://127.0.0.1:9")
+            configuration.adminAddress = String(gateway.admin.dropFirst("http://".count))
+            try directory.write(configuration.yaml, to: "cloakroom.yaml")
+            let response = try await cloakroom(["top", "--once"], directory: directory.url)
+            #expect(response.ending == ChildProgram.Ending(status: 0), "\(response.errors)")
+            #expect(response.output.contains(gateway.admin), "\(response.output)")
+        }
+    }
+
     @Test("A gateway that does not respond, and a port of another service, end top with 1 and the reason")
     func unreachable() async throws {
         let gone = try await top(["--once", "--admin", "http://127.0.0.1:9"])

@@ -41,7 +41,7 @@ struct WhyCommandTests {
             let without = try await why([id, "--admin", gateway.admin], token: nil)
             #expect(without.ending == ChildProgram.Ending(status: 1))
             #expect(without.errors.contains("set CLOAKROOM_ADMIN_TOKEN or --token-file"), "\(without.errors)")
-            #expect(without.errors.contains("or without this listener: cloakroom serve --control-socket PATH"))
+            #expect(without.errors.contains("why needs no token with --control-socket PATH"))
         }
     }
 
@@ -96,7 +96,7 @@ struct WhyCommandTests {
             ([id, "--admin", "http://127.0.0.1:9", "--control-socket", "/s"], 64, "conflicts with --control-socket"),
             ([id, "--admin", "ftp://127.0.0.1"], 64, "write --admin http://127.0.0.1:9464"),
             ([id, "--admin", "http://127.0.0.1:9"], 1, "no process listens on this address"),
-            ([id, "--admin", "http://127.0.0.1:9"], 1, "and why --control-socket PATH\n"),
+            ([id, "--admin", "http://127.0.0.1:9"], 1, "if serve was started with it too\n"),
             ([id, "--control-socket", "/nowhere/control.sock"], 1, "there is no such file"),
         ] as [([String], Int32, String)] {
             let response = try await why(arguments)
