@@ -121,6 +121,8 @@ def failures(binary, top, text):
         commands = "".join(step["content"] or "" for step in steps if step["mark"] == "run")
         for port in sorted(set(re.findall(r":(\d{4})\b", files + commands))):
             journey.ports[port] = free_port()
+        # The default port may be in use.
+        if "9464" not in journey.ports: journey.environment["CLOAKROOM_ADMIN_ADDRESS"] = "127.0.0.1:0"
         output = ""
         try:
             for step in steps:
