@@ -24,10 +24,10 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     let identity: ProviderIdentity
     private let signer: ClientAssertionSigner?
     private let hasInvalidLifetime = Atomic(false)
-    private let pushes = PushQueue()
-    private let introspections = PushQueue()
+    let pushes: PushQueue
+    let introspections: PushQueue
     /// About the tokens of streams, which ask again and again, and take no place of new requests.
-    private let streamIntrospections = PushQueue(inFlightOfClient: 16, waitingOfClient: ClientShares.maxWaiting)
+    private let streamIntrospections: PushQueue
 
     package var source: SessionSource { configuration.source }
     package var supportsRefresh: Bool { true }
@@ -35,7 +35,7 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     /// Creates a provider; ``run()`` fetches its metadata and ``shutdown()`` closes it. Opens no connection.
     /// - Parameters:
     ///   - previous: The provider of the previous configuration. Its metadata and keys are used until they are fetched
-    ///     again, if this configuration trusts the same ones.
+    ///     again, if this configuration trusts the same ones. What clients have in progress there counts here too.
     ///   - timeouts: ``TimeoutsConfiguration/identity`` bounds each call, ``TimeoutsConfiguration/connect`` each connection.
     ///   - tracer: Creates a span for each call that is made for a sampled request.
     ///   - calls: Receives the attempts and failures of all calls.
@@ -59,14 +59,19 @@ package final class OpenIDProvider: TokenClient, Unprintable {
         transport = ProviderTransport(
             tls: tls, timeouts: timeouts, eventLoopGroup: eventLoopGroup, spans: SpanFactory(tracer: tracer),
             name: configuration.name, issuer: configuration.issuer, endpoints: configuration.endpoints, observer: calls)
-        let previous = previous.flatMap { configuration.trustsDocuments(of: $0.configuration) ? $0 : nil }
+        pushes = previous?.pushes ?? PushQueue()
+        introspections = previous?.introspections ?? PushQueue()
+        streamIntrospections =
+            previous?.streamIntrospections
+            ?? PushQueue(inFlightOfClient: 16, waitingOfClient: ClientShares.maxWaiting)
+        let trusted = previous.flatMap { configuration.trustsDocuments(of: $0.configuration) ? $0 : nil }
         let discovery = ProviderDiscovery(
-            configuration, previous: previous?.discovery.metadata, transport: transport, timeout: timeout,
+            configuration, previous: trusted?.discovery.metadata, transport: transport, timeout: timeout,
             report: report)
         self.discovery = discovery
         keys = ProviderKeys(
-            algorithms: Set(configuration.algorithms), previous: previous?.keys.fetched,
-            now: { NIODeadline.now().uptimeNanoseconds },
+            algorithms: Set(configuration.algorithms), previous: trusted?.keys.fetched,
+            queues: previous?.keys.queues ?? ProviderKeys.Queues(), now: { NIODeadline.now().uptimeNanoseconds },
             report: { report(.keys($0)) }, fetch: { try await discovery.fetch() })
         signer =
             if case .privateKey(let key) = configuration.client.authentication {

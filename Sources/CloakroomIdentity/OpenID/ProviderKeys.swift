@@ -49,31 +49,39 @@ package actor ProviderKeys {
     private let report: @Sendable (FetchOutcome) -> Void
     private var schedule: KeySetSchedule
     private let current: Mutex<Fetched?>
-    private let lanes: [KeySetSchedule.Source: CheckLane] = [
-        .backChannel: CheckLane(ClientShares(ofClient: maxLogoutTokens)), .client: CheckLane(ClientShares()),
-    ]
     private var flight: Task<Void, Never>?
-    /// The calls that wait for a fetch and that any client can cause: logins, callbacks, logout tokens and access tokens.
-    /// Each holds a request. Further ones fail at once; refreshes, exchanges and sign-outs of users are not counted.
-    private(set) var waits = ClientShares()
+    nonisolated let queues: Queues
+
+    /// What any client can cause to wait. A reload keeps them, so that what waits since before counts.
+    struct Queues: Sendable {
+        let lanes: [KeySetSchedule.Source: CheckLane] = [
+            .backChannel: CheckLane(ClientShares(ofClient: maxLogoutTokens)), .client: CheckLane(ClientShares()),
+        ]
+        /// The calls that wait for a fetch: logins, callbacks, logout tokens and access tokens. Each holds a request. Further
+        /// ones fail at once; refreshes, exchanges and sign-outs of users are not counted.
+        let waits = ClientShares()
+    }
 
     /// Creates the keys of a provider; nothing is fetched before ``run()`` or the first token.
     /// - Parameters:
     ///   - algorithms: The algorithms that tokens may have.
     ///   - previous: Keys for the same algorithms, which are used until the first fetch succeeds; `nil` for none.
+    ///   - queues: Those of the previous configuration.
     ///   - now: A monotonic clock, in nanoseconds.
     ///   - sleep: Waits for a duration; throws when its task is cancelled.
     ///   - random: Random bits, for the delays between attempts.
     ///   - report: Called after each fetch; must not block.
     ///   - fetch: Calls `jwks_uri`, with a timeout, without following redirects. Throws for each status but 200.
-    package init(
-        algorithms: Set<SignatureAlgorithm>, previous: Fetched? = nil, now: @escaping @Sendable () -> UInt64,
+    init(
+        algorithms: Set<SignatureAlgorithm>, previous: Fetched? = nil, queues: Queues = Queues(),
+        now: @escaping @Sendable () -> UInt64,
         sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) },
         random: @escaping @Sendable () -> UInt64 = { .random(in: .min ... .max) },
         report: @escaping @Sendable (FetchOutcome) -> Void = { _ in },
         fetch: @escaping @Sendable () async throws -> Response
     ) {
         self.algorithms = algorithms
+        self.queues = queues
         self.now = now
         self.sleep = sleep
         self.random = random
@@ -96,7 +104,7 @@ package actor ProviderKeys {
     /// sign-in with an unknown key may.
     /// - Parameters:
     ///   - deadline: When the wait ends at the latest; `nil` for the end of the fetch.
-    ///   - client: The one that causes the wait, which has a share of ``waits``; `nil` unless any client can cause it.
+    ///   - client: The one that causes the wait, which has a share of ``Queues/waits``; `nil` unless any client can cause it.
     /// - Returns: Whether there are such keys.
     package func prepare(until deadline: ContinuousClock.Instant? = nil, for client: RateKey? = nil) async -> Bool {
         if usability == .none {
@@ -113,8 +121,8 @@ package actor ProviderKeys {
     /// - Returns: `false` if the fetch is still in flight: the time is over, or too many calls wait.
     private func waitForFetch(until deadline: ContinuousClock.Instant?, for client: RateKey?) async -> Bool {
         guard let flight else { return true }
-        if let client { guard waits.take(client) else { return false } }
-        defer { if let client { waits.release(client) } }
+        if let client { guard queues.waits.take(client) else { return false } }
+        defer { if let client { queues.waits.release(client) } }
         guard let deadline else {
             await flight.value
             return true
@@ -164,8 +172,8 @@ package actor ProviderKeys {
         until deadline: ContinuousClock.Instant? = nil, charge: @escaping @Sendable (Bool) -> Bool = { _ in true },
         rules: @escaping @Sendable (VerifiedToken) throws(TokenRejection) -> Value
     ) async throws(TokenClientError) -> Value {
-        let lane = lanes[source]
-        /// - Parameter client: `nil` for a token that was one of ``waits``.
+        let lane = queues.lanes[source]
+        /// - Parameter client: `nil` for a token that was one of ``Queues/waits``.
         func check(from client: RateKey?) async throws(TokenClientError) -> Check<Value> {
             guard let lane else { return self.check(bytes, rules) }
             let check = await lane.run(from: client) { () -> Check<Value> in

@@ -14,8 +14,8 @@ actor PushQueue {
 
     private typealias Waiter = (id: UInt64, continuation: CheckedContinuation<Bool, Never>)
 
-    private(set) var inFlight: ClientShares
-    private(set) var waiting: ClientShares
+    nonisolated let inFlight: ClientShares
+    nonisolated let waiting: ClientShares
     /// The requests of each client that wait, in the order in which they began. The clients are in the order of their turns.
     private var queues: [(client: RateKey, waiters: [Waiter])] = []
     private var waiterCount: UInt64 = 0

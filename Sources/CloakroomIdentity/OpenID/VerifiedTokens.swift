@@ -42,6 +42,7 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
     /// The memory for the assertions about one token.
     private let assertionBytes: Int
     private let clock: @Sendable () -> WallTime
+    private let counts: ClientCounts
     private let rejections: RateLimitTable
     private let proofs: TokenProofs?
     /// The origin of each site's public URL.
@@ -54,11 +55,11 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
     ///   - origins: For each site that of its public URL.
     ///   - proofs: `nil` if no tokens are accepted that are bound to a key.
     ///   - assertions: The upstreams that get assertions.
-    ///   - previous: That of the previous configuration; its rejected tokens remain charged.
+    ///   - counts: Those of the process.
     ///   - basic: Signs in with names and passwords; `nil` if no route accepts them.
     package init(
         _ sites: [[OpenIDProvider]], origins: [WebOrigin?] = [], proofs: TokenProofs? = nil, assertions: Int = 0,
-        previous: VerifiedTokens? = nil, basic: BasicSignIns? = nil, clock: @escaping @Sendable () -> WallTime
+        counts: ClientCounts = ClientCounts(), basic: BasicSignIns? = nil, clock: @escaping @Sendable () -> WallTime
     ) {
         self.sites = sites.map { providers in
             let verifying = providers.filter { $0.configuration.accessTokens != nil }
@@ -67,7 +68,7 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
         clients = sites.joined().map(\.identity)
         asked = sites.joined().reduce(into: [:]) { $0[$1.source] = $1.introspection?.cache }
         assertionBytes = 2_048 * min(assertions, SessionClaims.capacity)
-        rejections = previous?.rejections ?? RateLimitTable(keys: Self.maxEntries)
+        (self.counts, rejections) = (counts, counts.rejections)
         (self.origins, self.proofs, self.basic, self.clock) = (origins, proofs, basic, clock)
     }
 
@@ -215,10 +216,8 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
                 // Claims are kept as text and as values, and rendered for upstreams.
                 let claims = 8 * (session.provenance?.claims.count ?? 0)
                 let size = 1_024 + token.bytes.count + claims + assertionBytes
-                entries.access {
-                    if let earlier = $0[key]?.session { session.share(earlier.requests) }
-                    $0.insert(entry, size: size, at: key)
-                }
+                counts.requests.share(session)
+                entries.access { $0.insert(entry, size: size, at: key) }
                 provider.report(.accessToken(.accepted))
                 return .active(session)
             } catch {
@@ -234,8 +233,8 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
         if failure == nil, let first = sites[site].first { failure = (first, .wrongIssuer) }
         guard let (provider, rejection) = failure else { return .failed(Problem(.invalidToken)) }
         // Clients repeat expired tokens by mistake, and no attacker has many of them.
-        let counts = rejection != nil && rejection != .expired
-        if isCharged, !counts { refund(origin) } else if !isCharged, counts { _ = charge(origin, isKept: true) }
+        let isCounted = rejection != nil && rejection != .expired
+        if isCharged, !isCounted { refund(origin) } else if !isCharged, isCounted { _ = charge(origin, isKept: true) }
         guard let rejection else {
             provider.report(.accessToken(.unavailable))
             return .failed(Problem(.identityUnavailable, retryAfter: 1))

@@ -22,24 +22,27 @@ package final class BasicSignIns: Sendable, Unprintable {
     private let configuration: BasicConfiguration
     private let clock: @Sendable () -> WallTime
     private let sessionClock: @Sendable () -> SessionTime
-    private let store: (key: SymmetricKey, entries: RecentEntries<Session>)
+    let counts: ClientCounts
+    private let entries: RecentEntries<Session>
 
     /// - Parameters:
+    ///   - counts: Those of the process.
     ///   - sessionClock: The time of the throttle.
     ///   - previous: Those of the previous configuration.
     package init(
-        _ sites: [AccountController], _ configuration: BasicConfiguration, previous: BasicSignIns? = nil,
+        _ sites: [AccountController], _ configuration: BasicConfiguration, counts: ClientCounts = ClientCounts(),
+        previous: BasicSignIns? = nil,
         clock: @escaping @Sendable () -> WallTime, sessionClock: @escaping @Sendable () -> SessionTime
     ) {
-        (self.sites, self.configuration, self.clock, self.sessionClock) = (sites, configuration, clock, sessionClock)
+        (self.sites, self.configuration, self.counts) = (sites, configuration, counts)
+        (self.clock, self.sessionClock) = (clock, sessionClock)
         let sources = sites.map(\.clients.signInSource)
         if let previous, previous.configuration == configuration,
             previous.sites.map(\.clients.signInSource) == sources
         {
-            store = previous.store
+            entries = previous.entries
         } else {
-            let shares = ClientShares(Self.maxFlights, ofClient: Self.maxFlightsOfAddress)
-            store = (SymmetricKey(size: .bits256), RecentEntries(maxEntries: configuration.entries, shares: shares))
+            entries = RecentEntries(maxEntries: configuration.entries, shares: counts.signIns)
         }
     }
 
@@ -51,7 +54,7 @@ package final class BasicSignIns: Sendable, Unprintable {
     /// The session of an earlier sign-in, which is in use then; `nil` if there is none that is valid.
     func cached(_ field: Secret, site: Int, now: WallTime) -> RefreshOutcome? {
         let key = key(of: field, site: site)
-        guard let session = store.entries.access({ $0[key] }), now < session.expiresAt.wallTime,
+        guard let session = entries.access({ $0[key] }), now < session.expiresAt.wallTime,
             now - session.lastUsedAt.wallTime < configuration.idle
         else { return nil }
         session.touch(at: now.sessionTime, granularity: .zero)
@@ -63,14 +66,14 @@ package final class BasicSignIns: Sendable, Unprintable {
     func forget(_ field: Secret, _ session: Session, site: Int, now: WallTime) -> Bool {
         guard now - session.createdAt.wallTime >= Self.renewalAge else { return false }
         let key = key(of: field, site: site)
-        store.entries.access { if $0[key] === session { $0.remove(key) } }
+        entries.access { if $0[key] === session { $0.remove(key) } }
         return true
     }
 
     /// Signs in, or waits for the sign-in with the same name and password in progress.
     func verify(_ field: Secret, site: Int, from origin: AuditContext) async -> RefreshOutcome {
         let key = key(of: field, site: site)
-        let outcome = await store.entries.run(
+        let outcome = await entries.run(
             key, for: RateKey(peer: origin.peer), known: { self.cached(field, site: site, now: self.clock()) },
             work: { await self.signIn(field, key, site: site, origin) })
         return outcome ?? .failed(Problem(.overloaded, retryAfter: 1))
@@ -82,17 +85,15 @@ package final class BasicSignIns: Sendable, Unprintable {
         let outcome = await sites[site].signIn(request, key: key, maximum: configuration.maximum)
         if case .active(let session) = outcome {
             let size = 1_024 + session.tokens.authorization.bytes.count + session.user.json.count
-            store.entries.access {
-                if let earlier = $0[key] { session.share(earlier.requests) }
-                $0.insert(session, size: size, at: key)
-            }
+            counts.requests.share(session)
+            entries.access { $0.insert(session, size: size, at: key) }
         }
         return outcome
     }
 
     /// The HMAC of the site, and of the name and the password as they were sent. There is one upstream that signs in.
     private func key(of field: Secret, site: Int) -> SessionKey {
-        var code = HMAC<SHA256>(key: store.key)
+        var code = HMAC<SHA256>(key: counts.key)
         code.update(data: [UInt8(truncatingIfNeeded: site)])
         code.update(data: field.bytes.dropFirst(6))
         return code.finalize().withUnsafeBytes { SessionKey(digest: $0) }

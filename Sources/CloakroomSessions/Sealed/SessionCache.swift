@@ -184,8 +184,7 @@ struct SessionCacheShard {
     private var readCount: UInt64 = 0
     private var uses: [UInt64: SessionTime] = [:]
     /// The requests of sessions that are not cached, as long as an object of the session exists.
-    private(set) var counts: [UInt64: RequestCount] = [:]
-    private var countsLimit = 0
+    let counts = RequestCounts()
 
     init(capacity: Int) {
         self.capacity = capacity
@@ -207,24 +206,12 @@ struct SessionCacheShard {
         return session
     }
 
-    mutating func shareRequests(of session: Session) {
-        let id = session.key.word0
-        if let place = places[id], let cached = slots[place].session {
+    func shareRequests(of session: Session) {
+        if let place = places[session.key.word0], let cached = slots[place].session {
             session.share(cached.requests)
-        } else if let requests = counts[id] {
-            session.share(requests)
         } else {
-            keepRequests(of: session)
+            counts.share(session)
         }
-    }
-
-    private mutating func keepRequests(of session: Session) {
-        if counts.count >= countsLimit {
-            // Of a copied list: while the dictionary is iterated, a change copies it, and each value has two references.
-            for id in Array(counts.keys) where isKnownUniquelyReferenced(&counts[id]) { counts[id] = nil }
-            countsLimit = max(64, counts.count * 2)
-        }
-        counts[session.key.word0] = session.requests
     }
 
     mutating func recordUse(of id: UInt64, at now: SessionTime) {
@@ -265,7 +252,7 @@ struct SessionCacheShard {
     mutating func remove(_ id: UInt64) {
         reads[id] = nil
         guard let place = places.removeValue(forKey: id) else { return }
-        if let session = slots[place].session { keepRequests(of: session) }
+        if let session = slots[place].session { counts.share(session) }
         slots[place] = Slot(session: nil, wasUsed: false)
         free.append(place)
     }
@@ -273,7 +260,7 @@ struct SessionCacheShard {
     private mutating func insert(_ entry: SessionCache.Entry) {
         let session = entry.session
         let id = session.key.word0
-        counts[id] = nil
+        counts.remove(session.key)
         if let place = places[id] {
             // A use that is not written yet is missing in the session that was read.
             if let old = slots[place].session, old.key == session.key {
@@ -302,7 +289,7 @@ struct SessionCacheShard {
         hand = (hand + 1) % slots.count
         if let session = slots[place].session {
             places[session.key.word0] = nil
-            keepRequests(of: session)
+            counts.share(session)
         }
         return place
     }

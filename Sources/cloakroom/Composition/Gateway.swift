@@ -32,13 +32,14 @@ final class Gateway: Sendable, Unprintable {
         let telemetry: GatewayTelemetry
         let tracer: (any Tracer)?
         let logger: Logger
+        let counts = ClientCounts()
 
         func accounts(
             _ configuration: GatewayConfiguration, _ targets: [UpstreamTargets], previous: IdentityComponents? = nil
         ) throws -> IdentityComponents {
             try IdentityComponents(
                 configuration, targets: targets, sessions: sessions, observer: observer, sessionClock: clock,
-                tracer: tracer, previous: previous)
+                tracer: tracer, counts: counts, previous: previous)
         }
 
         func config(

@@ -44,13 +44,14 @@ struct IdentityComponents: Sendable, Unprintable {
 
     /// - Parameters:
     ///   - targets: The targets of each upstream in the configuration, shared with proxied requests.
+    ///   - counts: What is counted of clients, in the process.
     ///   - previous: The components of the previous configuration, whose metadata and keys of providers remain in use
     ///     until they are fetched again.
     /// - Throws: ``UpstreamTLSError`` if a file for TLS with the upstream is invalid; ``ConfigFindingError`` if the key
     ///   file of an identity is.
     init(
         _ configuration: GatewayConfiguration, targets: [UpstreamTargets], sessions: SessionStoreSetup,
-        observer: AccountEventRecorder, sessionClock: SessionClock, tracer: (any Tracer)?,
+        observer: AccountEventRecorder, sessionClock: SessionClock, tracer: (any Tracer)?, counts: ClientCounts,
         previous: IdentityComponents? = nil
     ) throws {
         source = configuration.sessionSource
@@ -78,7 +79,7 @@ struct IdentityComponents: Sendable, Unprintable {
             leaseClock: { MonotonicTime(milliseconds: leaseClock.now.milliseconds) }, tracer: tracer,
             executor: { EventLoopExecutor.current }, sleep: { try await EventLoopExecutor.sleep(for: $0) })
         let revocations = TokenRevocations(clients: clients, observer: observer)
-        let (routes, undecided) = (RouteTable(configuration), UndecidedAttempts())
+        let routes = RouteTable(configuration)
         let assertions = configuration.upstreams.count { $0.assertion != nil }
         let keys = assertions > 0 ? sessions.assertions?.keySet : nil
         /// - Parameter site: The configuration as it applies to the site.
@@ -94,7 +95,7 @@ struct IdentityComponents: Sendable, Unprintable {
                 logins: ProviderLogins(own, site, routes: routes, sealing: sessions.cookies, site: name),
                 page: SignInPage(site, routes: routes), keys: keys, site: tag, revoking: clients,
                 devices: sessions.devices, refreshTimeouts: RefreshTimeouts(configuration.timeouts),
-                undecided: undecided, tracer: tracer)
+                undecided: counts.undecided, tracer: tracer)
         }
         let sites = (0..<max(1, configuration.sites.count)).map { configuration.site($0) }
         let controllers = sites.enumerated().map { index, own in
@@ -107,7 +108,7 @@ struct IdentityComponents: Sendable, Unprintable {
         let basic =
             configuration.routes.contains { $0.credentials.contains(.basic) }
             ? BasicSignIns(
-                controllers, configuration.accounts.basic, previous: previous?.tokens?.basic,
+                controllers, configuration.accounts.basic, counts: counts, previous: previous?.tokens?.basic,
                 clock: { .now }, sessionClock: { sessionClock.now }) : nil
         tokens =
             basic == nil && providers.allSatisfy { $0.provider.configuration.accessTokens == nil }
@@ -117,7 +118,7 @@ struct IdentityComponents: Sendable, Unprintable {
                     let sources = site.providers.map(\.source)
                     return providers.map(\.provider).filter { sources.contains($0.source) }
                 }, origins: sites.map { $0.accounts.publicURL.flatMap { WebOrigin($0) } }, proofs: sessions.proofs,
-                assertions: assertions, previous: previous?.tokens, basic: basic, clock: { .now })
+                assertions: assertions, counts: counts, basic: basic, clock: { .now })
         refresher = sessionRefresher
         var exchangeObserver = observer
         exchangeObserver.upstreams = configuration.upstreams.map(\.name)

@@ -230,6 +230,9 @@ struct ProviderDiscoveryTests {
             timeouts: TimeoutsConfiguration(), eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
             clock: { fixture.now })
         let status = await next.status()
+        // Whatever has changed, what clients have in progress or let wait counts as before.
+        #expect(next.pushes === fixture.provider.pushes && next.introspections === fixture.provider.introspections)
+        #expect(next.keys.queues.waits === fixture.provider.keys.queues.waits)
         let provenance = try #require(fixture.session().provenance)
         let hasURL = next.endSessionURL(provenance, publicURL: "https://app.example.com") != nil
         await next.shutdown()

@@ -225,13 +225,13 @@ struct ProviderKeysTests {
             group.addTask { await keys.prepare(for: other) }
             group.addTask { await failure(token, from: .client, client: other) == nil }
             group.addTask { await failure(token, from: .backChannel) == nil }
-            while await keys.waits.count < share + 3 { await Task.yield() }
+            while keys.queues.waits.count < share + 3 { await Task.yield() }
             group.addTask { await keys.prepare() }
             provider.hold(false)
             for await isReady in group { #expect(isReady) }
         }
         #expect(provider.fetches == 1)
-        #expect(await keys.waits.count == 0)
+        #expect(keys.queues.waits.count == 0)
     }
 
     @Test(

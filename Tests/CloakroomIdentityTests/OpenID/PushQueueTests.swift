@@ -67,7 +67,7 @@ struct PushQueueTests {
         }
         func all(_ count: Int) async throws {
             try await eventually("each has a place, waits or has failed") {
-                await queue.inFlight.count + queue.waiting.count + failed.all.count == count
+                queue.inFlight.count + queue.waiting.count + failed.all.count == count
             }
         }
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -109,7 +109,7 @@ struct PushQueueTests {
             for (index, number) in [100, 100, 101].enumerated() {
                 group.addTask { await queue.enter(client(number)) ? number : -1 }
                 try await eventually("it waits") {
-                    await queue.waiting.count == index + 1 && waits.all.count == index + 1
+                    queue.waiting.count == index + 1 && waits.all.count == index + 1
                 }
             }
             timer.open()

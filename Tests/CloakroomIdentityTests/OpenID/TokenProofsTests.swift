@@ -196,11 +196,11 @@ struct TokenProofsTests {
         let (client, proofs) = (try ProvingClient(), Self.proofs())
         let proof = try client.proof(of: "t", at: Self.now)
         let others = (0..<ClientShares.maxWaiting).map { RateKey(peer: "10.0.\($0 / 256).\($0 % 256)") }
-        #expect(proofs.lane.shares.withLock { shares in others.allSatisfy { shares.take($0) } })
+        #expect(others.allSatisfy { proofs.lane.shares.take($0) })
         #expect(try await Self.check(proofs, proof, client) == nil)
-        proofs.lane.shares.withLock { $0.release(others[0]) }
+        proofs.lane.shares.release(others[0])
         #expect(try await Self.check(proofs, proof, client) == .valid)
-        #expect(proofs.lane.shares.withLock { $0.count } == others.count - 1)
+        #expect(proofs.lane.shares.count == others.count - 1)
     }
 
     @Test("Identity rule 48: of the proofs of one client that wait, those beyond 100 are not checked; others are")
@@ -214,12 +214,12 @@ struct TokenProofsTests {
                 proof, of: Array("t".utf8), key: key, at: origin, from: address, now: Self.now)
         }
         let share = ClientShares.maxWaitingOfClient
-        #expect(proofs.lane.shares.withLock { shares in (0..<share).allSatisfy { _ in shares.take(one) } })
+        #expect((0..<share).allSatisfy { _ in proofs.lane.shares.take(one) })
         #expect(try await check("1", from: RateKey(peer: "2001:db8:1:2::2")) == nil)
         #expect(try await check("2", from: other) == .valid)
-        proofs.lane.shares.withLock { $0.release(one) }
+        proofs.lane.shares.release(one)
         #expect(try await check("3", from: one) == .valid)
-        #expect(proofs.lane.shares.withLock { $0.count } == share - 1)
+        #expect(proofs.lane.shares.count == share - 1)
     }
 
     @Test("Identity rule 47: fullTableForgetsNoProof: what is forgotten needs a later nonce, and memory is bounded")

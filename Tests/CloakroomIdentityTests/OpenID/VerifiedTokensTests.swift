@@ -30,12 +30,16 @@ struct VerifiedTokensTests {
         if case .failed(let problem)? = outcome { problem.code } else { nil }
     }
 
-    private static func isActive(_ outcome: RefreshOutcome?) -> Bool {
-        if case .active? = outcome { true } else { false }
+    private static func session(_ outcome: RefreshOutcome?) -> Session? {
+        if case .active(let session)? = outcome { session } else { nil }
     }
 
-    private static func tokens(_ fixture: ProviderFixture, sites: [[OpenIDProvider]]? = nil) -> VerifiedTokens {
-        VerifiedTokens(sites ?? [[fixture.provider]], clock: { fixture.now })
+    private static func isActive(_ outcome: RefreshOutcome?) -> Bool { session(outcome) != nil }
+
+    private static func tokens(
+        _ fixture: ProviderFixture, sites: [[OpenIDProvider]]? = nil, counts: ClientCounts = ClientCounts()
+    ) -> VerifiedTokens {
+        VerifiedTokens(sites ?? [[fixture.provider]], counts: counts, clock: { fixture.now })
     }
 
     @Test("Identity rule 44: equal requests cause one verification, and others a lookup until the token ends")
@@ -142,7 +146,8 @@ struct VerifiedTokensTests {
     @Test("Identity rule 44: forgedTokensStarveNobody: 20 of an address, then 429 before any check, and one key fetch")
     func budget() async throws {
         try await ProviderFixture.run(change: Self.accept) { fixture in
-            let tokens = Self.tokens(fixture)
+            let counts = ClientCounts()
+            let tokens = Self.tokens(fixture, counts: counts)
             let valid = try Self.field(fixture, id: "valid")
             #expect(Self.isActive(await tokens.verify(valid, site: 0, from: Self.origin)))
             var codes: [ProblemCode?] = []
@@ -162,13 +167,30 @@ struct VerifiedTokensTests {
             let another = try Self.field(fixture, id: "another")
             #expect(Self.isActive(await tokens.verify(another, site: 0, from: other)))
             // A reload does not permit 20 more.
-            let next = VerifiedTokens([[fixture.provider]], previous: tokens, clock: { fixture.now })
+            let next = Self.tokens(fixture, counts: counts)
             var checked = 0
             for index in 0..<25 {
                 let outcome = await next.verify(Secret("Bearer a.b.\(index)"), site: 0, from: Self.origin)
                 if Self.problem(outcome) == .invalidToken { checked += 1 }
             }
             #expect(checked < 20)
+        }
+    }
+
+    @Test("Rule 63: the requests in flight of a token count after reloads until they end, and no longer")
+    func reloads() async throws {
+        try await ProviderFixture.run(change: Self.accept) { fixture in
+            let (counts, field) = (ClientCounts(), try Self.field(fixture))
+            /// Verifies the token in a configuration that knows none.
+            func session() async throws -> Session {
+                let outcome = await Self.tokens(fixture, counts: counts).verify(field, site: 0, from: Self.origin)
+                return try #require(Self.session(outcome))
+            }
+            let first = try await session()
+            #expect(first.beginRequest(limit: 1))
+            for _ in 0..<2 { #expect(try await !session().beginRequest(limit: 1)) }
+            first.endRequest()
+            #expect(try await session().beginRequest(limit: 1))
         }
     }
 

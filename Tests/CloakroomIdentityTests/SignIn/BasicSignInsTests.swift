@@ -13,7 +13,8 @@ struct BasicSignInsTests {
         _ fixture: AccountControllerFixture, entries: Int = 10_000, sites: Int = 1, after previous: BasicSignIns? = nil
     ) -> BasicSignIns {
         BasicSignIns(
-            Array(repeating: fixture.endpoints, count: sites), BasicConfiguration(entries: entries), previous: previous,
+            Array(repeating: fixture.endpoints, count: sites), BasicConfiguration(entries: entries),
+            counts: previous?.counts ?? ClientCounts(), previous: previous,
             clock: { [time] in time.now }, sessionClock: { [time] in time.sessionTime })
     }
 
@@ -113,6 +114,20 @@ struct BasicSignInsTests {
         for other in [subject(fixture, entries: 10, after: first), subject(fixture, sites: 2, after: first)] {
             #expect(other.cached(field, site: 0, now: time.now) == nil)
         }
+    }
+
+    @Test("Rules 63 and 145: the requests and sign-ins in progress count after a reload that changes accounts.basic")
+    func countsOverReloads() async throws {
+        let fixture = AccountControllerFixture()
+        let (first, field) = (subject(fixture), Self.field())
+        let session = try #require(Self.session(await first.verify(field, site: 0, from: Self.origin())))
+        #expect(session.beginRequest(limit: 1))
+        let next = subject(fixture, entries: 10, after: first)
+        let again = try #require(Self.session(await next.verify(field, site: 0, from: Self.origin())))
+        #expect(again !== session && !again.beginRequest(limit: 1))
+        while first.counts.signIns.take(RateKey(peer: "192.0.2.1")) {}
+        let other = Self.field("al@example.com")
+        #expect(Self.problem(await next.verify(other, site: 0, from: Self.origin()))?.code == .overloaded)
     }
 
     @Test("Rule 139: a token that the upstream rejects is replaced by another sign-in, at most every two minutes")
