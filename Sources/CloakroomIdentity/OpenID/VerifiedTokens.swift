@@ -191,6 +191,7 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
     ) async -> RefreshOutcome {
         let token = Secret(bytes: Array(field.bytes.dropFirst(TokenResponse.bearerPrefix.count)))
         var failure: (provider: OpenIDProvider, rejection: TokenRejection?)?
+        var isForged = false
         // Charged at its turn, and a question before it is sent: otherwise all tokens that are sent at once would be checked
         // or asked about, however many are rejected.
         let charges = Mutex((isCharged: false, isOverLimit: false))
@@ -225,6 +226,8 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
                     failure = (provider, nil)
                     continue
                 }
+                // By the keys of the issuer, which are also those of another identity that has none yet.
+                isForged = isForged || rejection == .invalidSignature || rejection == .invalidSignatureWithoutKeyID
                 if failure == nil || rejection == .ownToken { failure = (provider, rejection) }
             }
         }
@@ -233,7 +236,7 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
         if failure == nil, let first = sites[site].first { failure = (first, .wrongIssuer) }
         guard let (provider, rejection) = failure else { return .failed(Problem(.invalidToken)) }
         // Clients repeat expired tokens by mistake, and no attacker has many of them.
-        let isCounted = rejection != nil && rejection != .expired
+        let isCounted = isForged || rejection != nil && rejection != .expired
         if isCharged, !isCounted { refund(origin) } else if !isCharged, isCounted { _ = charge(origin, isKept: true) }
         guard let rejection else {
             provider.report(.accessToken(.unavailable))

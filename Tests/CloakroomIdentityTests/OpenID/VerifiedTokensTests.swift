@@ -177,6 +177,35 @@ struct VerifiedTokensTests {
         }
     }
 
+    @Test(
+        "Identity rule 44: a forged token counts if another identity of its issuer has no keys, and one with another key not",
+        arguments: [0, 1])
+    func undecided(position: Int) async throws {
+        try await ProviderFixture.run(change: Self.accept) { fixture in
+            var configuration = fixture.provider.configuration
+            configuration.endpoints.base = WebOrigin("http://127.0.0.1:1")
+            let other = try OpenIDProvider(
+                configuration, timeouts: TimeoutsConfiguration(), eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                clock: { fixture.now })
+            var both = [fixture.provider]
+            both.insert(other, at: position)
+            let tokens = Self.tokens(fixture, sites: [both])
+            for (number, header) in [#","kid":"other""#, #","kid":"key-1""#, ""].enumerated() {
+                var codes: [ProblemCode?] = []
+                for index in 0..<60 {
+                    let token = try fixture.accessToken(
+                        [("jti", "\"\(index)\"")], key: try ScriptedKey(.es256),
+                        header: #"{"typ":"at+jwt","alg":"ES256"\#(header)}"#)
+                    let origin = AuditContext(peer: "192.0.2.\(number)", requestID: "r")
+                    codes.append(Self.problem(await tokens.verify(Secret("Bearer \(token)"), site: 0, from: origin)))
+                }
+                #expect(codes.prefix(20).allSatisfy { $0 == .identityUnavailable })
+                #expect(codes.contains(.rateLimited) == (number > 0))
+            }
+            await other.shutdown()
+        }
+    }
+
     @Test("Rule 63: the requests in flight of a token count after reloads until they end, and no longer")
     func reloads() async throws {
         try await ProviderFixture.run(change: Self.accept) { fixture in
