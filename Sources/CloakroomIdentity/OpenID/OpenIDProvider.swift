@@ -61,9 +61,7 @@ package final class OpenIDProvider: TokenClient, Unprintable {
             name: configuration.name, issuer: configuration.issuer, endpoints: configuration.endpoints, observer: calls)
         pushes = previous?.pushes ?? PushQueue()
         introspections = previous?.introspections ?? PushQueue()
-        streamIntrospections =
-            previous?.streamIntrospections
-            ?? PushQueue(inFlightOfClient: 16, waitingOfClient: ClientShares.maxWaiting)
+        streamIntrospections = previous?.streamIntrospections ?? PushQueue()
         let trusted = previous.flatMap { configuration.trustsDocuments(of: $0.configuration) ? $0 : nil }
         let discovery = ProviderDiscovery(
             configuration, previous: trusted?.discovery.metadata, transport: transport, timeout: timeout,

@@ -7,10 +7,6 @@ import Synchronization
 /// At most one fetch is in flight. Tokens that need its result wait for it; its duration, and so theirs, is bounded by
 /// the timeout of the call.
 package actor ProviderKeys {
-    /// The maximum number of logout tokens of one client that wait to be checked, one after the other. Providers repeat the
-    /// others.
-    static let maxLogoutTokens = 64
-
     /// Keys that were fetched. A provider of the next configuration can continue with them.
     package struct Fetched: Sendable {
         let keys: SignatureKeySet
@@ -55,7 +51,7 @@ package actor ProviderKeys {
     /// What any client can cause to wait. A reload keeps them, so that what waits since before counts.
     struct Queues: Sendable {
         let lanes: [KeySetSchedule.Source: CheckLane] = [
-            .backChannel: CheckLane(ClientShares(ofClient: maxLogoutTokens)), .client: CheckLane(ClientShares()),
+            .backChannel: CheckLane(ClientShares()), .client: CheckLane(ClientShares()),
         ]
         /// The calls that wait for a fetch: logins, callbacks, logout tokens and access tokens. Each holds a request. Further
         /// ones fail at once; refreshes, exchanges and sign-outs of users are not counted.

@@ -7,27 +7,21 @@ import CloakroomCore
 /// one client does not keep others from signing in. Further calls wait for a short time. A place that becomes free goes to
 /// the client with the fewest calls in flight, and of those with equally many to the one whose turn was longest ago.
 actor PushQueue {
-    /// The maximum number of requests in flight, of all clients and of one client.
+    /// The maximum number of requests in flight.
     static let maxInFlight = 32
-    static let maxInFlightOfClient = 4
     private static let maxWait = Duration.seconds(2)
 
     private typealias Waiter = (id: UInt64, continuation: CheckedContinuation<Bool, Never>)
 
-    nonisolated let inFlight: ClientShares
-    nonisolated let waiting: ClientShares
+    nonisolated let inFlight = ClientShares(maxInFlight)
+    nonisolated let waiting = ClientShares()
     /// The requests of each client that wait, in the order in which they began. The clients are in the order of their turns.
     private var queues: [(client: RateKey, waiters: [Waiter])] = []
     private var waiterCount: UInt64 = 0
     private let sleep: @Sendable (Duration) async throws -> Void
 
     /// - Parameter sleep: Waits for a duration; throws when its task is cancelled.
-    init(
-        inFlightOfClient: Int = maxInFlightOfClient, waitingOfClient: Int = ClientShares.maxWaitingOfClient,
-        sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }
-    ) {
-        inFlight = ClientShares(Self.maxInFlight, ofClient: inFlightOfClient)
-        waiting = ClientShares(ofClient: waitingOfClient)
+    init(sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) }) {
         self.sleep = sleep
     }
 

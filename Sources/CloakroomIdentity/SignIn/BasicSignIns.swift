@@ -10,9 +10,8 @@ import Crypto
 /// random key. The sign-ins outlive a reload that does not change where and how long they are valid: otherwise all clients
 /// of an address would sign in at once, and be throttled.
 package final class BasicSignIns: Sendable, Unprintable {
-    /// The maximum number of sign-ins in progress, with the values of `Authorization`, of all addresses, and of one.
+    /// The maximum number of sign-ins in progress, with the values of `Authorization`, of which each client has a share.
     static let maxFlights = 1_024
-    static let maxFlightsOfAddress = 128
     /// The minimum age of a sign-in whose token an upstream rejects, so that another one may help. An upstream that rejects
     /// each token would otherwise use up the attempts of an account.
     static let renewalAge = Duration.seconds(120)

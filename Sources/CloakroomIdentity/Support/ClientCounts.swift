@@ -8,7 +8,7 @@ package final class ClientCounts: Sendable {
     /// The requests in flight of each access token, and of each name and password.
     let requests = RequestCounts()
     /// The sign-ins with Basic in progress.
-    let signIns = ClientShares(BasicSignIns.maxFlights, ofClient: BasicSignIns.maxFlightsOfAddress)
+    let signIns = ClientShares(BasicSignIns.maxFlights)
     /// Of the HMAC of names and passwords, by which they are counted.
     let key = SymmetricKey(size: .bits256)
     package let undecided = UndecidedAttempts()

@@ -214,7 +214,7 @@ struct ProviderKeysTests {
 
     @Test("Identity rule 44: one client has a share of the calls that wait for a fetch of keys, and further ones fail")
     func limitedWaits() async throws {
-        let (token, share) = (try key.token("{}"), ClientShares.maxWaitingOfClient)
+        let (token, share) = (try key.token("{}"), ClientShares.alone())
         let (one, other) = (RateKey(peer: "192.0.2.1"), RateKey(peer: "192.0.2.2"))
         provider.hold(true)
         await withTaskGroup(of: Bool.self) { group in
@@ -235,7 +235,7 @@ struct ProviderKeysTests {
     }
 
     @Test(
-        "Identity rule 20: logout tokens are checked one after the other, 64 of a client wait, and no sign-in does",
+        "Identity rule 20: logout tokens are checked one after the other, a client has a share of the places to wait, and no sign-in waits",
         .enabled(if: ProcessInfo.processInfo.activeProcessorCount > 1))
     func logoutTokensApart() async throws {
         let token = try key.token("{}")
@@ -246,8 +246,8 @@ struct ProviderKeysTests {
             while !provider.isClockBlocked { await Task.yield() }
             #expect(await failure(token) == nil)
             #expect(provider.isClockBlocked)
-            for _ in 0..<100 { group.addTask { await failure(token, from: .backChannel) } }
-            for _ in 0..<(101 - ProviderKeys.maxLogoutTokens) { #expect(await group.next() == .unreachable) }
+            for _ in 0..<400 { group.addTask { await failure(token, from: .backChannel) } }
+            for _ in 0..<(401 - ClientShares.alone()) { #expect(await group.next() == .unreachable) }
             #expect(provider.isClockBlocked)
             // The provider's waits for the check in progress, and is not rejected.
             group.addTask { await failure(token, from: .backChannel, client: RateKey(peer: "192.0.2.1")) }
@@ -268,8 +268,8 @@ struct ProviderKeysTests {
         await withTaskGroup(of: TokenClientError.Kind?.self) { group in
             group.addTask { await failure(token, from: .client, client: one) }
             while !provider.isClockBlocked { await Task.yield() }
-            for _ in 0..<120 { group.addTask { await failure(token, from: .client, client: one) } }
-            for _ in 0..<(121 - ClientShares.maxWaitingOfClient) { #expect(await group.next() == .unreachable) }
+            for _ in 0..<400 { group.addTask { await failure(token, from: .client, client: one) } }
+            for _ in 0..<(401 - ClientShares.alone()) { #expect(await group.next() == .unreachable) }
             // The other one waits for the check in progress, and is not rejected.
             group.addTask { await failure(token, from: .client, client: other) }
             provider.blockClock(false)
@@ -282,7 +282,7 @@ struct ProviderKeysTests {
         #expect(await failure(try key.token("{}")) == nil)
         let (token, rejected) = (try ScriptedKey(.es256).token("{}"), RejectedTokens())
         let kinds = await withTaskGroup(of: TokenClientError.Kind?.self) { group in
-            for _ in 0..<ClientShares.maxWaitingOfClient {
+            for _ in 0..<100 {
                 group.addTask {
                     await thrown { () throws(TokenClientError) in
                         try await keys.verify(token, from: .client, charge: { rejected.charge($0) }) { $0 }

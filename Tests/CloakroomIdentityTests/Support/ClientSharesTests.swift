@@ -3,52 +3,60 @@ import Testing
 @testable import CloakroomCore
 @testable import CloakroomIdentity
 
-@Suite("Shares of clients")
-struct ClientSharesTests {
-    private func take(_ client: String, _ shares: ClientShares) -> Int {
+extension ClientShares {
+    /// How many places an IPv4 address gets alone.
+    static func alone(of limit: Int = maxWaiting) -> Int { ClientShares(limit).takeAll("192.0.2.1") }
+
+    /// - Returns: How many further places a client has got.
+    func takeAll(_ client: String) -> Int {
         var count = 0
-        while shares.take(RateKey(peer: client)) { count += 1 }
+        while take(RateKey(peer: client)) { count += 1 }
         return count
     }
+}
 
-    @Test("A client has its share at most, and never more places than are free")
+@Suite("Shares of clients")
+struct ClientSharesTests {
+    @Test("The share is smaller the fewer places are free and the more clients hold some, and grows again")
     func free() {
-        let shares = ClientShares(12, ofClient: 4)
-        let clients = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "socket", "2001:db8::1", "192.0.2.6"]
-        let counts = clients.map { take($0, shares) }
-        #expect(counts == [4, 4, 2, 1, 1, 0])
+        let shares = ClientShares(30)
+        let clients = [
+            "192.0.2.1", "192.0.2.2", "192.0.2.3", "socket", "2001:db8::1", "192.0.2.6", "192.0.2.7", "192.0.2.8",
+        ]
+        let counts = clients.map { shares.takeAll($0) }
+        #expect(counts == [10, 5, 3, 2, 1, 2, 1, 1])
         for (client, count) in zip(clients, counts) {
             #expect(shares[RateKey(peer: client)] == count)
             for _ in 0..<count { shares.release(RateKey(peer: client)) }
         }
-        #expect(shares.count == 0 && take("192.0.2.6", shares) == 4)
+        #expect(shares.count == 0 && shares.takeAll("192.0.2.6") == 10)
     }
 
-    @Test("The /64 of an IPv6 address is one client, and its /48 has four times the share")
+    @Test("The /48 of an IPv6 address is one client, and a /64 has half of its share")
     func networks() {
-        let shares = ClientShares(100, ofClient: 4)
-        #expect(take("2001:db8::1", shares) == 4 && take("2001:db8::2", shares) == 0)
-        #expect((1...5).map { take("2001:db8:0:\($0)::1", shares) } == [4, 4, 4, 0, 0])
-        #expect(shares[RateKey(peer: "2001:db8:0:9::1")] == 16)
-        #expect(take("2001:db8:1::1", shares) == 4)
+        let shares = ClientShares(100)
+        #expect(shares.takeAll("2001:db8::1") == 20 && shares.takeAll("2001:db8::2") == 0)
+        #expect((1...5).map { shares.takeAll("2001:db8:0:\($0)::1") } == [14, 0, 0, 0, 0])
+        #expect(shares[RateKey(peer: "2001:db8:0:9::1")] == 34)
+        #expect(shares.takeAll("2001:db8:1::1") > 0 && shares.takeAll("192.0.2.1") > 0)
     }
 
-    @Test("However much other networks ask for, another one finds places")
-    func newcomer() {
-        for kind in ["192.0.2.", "2001:db8:"] {
-            let shares = ClientShares()
-            for _ in 0..<200 {
-                for network in 0..<50 where kind == "192.0.2." { _ = shares.take(RateKey(peer: "\(kind)\(network)")) }
-                for index in 0..<500 where kind != "192.0.2." {
-                    _ = shares.take(RateKey(peer: "\(kind)\(index / 10):\(index % 10)::1"))
-                }
-            }
-            // Of 51 equal parts of 1,000.
-            #expect(take("198.51.100.1", shares) >= 6)
-        }
-        // One client after the other takes all that it can get.
+    @Test("Clients that all take what they can get leave half of the places", arguments: ["192.0.2.", "2001:db8:"])
+    func newcomer(kind: String) {
         let shares = ClientShares()
-        let counts = (1...17).map { take("192.0.2.\($0)", shares) }
-        #expect(counts[8...] == [100, 50, 25, 13, 6, 3, 2, 1, 0])
+        for index in 0..<10_000 {
+            let other = kind.hasSuffix(".") ? "\(kind)\(index % 50)" : "\(kind)\(index % 50):\(index % 7)::1"
+            _ = shares.take(RateKey(peer: other))
+        }
+        #expect(shares.count < 510)
+        #expect(shares.takeAll("198.51.100.1") >= 9)
+    }
+
+    @Test("Of clients that take all they can get, one after the other, 77 hold all places")
+    func greedy() {
+        let shares = ClientShares()
+        let counts = (1...100).map { shares.takeAll("192.0.2.\($0)") }
+        #expect(counts.prefix(5) == [334, 167, 100, 67, 48])
+        #expect(counts.count { $0 > 0 } == 77 && shares.count == 1_000)
     }
 }
