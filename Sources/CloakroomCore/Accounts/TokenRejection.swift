@@ -77,7 +77,7 @@ public enum TokenRejection: String, Error, Sendable, Hashable, CaseIterable {
     /// The first thing that an operator should check.
     public var hint: StaticString {
         switch self {
-        case .tooLong: "the token exceeds 16 KiB; request fewer scopes or claims at the provider"
+        case .tooLong: "the token is too long; request fewer scopes or claims at the provider"
         case .notCompact, .invalidEncoding, .invalidHeader, .invalidPayload:
             "the provider must send a signed JWT in compact form with unique member names"
         case .algorithmNotAllowed:

@@ -13,6 +13,8 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     /// The maximum length of a URL with `id_token_hint`; beyond it the hint is omitted, because servers reject long request
     /// targets.
     private static let maxURLLength = 7_168
+    /// The maximum length of a logout token in bytes. Any client can send them, and those of providers have less than half.
+    static let maxLogoutToken = 4_096
 
     package let configuration: IdentityConfiguration
     let transport: ProviderTransport
@@ -24,10 +26,10 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     let identity: ProviderIdentity
     private let signer: ClientAssertionSigner?
     private let hasInvalidLifetime = Atomic(false)
-    let pushes: PushQueue
-    let introspections: PushQueue
+    let pushes: ClientQueue
+    let introspections: ClientQueue
     /// About the tokens of streams, which ask again and again, and take no place of new requests.
-    private let streamIntrospections: PushQueue
+    private let streamIntrospections: ClientQueue
 
     package var source: SessionSource { configuration.source }
     package var supportsRefresh: Bool { true }
@@ -59,9 +61,9 @@ package final class OpenIDProvider: TokenClient, Unprintable {
         transport = ProviderTransport(
             tls: tls, timeouts: timeouts, eventLoopGroup: eventLoopGroup, spans: SpanFactory(tracer: tracer),
             name: configuration.name, issuer: configuration.issuer, endpoints: configuration.endpoints, observer: calls)
-        pushes = previous?.pushes ?? PushQueue()
-        introspections = previous?.introspections ?? PushQueue()
-        streamIntrospections = previous?.streamIntrospections ?? PushQueue()
+        pushes = previous?.pushes ?? ClientQueue(ClientQueue.maxCalls)
+        introspections = previous?.introspections ?? ClientQueue(ClientQueue.maxCalls)
+        streamIntrospections = previous?.streamIntrospections ?? ClientQueue(ClientQueue.maxCalls)
         let trusted = previous.flatMap { configuration.trustsDocuments(of: $0.configuration) ? $0 : nil }
         let discovery = ProviderDiscovery(
             configuration, previous: trusted?.discovery.metadata, transport: transport, timeout: timeout,
@@ -133,9 +135,10 @@ package final class OpenIDProvider: TokenClient, Unprintable {
             guard configuration.pushed != .always else { throw TokenClientError(.misconfigured(.notFound), in: .push) }
             return request.url(at: metadata.authorizationEndpoint)
         }
-        let response = try await pushes.run(.push, from: client) { () async throws(TokenClientError) in
+        let response = try await pushes.run(from: client) { () async throws(TokenClientError) in
             try await post(request.parameters, to: endpoint, call: .push, traceparent: traceparent)
         }
+        guard let response else { throw TokenClientError(.unreachable, in: .push) }
         guard let pushed = PushedResponse(response.body) else { throw failure(.invalidResponse, in: .push) }
         return request.url(at: metadata.authorizationEndpoint, requestURI: pushed.requestURI)
     }
@@ -146,7 +149,8 @@ package final class OpenIDProvider: TokenClient, Unprintable {
     package func verifyLogoutToken(
         _ token: [UInt8], from address: String, now: WallTime
     ) async throws(TokenClientError) -> LogoutToken {
-        try await keys.verify(token, from: .backChannel, of: RateKey(peer: address)) {
+        guard token.count <= Self.maxLogoutToken else { throw TokenClientError(.failed(.token(.tooLong)), in: .keys) }
+        return try await keys.verify(token, from: .backChannel, of: RateKey(peer: address)) {
             [identity] (verified) throws(TokenRejection) in
             try LogoutTokenRules(provider: identity).check(verified, now: now)
         }
@@ -187,7 +191,7 @@ package final class OpenIDProvider: TokenClient, Unprintable {
 
     /// What the provider states about an access token of a client (RFC 7662 §2).
     private func introspect(
-        _ token: Secret, in time: Duration, from client: RateKey, _ queue: PushQueue, _ charge: (Bool) -> Bool
+        _ token: Secret, in time: Duration, from client: RateKey, _ queue: ClientQueue, _ charge: (Bool) -> Bool
     ) async throws(TokenClientError) -> [JSONMemberName: JSONValue] {
         let metadata = try await metadata(for: .introspect, until: ContinuousClock.now + time, of: client)
         guard let endpoint = metadata.introspectionEndpoint else {
@@ -197,10 +201,11 @@ package final class OpenIDProvider: TokenClient, Unprintable {
             (name: "token", value: String(decoding: token.bytes, as: UTF8.self)),
             (name: "token_type_hint", value: "access_token"),
         ]
-        let response = try await queue.run(.introspect, from: client) { () async throws(TokenClientError) in
+        let response = try await queue.run(from: client) { () async throws(TokenClientError) in
             guard charge(true) else { throw TokenClientError(.busy, in: .introspect) }
             return try await post(form, to: endpoint, call: .introspect, traceparent: nil, time: time)
         }
+        guard let response else { throw TokenClientError(.unreachable, in: .introspect) }
         guard response.status == 200, case .object(let members)? = JSONValue(document: response.body) else {
             throw failure(.invalidResponse, in: .introspect)
         }

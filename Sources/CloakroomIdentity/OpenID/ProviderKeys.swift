@@ -50,9 +50,8 @@ package actor ProviderKeys {
 
     /// What any client can cause to wait. A reload keeps them, so that what waits since before counts.
     struct Queues: Sendable {
-        let lanes: [KeySetSchedule.Source: CheckLane] = [
-            .backChannel: CheckLane(ClientShares()), .client: CheckLane(ClientShares()),
-        ]
+        /// Checks of signatures.
+        let checks: [KeySetSchedule.Source: ClientQueue] = [.backChannel: ClientQueue(1), .client: ClientQueue(1)]
         /// The calls that wait for a fetch: logins, callbacks, logout tokens and access tokens. Each holds a request. Further
         /// ones fail at once; refreshes, exchanges and sign-outs of users are not counted.
         let waits = ClientShares()
@@ -159,7 +158,7 @@ package actor ProviderKeys {
     ///   - deadline: When the wait for a fetch ends at the latest; `nil` for the end of the fetch.
     ///   - charge: Called when it is the turn of a token that any client can send: whether another one may be rejected;
     ///     with `true`, one was, and its signature may have been checked.
-    ///   - rules: Checks its claims.
+    ///   - rules: Checks its claims; those of a logout token also before its signature is checked.
     /// - Throws: `failed` if the token is rejected. `unreachable` if there are no keys that may be used: the provider has
     ///   been unreachable since the start or for too long, and the token may be valid. Also if too many calls that any
     ///   client can cause are in progress. `busy` if no other token may be rejected.
@@ -168,11 +167,11 @@ package actor ProviderKeys {
         until deadline: ContinuousClock.Instant? = nil, charge: @escaping @Sendable (Bool) -> Bool = { _ in true },
         rules: @escaping @Sendable (VerifiedToken) throws(TokenRejection) -> Value
     ) async throws(TokenClientError) -> Value {
-        let lane = queues.lanes[source]
-        /// - Parameter client: `nil` for a token that was one of ``Queues/waits``.
-        func check(from client: RateKey?) async throws(TokenClientError) -> Check<Value> {
-            guard let lane else { return self.check(bytes, rules) }
-            let check = await lane.run(from: client) { () -> Check<Value> in
+        let queue = queues.checks[source]
+        if source == .backChannel { try reject(bytes, rules) }
+        func check() async throws(TokenClientError) -> Check<Value> {
+            guard let queue else { return self.check(bytes, rules) }
+            let check = await queue.run(from: client) { () -> Check<Value> in
                 guard charge(false) else { return Check(result: .failure(TokenClientError(.busy, in: .keys))) }
                 let check = self.check(bytes, rules)
                 if check.isCharged { _ = charge(true) }
@@ -181,15 +180,26 @@ package actor ProviderKeys {
             guard let check else { throw TokenClientError(.unreachable, in: .keys) }
             return check
         }
-        var latest = try await check(from: client)
+        var latest = try await check()
         // At most: wait for a fetch of another token, and then for an own one.
         for _ in 0..<2 where latest.needsOtherKeys {
             let mayDiffer = await keysMissing(since: latest.generation, for: source, of: client, until: deadline)
             guard let mayDiffer else { throw TokenClientError(.unreachable, in: .keys) }
             guard mayDiffer else { break }
-            latest = try await check(from: nil)
+            latest = try await check()
         }
         return try latest.result.get()
+    }
+
+    /// Rejects what would be no logout token with any signature: it takes no place of those that may be one.
+    private nonisolated func reject<Value: Sendable>(
+        _ bytes: [UInt8], _ rules: (VerifiedToken) throws(TokenRejection) -> Value
+    ) throws(TokenClientError) {
+        do throws(TokenRejection) {
+            _ = try rules(VerifiedToken(try UnverifiedToken(parsing: bytes, algorithms: algorithms)))
+        } catch {
+            throw TokenClientError(.failed(.token(error)), in: .keys)
+        }
     }
 
     /// The result of checking a token with the keys of one fetch.

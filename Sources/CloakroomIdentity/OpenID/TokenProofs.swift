@@ -26,7 +26,7 @@ package final class TokenProofs: Sendable, Unprintable {
     private let latestNonce = Mutex<(text: String, issuedAt: WallTime)?>(nil)
     /// Apart, because the times of the latter are the clients', and may be in the future.
     private let accepted = Mutex((withNonce: AcceptedProofs(), others: AcceptedProofs()))
-    let lane = CheckLane(ClientShares())
+    let queue = ClientQueue(1)
 
     /// - Parameter sealing: Seals nonces. Replicas with the same secrets accept each other's.
     package init(sealing: any CookieSealing) { self.sealing = sealing }
@@ -41,19 +41,19 @@ package final class TokenProofs: Sendable, Unprintable {
         }
     }
 
-    /// Checks a proof after those that came before it, so that signatures keep one thread busy at most.
+    /// Checks a proof when it is the turn of its client, so that signatures keep one thread busy at most.
     /// - Parameters:
     ///   - key: The thumbprint that the token states.
     ///   - origin: That of the public URL.
     ///   - client: The one that has sent it.
     ///   - charge: Whether another proof may fail; with `true`, one has failed.
-    /// - Returns: `nil` if too many proofs wait, of all clients or of this one.
+    /// - Returns: `nil` if too many proofs wait, of all clients or of this one, or if it was not its turn in time.
     func check(
         _ proof: TokenProof, of token: [UInt8], key: [UInt8], at origin: WebOrigin,
         from client: RateKey = RateKey(peer: ""), now: WallTime,
         charge: @escaping @Sendable (Bool) -> Bool = { _ in true }
     ) async -> Result? {
-        await lane.run(from: client) { () -> Result in
+        await queue.run(from: client) { () -> Result in
             guard charge(false) else { return .limited }
             let result = self.check(proof, token, key, origin, now)
             if case .rejected = result { _ = charge(true) }

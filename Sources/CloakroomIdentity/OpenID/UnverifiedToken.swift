@@ -75,7 +75,7 @@ package struct VerifiedToken: Sendable {
     package let type: TokenType
     package let claims: [JSONMemberName: JSONValue]
 
-    /// - Precondition: The signature of the token is verified.
+    /// - Precondition: The signature of the token is verified, or nothing but a rejection follows from it.
     init(_ token: UnverifiedToken) throws(TokenRejection) {
         try self.init(unverified: token.payload, algorithm: token.algorithm, type: token.type)
     }

@@ -66,24 +66,3 @@ extension RateKey {
     /// The hash of an IPv4 address, or of the /48 of an IPv6 address.
     var network: UInt64 { block == 0 ? value : block }
 }
-
-/// Checks what any client can send, one after the other, so that the checks keep one thread busy at most. Few wait, and
-/// fewer of one client, so that none keeps those of others from being checked.
-actor CheckLane {
-    nonisolated let shares: ClientShares
-
-    init(_ shares: ClientShares) { self.shares = shares }
-
-    /// - Parameter client: `nil` for a check that is counted elsewhere.
-    /// - Returns: `nil` if too many wait.
-    nonisolated func run<Value: Sendable>(
-        from client: RateKey?, _ check: @Sendable () -> Value
-    ) async -> Value? {
-        guard let client else { return await run(check) }
-        guard shares.take(client) else { return nil }
-        defer { shares.release(client) }
-        return await run(check)
-    }
-
-    private func run<Value: Sendable>(_ check: @Sendable () -> Value) -> Value { check() }
-}

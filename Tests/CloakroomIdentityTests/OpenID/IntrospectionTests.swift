@@ -249,7 +249,8 @@ struct IntrospectionTests {
         try await Self.run(timeout: .seconds(3)) { fixture, tokens in
             let session = try #require(Self.session(await Self.verify(tokens)))
             fixture.advance(by: .seconds(30))
-            let silence = Array(repeating: ScriptedServer.Act.silence, count: ClientShares.alone(of: PushQueue.maxInFlight))
+            let count = ClientShares.alone(of: ClientQueue.maxCalls)
+            let silence = Array(repeating: ScriptedServer.Act.silence, count: count)
             fixture.server.handle(Self.endpoint, silence + [.bytesThenClose(Self.response())])
             await withTaskGroup(of: Void.self) { group in
                 for index in silence.indices { group.addTask { _ = await Self.verify(tokens, "new-\(index)") } }

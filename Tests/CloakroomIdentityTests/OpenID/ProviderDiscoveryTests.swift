@@ -214,7 +214,7 @@ struct ProviderDiscoveryTests {
             #expect(fixture.tokenRequests.isEmpty)
             await #expect(throws: TokenClientError(.unreachable, in: .keys)) {
                 try await fixture.provider.verifyLogoutToken(
-                    try fixture.key.token("{}"), from: "", now: fixture.now)
+                    try fixture.logoutToken(), from: "", now: fixture.now)
             }
         }
     }

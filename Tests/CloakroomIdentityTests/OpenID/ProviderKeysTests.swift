@@ -1,6 +1,7 @@
 import CloakroomCore
 import Foundation
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import CloakroomIdentity
@@ -235,45 +236,30 @@ struct ProviderKeysTests {
     }
 
     @Test(
-        "Identity rule 20: logout tokens are checked one after the other, a client has a share of the places to wait, and no sign-in waits",
-        .enabled(if: ProcessInfo.processInfo.activeProcessorCount > 1))
-    func logoutTokensApart() async throws {
-        let token = try key.token("{}")
-        #expect(await failure(token) == nil)
-        provider.blockClock(true)
-        await withTaskGroup(of: TokenClientError.Kind?.self) { group in
-            group.addTask { await failure(token, from: .backChannel) }
-            while !provider.isClockBlocked { await Task.yield() }
-            #expect(await failure(token) == nil)
-            #expect(provider.isClockBlocked)
-            for _ in 0..<400 { group.addTask { await failure(token, from: .backChannel) } }
-            for _ in 0..<(401 - ClientShares.alone()) { #expect(await group.next() == .unreachable) }
-            #expect(provider.isClockBlocked)
-            // The provider's waits for the check in progress, and is not rejected.
-            group.addTask { await failure(token, from: .backChannel, client: RateKey(peer: "192.0.2.1")) }
-            provider.blockClock(false)
-            for await result in group { #expect(result == nil) }
-        }
-        #expect(await failure(token, from: .backChannel) == nil)
-    }
-
-    @Test(
-        "Identity rule 44: of the access tokens that wait to be checked, one client has a share of the places",
-        .enabled(if: ProcessInfo.processInfo.activeProcessorCount > 1))
-    func accessTokensOfClient() async throws {
-        let token = try key.token("{}")
+        "Identity rules 20 and 44: tokens of a client have a share of the places to wait for a check, and no sign-in waits",
+        .enabled(if: ProcessInfo.processInfo.activeProcessorCount > 1),
+        arguments: [KeySetSchedule.Source.backChannel, .client])
+    func tokensOfClient(source: KeySetSchedule.Source) async throws {
+        let (token, waiting) = (try key.token("{}"), try #require(keys.queues.checks[source]).waiting)
         let (one, other) = (RateKey(peer: "192.0.2.1"), RateKey(peer: "192.0.2.2"))
         #expect(await failure(token) == nil)
         provider.blockClock(true)
-        await withTaskGroup(of: TokenClientError.Kind?.self) { group in
-            group.addTask { await failure(token, from: .client, client: one) }
+        try await withThrowingTaskGroup(of: TokenClientError.Kind?.self) { group in
+            group.addTask { await failure(token, from: source, client: one) }
             while !provider.isClockBlocked { await Task.yield() }
-            for _ in 0..<400 { group.addTask { await failure(token, from: .client, client: one) } }
-            for _ in 0..<(401 - ClientShares.alone()) { #expect(await group.next() == .unreachable) }
+            #expect(await failure(token) == nil)
+            for _ in 0..<20 { group.addTask { await failure(token, from: source, client: one) } }
+            try await eventually("they wait") { waiting.count == 20 }
+            let rest = waiting.takeAll("192.0.2.1")
+            #expect(rest == ClientShares.alone() - 20)
+            #expect(await failure(token, from: source, client: one) == .unreachable)
             // The other one waits for the check in progress, and is not rejected.
-            group.addTask { await failure(token, from: .client, client: other) }
+            group.addTask { await failure(token, from: source, client: other) }
+            try await eventually("it waits") { waiting[other] == 1 }
+            #expect(provider.isClockBlocked)
             provider.blockClock(false)
-            for await result in group { #expect(result == nil) }
+            for try await result in group { #expect(result == nil) }
+            #expect(waiting.count == rest)
         }
     }
 

@@ -125,11 +125,7 @@ struct ProviderLogoutTests {
     @Test("A logout token of the provider is verified, and an ID token is none")
     func logoutToken() async throws {
         try await ProviderFixture.run { fixture in
-            let events = #"{"http://schemas.openid.net/event/backchannel-logout":{}}"#
-            let claims = fixture.claims([
-                ("nonce", nil), ("events", events), ("jti", #""j-1""#), ("sid", #""s-1""#),
-            ])
-            let token = try fixture.key.token(String(decoding: claims.payload, as: UTF8.self))
+            let token = try fixture.logoutToken()
             let verified = try await fixture.provider.verifyLogoutToken(token, from: "", now: fixture.now)
             #expect((verified.session, verified.subject) == ("s-1", "jo"))
             #expect(verified.issuer == fixture.issuer)
@@ -140,6 +136,35 @@ struct ProviderLogoutTests {
             await #expect(throws: TokenClientError(.failed(.token(.issuedTooEarly)), in: .keys)) {
                 try await fixture.provider.verifyLogoutToken(token, from: "", now: fixture.now + .seconds(121))
             }
+        }
+    }
+
+    @Test("Identity rule 20: what is no logout token with any signature is rejected without keys, and takes no place")
+    func rejectedFirst() async throws {
+        try await ProviderFixture.run(isReady: false) { server, _ in
+            server.respond(to: "GET /jwks", with: ProviderFixture.error("x", status: "503 Away"))
+        } body: { fixture in
+            func failure(_ token: [UInt8]) async -> TokenClientError.Kind? {
+                await thrown { () throws(TokenClientError) in
+                    try await fixture.provider.verifyLogoutToken(token, from: "192.0.2.1", now: fixture.now)
+                }?.kind
+            }
+            let now = fixture.now.milliseconds / 1_000
+            let rows: [([(String, String?)], TokenRejection)] = [
+                ([("iss", #""x""#)], .wrongIssuer), ([("aud", #""x""#)], .wrongAudience),
+                ([("exp", "\(now - 60)")], .expired), ([("iat", "\(now - 121)")], .issuedTooEarly),
+                ([("iat", "\(now + 60)")], .issuedInFuture), ([("events", nil)], .invalidEvents),
+                ([("events", "{}")], .invalidEvents), ([("nonce", "null")], .nonceInLogoutToken),
+                ([("jti", nil)], .invalidTokenID), ([("sub", nil), ("sid", nil)], .noSubjectOrSession),
+                ([("x", "\"\(String(repeating: "x", count: OpenIDProvider.maxLogoutToken))\"")], .tooLong),
+            ]
+            for (changes, rejection) in rows {
+                #expect(await failure(try fixture.logoutToken(changes)) == .failed(.token(rejection)), "\(changes)")
+            }
+            let other = try fixture.logoutToken(header: #"{"alg":"ES256","kid":"key-1","typ":"at+jwt"}"#)
+            #expect(await failure(other) == .failed(.token(.wrongType)))
+            // Whatever else is valid, its signature is decisive.
+            #expect(await failure(try fixture.logoutToken()) == .unreachable)
         }
     }
 

@@ -196,11 +196,13 @@ struct TokenProofsTests {
         let (client, proofs) = (try ProvingClient(), Self.proofs())
         let proof = try client.proof(of: "t", at: Self.now)
         let others = (0..<ClientShares.maxWaiting).map { RateKey(peer: "10.0.\($0 / 256).\($0 % 256)") }
-        #expect(others.allSatisfy { proofs.lane.shares.take($0) })
+        // One is being checked, and the others wait.
+        #expect(await proofs.queue.enter(others[0]))
+        #expect(others.allSatisfy { proofs.queue.waiting.take($0) })
         #expect(try await Self.check(proofs, proof, client) == nil)
-        proofs.lane.shares.release(others[0])
+        await proofs.queue.leave(others[0])
         #expect(try await Self.check(proofs, proof, client) == .valid)
-        #expect(proofs.lane.shares.count == others.count - 1)
+        #expect(proofs.queue.waiting.count == others.count && proofs.queue.inFlight.count == 0)
     }
 
     @Test("Identity rule 48: of the proofs that wait, those beyond the share of a client are not checked; others are")
@@ -208,17 +210,21 @@ struct TokenProofsTests {
         let (client, proofs) = (try ProvingClient(), Self.proofs())
         let (one, other) = (RateKey(peer: "2001:db8:1:2::1"), RateKey(peer: "2001:db8:1:3::1"))
         let (origin, key) = (try #require(ProvingClient.origin), try client.thumbprint())
-        func check(_ id: String, from address: RateKey) async throws -> TokenProofs.Result? {
+        @Sendable func check(_ id: String, from address: RateKey) async throws -> TokenProofs.Result? {
             let proof = try client.proof(of: "t", at: Self.now, id: id)
             return await proofs.check(
                 proof, of: Array("t".utf8), key: key, at: origin, from: address, now: Self.now)
         }
-        let share = proofs.lane.shares.takeAll("2001:db8:1:2::1")
+        let busy = RateKey(peer: "192.0.2.1")
+        #expect(await proofs.queue.enter(busy))
+        let share = proofs.queue.waiting.takeAll("2001:db8:1:2::1")
         #expect(try await check("1", from: RateKey(peer: "2001:db8:1:2::2")) == nil)
-        #expect(try await check("2", from: other) == .valid)
-        proofs.lane.shares.release(one)
+        async let second = check("2", from: other)
+        try await eventually("it waits") { proofs.queue.waiting.count == share + 1 }
+        await proofs.queue.leave(busy)
+        #expect(try await second == .valid)
         #expect(try await check("3", from: one) == .valid)
-        #expect(proofs.lane.shares.count == share - 1)
+        #expect(proofs.queue.waiting.count == share && proofs.queue.inFlight.count == 0)
     }
 
     @Test("Identity rule 47: fullTableForgetsNoProof: what is forgotten needs a later nonce, and memory is bounded")

@@ -153,6 +153,16 @@ struct ProviderFixture: Sendable {
         return String(decoding: try key.token(payload, header: header ?? usual), as: UTF8.self)
     }
 
+    /// A logout token for a session of `jo`.
+    /// - Parameter header: As for ``accessToken(_:key:header:)``.
+    func logoutToken(_ changes: [(String, String?)] = [], header: String? = nil) throws -> [UInt8] {
+        let events = #"{"http://schemas.openid.net/event/backchannel-logout":{}}"#
+        let base: [(String, String?)] = [
+            ("nonce", nil), ("events", events), ("jti", #""j-1""#), ("sid", #""s-1""#),
+        ]
+        return try key.token(String(decoding: claims(base + changes).payload, as: UTF8.self), header: header)
+    }
+
     // MARK: - Calls
 
     var secrets: LoginSecrets { LoginFixture.secrets(1) }

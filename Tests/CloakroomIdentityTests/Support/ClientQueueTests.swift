@@ -4,16 +4,18 @@ import Testing
 
 @testable import CloakroomIdentity
 
-@Suite("Pushed requests in flight", .timeLimit(.minutes(1)))
-struct PushQueueTests {
+@Suite("Places that clients wait for", .timeLimit(.minutes(1)))
+struct ClientQueueTests {
     /// The end of each wait.
     private let timer = Gate()
 
-    private func queue() -> PushQueue { PushQueue(sleep: { [timer] _ in await timer.passed() }) }
+    private func queue(_ places: Int = ClientQueue.maxCalls) -> ClientQueue {
+        ClientQueue(places, sleep: { [timer] _ in await timer.passed() })
+    }
 
     private func client(_ number: Int) -> RateKey { RateKey(peer: "192.0.2.\(number)") }
 
-    private func fill(_ queue: PushQueue, _ client: RateKey) async {
+    private func fill(_ queue: ClientQueue, _ client: RateKey) async {
         while queue.inFlight.hasRoom(for: client) { #expect(await queue.enter(client)) }
     }
 
@@ -42,7 +44,7 @@ struct PushQueueTests {
     @Test("Rule 134: a free place goes to the client with the fewest requests in flight, and then to each in turn")
     func turns() async {
         let queue = queue()
-        for number in 0..<PushQueue.maxInFlight { #expect(await queue.enter(client(number))) }
+        for number in 0..<ClientQueue.maxCalls { #expect(await queue.enter(client(number))) }
         await withTaskGroup(of: Int.self) { group in
             for number in [0, 0, 100, 100, 101] {
                 group.addTask { await queue.enter(client(number)) ? number : -1 }
@@ -86,6 +88,29 @@ struct PushQueueTests {
         #expect(last < placed.all.count * 2 / 3)
     }
 
+    @Test(
+        "Identity rule 20: behind work of 20 clients, another one waits for one piece of each; a /48 is one client",
+        arguments: [("192.0.2.", 20), ("2001:db8:0:", 1)])
+    func oneOfEach(prefix: String, networks: Int) async throws {
+        let (queue, order) = (queue(1), CallRecorder())
+        @Sendable func work(_ name: String, _ peer: String) async {
+            _ = await queue.run(from: RateKey(peer: peer)) { order.note(name) }
+        }
+        #expect(await queue.enter(client(99)))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for index in 0..<300 {
+                group.addTask { await work("other", "\(prefix)\(index % 20)\(networks == 1 ? "::1" : "")") }
+            }
+            try await eventually("all wait") { queue.waiting.count == 300 }
+            group.addTask { await work("new", "198.51.100.1") }
+            try await eventually("the new one waits") { queue.waiting.count == 301 }
+            await queue.leave(client(99))
+            try await group.waitForAll()
+        }
+        #expect(order.all.count == 301)
+        #expect(try #require(order.all.firstIndex(of: "new")) <= networks)
+    }
+
     @Test("A request that waits too long fails, and one that ends later frees its place")
     func patience() async {
         let queue = queue()
@@ -103,12 +128,14 @@ struct PushQueueTests {
     @Test("Rule 134: a client whose request waits too long has its next turn after those that came later")
     func turnAfterGivingUp() async throws {
         let waits = CallRecorder()
-        let queue = PushQueue(sleep: { [timer] _ in
-            waits.note("wait")
-            // Only the first one ends.
-            if waits.all.count == 1 { await timer.passed() } else { try await Task.sleep(for: .seconds(3_600)) }
-        })
-        for number in 0..<PushQueue.maxInFlight { #expect(await queue.enter(client(number))) }
+        let queue = ClientQueue(
+            ClientQueue.maxCalls,
+            sleep: { [timer] _ in
+                waits.note("wait")
+                // Only the first one ends.
+                if waits.all.count == 1 { await timer.passed() } else { try await Task.sleep(for: .seconds(3_600)) }
+            })
+        for number in 0..<ClientQueue.maxCalls { #expect(await queue.enter(client(number))) }
         try await withThrowingTaskGroup(of: Int.self) { group in
             for (index, number) in [100, 100, 101].enumerated() {
                 group.addTask { await queue.enter(client(number)) ? number : -1 }
@@ -128,11 +155,13 @@ struct PushQueueTests {
     @Test("The timer of a request ends with its wait")
     func cancelledTimer() async {
         let (begun, ended) = (Gate(), Gate())
-        let queue = PushQueue(sleep: { _ in
-            begun.open()
-            defer { ended.open() }
-            try await Task.sleep(for: .seconds(3_600))
-        })
+        let queue = ClientQueue(
+            ClientQueue.maxCalls,
+            sleep: { _ in
+                begun.open()
+                defer { ended.open() }
+                try await Task.sleep(for: .seconds(3_600))
+            })
         await fill(queue, client(1))
         async let waiting = queue.enter(client(1))
         await begun.passed()
