@@ -134,7 +134,9 @@ struct UpstreamConnectionStateMachine {
 
     /// Bytes were received. They are moved out of the argument, so their storage has no other owner.
     mutating func received(_ bytes: inout ByteBuffer) -> ReceivedAction {
-        guard isServing, bytes.readableBytes > 0 else {
+        // An empty read is no byte of a response.
+        guard bytes.readableBytes > 0 else { return .read }
+        guard isServing else {
             hasExcessBytes = state == .idle && !Self.isIdleTimeout(bytes)
             return evict() ? .closeIdle : .close
         }

@@ -133,9 +133,10 @@ struct UpstreamConnectionStateMachineTests {
         #expect(short.machine.closed() == .fail(.closedDuringResponse, isStale: false))
     }
 
-    @Test("Bytes on a connection without an exchange are never read")
+    @Test("Rule 148: bytes on a connection without an exchange are never read; an empty read has none")
     func unsolicited() {
         var idle = Connection.reused()
+        #expect(idle.receive("").isEmpty && !idle.machine.hasExcessBytes)
         #expect(idle.receive("HTTP/1.1 200 OK\r\n\r\n") == ["closeIdle"])
         #expect(idle.machine.hasExcessBytes)
         #expect(idle.receive("a") == ["close"])
