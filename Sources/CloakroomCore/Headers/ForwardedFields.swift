@@ -34,13 +34,32 @@ package final class ForwardedFields: Sendable {
     }
 
     /// Whether a field of a client has one of the names, in any spelling, or names another method, path or host than those
-    /// that are decided about. `Authorization` and `Cookie` have only one spelling, are read here, and are always replaced.
+    /// that are decided about. `Authorization` and `Cookie` have only one spelling, are read here, and are always replaced. Also
+    /// a field that names another address or user in a spelling other than with hyphens, which no proxy removes.
     package func rejects(_ head: borrowing RequestHead) -> Bool {
         let bytes = head.bytes.readableBytesUInt8Span
         return head.fields.contains {
-            filter.mayContain($0, of: bytes) && $0.name != .authorization && $0.name != .cookie
-                && spellings.index(bytes, $0.nameRange) != nil
+            if filter.mayContain($0, of: bytes), $0.name != .authorization, $0.name != .cookie,
+                spellings.index(bytes, $0.nameRange) != nil
+            {
+                return true
+            }
+            return $0.name == .other && !Self.hasOnlyHyphens(bytes, $0.nameRange)
+                && SpoofableFields.ofProxies.contains(bytes, $0.nameRange)
         }
+    }
+
+    /// Whether a name has no characters but letters, digits and hyphens.
+    private static func hasOnlyHyphens(_ bytes: Span<UInt8>, _ name: ByteRange) -> Bool {
+        for index in name.start..<name.end {
+            switch bytes[index] {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"):
+                continue
+            default: return false
+            }
+        }
+        return true
     }
 
     /// The field lines that a response which permits has in addition: the names that it lacks, without values, and

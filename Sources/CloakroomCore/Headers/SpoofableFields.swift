@@ -44,6 +44,9 @@ public enum SpoofableFields {
 
     private static let all = FieldNameSet(names, prefixes: prefixes)
 
+    /// With those that proxies in front set, or remove from requests of clients.
+    static let ofProxies = FieldNameSet(names + ["X-Real-IP"], prefixes: prefixes + ["X-Forwarded-"])
+
     /// Whether a field is removed from every request whose route does not list it.
     public static func contains(_ name: String) -> Bool {
         all.contains(name)

@@ -213,11 +213,15 @@ struct ForwardAuthTests {
             // Another method, path or host than those that are decided about.
             "X-HTTP-Method-Override: DELETE", "X-Original-URL: /private/a", "X_Rewrite_URL: /private/a",
             "X-Host: evil.test", "x.original.host: evil.test", "X-HTTP-Host-Override: evil.test",
+            // Another address or user, in a spelling that no proxy removes.
+            "X.Forwarded.Host: evil.test", "X-Forwarded.For: 192.0.2.9", "x_real_ip: 192.0.2.9", "X.Remote.User: root",
+            "Remote!User: root", "X-Original_URI: /private/a",
         ]
         try await Scenario(
             "\(proxy)", on: Self.setup(proxy),
             .each(spoofed.map { Question.of(proxy, "GET", "/public/a", $0) }, 403),
-            .each(spoofed.map { Question.of(proxy, "GET", "/private/a", Ask.cookie, $0) }, 403), sent: []
+            .each(spoofed.map { Question.of(proxy, "GET", "/private/a", Ask.cookie, $0) }, 403),
+            .ask(Question.of(proxy, "GET", "/public/a", "X-Remote-User: root", "X.App.Version: 1"), 200), sent: []
         ).run()
     }
 
