@@ -11,11 +11,40 @@ extension Exchange {
     /// - Returns: The response, if one of them rejects it.
     @inline(never)
     func limitRate(_ request: inout InboundRequest, on route: RouteRuntime?, now: UInt64) -> RequestDecision? {
+        if let route, permits(&request, on: route, now: now) { return nil }
         guard let rates = snapshot.config.rates else { return nil }
         let limits = route?.rate?.early ?? rates.everyRequest
         guard !limits.isEmpty else { return nil }
         let address = addressKey(of: &request, rates)
         return charge(limits, rates, &request, now: now) { limit, _ in limit.isOfRoute ? route?.rate?.key : address }
+    }
+
+    /// Charges most requests, to the only limit that is decided before the session. Behind trusted proxies the client is
+    /// searched for in the fields of each request.
+    /// - Returns: Whether it permits the request. Otherwise nothing was charged.
+    private func permits(_ request: inout InboundRequest, on route: RouteRuntime, now: UInt64) -> Bool {
+        guard let rate = route.rate, let limit = rate.earlyLimit else { return false }
+        return limit._withUnsafeGuaranteedRef { limit in
+            guard let key = limit.isOfRoute ? rate.key : peer.isTrusted ? nil : peer.rateKey,
+                permits(&request, key, at: limit, now: now)
+            else { return false }
+            request.chargedLimits = 1
+            return true
+        }
+    }
+
+    /// Charges a request to a limit. Counts no reference: the limit has all that it needs.
+    /// - Returns: Whether it permits the request. Otherwise nothing was charged.
+    @inline(__always)
+    private func permits(
+        _ request: inout InboundRequest, _ key: RateKey, at limit: RateLimitRuntime, now: UInt64
+    ) -> Bool {
+        let charge = limit.charge(key, now: now)
+        guard charge.wait == 0 else { return false }
+        if charge.isEviction { context.rateTableFull(limit.table) }
+        if case .always = limit.fields { request.rateLines += limit.fieldLines(charge) }
+        limit.allowed.increment()
+        return true
     }
 
     /// Charges a request to the limits of its route that are decided with the session, once it is known, and then
@@ -27,21 +56,19 @@ extension Exchange {
         if let rejection = limitAll(session, config, now: now) { decision = rejection }
     }
 
-    /// Charges most requests, to the only limit that is decided with the session, and records the use. Counts no
-    /// reference: not inlined, it gets the session as a parameter, and the limit has all that it needs.
+    /// Charges most requests, to the only limit that is decided with the session, and records the use. Not inlined, it
+    /// gets the session as a parameter, which is not counted as a reference.
     /// - Returns: Whether it permits the request. Otherwise nothing was charged.
     @inline(never)
     private func permits(_ session: Session, _ config: ConfigSnapshot, now: UInt64) -> Bool {
         guard request.ticket != nil, let hash = config.rates?.hash,
-            let limit = config.routes[request.routeIndex].rate?.sessionLimit
+            let rate = config.routes[request.routeIndex].rate, let limit = rate.lateLimit
         else { return false }
         return limit._withUnsafeGuaranteedRef { limit in
-            guard let key = ticketKeys.rateKey(of: session, at: limit, hash: hash) else { return false }
-            let charge = limit.charge(key, now: now)
-            guard charge.wait == 0 else { return false }
-            if charge.isEviction, let rates = config.rates { context.rateTableFull(rates) }
-            if case .always? = config.rates?.fields { request.rateLines += limit.fieldLines(charge) }
-            limit.allowed.increment()
+            guard
+                let key = limit.isOfRoute ? rate.key : ticketKeys.rateKey(of: session, at: limit, hash: hash),
+                permits(&request, key, at: limit, now: now)
+            else { return false }
             recordUse(of: session, config, now: now)
             return true
         }
@@ -102,10 +129,10 @@ extension Exchange {
             let runtime = limits[position]
             guard let subject = key(runtime, &request) else { continue }
             let charge = runtime.charge(subject, now: now)
-            if charge.isEviction { context.rateTableFull(rates) }
+            if charge.isEviction { context.rateTableFull(runtime.table) }
             guard charge.wait > 0 else {
                 charged |= 1 &<< UInt16(truncatingIfNeeded: position)
-                if case .always = rates.fields { request.rateLines += runtime.fieldLines(charge) }
+                if case .always = runtime.fields { request.rateLines += runtime.fieldLines(charge) }
                 // No other one can reject the request any more. Most have only one.
                 if position == last { runtime.allowed.increment() }
                 continue
@@ -118,7 +145,7 @@ extension Exchange {
             runtime.rejected.increment()
             refund(limits, charged, rates, &request, now: now, key: key)
             request.rateLines = []
-            return rejection(by: runtime, charge, rates, route: request.routeIndex)
+            return rejection(by: runtime, charge, route: request.routeIndex)
         }
         for position in 0..<max(last, 0) where charged & 1 << position != 0 {
             limits[position].allowed.increment()
@@ -130,9 +157,9 @@ extension Exchange {
     /// The response to a request that a limit rejects.
     @inline(never)
     private func rejection(
-        by limit: RateLimitRuntime, _ charge: RateLimitTable.Charge, _ rates: RateLimits, route index: Int
+        by limit: RateLimitRuntime, _ charge: RateLimitTable.Charge, route index: Int
     ) -> RequestDecision {
-        let lines = rates.fields != .none ? limit.fieldLines(charge) : []
+        let lines = limit.fields != .none ? limit.fieldLines(charge) : []
         let routes = snapshot.config.routes
         let message = routes.indices.contains(index) ? routes[index].route.messages[.rateLimited] : nil
         var document = limit.document(message)

@@ -207,12 +207,12 @@ final class LoopContext {
     }
 
     /// Counts a key of rate limits that was replaced too early, and logs it at most once a minute.
-    func rateTableFull(_ rates: RateLimits) {
+    func rateTableFull(_ table: RateLimitTable) {
         guard let suppressed = snapshot.config.telemetry.metrics.clientLimits.rateKeyEvicted(now: now) else { return }
         logger.warning(
             "table of rate limits full: the clients that used least are forgotten",
             metadata: [
-                "event": "rate_table_full", "limit": .stringConvertible(rates.table.capacity),
+                "event": "rate_table_full", "limit": .stringConvertible(table.capacity),
                 "suppressed": .stringConvertible(suppressed),
             ])
     }

@@ -7,7 +7,6 @@ final class RateLimits: Sendable {
     /// The hash is that of the storage, which has references.
     let (storage, hash): (RateLimitStorage, KeyedHash)
     let table: RateLimitTable
-    let fields: RateFields
     /// Those that count every request.
     let everyRequest: [RateLimitRuntime]
     private let limits: [RateLimitRuntime]
@@ -20,9 +19,8 @@ final class RateLimits: Sendable {
         guard !used.isEmpty else { return nil }
         let table = storage.table(keys: configuration.limits.rateKeys)
         (self.storage, hash, self.table) = (storage, storage.hash, table)
-        fields = configuration.limits.rateFields
         let limits = configuration.rateLimits.enumerated().map {
-            RateLimitRuntime($1, index: $0, storage, table, metrics)
+            RateLimitRuntime($1, index: $0, storage, table, metrics, fields: configuration.limits.rateFields)
         }
         self.limits = limits
         shared = limits.flatMap { [$0.buckets, $0.blocks] }.filter(\.areShared)
@@ -51,13 +49,16 @@ final class RouteRateLimits: Sendable {
     let early: [RateLimitRuntime]
     /// The limits that are decided with the session.
     let late: [RateLimitRuntime]
-    /// The only one of ``late``, if it counts all requests of a session, or of its account. Not counted as a reference.
-    let sessionLimit: Unmanaged<RateLimitRuntime>?
+    /// The only one of ``early`` or of ``late``, if it counts all requests. Not counted as references.
+    let (earlyLimit, lateLimit): (Unmanaged<RateLimitRuntime>?, Unmanaged<RateLimitRuntime>?)
 
     init(key: RateKey, early: [RateLimitRuntime], late: [RateLimitRuntime]) {
         (self.key, self.early, self.late) = (key, early, late)
-        let only = late.count == 1 ? late.first { !$0.isConditional && ($0.isOfSession || $0.isOfAccount) } : nil
-        sessionLimit = only.map { Unmanaged.passUnretained($0) }
+        (earlyLimit, lateLimit) = (Self.only(early), Self.only(late))
+    }
+
+    private static func only(_ limits: [RateLimitRuntime]) -> Unmanaged<RateLimitRuntime>? {
+        limits.count == 1 && !limits[0].isConditional ? Unmanaged.passUnretained(limits[0]) : nil
     }
 }
 
@@ -71,9 +72,11 @@ final class RateLimitRuntime: Sendable {
     let allowed: CounterHandle
     let rejected: CounterHandle
     let observed: CounterHandle
+    let fields: RateFields
+    let table: RateLimitTable
     /// The response to a rejected request.
     private let document: ProblemDocument
-    private let (table, key): (RateLimitTable, RateKey)
+    private let key: RateKey
     fileprivate let buckets: RateBuckets
     /// Those of the /48 of IPv6 addresses.
     fileprivate let blocks: RateBuckets
@@ -82,9 +85,9 @@ final class RateLimitRuntime: Sendable {
 
     init(
         _ limit: RateLimit, index: Int, _ storage: RateLimitStorage, _ table: RateLimitTable,
-        _ metrics: ClientLimitMetrics
+        _ metrics: ClientLimitMetrics, fields: RateFields = .rejected
     ) {
-        (self.limit, self.index, self.table) = (limit, index, table)
+        (self.limit, self.index, self.table, self.fields) = (limit, index, table, fields)
         (isOfRoute, isConditional) = (limit.subject == .route, !limit.when.isEmpty)
         (isOfSession, isOfAccount) = (limit.subject == .session, limit.subject == .account)
         allowed = metrics.rate(.allowed, limit.name)

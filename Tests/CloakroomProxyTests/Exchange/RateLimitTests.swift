@@ -133,7 +133,8 @@ struct RateLimitTests {
             .ok(from("192.0.2.2")), .ok(from("2001:db8::1")), .ask(from("2001:db8::2"), 429), alsoHTTP2: true),
         Scenario(
             "Rule 82: without trusted proxies the fields of a client do not select the address",
-            on: limited(limit(burst: 1)), .ok(from("192.0.2.1")), .ask(from("192.0.2.2"), 429)),
+            on: limited(limit(burst: 1)) { $0.limits.rateFields = .always },
+            .ok(from("192.0.2.1"), has: ["RateLimit: \"few\";r=0;t=1"]), .ask(from("192.0.2.2"), 429)),
         Scenario(
             "Rule 82: the /48 of an IPv6 address has 16 times the limit",
             on: limited(limit(burst: 1), change: behindProxy),
@@ -232,7 +233,8 @@ struct RateLimitTests {
     private static let sessionRows = [
         Scenario(
             "A limit by session counts each session, and requests without a valid one by address",
-            on: sessionLimited(limit(by: .session, burst: 1)), .ok(mine),
+            on: sessionLimited(limit(by: .session, burst: 1)) { $0.limits.rateFields = .always },
+            .ok(mine, has: ["RateLimit-Policy: \"few\";q=1;w=1", "RateLimit: \"few\";r=0;t=1"]),
             .ask(mine, 429, "rate_limited", has: ["Set-Cookie", "RateLimit: \"few\";r=0;t=1"]), .ok(ask(other)),
             .ask(Ask.get("/private/a"), 401),
             .all([Ask.get("/private/b"), Ask.get("/private/a", FakeSessions.strangeCookie)], 429),
