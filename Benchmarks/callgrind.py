@@ -77,6 +77,10 @@ SCENARIOS = {
         "HTTP/1.1, response fields of a preset and of the route", "http", "http/1.1", path="/fields/1",
         gateway="product_with_functions", is_long=True,
     ),
+    "limit-address": Scenario(
+        "HTTP/1.1, rate limit by address", "http", "http/1.1", path="/places/1", gateway="product_with_functions",
+        is_long=True,
+    ),
     "limit-account": Scenario(
         "HTTP/1.1, rate limit by account", "http", "http/1.1", path="/people/1", gateway="product_with_functions",
         is_long=True,

@@ -176,21 +176,22 @@ class BenchmarkEnvironment(Environment):
         return self.product(binary, sign_in=None).variant("users", UPSTREAM_PORT=port, SESSION_STORE=accounts)
 
     def product_with_functions(self, binary):
-        """The gateway with routes that have response fields, a rate limit by account, and one by session.
+        """The gateway with routes that have response fields, and a rate limit by address, by account, and by session.
 
         Their paths are as long as that of the route without functions: each byte of a path costs 50 instructions.
         """
         routes = ""
         for name, keys in (
             ("fields", "responseFields: { preset: api, set: { X-Team: video } }"),
+            ("places", "rate: [address]"),
             ("people", "rate: [account]"),
             ("visits", "rate: [session]"),
         ):
             routes += f"  - name: {name}\n    methods: [GET, POST]\n    path: /{name}/{{id}}\n"
             routes += f"    requiresAuthorization: true\n    inject: [apiToken, bearer]\n    {keys}\n"
         many = "requests: 1000000/s, burst: 100000"
-        limits = f"rateLimits: {{ account: {{ by: account, {many} }}, session: {{ by: session, {many} }} }}"
-        return self.product(binary).variant("functions", MORE_ROUTES=routes, SESSION_STORE=limits)
+        limits = ", ".join(f"{name}: {{ by: {name}, {many} }}" for name in ("address", "account", "session"))
+        return self.product(binary).variant("functions", MORE_ROUTES=routes, SESSION_STORE=f"rateLimits: {{ {limits} }}")
 
     def product_that_decides(self, binary, proxy="traefik"):
         """The gateway with a listener that decides for another proxy, whose port is `decision_port`."""
