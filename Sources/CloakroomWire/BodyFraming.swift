@@ -16,7 +16,7 @@ extension BodyFraming {
     /// Determines the framing of a request's body.
     /// - Throws: ``WireError`` if the framing is ambiguous or malformed.
     public static func of(_ head: borrowing RequestHead) throws(WireError) -> BodyFraming {
-        switch try FramingFields(head.fields, head.bytes.readableBytesUInt8Span, minorVersion: head.minorVersion) {
+        switch try FramingFields.of(head.fields, head.bytes.readableBytesUInt8Span, minorVersion: head.minorVersion) {
         case .absent: .none
         case .length(let length): length == 0 ? .none : .length(length)
         case .chunked: .chunked
@@ -27,7 +27,7 @@ extension BodyFraming {
     /// - Parameter isToHead: Whether the response is to a `HEAD` request.
     /// - Throws: ``WireError`` if the framing is ambiguous or malformed.
     public static func of(_ head: borrowing ResponseHead, isToHead: Bool) throws(WireError) -> BodyFraming {
-        let fields = try FramingFields(
+        let fields = try FramingFields.of(
             head.fields, head.bytes.readableBytesUInt8Span, minorVersion: head.minorVersion)
         if isToHead || head.status < 200 || head.status == 204 || head.status == 304 { return .none }
         switch fields {
@@ -44,7 +44,8 @@ private enum FramingFields {
     case length(Int)
     case chunked
 
-    init(_ fields: [FieldSlice], _ bytes: Span<UInt8>, minorVersion: UInt8) throws(WireError) {
+    /// No initializer, because that would own the fields and count a reference.
+    static func of(_ fields: [FieldSlice], _ bytes: Span<UInt8>, minorVersion: UInt8) throws(WireError) -> Self {
         var length: Int?
         var isChunked = false
         for field in fields {
@@ -59,9 +60,9 @@ private enum FramingFields {
         }
         switch (length, isChunked) {
         case (.some, true): throw .lengthAndCoding
-        case (.some(let length), false): self = .length(length)
-        case (nil, true): self = .chunked
-        case (nil, false): self = .absent
+        case (.some(let length), false): return .length(length)
+        case (nil, true): return .chunked
+        case (nil, false): return .absent
         }
     }
 

@@ -11,8 +11,9 @@ package struct FieldNameSet: Sendable {
     private let shorter: [Int]
     private let prefixes: [[UInt8]]
     /// Indexed by the low five bits of a name's first byte: bit n is set if the set contains a name of n bytes with
-    /// such a first byte; bit 63 is for all longer names.
-    private let lengths: InlineArray<32, UInt64>
+    /// such a first byte; bit 63 is for all longer names. An inline array would be copied for each field that is searched
+    /// for in a set that a class has.
+    private let lengths: [UInt64]
     /// Bit n is set if a prefix begins with a byte whose low five bits are n.
     private let prefixStarts: UInt32
 
@@ -24,7 +25,7 @@ package struct FieldNameSet: Sendable {
         self.names = names
         shorter = (0...64).map { length in names.count { min($0.count, 63) < length } }
         self.prefixes = prefixes.map { $0.utf8.map(Self.fold) }
-        var lengths = InlineArray<32, UInt64>(repeating: 0)
+        var lengths = [UInt64](repeating: 0, count: 32)
         for name in names {
             for start in Self.starts(of: name) { lengths[start] |= 1 << UInt64(min(name.count, 63)) }
         }
@@ -117,8 +118,7 @@ package struct FieldNameSet: Sendable {
         }
     }
 
-    /// Excludes most fields by the length and the first byte of their name, for a set that a class has: the masks of the
-    /// set are an inline array, which is copied for each element that is read from a class.
+    /// Excludes most fields by the length and the first byte of their name, without memory of its own.
     struct Filter: Sendable {
         private let lengths: UInt64
         private let starts: UInt32
