@@ -159,10 +159,12 @@ public final class Session: Sendable {
     /// Counts a request in flight, which ends with ``endRequest()``.
     /// - Parameter limit: The maximum number of requests in flight, at least 1.
     /// - Returns: Whether the limit allows it. Otherwise nothing is counted.
-    public func beginRequest(limit: Int) -> Bool { requests.begin(limit: limit) }
+    public func beginRequest(limit: Int) -> Bool {
+        sharedRequests.withObject { $0.begin(limit: limit) } ?? requests.begin(limit: limit)
+    }
 
     /// A request that was counted has ended.
-    public func endRequest() { requests.end() }
+    public func endRequest() { _ = sharedRequests.withObject { $0.end() } }
 
     /// Returns a copy of the session with the refreshed contents and the next version. Both count the same requests.
     public func refreshed(with refresh: SessionUpdate, expiresAt: SessionTime? = nil) -> Session {

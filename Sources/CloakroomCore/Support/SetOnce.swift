@@ -14,6 +14,13 @@ struct ReferenceSetOnce<Object: AnyObject & Sendable>: ~Copyable, Sendable {
     @inline(__always)
     borrowing func load() -> Object? { Self.object(at: address.load(ordering: .acquiring))?.takeUnretainedValue() }
 
+    /// Passes the object on without counting a reference: it lives as long as this value.
+    /// - Returns: `nil` if none has been set.
+    @inline(__always)
+    borrowing func withObject<Result>(_ body: (Object) -> Result) -> Result? {
+        Self.object(at: address.load(ordering: .acquiring))?._withUnsafeGuaranteedRef { body($0) }
+    }
+
     /// Sets the object, unless another thread has set one before.
     /// - Returns: The object that is kept.
     borrowing func storeIfNil(_ object: Object) -> Object {
