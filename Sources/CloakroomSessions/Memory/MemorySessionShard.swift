@@ -28,15 +28,14 @@ struct State {
         self.tombstones = Tombstones(capacity: tombstones)
     }
 
-    /// A session, or the reason why there is none.
-    enum FindResult {
-        case session(Session)
-        case none(UnauthorizedReason)
+    func find(_ key: SessionKey) -> Session? {
+        guard let session = sessions[key.word0], session.key == key else { return nil }
+        return session
     }
 
-    func find(_ key: SessionKey, now: SessionTime) -> FindResult {
-        if let session = sessions[key.word0], session.key == key { return .session(session) }
-        return .none(tombstones.reason(for: key.word0, now: now))
+    /// The reason why there is no session with a key.
+    func reason(for key: SessionKey, now: SessionTime) -> UnauthorizedReason {
+        tombstones.reason(for: key.word0, now: now)
     }
 
     /// The session with an id, without a check of the key.

@@ -63,10 +63,8 @@ package final class MemorySessionStore: SessionStore {
         let key = known ?? SessionKey(ticket)
         known = key
         let shard = shard(of: key.id)
-        let session: Session
-        switch shard.contents.withLock({ $0.find(key, now: now) }) {
-        case .session(let found): session = found
-        case .none(let reason): return .missing(reason)
+        guard let session = shard.contents.withLock({ $0.find(key) }) else {
+            return .missing(shard.contents.withLock { $0.reason(for: key, now: now) })
         }
         if let expiry = timeouts.expiry(of: session, now: now) {
             expire(session, now: now)
