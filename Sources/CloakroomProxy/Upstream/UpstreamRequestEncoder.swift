@@ -26,15 +26,16 @@ struct UpstreamRequestEncoder {
         _ request: inout InboundRequest, of route: RouteRuntime, from peer: Peer, requestID: ID128,
         traceContext: TraceContext?, into buffer: inout ByteBuffer
     ) {
-        let size = length(of: request, route) + peer.commonFieldLines.count
+        let size = length(request.head.bytes.readableBytes, route) + peer.commonFieldLines.count
         buffer.writeHead(reserving: size, from: &request) { writer, request in
             write(request, of: route, from: peer, requestID: requestID, traceContext: traceContext, into: &writer)
         }
     }
 
     /// The expected length of the request's own fields and those that the gateway sets, in bytes.
-    private func length(of request: borrowing InboundRequest, _ route: RouteRuntime) -> Int {
-        request.head.bytes.readableBytes + upstream.apiTokenLine.count
+    /// - Parameter received: The length of the head that was received. The request itself would be copied.
+    private func length(_ received: Int, _ route: RouteRuntime) -> Int {
+        received + upstream.apiTokenLine.count
             + (credentials.authorization?.bytes.count ?? 0) + (credentials.claimLines?.count ?? 0)
             + (route.requestFields?.length ?? 0) + (upstream.bearerStart?.count ?? 0) + Self.reserve
     }
@@ -64,7 +65,7 @@ struct UpstreamRequestEncoder {
     func injectedLines(
         _ request: inout InboundRequest, of route: RouteRuntime, from peer: Peer, requestID: ID128
     ) -> [UInt8] {
-        [UInt8](reserving: length(of: request, route), from: &request) { writer, request in
+        [UInt8](reserving: length(request.head.bytes.readableBytes, route), from: &request) { writer, request in
             if let fields = route.requestFields {
                 fields.write(to: &writer) { write($0, of: request, from: peer, requestID: requestID, into: &$1) }
             }
