@@ -125,14 +125,14 @@ extension Exchange: UpstreamDelegate {
             injectedSecrets: InjectedSecrets(apiToken: entry.apiToken, authorization: credentials.authorization),
             responseFields: route.responseFields, isClientHTTP2: request.version == .http2,
             hasSession: permit.hasSession)
+        // Within the closure it would count a reference of each of its parts.
+        let encoder = UpstreamRequestEncoder(
+            upstream: entry, targetIndex: lease.targetIndex, credentials: credentials, permit: permit, config: config,
+            context: context)
         lease.begin(upstreamRequest, for: self) { buffer in
-            UpstreamRequestEncoder(
-                upstream: entry, targetIndex: lease.targetIndex, credentials: credentials,
-                permit: permit, config: config, context: context
-            ).write(
+            encoder.write(
                 &request, of: route, from: peer, requestID: telemetry.record.requestID,
-                traceContext: telemetry.traceContext,
-                into: &buffer)
+                traceContext: telemetry.traceContext, into: &buffer)
         }
         if machine.state == .awaitingResponse(.complete) {
             // Complete: the request has no body, or all of it is buffered.
