@@ -55,7 +55,9 @@ final class UpstreamConnection: ChannelInboundHandler, LoopRegistered, PooledCon
     var heldBytes: Int { 0 }
     var isWritable: Bool { channel.isWritable }
 
-    func begin(_ request: UpstreamRequest, for delegate: any UpstreamDelegate, writeHead: (inout ByteBuffer) -> Void) {
+    func begin(
+        _ request: consuming UpstreamRequest, for delegate: any UpstreamDelegate, writeHead: (inout ByteBuffer) -> Void
+    ) {
         self.delegate = delegate
         machine.begin(request)
         deadline = .max

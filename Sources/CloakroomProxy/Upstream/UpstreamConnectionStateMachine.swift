@@ -86,7 +86,7 @@ struct UpstreamConnectionStateMachine {
     // MARK: - Events of the exchange and of the pool
 
     /// An exchange begins.
-    mutating func begin(_ request: UpstreamRequest) {
+    mutating func begin(_ request: consuming UpstreamRequest) {
         assert(!isServing, "The connection serves another exchange")
         self.request = request
         state = .head

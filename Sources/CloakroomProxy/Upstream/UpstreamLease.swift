@@ -17,8 +17,11 @@ protocol UpstreamLease: AnyObject {
     /// Whether more can be written at the moment.
     var isWritable: Bool { get }
     /// Begins an exchange.
-    /// - Parameter writeHead: Writes the request head in HTTP/1.1.
-    func begin(_ request: UpstreamRequest, for delegate: any UpstreamDelegate, writeHead: (inout ByteBuffer) -> Void)
+    /// - Parameters:
+    ///   - request: Kept without a copy, which would count its references.
+    ///   - writeHead: Writes the request head in HTTP/1.1.
+    func begin(
+        _ request: consuming UpstreamRequest, for delegate: any UpstreamDelegate, writeHead: (inout ByteBuffer) -> Void)
     /// Writes part of the request body.
     /// - Parameter isChunked: Whether its length is unknown, so that HTTP/1.1 needs a chunk.
     func writeBody(_ bytes: ByteBuffer, isChunked: Bool)
