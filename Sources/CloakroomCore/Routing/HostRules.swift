@@ -1,7 +1,8 @@
 /// Which hosts are served, on which listener and with which routes.
 ///
 /// A host that a listener lists is served by such listeners only, and a listener with hosts serves no other. A host of a
-/// listener that requires client certificates is served by no listener that does not, whatever that lists.
+/// listener that requires client certificates is served by no listener that does not, whatever that lists. Of several
+/// that require them, those that list it exactly serve it.
 package final class HostRules: Sendable {
     /// What a host leads to.
     package enum Resolution: Sendable, Equatable {
@@ -37,11 +38,14 @@ package final class HostRules: Sendable {
         let hosts = Set(listeners.flatMap(\.hosts)).sorted()
         names = HostNames(hosts.map { [$0] })
         owners = hosts.map { host in
+            let exact = listeners.indices.filter { listeners[$0].hosts.contains(host) }
             let required = listeners.indices.filter { index in
                 listeners[index].requiresClientCertificates
                     && listeners[index].hosts.contains { HostNames.covers($0, host) }
             }
-            return required.isEmpty ? listeners.indices.filter { listeners[$0].hosts.contains(host) } : required
+            // Certificates of other authorities may be valid on one that has the host by a wildcard only.
+            let strict = exact.filter(required.contains)
+            return required.isEmpty ? exact : strict.isEmpty ? required : strict
         }
     }
 

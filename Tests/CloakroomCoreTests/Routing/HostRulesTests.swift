@@ -173,6 +173,17 @@ struct HostRulesTests {
         for index in [1, 3] { #expect(Self.match(configuration, "a.x.test", "/a", on: index) == "/a") }
     }
 
+    @Test("Rule 97: of listeners that require client certificates, those that list a host exactly serve it")
+    func exactHostAmongListenersWithCertificates() throws {
+        let configuration = try Self.configuration(
+            ["GET /* public"], listeners: [["a.x.test"], ["*.x.test"], ["*.x.test", "a.x.test"], ["*.x.test"]],
+            mTLS: [0, 1, 2])
+        let expected = [("a.x.test", [true, false, true, false]), ("b.x.test", [false, true, true, false])]
+        for (host, served) in expected {
+            #expect((0..<4).map { Self.match(configuration, host, "/", on: $0) == "/*" } == served, "\(host)")
+        }
+    }
+
     @Test("A listener redirects hosts of routes, listeners and accounts.publicURL, and takes none from the others")
     func redirects() throws {
         var configuration = try Self.configuration(
