@@ -78,17 +78,18 @@ struct ConnectionStorageTests {
         let socket = StalledSocket()
         private let client = EmbeddedChannel()
 
-        init(_ config: ConfigSnapshot, _ tls: TLSListener) throws {
+        init(_ config: ConfigSnapshot, _ tls: TLSListener, allowsHTTP2: Bool = false) throws {
             let context = LoopContext(eventLoop: server.embeddedEventLoop, config: config, loopCount: 1)
             for channel in [server, client] {
                 try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
             }
             try server.pipeline.syncOperations.addHandler(socket)
             try DownstreamPipeline.add(
-                to: server, context: context, tls: try tls.makeHandler(), allowsHTTP2: false, listener: 0,
+                to: server, context: context, tls: try tls.makeHandler(), allowsHTTP2: allowsHTTP2, listener: 0,
                 sourceAddress: nil, load: nil)
             var configuration = TLSConfiguration.makeClientConfiguration()
             configuration.certificateVerification = .none
+            if allowsHTTP2 { configuration.applicationProtocols = ["h2"] }
             try client.pipeline.syncOperations.addHandler(
                 try NIOSSLClientHandler(context: try NIOSSLContext(configuration: configuration), serverHostname: nil))
             try exchange()
@@ -98,6 +99,12 @@ struct ConnectionStorageTests {
         func send(_ bytes: ByteBuffer) throws {
             try client.writeOutbound(bytes)
             try exchange()
+        }
+
+        /// Sends the client's bytes, of a client that reads nothing after them.
+        func sendLast(_ bytes: [UInt8]) throws {
+            try client.writeOutbound(ByteBuffer(bytes: bytes))
+            while let bytes = try client.readOutbound(as: ByteBuffer.self) { try server.writeInbound(bytes) }
         }
 
         private func exchange() throws {
@@ -160,6 +167,19 @@ struct ConnectionStorageTests {
                 return max(0, connection.socket.storage - 2 * connection.socket.unread)
             }
         }
+    }
+
+    @Test("Rule 77: an HTTP/2 connection that a flood ends is not kept for the close_notify of its client")
+    func floodOverTLS() throws {
+        let files = try CertificateFixture()
+        let pair = try files.server("server", names: ["localhost"])
+        let tls = try TLSListener(pair.listener, allowsHTTP2: true)
+        let connection = try TLSPair(try GatewaySetup().makeConfig(), tls, allowsHTTP2: true)
+        var bytes = HTTP2WireFrame.preface + HTTP2WireFrame.settings().bytes
+        bytes += HTTP2WireFrame(type: 1, flags: 0, stream: 1, payload: []).bytes
+        for _ in 0..<30 { bytes += HTTP2WireFrame(type: 9, flags: 0, stream: 1, payload: []).bytes }
+        try connection.sendLast(bytes)
+        #expect(!connection.server.isActive)
     }
 
     @Test("Rule 80: the connections on which the most bytes wait end first")

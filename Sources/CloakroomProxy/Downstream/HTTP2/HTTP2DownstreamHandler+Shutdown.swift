@@ -153,6 +153,7 @@ extension HTTP2DownstreamHandler {
         phase = .closed
         send()
         closeStreams()
-        handlerContext?.close(promise: nil)
+        // The TLS handler would wait for the client, which may have caused the end: see ``ChannelCut/closeBelowTLS(_:)``.
+        ChannelCut.closeIdle(channel)
     }
 }
