@@ -10,23 +10,26 @@ enum DownstreamPipeline {
     /// Adds the handlers to the end of a channel's pipeline. Must be called on the channel's event loop.
     /// - Parameters:
     ///   - tls: The TLS handler; `nil` without TLS.
+    ///   - limitsHandshake: Whether the listener requests certificates of clients; see ``HandshakeInput``.
     ///   - allowsHTTP2: Whether HTTP/2 is supported: by ALPN with TLS, with prior knowledge without TLS (RFC 9113 §3).
     ///   - listener: Index of the listener that accepted the connection.
     ///   - sourceAddress: The client's address from a PROXY header; `nil` without one.
     ///   - load: The requests in flight of the client's address; `nil` if they are not counted.
     static func add(
-        to channel: any Channel, context: LoopContext, tls: NIOSSLServerHandler?, allowsHTTP2: Bool,
-        listener: Int, sourceAddress: String?, load: ClientLoad?
+        to channel: any Channel, context: LoopContext, tls: NIOSSLServerHandler?, limitsHandshake: Bool = false,
+        allowsHTTP2: Bool, listener: Int, sourceAddress: String?, load: ClientLoad?
     ) throws {
         let pipeline = channel.pipeline.syncOperations
         let client = DownstreamConnectionInfo(
             channel: channel, context: context, isTLS: tls != nil, listener: listener, sourceAddress: sourceAddress,
             load: load, output: tls.map { _ in TLSOutput() })
+        let input = limitsHandshake ? HandshakeInput() : nil
+        if let input { try pipeline.addHandler(input) }
         if let tls { try pipeline.addHandler(tls) }
         if tls == nil, !allowsHTTP2 {
             try pipeline.addHandler(HTTP1DownstreamHandler(client))
         } else {
-            try pipeline.addHandler(ProtocolNegotiationHandler(client, allowsHTTP2: allowsHTTP2))
+            try pipeline.addHandler(ProtocolNegotiationHandler(client, input: input, allowsHTTP2: allowsHTTP2))
         }
     }
 

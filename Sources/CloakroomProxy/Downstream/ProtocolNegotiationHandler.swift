@@ -12,6 +12,7 @@ final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelH
 
     private var client: DownstreamConnectionInfo
     private let allowsHTTP2: Bool
+    private let input: HandshakeInput?
     private var handlerContext: ChannelHandlerContext?
     private var isStarted = false
     private var received = ByteBuffer()
@@ -24,8 +25,9 @@ final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelH
     var isDownstream: Bool { true }
     var idle: (since: UInt64, load: ClientLoad?)? { (start, client.load) }
 
-    init(_ client: DownstreamConnectionInfo, allowsHTTP2: Bool) {
+    init(_ client: DownstreamConnectionInfo, input: HandshakeInput? = nil, allowsHTTP2: Bool) {
         self.client = client
+        self.input = input
         self.allowsHTTP2 = allowsHTTP2
     }
 
@@ -63,6 +65,7 @@ final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelH
 
     func userInboundEventTriggered(context handlerContext: ChannelHandlerContext, event: Any) {
         if case .handshakeCompleted(let negotiated)? = event as? TLSUserEvent {
+            if let input { handlerContext.pipeline.syncOperations.removeHandler(input, promise: nil) }
             let tls = try? handlerContext.pipeline.syncOperations.handler(type: NIOSSLServerHandler.self)
             client.tlsVersion = tls?.tlsVersion == .tlsv13 ? .tls13 : .tls12
             if let certificate = tls?.peerCertificate {

@@ -26,6 +26,29 @@ struct ConnectionStorageTests {
         }
     }
 
+    @Test(
+        "Rule 77: a handshake for which a client may have a certificate ends after 32 KiB, wherever its reads end",
+        arguments: [1_000, 4_096])
+    func handshake(read: Int) throws {
+        let passed = PassedBytes()
+        let channel = EmbeddedChannel(handlers: [HandshakeInput(), passed])
+        try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+        while channel.isActive, passed.count < 2 * HandshakeInput.limit {
+            try channel.writeInbound(ByteBuffer(repeating: 0, count: read))
+        }
+        #expect(!channel.isActive)
+        #expect(passed.count == HandshakeInput.limit / read * read)
+    }
+
+    private final class PassedBytes: ChannelInboundHandler {
+        typealias InboundIn = ByteBuffer
+        private(set) var count = 0
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            count += Self.unwrapInboundIn(data).readableBytes
+        }
+    }
+
     @Test("Rule 77: an HTTP/2 connection keeps storage for an unread frame, in all splits")
     func http2() throws {
         let start = HTTP2WireFrame.preface + HTTP2WireFrame.settings().bytes
@@ -85,8 +108,8 @@ struct ConnectionStorageTests {
             }
             try server.pipeline.syncOperations.addHandler(socket)
             try DownstreamPipeline.add(
-                to: server, context: context, tls: try tls.makeHandler(), allowsHTTP2: allowsHTTP2, listener: 0,
-                sourceAddress: nil, load: nil)
+                to: server, context: context, tls: try tls.makeHandler(), limitsHandshake: true,
+                allowsHTTP2: allowsHTTP2, listener: 0, sourceAddress: nil, load: nil)
             var configuration = TLSConfiguration.makeClientConfiguration()
             configuration.certificateVerification = .none
             if allowsHTTP2 { configuration.applicationProtocols = ["h2"] }

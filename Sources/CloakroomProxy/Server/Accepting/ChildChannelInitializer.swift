@@ -44,8 +44,9 @@ struct ChildChannelInitializer: Sendable {
             }
         }
         try DownstreamPipeline.add(
-            to: channel, context: context, tls: try tls?.makeHandler(), allowsHTTP2: configuration.http2,
-            listener: listener, sourceAddress: sourceAddress, load: load)
+            to: channel, context: context, tls: try tls?.makeHandler(),
+            limitsHandshake: tls?.requestsCertificates ?? false, allowsHTTP2: configuration.http2, listener: listener,
+            sourceAddress: sourceAddress, load: load)
     }
 
     /// Counts a rejected connection.

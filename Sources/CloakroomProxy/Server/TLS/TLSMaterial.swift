@@ -90,7 +90,8 @@ extension TLSConfiguration {
     ///
     /// BoringSSL stores sessions in the context only for clients of TLS 1.2 without support for tickets: at most 20,480
     /// of about 0.5 KiB, for 2 hours. With client certificates each has the chain of its client too: what it sent, at most
-    /// 100 KiB, and about 1.6 times as much for the parsed certificates. swift-nio-ssl has no setting for this store.
+    /// ``HandshakeInput/limit``, and about 1.6 times as much for the parsed certificates. swift-nio-ssl has no setting for
+    /// this store.
     /// - Parameter section: Key of the configuration section; see ``ConfigFinding``.
     /// - Throws: ``ListenerError`` which names the file.
     init(
