@@ -65,12 +65,11 @@ struct AdminTokenCheck: Sendable {
         let words = values[0].utf8.split(separator: 0x20, maxSplits: 1)
         guard words.count == 2 else { return nil }
         let credentials = Array(words[1].drop { $0 == 0x20 })
-        switch String(decoding: words[0], as: UTF8.self).lowercased() {
-        case "bearer": return credentials
-        case "basic" where allowsBasic:
-            let pair = Data(base64Encoded: String(decoding: credentials, as: UTF8.self)) ?? Data()
-            return pair.firstIndex(of: UInt8(ascii: ":")).map { Array(pair[($0 + 1)...]) }
-        default: return nil
-        }
+        // A comparison of strings would cost the square of the length of some texts.
+        let scheme = words[0].map { $0 | 0x20 }
+        if scheme.elementsEqual("bearer".utf8) { return credentials }
+        guard allowsBasic, scheme.elementsEqual("basic".utf8) else { return nil }
+        let pair = Data(base64Encoded: String(decoding: credentials, as: UTF8.self)) ?? Data()
+        return pair.firstIndex(of: UInt8(ascii: ":")).map { Array(pair[($0 + 1)...]) }
     }
 }

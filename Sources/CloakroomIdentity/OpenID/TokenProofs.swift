@@ -66,7 +66,7 @@ package final class TokenProofs: Sendable, Unprintable {
     ) -> Result {
         guard let text = proof.text, let parsed = try? UnverifiedToken(parsing: text, algorithms: Self.algorithms),
             parsed.type == .proof, let key = parsed.statedKey.flatMap({ try? JSONWebKey($0) }),
-            key.fits(parsed.algorithm), key.material.thumbprint == thumbprint,
+            key.fits(parsed.algorithm), key.material.isFitForClients, key.material.thumbprint == thumbprint,
             case .object(let members)? = JSONValue(document: parsed.payload),
             let method = members["htm"]?.string, method.utf8.elementsEqual(proof.method),
             let target = members["htu"]?.string, Self.isTarget(target, origin, path: proof.path),
@@ -133,6 +133,12 @@ struct AcceptedProofs {
 }
 
 extension JSONWebKey.Material {
+    /// Whether a client may have the key: RSA with at most 4,096 bits and a usual exponent. Its holder chooses it, and so what
+    /// each check costs; the longest key of a provider costs 25 times as much as one of 2,048 bits.
+    var isFitForClients: Bool {
+        if case .rsa(let modulus, let exponent) = self { modulus.count <= 512 && exponent.count <= 3 } else { true }
+    }
+
     /// The thumbprint of the key (RFC 7638 §3).
     var thumbprint: [UInt8] {
         let members: String

@@ -65,6 +65,16 @@ struct TokenProofsTests {
         #expect(try await Self.check(Self.proofs(), proof, client) == .valid)
     }
 
+    @Test("Identity rule 46: a client has no RSA key that is expensive to check")
+    func expensiveKey() {
+        let usual: [UInt8] = [1, 0, 1]
+        let keys: [(Int, [UInt8])] = [(256, usual), (512, usual), (513, usual), (256, [0xff, 0xff, 0xff, 0xff])]
+        let fits = keys.map { count, exponent in
+            JSONWebKey.Material.rsa(modulus: [UInt8](repeating: 0xff, count: count), exponent: exponent).isFitForClients
+        }
+        #expect(fits == [true, true, false, false])
+    }
+
     @Test("RFC 7638 §3.1: the thumbprint of the example")
     func thumbprint() throws {
         // A key of RFC 9449 §4.1, and `jkt` of §6.1.
