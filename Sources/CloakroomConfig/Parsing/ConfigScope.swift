@@ -53,7 +53,7 @@ struct ConfigScope {
         switch reading.tree[path]?.shape {
         case nil, .empty?, .section?:
             return ConfigScope(reading: reading, path: path, isPresent: isPresent)
-        case .scalar(let text)?: (word, remedy) = ("one value", Self.remedy(text, of: names.last ?? ""))
+        case .scalar(let text)?: (word, remedy) = ("one value", Self.sectionRemedy(text, of: names.last ?? ""))
         case .list?: word = "a list"
         }
         if !reading.invalidKeys.contains(path) {
@@ -62,25 +62,6 @@ struct ConfigScope {
                     "must be a section of keys, not \(word)", remedy ?? "write its keys below it, indented"), at: path)
         }
         return ConfigScope(reading: reading, path: path, isPresent: false)
-    }
-
-    /// How a section is written whose value is one key without a blank, or that of its main key.
-    private static func remedy(_ text: String, of name: String) -> String? {
-        if let pair = text.wholeMatch(of: /([a-z][A-Za-z]*):(?!\/\/).+/) { return "write a blank after \(pair.1):" }
-        let main = [
-            "signIn": "path", "refresh": "path", "revoke": "path", "user": "path", "health": "path", "files": "root",
-        ]
-        return main[name].map { "write { \($0): \(text.escaped) }" }
-    }
-
-    /// The error of a value. A reference, and typographic quotation marks, are no value of any format.
-    private func explained(_ error: ConfigValueError, _ text: String, _ name: String) -> ConfigValueError {
-        if VariableReference.isOne(text), !error.message.contains("variable references") {
-            return ConfigValueError(
-                "variable references are not supported", "write the value, or set \(reading.variable(path + [name]))")
-        }
-        guard let first = text.first, "“”„‘’".contains(first) else { return error }
-        return ConfigValueError(error.message, "write straight quotation marks")
     }
 
     // MARK: - Values
