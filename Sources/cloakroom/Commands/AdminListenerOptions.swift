@@ -85,8 +85,8 @@ struct AdminListenerOptions: ParsableArguments {
                     : "\(address) rejects the admin token: check CLOAKROOM_ADMIN_TOKEN or --token-file")
         case .forbidden:
             throw AdminExchange.Failure(
-                "\(address) has no admin token (configure admin.tokenFile), requires a client certificate, or is no admin"
-                    + " listener")
+                "\(address) has no admin token (configure admin.tokenFile), requires a client certificate, or is not an"
+                    + " admin listener")
         case .misdirectedRequest:
             throw AdminExchange.Failure(
                 "\(address) does not allow this host name: use the IP address, or list the name")
