@@ -96,6 +96,7 @@ struct FrontProxy: Sendable {
             try folder.write(
                 """
                 daemon off;
+                master_process off;
                 pid \(folder.path)/pid;
                 error_log stderr;
                 events {}
