@@ -18,7 +18,9 @@ import time
 from harness.command import Failure, run_command
 from harness.environment import TOKEN_SECONDS, BenchmarkEnvironment
 from harness.gateway import release_build, require_binary
+from harness.http import sign_in
 from scenarios import http1, session_helpers
+from scenarios.credentials import access_token
 
 IDLE_SECONDS = 3
 REFRESH_INTERVAL = 31
@@ -63,6 +65,17 @@ SCENARIOS = {
         "HTTP/1.1, session of an OpenID Provider with claims", "http", "http/1.1",
         path="/claims/1", gateway="product_with_provider",
     ),
+    "bearer": Scenario(
+        "HTTP/1.1, access token of a client", "http", "http/1.1", path="/bearer/1", gateway="product_with_provider",
+        send="load_with_token", is_long=True,
+    ),
+    "unbound": Scenario(
+        "HTTP/1.1, session that could have a device key", "http", "http/1.1", gateway="product_with_devices",
+        send="load_without_key", is_long=True,
+    ),
+    "bound": Scenario(
+        "HTTP/1.1, session with a device key", "http", "http/1.1", gateway="product_with_devices", is_long=True,
+    ),
     "cluster": Scenario(
         "HTTP/1.1, cached session in a Valkey cluster", "http", "http/1.1", gateway="product_with_cluster"
     ),
@@ -106,6 +119,7 @@ class CountedGateway:
     def __init__(self, gateway, process, output):
         self.gateway, self.process, self.output = gateway, process, output
         self.users, self.cookies = itertools.count(1), []
+        self.token = self.unbound = None
 
     @classmethod
     @contextlib.contextmanager
@@ -166,14 +180,25 @@ class CountedGateway:
         """Asks as another proxy does."""
         fields = {"Method": "GET", "Uri": scenario.path, "Host": "app.test", "Proto": "http", "For": "192.0.2.1"}
         lines = [f"X-Forwarded-{name}: {value}" for name, value in fields.items()]
+        lines.append(f"Cookie: {self.gateway.cookie}")
         self.load(scenario, requests, f"http://127.0.0.1:{self.gateway.decision_port}/", lines)
 
-    def load(self, scenario, requests, url=None, lines=()):
+    def load_with_token(self, scenario, requests):
+        """Sends an access token that the provider has issued to another client than the gateway, and no cookie."""
+        self.token = self.token or access_token(f"http://127.0.0.1:{self.gateway.environment.provider_port}")
+        self.load(scenario, requests, lines=[f"Authorization: Bearer {self.token}"])
+
+    def load_without_key(self, scenario, requests):
+        self.unbound = self.unbound or sign_in(self.gateway.url("http", ""))
+        self.load(scenario, requests, lines=[f"Cookie: {self.unbound}"])
+
+    def load(self, scenario, requests, url=None, lines=None):
         """Sends requests; on one connection without concurrency, all runs execute the same steps in the same order."""
         command = ["h2load", f"--npn-list={scenario.protocol}", "--threads=1", f"--requests={requests}"]
         command += [f"--clients={scenario.connections}", f"--max-concurrent-streams={scenario.streams}"]
         command += ["--h1"] if scenario.protocol == "http/1.1" else []
-        command += ["--header", f"Cookie: {self.gateway.cookie}"] if scenario.status == 200 else []
+        if lines is None:
+            lines = [f"Cookie: {self.gateway.cookie}"] if scenario.status == 200 else []
         for line in lines:
             command += ["--header", line]
         url = url or self.gateway.url(scenario.scheme, scenario.path)

@@ -17,6 +17,7 @@ from harness.http import begin_login, complete_login, request, sign_in
 from harness.ports import free_ports
 from harness.process import Process, ProcessGroup, allow_many_files, wait_until
 from harness.valkey import SLOTS, Node
+from scenarios.credentials import bound_session
 
 BENCHMARKS = pathlib.Path(__file__).resolve().parent.parent
 BASELINES = BENCHMARKS / "baselines"
@@ -146,6 +147,8 @@ class BenchmarkEnvironment(Environment):
             "MORE_ROUTES": "",
             "MORE_LISTENERS": "",
             "SESSION_STORE": "",
+            "COOKIE": "{ name: cloakroom, secure: false }",
+            "BEHIND_TLS": "false",
             "SESSION_ID": self.session_id,
             "ACCESS_TOKEN": self.access_token,
             "REFRESH_TOKEN": self.refresh_token,
@@ -163,9 +166,16 @@ class BenchmarkEnvironment(Environment):
     def product_with_provider(self, binary):
         """The gateway with a session of an OpenID Provider, which is the mock of cloakroom-demo."""
         # Tokens that need no refresh during a measurement.
-        options = [f"--port={self.provider_port}", "--access-token-lifetime=86400"]
+        options = [f"--port={self.provider_port}", "--access-token-lifetime=86400", "--expose-control"]
         self.start("mock-provider", [gateways.demo_program(binary), "mock-provider", *options], self.provider_port)
         return self.product(binary, "cloakroom-provider.yaml", lambda url: complete_login(begin_login(url)))
+
+    def product_with_devices(self, binary):
+        """The gateway with a session that is bound to a key."""
+        store = f"  secrets: [{secrets.token_urlsafe(36)}]\n  device: {{ mode: auto, settle: 0s }}"
+        gateway = self.product(binary).variant("devices", SESSION_STORE=store, COOKIE="{}", BEHIND_TLS="true")
+        gateway.sign_in = lambda url: bound_session(url, self.folder)
+        return gateway
 
     def product_with_users(self, binary):
         """The gateway with an API of any number of users, whose access tokens expire after TOKEN_SECONDS."""
