@@ -136,8 +136,8 @@ let package = Package(
             "CloakroomProxy",
             [
                 "CloakroomCore", "CloakroomHTTP2", "CloakroomTLS", "CloakroomWire", "CloakroomTelemetry",
-                "CZlib", crypto, nioCore, nioPosix, nioTLS, nioSSL, nioHTTP2, nioHPACK, x509, asn1, deque, log, tracing,
-                lifecycle,
+                "CLinux", "CZlib", crypto, nioCore, nioPosix, nioTLS, nioSSL, nioHTTP2, nioHPACK, x509, asn1, deque,
+                log, tracing, lifecycle,
             ]),
         .target(
             name: "CloakroomAdmin",
@@ -164,6 +164,8 @@ let package = Package(
             cSettings: [.define("CLOAKROOM_COMMIT", to: "\"\(commit ?? "unknown")\"")] + icuData),
         // The SQLite library of the system.
         .systemLibrary(name: "CSQLite", providers: [.apt(["libsqlite3-dev"])]),
+        // System calls that Swift does not declare.
+        .systemLibrary(name: "CLinux"),
         // The zlib library of the system, for files that are sent compressed.
         .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
         // The command-line tool: commands, and the wiring of the modules above.

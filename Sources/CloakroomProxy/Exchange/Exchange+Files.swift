@@ -16,6 +16,8 @@ final class FileTransfer {
 
     /// The maximum number of bytes that are read, or taken from memory, at once.
     static let maxPiece = 65_536
+    /// The maximum number of pieces that are read on the event loop before the others get their turn.
+    static let maxPieces = 4
     var piece: Range<Int> { rest.prefix(Self.maxPiece) }
     var pieceInMemory: ByteBuffer? { bytes.getSlice(at: bytes.readerIndex + rest.lowerBound, length: piece.count) }
 
@@ -121,8 +123,10 @@ extension Exchange {
     /// Sends as much of the file as the client takes.
     ///
     /// Pieces are read, and not sent by the system (sendfile): that would send pages which change after the last check,
-    /// wait for the disk on the event loop, and not show how much a slow client takes.
+    /// wait for the disk on the event loop, and not show how much a slow client takes. What is in memory is read here, because
+    /// the way to another thread and back costs as much as the reading.
     func continueTransfer() {
+        var count = 0
         while let transfer, !transfer.isBusy, machine.isRelaying, let downstream {
             // More is sent when the client has taken some of what waits.
             guard takesMore(of: transfer, downstream) else { return clientFellBehind() }
@@ -133,6 +137,14 @@ extension Exchange {
             }
             clientCaughtUp()
             downstream.setDeadline(responseDeadline())
+            let fits =
+                request.version != .http2
+                || downstream.unacceptedBytes(isExact: false) + transfer.piece.count <= HTTP2Stream.outboundLimit
+            if fits, count < FileTransfer.maxPieces, let bytes = file.readFromMemory(transfer.piece) {
+                count += 1
+                deliver(bytes, transfer)
+                continue
+            }
             read(file, transfer) { [self] bytes in
                 deliver(bytes, transfer)
                 continueTransfer()

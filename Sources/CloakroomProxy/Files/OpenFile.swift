@@ -1,3 +1,4 @@
+import CLinux
 import CloakroomCore
 import NIOCore
 import Synchronization
@@ -45,6 +46,8 @@ final class OpenFile: Sendable {
         /// The file that was opened first.
         var identity: FileIdentity?
         var isCounted = true
+        /// Whether its file system knows what is in memory.
+        var knowsMemory = true
     }
 
     private let content: FileContent
@@ -84,6 +87,25 @@ final class OpenFile: Sendable {
     private func giveBack() {
         Self.count.wrappingSubtract(1, ordering: .relaxed)
         load?.openFiles.wrappingSubtract(1, ordering: .relaxed)
+    }
+
+    /// Reads a part whose bytes are in memory, of a file that is open. Does not wait for the disk.
+    /// - Returns: `nil` if ``read(_:)`` has to.
+    func readFromMemory(_ range: Range<Int>) -> ByteBuffer? {
+        state.withLock { state -> ByteBuffer? in
+            guard state.descriptor >= 0, state.isCounted, state.knowsMemory else { return nil }
+            var buffer = ByteBuffer()
+            var isKnown = true
+            buffer.writeWithUnsafeMutableBytes(minimumWritableBytes: range.count) { room in
+                var part = iovec(iov_base: room.baseAddress, iov_len: range.count)
+                let count = preadv2(state.descriptor, &part, 1, off_t(range.lowerBound), CInt(CLINUX_NO_WAIT))
+                isKnown = count >= 0 || errno == EAGAIN
+                return max(count, 0)
+            }
+            state.knowsMemory = isKnown
+            let isWhole = buffer.readableBytes == range.count
+            return isWhole && FileIdentity(descriptor: state.descriptor) == state.identity ? buffer : nil
+        }
     }
 
     /// Reads a part, and opens the file before it, unless it is open. Blocks.

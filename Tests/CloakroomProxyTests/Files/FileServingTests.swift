@@ -319,9 +319,14 @@ struct FileServingTests {
         // The client may open a quarter of the files.
         let load = ClientLoad()
         let slow = try #require(OpenFile(content, limit: 4, load: load))
+        #expect(slow.readFromMemory(0..<3) == nil, "it is not open")
         #expect(slow.read(0..<3).map { String(buffer: $0) } == "012")
+        // Not every file system knows what is in memory.
+        #expect(slow.readFromMemory(1..<4).map { String(buffer: $0) } ?? "123" == "123")
+        #expect(slow.readFromMemory(8..<11) == nil, "it ends before")
         #expect(OpenFile(content, limit: 4, load: load) == nil)
         slow.pause()
+        #expect(slow.readFromMemory(1..<4) == nil, "it is closed")
         let other = try #require(OpenFile(content, limit: 4, load: load))
         for _ in 0..<2 { #expect(slow.read(3..<5).map { String(buffer: $0) } == "34") }
         #expect(OpenFile(content, limit: 8, load: load) != nil, "the slow one does not count")
@@ -329,6 +334,11 @@ struct FileServingTests {
         #expect(slow.read(5..<6).map { String(buffer: $0) } == "5")
         #expect(OpenFile(content, limit: 4, load: load) == nil, "it counts again")
         slow.pause()
+        // Written in place while it is open, and then another one of the same name.
+        #expect(other.read(0..<1).map { String(buffer: $0) } == "0")
+        let time = Date(timeIntervalSince1970: 1)
+        try FileManager.default.setAttributes([.modificationDate: time], ofItemAtPath: content.path)
+        #expect(other.readFromMemory(1..<3) == nil && other.read(1..<3) == nil)
         try folder.write("abcdefghij", to: "a.txt")
         #expect(slow.read(6..<7) == nil, "another file")
     }
