@@ -42,6 +42,26 @@ struct ForwardedFieldsTests {
         #expect(String(decoding: missing, as: UTF8.self) == "Cache-Control: no-store\r\n")
     }
 
+    @Test("Rule 147: a character other than letters, digits and hyphens is found at each position")
+    func otherCharacters() {
+        for count in 1...20 {
+            let name = [UInt8](repeating: UInt8(ascii: "a"), count: count)
+            for position in name.indices {
+                for byte in UInt8.min...UInt8.max {
+                    var other = name
+                    other[position] = byte
+                    let isOrdinary = Byte.isLetterOrDigit(byte) || byte == UInt8(ascii: "-")
+                    // With bytes before and after it.
+                    let bytes = [0x2e] + other + [0x2e]
+                    let range = ByteRange(start: 1, count: count)
+                    if ForwardedFields.hasOnlyHyphens(bytes.span, range) != isOrdinary {
+                        Issue.record("\(byte) at \(position) of \(count)")
+                    }
+                }
+            }
+        }
+    }
+
     @Test("Rule 111: each of the names is rejected in any spelling, and no other", arguments: [5, 70])
     func rejected(_ count: Int) throws {
         let fields = Self.fields(claims: count)
