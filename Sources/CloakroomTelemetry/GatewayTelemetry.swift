@@ -53,6 +53,8 @@ public final class GatewayTelemetry: Sendable {
 
     /// The context of a new span below `parent`, or of a new trace. Does not copy the tracer, unlike a call on it.
     public func childContext(of parent: TraceContext?) -> TraceContext { tracer.childContext(of: parent) }
+    /// Records a request with a session that is bound to a device. Does not copy the metrics, unlike a call on them.
+    public func recordDeviceCheck(_ check: DeviceCheck) { metrics.recordDeviceCheck(check) }
     /// The id source for code that runs outside of event loops.
     public let ids: TraceIDSource
     /// The exporter if spans are sent to a collector; run by ``runExporter()``.

@@ -9,6 +9,8 @@ public protocol AccessTokenVerifying: Sendable {
     ///   - field: The value of `Authorization`: `Bearer` or `Basic` in any case, one character, the token.
     ///   - site: The index in ``GatewayConfiguration/sites`` of the site whose identities are asked.
     func cached(_ field: Secret, site: Int, now: WallTime) -> RefreshOutcome?
+    /// The same for the token of a session that an earlier call has returned, by the key of the session.
+    func cached(_ key: SessionKey, now: WallTime) -> RefreshOutcome?
     /// Verifies a token, or waits for its verification in progress.
     /// - Parameter proof: That of the scheme `DPoP`; `nil` for `Bearer`.
     /// - Returns: `failed` with 401 for a token or proof that is rejected, 429 for a client with too many of them, and 503

@@ -44,30 +44,30 @@ public final class SessionCookie: Sendable {
 
     /// Reads the ticket from a request's `Cookie` fields (RFC 6265 §4.2).
     public func read(_ head: borrowing RequestHead) -> ParseResult {
-        var bound = SingletonField.absent
-        return read(head, bound: &bound)
+        var others = OtherCookies()
+        return read(head, others: &others)
     }
 
-    /// Reads the ticket, and finds the value of the bound cookie.
-    package func read(_ head: borrowing RequestHead, bound: inout SingletonField) -> ParseResult {
+    /// Reads the ticket, and finds the other cookies.
+    package func read(_ head: borrowing RequestHead, others: inout OtherCookies) -> ParseResult {
         let bytes = head.bytes.readableBytesUInt8Span
         var reading = ParseResult.absent
         for field in head.fields where field.name == .cookie {
             var pairs = CookiePairIterator(field.valueRange)
             while let pair = pairs.next(bytes) {
                 guard isSessionCookie(pair, bytes) else {
-                    if isBoundCookie(pair.name, bytes) { bound.add(pair.value) }
+                    let isBound = isBoundCookie(pair.name, bytes)
+                    if isBound { others.bound.add(pair.value) } else { others.hasForeign = true }
                     continue
                 }
-                guard let ticket = SessionTicket(cookieValue: bytes.extracting(pair.value.start..<pair.value.end))
+                let value = bytes.extracting(pair.value.start..<pair.value.end)
+                guard let ticket = SessionTicket(cookieValue: value), reading == .absent || reading == .ticket(ticket)
                 else {
+                    // The rest is not read.
+                    others.hasForeign = true
                     return .invalid
                 }
-                switch reading {
-                case .absent: reading = .ticket(ticket)
-                case .ticket(let first) where first == ticket: continue
-                case .ticket, .invalid: return .invalid
-                }
+                reading = .ticket(ticket)
             }
         }
         return reading
@@ -188,8 +188,7 @@ public final class SessionCookie: Sendable {
     /// Names that differ only in case are other cookies (RFC 6265 §4.1.1).
     private func isLoginCookie(_ range: ByteRange, _ bytes: Span<UInt8>) -> Bool {
         guard let loginPrefix, range.count >= loginPrefix.count else { return false }
-        for offset in loginPrefix.indices where bytes[range.start + offset] != loginPrefix[offset] { return false }
-        return true
+        return Self.isName(loginPrefix, ByteRange(start: range.start, count: loginPrefix.count), bytes)
     }
 
     private func isBoundCookie(_ range: ByteRange, _ bytes: Span<UInt8>) -> Bool {
@@ -203,10 +202,18 @@ public final class SessionCookie: Sendable {
 
     @inline(__always)
     private static func isName(_ name: [UInt8], _ range: ByteRange, _ bytes: Span<UInt8>) -> Bool {
-        guard range.count == name.count else { return false }
-        for offset in name.indices where bytes[range.start + offset] != name[offset] { return false }
-        return true
+        range.count == name.count && bytes.extracting(range.start..<range.end).isSameSecret(as: name.span)
     }
+}
+
+/// The cookies of a request besides the session cookie.
+package struct OtherCookies: Sendable {
+    /// The position of the bound cookie's value.
+    package var bound = SingletonField.absent
+    /// Whether there may be one that is not the gateway's. Login cookies count as such.
+    package var hasForeign = false
+
+    package init() {}
 }
 
 /// A cookie of a request. Its value is not verified.
@@ -253,14 +260,12 @@ private struct CookiePairIterator {
         while index < end, isFiller(bytes[index]) { index += 1 }
         guard index < end else { return nil }
         let start = index
-        while index < end, bytes[index] != UInt8(ascii: ";"), bytes[index] != UInt8(ascii: "=") { index += 1 }
-        let nameEnd = trimmed(bytes, from: start, to: index)
-        var valueStart = index
-        if index < end, bytes[index] == UInt8(ascii: "=") {
-            index += 1
-            while index < end, bytes[index] == 0x20 || bytes[index] == 0x09 { index += 1 }
-            valueStart = index
-            index = FieldScan.first(UInt8(ascii: ";"), in: bytes, from: index, to: end)
+        index = FieldScan.first(UInt8(ascii: ";"), in: bytes, from: start, to: end)
+        var valueStart = FieldScan.first(UInt8(ascii: "="), in: bytes, from: start, to: index)
+        let nameEnd = trimmed(bytes, from: start, to: valueStart)
+        if valueStart < index {
+            valueStart += 1
+            while valueStart < index, bytes[valueStart] == 0x20 || bytes[valueStart] == 0x09 { valueStart += 1 }
         }
         let valueEnd = max(trimmed(bytes, from: start, to: index), valueStart)
         return Pair(

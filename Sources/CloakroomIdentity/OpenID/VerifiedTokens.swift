@@ -78,7 +78,11 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
 
     package func cached(_ field: Secret, site: Int, now: WallTime) -> RefreshOutcome? {
         if let basic, BasicSignIns.isBasic(field) { return basic.cached(field, site: site, now: now) }
-        guard var known = known(Self.key(field, site: site), now: now) else { return nil }
+        return cached(Self.key(field, site: site), now: now)
+    }
+
+    package func cached(_ key: SessionKey, now: WallTime) -> RefreshOutcome? {
+        guard var known = known(key, now: now) else { return nil }
         // A token that is bound to a key is worthless without a proof.
         if known.session?.device != nil { known.session = nil }
         known.provider.report(.accessToken(known.session == nil ? .rejected : .cached))

@@ -78,7 +78,7 @@ extension Exchange {
             now: context.sessionTime(at: now), wallTime: context.wallTime(at: now),
             origin: AuditContext(peer: clientAddress, requestID: "\(telemetry.record.requestID)"))
         if config.devices != nil {
-            accountRequest.device = DeviceFields(request.head, cookie: request.boundCookie)
+            accountRequest.device = DeviceFields(request.head, cookie: request.otherCookies.bound)
         }
         let group = request.routeGroup
         (accountRequest.routeGroup, accountRequest.site) = (group, config.routeTable.groups.site(of: group))

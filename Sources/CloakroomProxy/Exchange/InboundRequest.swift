@@ -38,10 +38,11 @@ struct InboundRequest {
     var originMatch = CORSPolicy.OriginMatch.notEvaluated
     /// `nil` also if ``credential`` decides.
     var ticket: SessionTicket?
-    /// The position of the bound cookie's value.
-    var boundCookie = SingletonField.absent
+    var otherCookies = OtherCookies()
     /// Of the connection; see ``AcceptedProof``.
     var acceptedProof = AcceptedProof()
+    /// Of the connection; see ``AcceptedToken``.
+    var acceptedToken = AcceptedToken()
     /// The session of the request and the result of its check, if it needs the proof of a device.
     var checked: (session: Session, check: DeviceCheck)?
     /// See ``ExchangeRecord/credential``.
@@ -79,7 +80,7 @@ struct InboundRequest {
         forwardedPrefix = nil
         summary = RequestHeaderPolicy.RequestHeaderSummary()
         originMatch = .notEvaluated
-        boundCookie = .absent
+        otherCookies = OtherCookies()
         isInvalid = false
         credential = nil
         routeIndex = -1
@@ -225,12 +226,14 @@ struct InboundRequest {
 
     /// Value of a field that occurs once; `nil` if it is absent or repeated.
     func value(of name: KnownField) -> [UInt8]? {
-        var value: [UInt8]?
-        for field in head.fields where field.name == name {
-            guard value == nil else { return nil }
-            value = head.copy(of: field.valueRange)
-        }
-        return value
+        if case .value(let range) = range(of: name) { head.copy(of: range) } else { nil }
+    }
+
+    /// The position of the value of a field.
+    func range(of name: KnownField) -> SingletonField {
+        var range = SingletonField.absent
+        for field in head.fields where field.name == name { range.add(field.valueRange) }
+        return range
     }
 }
 

@@ -22,7 +22,7 @@ extension RequestDecider {
         let bytes = request.head.bytes
         let span = bytes.readableBytesUInt8Span
         var range = ByteRange(start: 0, count: 0)
-        if case .value(let found) = request.boundCookie { range = found }
+        if case .value(let found) = request.otherCookies.bound { range = found }
         let check = devices.check(
             session, span.extracting(range.start..<range.end), accepted: &request.acceptedProof, now: now)
         if let check { request.checked = (session, check) }
@@ -39,7 +39,7 @@ extension Exchange {
             return
         }
         guard check == .unproven else {
-            config.telemetry.metrics.recordDeviceCheck(check)
+            config.telemetry.recordDeviceCheck(check)
             if !request.awaitsLimit { config.sessions.recordUse(of: session, now: context.sessionTime(at: now)) }
             return
         }

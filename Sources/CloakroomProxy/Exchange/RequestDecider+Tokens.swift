@@ -21,7 +21,19 @@ extension RequestDecider {
         let entry = config.routes[index]
         request.ticket = nil
         guard request.summary.hasAuthorization else { return unauthorized(.noSession, request, entry) }
-        guard let value = request.value(of: .authorization), !value.isEmpty else { return Self.problem(.badRequest) }
+        guard case .value(let range) = request.range(of: .authorization), range.count > 0 else {
+            return Self.problem(.badRequest)
+        }
+        let site = config.routeTable.groups.site(of: request.routeGroup)
+        let bytes = request.head.bytes
+        let span = bytes.readableBytesUInt8Span.extracting(range.start..<range.end)
+        if entry.credentials.acceptsTokens, let key = request.acceptedToken.key(of: span, site: site),
+            let known = config.tokens?.cached(key, now: now)
+        {
+            request.credential = .bearer
+            return authorize(request, route: index, token: known, now: now)
+        }
+        let value = request.head.copy(of: range)
         // Schemes have any case (RFC 9110 §11.1).
         func isScheme(_ name: String) -> Bool {
             value.count >= name.utf8.count && zip(value, name.utf8).allSatisfy { $0 | 0x20 == $1 }
@@ -49,10 +61,12 @@ extension RequestDecider {
             return Self.problem(.badRequest)
         }
         request.credential = isBasic ? .basic : isBound ? .dpop : .bearer
-        let site = config.routeTable.groups.site(of: request.routeGroup)
         let field = Secret(bytes: isBound ? Array("Bearer ".utf8) + value.dropFirst(start) : value)
         // Each request with a token that is bound to a key has a proof of its own.
         if !isBound, let known = config.tokens?.cached(field, site: site, now: now) {
+            if !isBasic, case .active(let session) = known {
+                request.acceptedToken.keep(field, of: session, site: site)
+            }
             return authorize(request, route: index, token: known, now: now)
         }
         // `token68` (RFC 9110 §11.2). A token that was verified before is one.

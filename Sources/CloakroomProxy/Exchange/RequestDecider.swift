@@ -104,12 +104,13 @@ struct RequestDecider {
                 ?? (isOptions ? .serverOptions : Self.problem(.badRequest))
         }
         if isTrusted, !decidesForProxy { Self.readTraceContext(&request, span) }
-        let reading = config.cookie.read(request.head, bound: &request.boundCookie)
+        let reading = config.cookie.read(request.head, others: &request.otherCookies)
         request.ticket = if case .ticket(let ticket) = reading { ticket } else { nil }
         if !config.sites.isEmpty, let ticket = request.ticket {
             request.ticket = config.ticket(ticket, ofGroup: request.routeGroup)
         }
         request.summary = config.requestPolicy.apply(&request.head, isTrusted: isTrusted, reading: reading)
+        if !request.otherCookies.hasForeign { request.summary.rewritesCookies = false }
         if decidesForProxy, let rejection = checkOriginal(&request) { return limit(&request, nil) ?? rejection }
         // An HTTP/1.0 client's expectation is ignored (RFC 9110 §10.1.1).
         if request.version == .http1_0 { request.summary.expectation = .none }

@@ -75,7 +75,7 @@ struct UpstreamRequestEncoder {
                 writer.append(value)
                 writer.append("\r\n")
             }
-            writeOtherCookies(request.head, into: &writer)
+            if request.otherCookies.hasForeign { writeOtherCookies(request.head, into: &writer) }
         }
     }
 

@@ -150,7 +150,7 @@ extension GatewayMetrics {
     }
 
     /// Records a request with a session that is bound to a device.
-    public func recordDeviceCheck(_ check: DeviceCheck) {
+    func recordDeviceCheck(_ check: DeviceCheck) {
         (check == .proven ? provenChecks : deviceChecks[check])?.increment()
     }
 }

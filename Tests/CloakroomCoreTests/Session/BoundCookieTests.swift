@@ -16,10 +16,26 @@ struct BoundCookieTests {
 
     private func proof(_ lines: String..., by cookie: SessionCookie? = nil) throws -> String? {
         let head = try Self.head(lines)
-        var bound = SingletonField.absent
-        _ = (cookie ?? self.cookie).read(head, bound: &bound)
-        guard case .value = bound else { return nil }
-        return String(decoding: DeviceFields(head, cookie: bound).cookie, as: UTF8.self)
+        var others = OtherCookies()
+        _ = (cookie ?? self.cookie).read(head, others: &others)
+        guard case .value = others.bound else { return nil }
+        return String(decoding: DeviceFields(head, cookie: others.bound).cookie, as: UTF8.self)
+    }
+
+    @Test(
+        "Rule 52: a request that may have cookies of others is known, also if the session cookie cannot be used",
+        arguments: [
+            ("sid=#", false), ("sid=#; sid-bound=abc", false), (" ;; sid-bound=abc;sid=#; ", false), ("", false),
+            ("sid=#; sid=#", false), ("a=1; sid=#", true), ("sid=#; sid-bound=abc; a", true), ("sid=x; a=1", true),
+            ("sid=#; sid=x", true), ("sid-bound=a; sid-boundx=b", true), ("sid-login-x=1; sid=#", true), ("=", true),
+        ])
+    func foreign(line: String, isForeign: Bool) throws {
+        var others = OtherCookies()
+        _ = cookie.read(try Self.head(["Cookie: " + line.replacing("#", with: Self.ticket)]), others: &others)
+        #expect(others.hasForeign == isForeign)
+        others = OtherCookies()
+        _ = cookie.read(try Self.head(["Cookie: sid=\(Self.ticket)", "Cookie: a=b"]), others: &others)
+        #expect(others.hasForeign)
     }
 
     @Test("Rule 118: one value is read, and of several none; other names are other cookies")

@@ -1,5 +1,6 @@
-import CloakroomCore
 import Testing
+
+@testable import CloakroomCore
 
 @Suite("Secrets")
 struct SecretTests {
@@ -41,5 +42,29 @@ struct SecretTests {
         #expect(Secret("") == Secret(bytes: []))
         #expect(Secret("").isEmpty)
         #expect(Set([Secret("a"), Secret("a"), Secret("b")]).count == 2)
+        // Eight bytes are compared at a time: each of them, and those after the last eight, count.
+        for count in 0...40 {
+            let bytes = (0..<count).map { UInt8($0) }
+            #expect(Secret(bytes: bytes) == Secret(bytes: Array(bytes)))
+            for index in bytes.indices {
+                var other = bytes
+                other[index] ^= 1 << UInt8(index % 8)
+                #expect(Secret(bytes: bytes) != Secret(bytes: other), "\(count) bytes, \(index)")
+            }
+        }
+    }
+
+    @Test("Rule 77: a connection keeps a token of at most 2,048 bytes with its scheme, for one site")
+    func acceptedToken() {
+        let session = ProviderFixture.passwordSession()
+        var accepted = AcceptedToken()
+        #expect(accepted.key(of: Span<UInt8>(), site: 0) == nil)
+        let field = [UInt8](repeating: 0x61, count: AcceptedToken.maxLength)
+        accepted.keep(Secret(bytes: field), of: session, site: 1)
+        #expect(accepted.key(of: field.span, site: 1) == session.key && accepted.key(of: field.span, site: 0) == nil)
+        #expect(accepted.key(of: Array(field.dropLast()).span, site: 1) == nil)
+        let longer = field + [0x61]
+        accepted.keep(Secret(bytes: longer), of: session, site: 1)
+        #expect(accepted.key(of: longer.span, site: 1) == nil && accepted.key(of: field.span, site: 1) == session.key)
     }
 }

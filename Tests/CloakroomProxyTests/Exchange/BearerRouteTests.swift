@@ -44,6 +44,14 @@ struct BearerRouteTests: RouteCredentialsSuite {
             .ask(ask(cookie), 401, reason: "no_session", has: [challenge]), .ok(ask(good, cookie)),
             .run { #expect($0.sessions.uses == 0) }, sent: [ofClient]),
         Scenario(
+            "Identity rule 39: the token that a connection sent last decides about no other field, route or session",
+            on: setup(.either), .ok(ask(good)), .ok(ask(good)), .ok(ask(good)),
+            .each(
+                ["goo", "goox", "good2"].map { ask("Authorization: Bearer \($0)") }, 401, "invalid_token"),
+            .each([ask(good, good), ask("Authorization: Bearer  good")], 400, "bad_request"),
+            .ok(Ask.get("/public/a", good)), .ok(ask(cookie)), .ok(ask(good)),
+            sent: [ofClient, ofClient, ofClient, .init(has: ["Authorization"]), ofSession, ofClient], alsoHTTP2: true),
+        Scenario(
             "Identity rule 39: other routes remove the field, and need a session", on: setup(.session),
             .ask(ask(good), 401, reason: "no_session"), .ok(ask(good, cookie)), .ok(Ask.get("/public/a", good)),
             sent: [ofSession, .init(has: ["Authorization"])]),

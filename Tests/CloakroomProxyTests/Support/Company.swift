@@ -175,6 +175,12 @@ final class FakeTokens: AccessTokenVerifying {
         known.withLock { $0[Self.text(field)] }
     }
 
+    func cached(_ key: SessionKey, now: WallTime) -> RefreshOutcome? {
+        known.withLock { known in
+            known.values.first { if case .active(let session) = $0 { session.key == key } else { false } }
+        }
+    }
+
     func forget(_ field: Secret, _ session: Session, site: Int, now: WallTime) -> Bool {
         known.withLock { $0.removeValue(forKey: Self.text(field)) != nil }
     }
