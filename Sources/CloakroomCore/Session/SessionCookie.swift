@@ -207,7 +207,7 @@ public final class SessionCookie: Sendable {
 }
 
 /// The cookies of a request besides the session cookie.
-package struct OtherCookies: Sendable {
+package struct OtherCookies: Sendable, Equatable {
     /// The position of the bound cookie's value.
     package var bound = SingletonField.absent
     /// Whether there may be one that is not the gateway's. Login cookies count as such.

@@ -39,6 +39,8 @@ struct InboundRequest {
     /// `nil` also if ``credential`` decides.
     var ticket: SessionTicket?
     var otherCookies = OtherCookies()
+    /// Of the connection; see ``RepeatedCookies``.
+    var repeatedCookies = RepeatedCookies()
     /// Of the connection; see ``AcceptedProof``.
     var acceptedProof = AcceptedProof()
     /// Of the connection; see ``AcceptedToken``.

@@ -104,7 +104,7 @@ struct RequestDecider {
                 ?? (isOptions ? .serverOptions : Self.problem(.badRequest))
         }
         if isTrusted, !decidesForProxy { Self.readTraceContext(&request, span) }
-        let reading = config.cookie.read(request.head, others: &request.otherCookies)
+        let reading = request.repeatedCookies.read(config.cookie, request.head, others: &request.otherCookies)
         request.ticket = if case .ticket(let ticket) = reading { ticket } else { nil }
         if !config.sites.isEmpty, let ticket = request.ticket {
             request.ticket = config.ticket(ticket, ofGroup: request.routeGroup)
