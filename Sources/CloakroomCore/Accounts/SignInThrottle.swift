@@ -4,6 +4,9 @@
 /// from all addresses. An attempt is allowed if none of the three rules delays it. Unknown accounts count like any
 /// other, because the gateway does not know which accounts exist.
 ///
+/// An IPv6 address is its /64. Its /48, which a client may have as a whole, has 16 times the attempts of an address in
+/// addition. For one account it has no count of its own: the count from all addresses is narrower.
+///
 /// Accounts are counted by the typed name, case-folded, normalized and without white space and invisible characters:
 /// before the upstream has accepted a password, no other name is known. Many databases also accept `jö` for `jo`, so
 /// that each accent would allow five more guesses. All spellings with marks, and those that case folding or
@@ -30,6 +33,8 @@ public enum SignInThrottle {
         case .spelling: accountAndAddress
         case .attemptsOfAccount: attempts(attemptsOfAccount)
         case .attempts: attempts(UInt32(clamping: max(1, attemptsPerAddress)))
+        case .network: network
+        case .attemptsOfNetwork: attempts(UInt32(clamping: 16 * max(1, attemptsPerAddress)))
         }
     }
 
@@ -44,25 +49,32 @@ public enum SignInThrottle {
         let block = ClientAddressKey(address)?.bytes ?? Array(address.utf8)
         let name = account.throttleBytes
         let base = AccountName.withoutMarks(name)
-        let ofAddress = makeKey(.address, [block], key)
-        let group = ofAddress.group
+        let ofAddress = Self.keys(address: address, countsAll: countsAll, under: key)
+        let group = ofAddress[0].group
         var keys = [
-            makeKey(.accountAndAddress, [name, block], key, group: group), ofAddress, makeKey(.account, [base], key),
+            makeKey(.accountAndAddress, [name, block], key, group: group), ofAddress[0],
+            makeKey(.account, [base], key),
         ]
         if base != account.canonicalBytes { keys.append(makeKey(.spelling, [base, block], key, group: group)) }
-        if countsAll {
-            keys.append(makeKey(.attemptsOfAccount, [name, block], key, group: group))
-            keys.append(makeKey(.attempts, [block], key, group: group))
-        }
-        return keys
+        if countsAll { keys.append(makeKey(.attemptsOfAccount, [name, block], key, group: group)) }
+        return keys + ofAddress.dropFirst()
     }
 
     /// Returns the keys of an attempt of a user who is not known before it succeeds, such as the callback of a login: those
-    /// of its address, first the one that counts failures.
-    public static func keys(address: String, under key: KeyedHash) -> (failures: ThrottleKey, attempts: ThrottleKey) {
-        let block = ClientAddressKey(address)?.bytes ?? Array(address.utf8)
-        let failures = makeKey(.address, [block], key)
-        return (failures, makeKey(.attempts, [block], key, group: failures.group))
+    /// of its address and of its /48, first the one that counts failures of the address.
+    public static func keys(address: String, countsAll: Bool, under key: KeyedHash) -> [ThrottleKey] {
+        let client = ClientAddressKey(address)
+        let block = client?.bytes ?? Array(address.utf8)
+        let network = client?.network
+        // All in the group of the widest: a store counts them in one step.
+        let ofNetwork = network.map { makeKey(.network, [$0], key) }
+        let ofAddress = makeKey(.address, [block], key, group: ofNetwork?.group)
+        var keys = [ofAddress] + [ofNetwork].compactMap(\.self)
+        if countsAll {
+            keys.append(makeKey(.attempts, [block], key, group: ofAddress.group))
+            if let network { keys.append(makeKey(.attemptsOfNetwork, [network], key, group: ofAddress.group)) }
+        }
+        return keys
     }
 
     /// Whether an account is counted by exactly its own name. Otherwise its failures may belong to another account that
@@ -93,6 +105,8 @@ public enum SignInThrottle {
     /// `maxDelay` is longer than the window, because the wait seems that much longer to a replica whose clock is behind.
     private static let address = ThrottleRule(
         limit: 30, window: .seconds(600), delay: .window, maxDelay: .seconds(660))
+
+    private static let network = attempts(16 * address.limit)
 
     /// A hundred failures in an hour, then one attempt every three seconds until the hour is over.
     ///

@@ -93,13 +93,17 @@ public struct ThrottleKey: Sendable, Hashable {
         case attempts = 5
         /// All spellings of an account with marks on letters or that case folding changes, from one address.
         case spelling = 6
+        /// The /48 of an IPv6 address, for all accounts.
+        case network = 7
+        /// The /48 of an IPv6 address: all attempts, successful ones too.
+        case attemptsOfNetwork = 8
     }
 
     /// The scope of the count.
     public let scope: Scope
     /// The hash of the account, the address or both.
     public let hash: UInt64
-    /// The same for all keys of one address. A store of several servers keeps the states of a group at one of them.
+    /// The same for all keys of one address, or of one IPv6 /48. A store of several servers keeps the states of a group at one of them.
     public let group: UInt64
 
     /// Creates a key.

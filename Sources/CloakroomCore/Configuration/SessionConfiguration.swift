@@ -214,8 +214,8 @@ public struct AccountsConfiguration: Sendable, Equatable {
     /// Whether sign-in attempts are throttled. Only load tests disable this.
     public var isThrottled = true
     /// The maximum number of sign-in attempts from one address in 10 minutes, successful or not, 0...1,000,000; at most
-    /// 20 of them for one account. A callback of a login is one, also with an error. 0 is unlimited. Ignored if
-    /// ``isThrottled`` is `false`.
+    /// 20 of them for one account. The /48 of an IPv6 address has 16 times as many. A callback of a login is one, also
+    /// with an error. 0 is unlimited. Ignored if ``isThrottled`` is `false`.
     public var signInsPerAddress = 100
     /// The gateway's origin as browsers see it, such as `https://app.example.com`; redirect URIs are made of it. Required
     /// with identities.

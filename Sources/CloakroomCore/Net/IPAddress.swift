@@ -103,6 +103,9 @@ public struct ClientAddressKey: Hashable, Sendable {
     public var bytes: [UInt8] {
         [isVersion6 ? 6 : 4] + prefix.bigEndianBytes
     }
+
+    /// The /48 of an IPv6 address as bytes, which a client may have as a whole; `nil` for IPv4.
+    var network: [UInt8]? { isVersion6 ? (prefix >> 16).bigEndianBytes : nil }
 }
 
 extension HostAndPort {

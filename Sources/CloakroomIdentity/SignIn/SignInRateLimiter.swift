@@ -43,8 +43,7 @@ struct SignInRateLimiter: Sendable {
     }
 
     private func keys(_ address: String) -> [ThrottleKey] {
-        let keys = SignInThrottle.keys(address: address, under: key)
-        return signInsPerAddress > 0 ? [keys.failures, keys.attempts] : [keys.failures]
+        SignInThrottle.keys(address: address, countsAll: signInsPerAddress > 0, under: key)
     }
 
     private func counters(_ keys: [ThrottleKey]) -> [ThrottleCounter] {
@@ -91,8 +90,8 @@ extension ThrottleKey.Scope {
     /// addresses are not among them: clients of one address do not wait for those of others.
     fileprivate var isReleasedBySuccess: Bool {
         switch self {
-        case .accountAndAddress, .address, .spelling: true
-        case .account, .attemptsOfAccount, .attempts: false
+        case .accountAndAddress, .address, .spelling, .network: true
+        case .account, .attemptsOfAccount, .attempts, .attemptsOfNetwork: false
         }
     }
 }
@@ -128,7 +127,8 @@ final class SignInAttempt: Sendable {
     /// attempt is removed there too. The attempt stays counted among all attempts. If the store fails now, the counts
     /// are too high, which costs no more than a delay.
     func succeeded(now: SessionTime) async {
-        var removed = counts.filter { ![.attemptsOfAccount, .attempts].contains($0.counter.key.scope) }
+        let kept: [ThrottleKey.Scope] = [.attemptsOfAccount, .attempts, .attemptsOfNetwork]
+        var removed = counts.filter { !kept.contains($0.counter.key.scope) }
         for index in removed.indices where removed[index].counter.key.scope == .accountAndAddress {
             removed[index].forgetsAll = forgetsFailures
         }

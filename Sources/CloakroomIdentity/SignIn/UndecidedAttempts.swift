@@ -14,6 +14,8 @@ import Synchronization
 package final class UndecidedAttempts: Sendable {
     /// The maximum number of attempts that wait for one address. They hold passwords.
     static let maxWaitingOfAddress = 64
+    /// The maximum number of attempts that wait for one IPv6 /48.
+    static let maxWaitingOfNetwork = 256
     static let maxWaiting = 1_024
     /// The maximum number of attempts that are observed. Further ones are counted and never wait.
     static let maxAttempts = 16_384
@@ -185,9 +187,13 @@ package final class UndecidedAttempts: Sendable {
         }
 
         func hasRoom(for keys: [ThrottleKey]) -> Bool {
-            guard let address = keys.first(where: { $0.scope == .address }) else { return false }
-            return waiting < UndecidedAttempts.maxWaiting
-                && entries[address]?.waiting ?? 0 < UndecidedAttempts.maxWaitingOfAddress
+            func waiting(_ scope: ThrottleKey.Scope) -> Int? {
+                keys.first { $0.scope == scope }.map { entries[$0]?.waiting ?? 0 }
+            }
+            guard let ofAddress = waiting(.address) else { return false }
+            return self.waiting < UndecidedAttempts.maxWaiting
+                && ofAddress < UndecidedAttempts.maxWaitingOfAddress
+                && waiting(.network) ?? 0 < UndecidedAttempts.maxWaitingOfNetwork
         }
 
         private mutating func activate(_ keys: [ThrottleKey]) {

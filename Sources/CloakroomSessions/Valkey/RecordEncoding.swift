@@ -111,7 +111,7 @@ struct ValkeyKeys: Sendable {
 
     func mark(_ key: MarkKey) -> String { "\(prefix):{m\(key.scope.rawValue)\(SessionID(key.hash))}:mark" }
 
-    /// All keys of one address are in one slot.
+    /// All keys of one address, or of one IPv6 /48, are in one slot.
     func throttle(_ key: ThrottleKey) -> String {
         "\(prefix):{t\(SessionID(key.group))}:\(key.scope.rawValue)\(SessionID(key.hash)):throttle"
     }

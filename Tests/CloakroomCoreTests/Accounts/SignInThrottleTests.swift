@@ -94,9 +94,9 @@ struct SignInThrottleTests {
     @Test("are one group for all counts of an address, and another one for the account from all addresses")
     func groups() {
         func groups(_ email: String, _ address: String) -> Set<UInt64> {
-            let callback = SignInThrottle.keys(address: address, under: key)
+            let callback = SignInThrottle.keys(address: address, countsAll: true, under: key)
             let all = keys(email, address).filter { $0.scope != .account } + attempts(email, address)
-            return Set((all + [callback.failures, callback.attempts]).map(\.group))
+            return Set((all + callback).map(\.group))
         }
         let one = groups("j\u{f6}@example.com", "192.0.2.1")
         #expect(one.count == 1)
@@ -104,6 +104,26 @@ struct SignInThrottleTests {
         #expect(groups("al@example.com", "192.0.2.2").isDisjoint(with: one))
         let ofAll = keys("jo@example.com", "192.0.2.1")[2]
         #expect(ofAll.group == ofAll.hash && !one.contains(ofAll.group))
+    }
+
+    @Test("Rule 32: are also those of the /48 of an IPv6 address, in one group, which a store counts in one step")
+    func network() {
+        func keys(_ address: String, _ email: String = "jo@example.com") -> [ThrottleKey] {
+            SignInThrottle.keys(account: AccountName(email: email), address: address, countsAll: true, under: key)
+        }
+        let (one, other) = (keys("2001:db8:1:2::1"), keys("2001:db8:1:3::1", "al@example.com"))
+        let scopes: Set<ThrottleKey.Scope> = [
+            .accountAndAddress, .address, .account, .attemptsOfAccount, .network, .attempts, .attemptsOfNetwork,
+        ]
+        #expect(one.count == scopes.count && Set(one.map(\.scope)) == scopes && Set(one.map(\.hash)).count == one.count)
+        #expect(zip(one, other).filter { $0 == $1 }.map(\.0.scope) == [.network, .attemptsOfNetwork])
+        #expect(Set((one + other).filter { $0.scope != .account }.map(\.group)).count == 1)
+        let elsewhere = keys("2001:db8:2:2::1").filter { $0.scope != .account }
+        #expect(Set(elsewhere.map(\.group)).isDisjoint(with: one.map(\.group)))
+        let callback = SignInThrottle.keys(address: "2001:db8:1:2::9", countsAll: true, under: key)
+        #expect(callback.count == 4 && callback.allSatisfy(one.contains))
+        #expect(SignInThrottle.rule(.network).limit == 480)
+        #expect(SignInThrottle.rule(.attemptsOfNetwork, attemptsPerAddress: 7).limit == 112)
     }
 
     @Test("disclose nothing without the hash key")

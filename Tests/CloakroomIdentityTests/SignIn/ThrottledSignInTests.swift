@@ -85,6 +85,33 @@ struct ThrottledSignInTests {
         #expect(await subject.signIn(email: "jo30@example.com", at: now + .seconds(600)).status == 401)
     }
 
+    /// An address in one of the /64s of a /48.
+    private func address(_ index: Int) -> String { "2001:db8:1:\(String(index, radix: 16))::1" }
+
+    @Test("Rule 32: a /48 of IPv6 has 16 times the failures of an address")
+    func failuresOfNetwork() async {
+        let subject = subject()
+        for index in 0..<480 {
+            #expect(await subject.signIn(email: "jo\(index)@example.com", from: address(index / 30)).status == 401)
+        }
+        let rejected = await subject.signIn(email: "other@example.com", from: address(16))
+        #expect(rejected.problem == Problem(.throttled, retryAfter: 600))
+        #expect(attempts(subject) == 480)
+        #expect(await subject.signIn(email: "other@example.com", from: "2001:db8:2::1").status == 401)
+        let later = now + .seconds(600)
+        #expect(await subject.signIn(email: "other@example.com", from: address(16), at: later).status == 401)
+    }
+
+    @Test("Rule 32: signing in with the correct password is limited for a /48 of IPv6: to 16 times that of an address")
+    func successesOfNetwork() async {
+        let subject = subject(nil, signInsPerAddress: 1)
+        for index in 0..<16 {
+            #expect(await subject.signIn(email: "jo\(index)@example.com", from: address(index)).status == 200)
+        }
+        #expect(await subject.signIn(email: "other@example.com", from: address(16)).status == 429)
+        #expect(await subject.signIn(email: "other@example.com", from: "2001:db8:2::1").status == 200)
+    }
+
     @Test("A success resets the failures of the account from this address, and not the failures of the address")
     func success() async {
         let subject = subject()

@@ -169,6 +169,31 @@ struct UndecidedAttemptsTests {
         #expect(attempts.waitingCount == 0 && attempts.keyCount == 0)
     }
 
+    @Test("are at most 256 of an IPv6 /48")
+    func boundOfNetwork() async throws {
+        @Sendable func keys(_ number: UInt64) -> [ThrottleKey] {
+            self.keys(number, address: number) + [ThrottleKey(.network, hash: 1_000)]
+        }
+        attempts.counted(await attempts.begin(keys(0)))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 1...256 as ClosedRange<UInt64> {
+                group.addTask {
+                    let turn = await attempts.begin(keys(number))
+                    let next = await attempts.delayed(turn, by: [keys(number)[2]], elapsed: .zero)
+                    guard let next else { return }
+                    attempts.counted(next)
+                    attempts.decided(next.keys, isReleased: false)
+                }
+            }
+            try await eventually("256 wait") { attempts.waitingCount == 256 }
+            let turn = await attempts.begin(keys(257))
+            #expect(await attempts.delayed(turn, by: [keys(257)[2]], elapsed: .zero) == nil)
+            attempts.decided(keys(0), isReleased: false)
+            try await group.waitForAll()
+        }
+        #expect(attempts.waitingCount == 0 && attempts.keyCount == 0)
+    }
+
     @Test("wait for none that they do not observe: beyond the maximum number of attempts")
     func tooMany() async {
         let attempts = UndecidedAttempts()
