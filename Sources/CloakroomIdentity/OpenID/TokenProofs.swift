@@ -84,7 +84,8 @@ package final class TokenProofs: Sendable, Unprintable {
         else { return .rejected(.invalidProof) }
         let digest = SHA256.hash(data: thumbprint + Array(id.utf8)).withUnsafeBytes { SessionKey(digest: $0) }
         return accepted.withLock {
-            nonce == nil ? $0.others.insert(digest, time: time) : $0.withNonce.insert(digest, time: time)
+            nonce == nil
+                ? $0.others.insert(digest, time: time, now: now) : $0.withNonce.insert(digest, time: time, now: now)
         }
     }
 
@@ -110,6 +111,9 @@ package final class TokenProofs: Sendable, Unprintable {
 /// The proofs that were accepted, in two generations of a bounded number. If the newer one is full, the older one is
 /// forgotten, and with it all proofs that are as old as one of its proofs: they need another nonce. So no proof is accepted
 /// twice however many there are, and a client that floods the table only makes others repeat a request.
+///
+/// Times that are later than any acceptable one are those of a clock that was set back. Without the bound no proof would be
+/// accepted until the clock is there again. With it, one that was forgotten then may be accepted again at that time.
 struct AcceptedProofs {
     /// The maximum number of proofs of a generation.
     static let maxProofs = 16_384
@@ -119,7 +123,12 @@ struct AcceptedProofs {
     private(set) var older: (proofs: Set<SessionKey>, latest: WallTime) = ([], WallTime(milliseconds: .min))
     private var forgotten = WallTime(milliseconds: .min)
 
-    mutating func insert(_ key: SessionKey, time: WallTime) -> TokenProofs.Result {
+    mutating func insert(_ key: SessionKey, time: WallTime, now: WallTime) -> TokenProofs.Result {
+        // Twice, because proofs wait for their turn.
+        let bound = now + TokenProofs.window * 2
+        newer.latest = min(newer.latest, bound)
+        older.latest = min(older.latest, bound)
+        forgotten = min(forgotten, bound)
         guard !newer.proofs.contains(key), !older.proofs.contains(key) else { return .rejected(.repeatedProof) }
         guard time > forgotten else { return .needsNonce }
         newer.proofs.insert(key)

@@ -246,21 +246,36 @@ struct TokenProofsTests {
         func time(_ index: Int) -> WallTime { Self.now + .milliseconds(index) }
         let count = 4 * accepted.limit
         for index in 1...count {
-            guard accepted.insert(key(index), time: time(index)) == .valid else {
+            guard accepted.insert(key(index), time: time(index), now: Self.now) == .valid else {
                 Issue.record("proof \(index) is new")
                 break
             }
         }
         #expect(accepted.newer.proofs.count + accepted.older.proofs.count <= 2 * accepted.limit)
         // None is accepted again: known, or as old as one that was forgotten.
-        for index in 1...count where accepted.insert(key(index), time: time(index)) == .valid {
+        for index in 1...count where accepted.insert(key(index), time: time(index), now: Self.now) == .valid {
             Issue.record("proof \(index) was accepted twice")
             break
         }
-        #expect(accepted.insert(key(1), time: time(1)) == .needsNonce)
-        #expect(accepted.insert(key(count), time: time(count)) == .rejected(.repeatedProof))
-        #expect(accepted.insert(key(count + 1), time: time(1)) == .needsNonce)
+        #expect(accepted.insert(key(1), time: time(1), now: Self.now) == .needsNonce)
+        #expect(accepted.insert(key(count), time: time(count), now: Self.now) == .rejected(.repeatedProof))
+        #expect(accepted.insert(key(count + 1), time: time(1), now: Self.now) == .needsNonce)
         // A client repeats its request with a new nonce, and is served.
-        #expect(accepted.insert(key(count + 2), time: time(count)) == .valid)
+        #expect(accepted.insert(key(count + 2), time: time(count), now: Self.now) == .valid)
+    }
+
+    @Test("Identity rule 47: two minutes after a clock that was far ahead was set back, proofs are accepted again")
+    func clockSetBack() {
+        var accepted = AcceptedProofs()
+        accepted.limit = 4
+        var count: UInt64 = 0
+        func insert(at now: WallTime) -> TokenProofs.Result {
+            count += 1
+            return accepted.insert(SessionKey(count, 0, 0, 0), time: now, now: now)
+        }
+        for index in 0..<12 { #expect(insert(at: Self.now + .seconds(86_400 + index)) == .valid) }
+        #expect(insert(at: Self.now) == .needsNonce)
+        #expect(insert(at: Self.now + .seconds(120)) == .needsNonce)
+        for index in 1...12 { #expect(insert(at: Self.now + .seconds(120 + index)) == .valid) }
     }
 }
