@@ -168,12 +168,12 @@ package actor ProviderKeys {
         rules: @escaping @Sendable (VerifiedToken) throws(TokenRejection) -> Value
     ) async throws(TokenClientError) -> Value {
         let queue = queues.checks[source]
-        if source == .backChannel { try reject(bytes, rules) }
+        let parsed = try source == .backChannel ? parse(bytes, rules) : nil
         func check() async throws(TokenClientError) -> Check<Value> {
-            guard let queue else { return self.check(bytes, rules) }
+            guard let queue else { return self.check(bytes, parsed, rules) }
             let check = await queue.run(from: client) { () -> Check<Value> in
                 guard charge(false) else { return Check(result: .failure(TokenClientError(.busy, in: .keys))) }
-                let check = self.check(bytes, rules)
+                let check = self.check(bytes, parsed, rules)
                 if check.isCharged { _ = charge(true) }
                 return check
             }
@@ -191,12 +191,14 @@ package actor ProviderKeys {
         return try latest.result.get()
     }
 
-    /// Rejects what would be no logout token with any signature: it takes no place of those that may be one.
-    private nonisolated func reject<Value: Sendable>(
+    /// Parses a token. Rejects what would be no logout token with any signature: it takes no place of those that may be one.
+    private nonisolated func parse<Value: Sendable>(
         _ bytes: [UInt8], _ rules: (VerifiedToken) throws(TokenRejection) -> Value
-    ) throws(TokenClientError) {
+    ) throws(TokenClientError) -> UnverifiedToken {
         do throws(TokenRejection) {
-            _ = try rules(VerifiedToken(try UnverifiedToken(parsing: bytes, algorithms: algorithms)))
+            let token = try UnverifiedToken(parsing: bytes, algorithms: algorithms)
+            _ = try rules(VerifiedToken(token))
+            return token
         } catch {
             throw TokenClientError(.failed(.token(error)), in: .keys)
         }
@@ -213,13 +215,13 @@ package actor ProviderKeys {
     }
 
     private nonisolated func check<Value: Sendable>(
-        _ bytes: [UInt8], _ rules: (VerifiedToken) throws(TokenRejection) -> Value
+        _ bytes: [UInt8], _ parsed: UnverifiedToken?, _ rules: (VerifiedToken) throws(TokenRejection) -> Value
     ) -> Check<Value> {
         let fetched = fetched
         let generation = fetched?.generation
         do throws(TokenRejection) {
             // No key can verify a token that cannot be parsed: it causes no fetch.
-            let token = try UnverifiedToken(parsing: bytes, algorithms: algorithms)
+            let token = if let parsed { parsed } else { try UnverifiedToken(parsing: bytes, algorithms: algorithms) }
             guard let fetched, KeySetSchedule.usability(freshUntil: fetched.freshUntil, now: now()) != .none else {
                 let failure = TokenClientError(.unreachable, in: .keys)
                 return Check(result: .failure(failure), needsOtherKeys: true, generation: generation)
