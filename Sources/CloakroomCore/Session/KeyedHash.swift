@@ -40,9 +40,7 @@ public struct KeyedHash: Sendable, Redacted {
         var bytes = [scope]
         bytes.reserveCapacity(parts.reduce(1) { $0 + 8 + $1.count })
         for part in parts {
-            for shift in stride(from: 56, through: 0, by: -8) {
-                bytes.append(UInt8(truncatingIfNeeded: UInt64(part.count) >> UInt64(shift)))
-            }
+            bytes += UInt64(part.count).bigEndianBytes
             bytes += part
         }
         return hash(bytes)
