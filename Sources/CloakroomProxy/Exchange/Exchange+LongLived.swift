@@ -73,12 +73,15 @@ extension Exchange {
     }
 
     /// A new configuration is in effect. Requests with an ordinary response complete with the old one; tunnels
-    /// and event streams continue only if their route is unchanged.
+    /// and event streams continue only if their route is unchanged, and not with one of the oldest configurations.
     func configurationReplaced() {
         guard tunnel != nil, let permit else { return }
         let config = snapshot.config
         let route = config.routes[permit.route]
-        guard !context.snapshot.config.containsEquivalent(route, of: config, for: permit.sessionSource) else { return }
+        guard
+            !context.isKept(snapshot)
+                || !context.snapshot.config.containsEquivalent(route, of: config, for: permit.sessionSource)
+        else { return }
         endTunnel(.routeChanged)
     }
 

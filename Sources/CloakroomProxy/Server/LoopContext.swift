@@ -62,8 +62,11 @@ final class LoopContext {
     /// ``SessionAccess/changeCount`` when long-lived responses were last checked.
     private var sessionChanges: UInt64 = 0
     private var onDrained: [() -> Void] = []
-    /// Retired snapshots that are used by exchanges in progress.
+    /// Retired snapshots that are used by exchanges in progress, the oldest first.
     private(set) var retired: [LoopSnapshot] = []
+    /// The maximum number of them that long-lived responses continue with: each holds all of its configuration, and keeps
+    /// its providers running.
+    static let maxRetired = 16
 
     init(
         eventLoop: any EventLoop, config: ConfigSnapshot, loopCount: Int, index: Int = 0,
@@ -115,6 +118,9 @@ final class LoopContext {
         updateTime()
         for member in registered where member.usesTLS { member.drain() }
     }
+
+    /// Whether long-lived responses may continue with a retired snapshot.
+    func isKept(_ snapshot: LoopSnapshot) -> Bool { retired.suffix(Self.maxRetired).contains { $0 === snapshot } }
 
     private func forget(_ snapshot: LoopSnapshot) {
         snapshot.telemetry.flush()

@@ -126,6 +126,22 @@ struct ConfigurationReloadTests {
         }
     }
 
+    @Test("Streams keep 16 earlier snapshots at most: the next replacement ends those of the oldest")
+    func oldestStreams() async throws {
+        try await Tunnel.gateway { gateway, server in
+            var clients: [RawPeer] = []
+            for index in 0...16 {
+                clients.append(try await RawPeer.connect(port: gateway.port, sending: Ask.get("/public/a")))
+                try await server.requested(index).send(Reply.eventStream)
+                _ = try await clients[index].head()
+                #expect(!clients[0].isClosed)
+                try await gateway.replace { _ in }
+            }
+            try await clients[0].closed()
+            #expect(clients.dropFirst().allSatisfy { !$0.isClosed })
+        }
+    }
+
     @Test(
         "Rule 34: a stream ends when tokensFor no longer lists its upstream, unless its route sends no token",
         arguments: [true, false])
