@@ -1,5 +1,7 @@
+import DequeModule
 import NIOCore
 import NIOPosix
+import Synchronization
 import Tracing
 
 /// Runs asynchronous work off an event loop and returns to that loop. The work limits its own duration and always
@@ -34,7 +36,12 @@ enum OffLoop {
 package final class EventLoopExecutor: TaskExecutor {
     private static let all = MultiThreadedEventLoopGroup.singleton.makeIterator().map(EventLoopExecutor.init)
 
+    /// How long jobs run before the loop reads from its channels.
+    private static let turn = TimeAmount.milliseconds(1)
+    private static let pause = TimeAmount.microseconds(100)
+
     private let eventLoop: any EventLoop
+    private let jobs = Mutex<(waiting: Deque<UnownedJob>, isScheduled: Bool)>((Deque(), false))
 
     private init(_ eventLoop: any EventLoop) { self.eventLoop = eventLoop }
 
@@ -50,7 +57,32 @@ package final class EventLoopExecutor: TaskExecutor {
 
     package func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
-        eventLoop.execute { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
+        let isFirst = jobs.withLock { jobs in
+            defer { jobs.isScheduled = true }
+            jobs.waiting.append(job)
+            return !jobs.isScheduled
+        }
+        if isFirst { eventLoop.execute { self.run() } }
+    }
+
+    /// Runs jobs for a turn. An event loop runs all that it is to execute, also what comes meanwhile, before it reads from a
+    /// channel: clients that always cause further jobs would keep identity calls, stores and the admin listener waiting.
+    private func run() {
+        let end = NIODeadline.now() + Self.turn
+        while let job = next() {
+            job.runSynchronously(on: asUnownedTaskExecutor())
+            guard NIODeadline.now() < end else {
+                // What is due at once would run before the channels are read, and so would what the jobs have caused.
+                return eventLoop.execute { _ = self.eventLoop.scheduleTask(in: Self.pause) { self.run() } }
+            }
+        }
+    }
+
+    private func next() -> UnownedJob? {
+        jobs.withLock { jobs in
+            jobs.isScheduled = !jobs.waiting.isEmpty
+            return jobs.waiting.popFirst()
+        }
     }
 
     /// Waits for a duration. `Task.sleep` leaves a timer behind when its task is cancelled, which wakes a thread later.

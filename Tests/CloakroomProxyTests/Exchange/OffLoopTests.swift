@@ -174,6 +174,26 @@ struct OffLoopTests {
         }
     }
 
+    @Test("Tasks that always continue do not keep their event loop from its connections", .timeLimit(.minutes(1)))
+    func turns() async throws {
+        let tasks = (0..<System.coreCount).map { number in
+            Task(executorPreference: EventLoopExecutor.forLoop(number)) {
+                let end = ContinuousClock.now + .seconds(10)
+                while !Task.isCancelled, ContinuousClock.now < end { await Task.yield() }
+                return Task.isCancelled
+            }
+        }
+        try await RawServer.run { port, server in
+            let client = try await RawPeer.connect(port: port, sending: "a")
+            #expect(try await server.peer().text(1) == "a")
+            try await client.close()
+        }
+        for task in tasks {
+            task.cancel()
+            #expect(await task.value)
+        }
+    }
+
     @Test("A wait ends with its duration, or at once if its task is cancelled before or during it")
     func sleep() async throws {
         try await EventLoopExecutor.sleep(for: .zero)
