@@ -15,10 +15,12 @@ struct AdminRequest: Sendable {
     /// The request target without its query, as received.
     var path: String { String(decoding: text(head.target).utf8.prefix { $0 != UInt8(ascii: "?") }, as: UTF8.self) }
 
-    /// The decoded value of the first parameter of the query with this name.
+    /// The decoded value of the first parameter of the query with this name; `nil` if it is longer than 512 bytes, as no name
+    /// and no address is.
     func parameter(_ name: String) -> String? {
         let query = String(decoding: text(head.target).utf8.drop { $0 != UInt8(ascii: "?") }, as: UTF8.self)
-        return URLComponents(string: query)?.queryItems?.first { $0.name == name }?.value
+        let item = URLComponents(string: query)?.queryItems?.first { $0.name.utf8.elementsEqual(name.utf8) }
+        return item?.value.flatMap { $0.utf8.count <= 512 ? $0 : nil }
     }
 
     /// The values of all fields with this name.

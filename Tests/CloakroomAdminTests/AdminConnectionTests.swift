@@ -44,6 +44,10 @@ struct AdminConnectionTests {
             "POST /live HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\na",
             "POST /live HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n",
             "GET /live HTTP/1.1\r\nConnection: \(String(repeating: "a,", count: 33))\r\n\r\n",
+            // The comparison of such texts costs the square of their length.
+            "GET /live\u{301} HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            "GET /live HTTP/1.1\r\nHost: localhost\u{301}\r\n\r\n",
+            "GET /live HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: none\u{301}\r\n\r\n",
         ])
     func malformed(request: String) throws {
         let made = try EmbeddedConnection()
@@ -54,6 +58,16 @@ struct AdminConnectionTests {
         #expect(output.contains("urn:cloakroom:problem:bad_request"))
         #expect(!made.isOpen)
         #expect(made.served.requests.isEmpty)
+    }
+
+    @Test("A parameter of the query that is longer than any name is none")
+    func parameters() throws {
+        let made = try EmbeddedConnection()
+        // The comparison of such texts costs the square of their length.
+        let long = String(repeating: "%CC%81", count: 257)
+        try made.receive("GET /status.json?a=\(long)&b%CC%81=c&b=d%2E%C3%A9 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        let request = try #require(made.served.requests.first)
+        #expect(request.parameter("a") == nil && request.parameter("b") == "d.é")
     }
 
     @Test(

@@ -161,6 +161,8 @@ final class AdminConnection: ChannelInboundHandler {
             onRejection(.host)
             throw .host
         }
+        // Paths, hosts and tokens are ASCII. A comparison of some other texts costs the square of their length.
+        guard head.bytes.readableBytesView.allSatisfy({ $0 < 0x80 }) else { throw .fieldValue }
         decoder = BodyDecoder(try BodyFraming.of(head))
         let options = ConnectionOptions.read(head)
         guard !options.isOverLimit else { throw .connectionOptions }
