@@ -6,6 +6,10 @@ import NIOCore
 /// Used for counting attempts by address and for the session list of users: with the address of a load balancer, all
 /// clients would be counted as one and be throttled together.
 public enum ClientAddress {
+    /// The maximum length of an address with brackets and a port in bytes. A search in some longer texts would cost the square of
+    /// their length.
+    private static let maxLength = 64
+
     /// Searches `X-Forwarded-For` backwards for the first address that is not trusted. All entries before it were
     /// supplied by an untrusted peer.
     /// - Parameters:
@@ -21,8 +25,9 @@ public enum ClientAddress {
             while let member = list.next(bytes) { members.append(member) }
         }
         for member in members.reversed() {
-            let text = String(decoding: head.copy(of: member), as: UTF8.self)
-            guard let next = strippingPort(text) else { return address }
+            guard member.count <= maxLength,
+                let next = strippingPort(String(decoding: head.copy(of: member), as: UTF8.self))
+            else { return address }
             address = next
             guard trusted.contains(where: { $0.contains(next) }) else { return address }
         }
@@ -43,7 +48,7 @@ public enum ClientAddress {
                 let member = FieldScan.trimmed(bytes, start..<end)
                 end = max(start - 1, range.start)
                 if member.isEmpty { continue }
-                guard let next = addressBits(bytes.extracting(member)) else {
+                guard member.count <= maxLength, let next = addressBits(bytes.extracting(member)) else {
                     return found.map { ClientAddressKey($0) }
                 }
                 found = next

@@ -1,5 +1,6 @@
 import CloakroomCore
 import CloakroomWire
+import TestSupport
 import Testing
 
 @Suite("Client address")
@@ -45,5 +46,13 @@ struct ClientAddressTests {
         arguments: ["unknown", "a b", "[::1", "300.1.1.1", "_secret", "1.2.3.4:x:y"])
     func nonsense(text: String) throws {
         #expect(try find("192.0.2.7, \(text), 10.1.1.1") == (text == "1.2.3.4:x:y" ? "1.2.3.4" : "10.1.1.1"))
+    }
+
+    @Test("A member costs linear time, also a text that is slow to normalize")
+    func linear() {
+        for start in ["", "["] {
+            let ratio = LinearTime.ratio(ofMarks: { _ = try? find("192.0.2.7, \(start)\($0), 10.1.1.1") })
+            #expect(ratio < 4, "\(ratio)")
+        }
     }
 }
