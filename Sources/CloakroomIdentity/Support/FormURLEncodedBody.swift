@@ -3,13 +3,17 @@ import CloakroomWire
 
 /// The fields of a form (`application/x-www-form-urlencoded`, WHATWG URL §5.1).
 enum FormURLEncodedBody {
+    /// The maximum number of fields. Each costs as much as 20 bytes of a value.
+    static let maxFields = 128
+
     /// Parses a form.
-    /// - Returns: `nil` for an invalid escape, for invalid UTF-8, and for a duplicate name, whose meaning would be
-    ///   ambiguous.
+    /// - Returns: `nil` for an invalid escape, for invalid UTF-8, for too many fields, and for a duplicate name, whose
+    ///   meaning would be ambiguous.
     static func read(_ body: [UInt8]) -> [JSONMemberName: String]? {
         // Names are compared by their bytes, see ``JSONMemberName``.
         var fields: [JSONMemberName: String] = [:]
         for pair in body.split(separator: UInt8(ascii: "&")) {
+            guard fields.count < maxFields else { return nil }
             let halves = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
             guard let first = halves.first, let name = decode(first) else { return nil }
             guard let value = halves.count == 2 ? decode(halves[1]) : "" else { return nil }

@@ -43,6 +43,14 @@ struct SignInRequestParserTests {
         #expect(credentials == (try Upstreams.credentials("jo@example.com", "p\"é")))
     }
 
+    @Test("a form has at most 128 fields, and separators are none")
+    func fieldCount() throws {
+        let others = (1...126).map { "&&x\($0)=" }.joined()
+        let body = "email=jo@example.com&password=x" + others + "&&"
+        #expect(try read(type: form, body: body).name == "jo@example.com")
+        #expect(throws: SignInRequestParser.SignInInputError.malformed) { try read(type: form, body: body + "y") }
+    }
+
     @Test("has the configured member and kind of name, in JSON, in a form and in Basic credentials")
     func otherName() throws {
         let name = AccountsConfiguration.SignInName(member: "user.name", kind: .text)

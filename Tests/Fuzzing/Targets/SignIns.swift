@@ -107,7 +107,9 @@ private enum SignInTexts {
     /// A reference parser of a form.
     static func plainForm(_ bytes: [UInt8]) -> [JSONMemberName: String]? {
         var fields: [JSONMemberName: String] = [:]
-        for pair in bytes.split(separator: UInt8(ascii: "&")) {
+        let pairs = bytes.split(separator: UInt8(ascii: "&"))
+        guard pairs.count <= FormURLEncodedBody.maxFields else { return nil }
+        for pair in pairs {
             let equals = pair.firstIndex(of: UInt8(ascii: "=")) ?? pair.endIndex
             guard let name = plainText(Array(pair[..<equals])),
                 let value = plainText(Array(pair[equals...].dropFirst())),
