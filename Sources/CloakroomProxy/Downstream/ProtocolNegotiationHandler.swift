@@ -65,7 +65,7 @@ final class ProtocolNegotiationHandler: ChannelInboundHandler, RemovableChannelH
 
     func userInboundEventTriggered(context handlerContext: ChannelHandlerContext, event: Any) {
         if case .handshakeCompleted(let negotiated)? = event as? TLSUserEvent {
-            if let input { handlerContext.pipeline.syncOperations.removeHandler(input, promise: nil) }
+            input?.isComplete = true
             let tls = try? handlerContext.pipeline.syncOperations.handler(type: NIOSSLServerHandler.self)
             client.tlsVersion = tls?.tlsVersion == .tlsv13 ? .tls13 : .tls12
             if let certificate = tls?.peerCertificate {

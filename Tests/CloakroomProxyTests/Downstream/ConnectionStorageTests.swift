@@ -37,15 +37,30 @@ struct ConnectionStorageTests {
             try channel.writeInbound(ByteBuffer(repeating: 0, count: read))
         }
         #expect(!channel.isActive)
-        #expect(passed.count == HandshakeInput.limit / read * read)
+        #expect(passed.count == HandshakeInput.limit)
+    }
+
+    @Test("A request that is in the same read as the end of a long handshake is no part of it")
+    func requestAfterHandshake() throws {
+        let input = HandshakeInput()
+        let passed = PassedBytes { if $0 > 20_000 { input.isComplete = true } }
+        let channel = EmbeddedChannel(handlers: [input, passed])
+        try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+        for count in [20_000, 60_000, 1] { try channel.writeInbound(ByteBuffer(repeating: 0, count: count)) }
+        #expect(channel.isActive && passed.count == 80_001)
     }
 
     private final class PassedBytes: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
         private(set) var count = 0
+        private let onRead: (Int) -> Void
+
+        /// - Parameter onRead: Called with the number of bytes so far.
+        init(onRead: @escaping (Int) -> Void = { _ in }) { self.onRead = onRead }
 
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
             count += Self.unwrapInboundIn(data).readableBytes
+            onRead(count)
         }
     }
 
