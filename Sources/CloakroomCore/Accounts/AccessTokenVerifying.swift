@@ -11,6 +11,13 @@ public protocol AccessTokenVerifying: Sendable {
     func cached(_ field: Secret, site: Int, now: WallTime) -> RefreshOutcome?
     /// The same for the token of a session that an earlier call has returned, by the key of the session.
     func cached(_ key: SessionKey, now: WallTime) -> RefreshOutcome?
+    /// The rejection of a token that is not known, if its client has sent too many that are not valid: a flood of them causes
+    /// no work off the event loops. Never suspends; event loops may call it.
+    /// - Parameters:
+    ///   - field: As for ``verify(_:proof:site:from:)``, without those of `Basic`.
+    ///   - peer: The address of the client.
+    /// - Returns: `failed` with 429; `nil` if the token has to be verified.
+    func limited(_ field: Secret, site: Int, from peer: String) -> RefreshOutcome?
     /// Verifies a token, or waits for its verification in progress.
     /// - Parameter proof: That of the scheme `DPoP`; `nil` for `Bearer`.
     /// - Returns: `failed` with 401 for a token or proof that is rejected, 429 for a client with too many of them, and 503

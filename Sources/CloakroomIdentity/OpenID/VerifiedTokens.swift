@@ -89,6 +89,15 @@ package final class VerifiedTokens: AccessTokenVerifying, Unprintable {
         return known.outcome
     }
 
+    package func limited(_ field: Secret, site: Int, from peer: String) -> RefreshOutcome? {
+        guard !charge(AuditContext(peer: peer), isKept: false) else { return nil }
+        // Of a known token that is bound to a key the proofs are limited. Requests with the same token wait for its verification.
+        let key = Self.key(field, site: site)
+        // In this order: what is known is inserted before the verification ends.
+        let isInProgress = entries.access { $0.flights[key] != nil }
+        return isInProgress || known(key, now: clock()) != nil ? nil : limited(site)
+    }
+
     package func verify(
         _ field: Secret, proof: TokenProof? = nil, site: Int, from origin: AuditContext
     ) async -> RefreshOutcome {

@@ -134,9 +134,18 @@ extension Exchange {
     /// Verifies the access token of the client, or its name and password, before the request can be decided.
     /// - Parameter isReplay: Whether the upstream has rejected the token of an earlier sign-in.
     func verify(_ token: Secret, route index: Int, isReplay: Bool = false) {
-        guard let tokens = snapshot.config.tokens, suspend(on: index) else { return }
+        guard let tokens = snapshot.config.tokens else { return }
         let site = snapshot.config.routeTable.groups.site(of: request.routeGroup)
-        let origin = AuditContext(peer: clientAddress, requestID: "\(telemetry.record.requestID)")
+        let address = clientAddress
+        // Sign-ins have a throttle.
+        if request.credential != .basic, let outcome = tokens.limited(token, site: site, from: address) {
+            let now = context.now
+            var decision = decider.authorize(request, route: index, token: outcome, now: context.wallTime(at: now))
+            if request.awaitsLimit { limitSession(&decision, snapshot.config, now: now) }
+            return execute(decision, now: now)
+        }
+        guard suspend(on: index) else { return }
+        let origin = AuditContext(peer: address, requestID: "\(telemetry.record.requestID)")
         let proof = request.credential == .dpop ? TokenProof(request.head, path: request.normalPath) : nil
         runSuspended {
             await tokens.verify(token, proof: proof, site: site, from: origin)

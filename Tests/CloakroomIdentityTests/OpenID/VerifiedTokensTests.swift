@@ -170,6 +170,15 @@ struct VerifiedTokensTests {
             #expect(Self.isActive(tokens.cached(valid, site: 0, now: fixture.now)))
             let other = AuditContext(peer: "192.0.2.2", requestID: "r")
             let another = try Self.field(fixture, id: "another")
+            // Without work off the event loop.
+            var limited: RefreshOutcome?
+            for index in 0..<200 where limited == nil {
+                _ = await tokens.verify(Secret("Bearer a.c.\(index)"), site: 0, from: Self.origin)
+                limited = tokens.limited(another, site: 0, from: Self.origin.peer)
+            }
+            #expect(Self.problem(limited) == .rateLimited)
+            #expect(tokens.limited(valid, site: 0, from: Self.origin.peer) == nil)
+            #expect(tokens.limited(another, site: 0, from: other.peer) == nil)
             #expect(Self.isActive(await tokens.verify(another, site: 0, from: other)))
             // A reload does not permit 20 more.
             let next = Self.tokens(fixture, counts: counts)

@@ -1,5 +1,6 @@
 import CloakroomTelemetry
 import Foundation
+import Synchronization
 import TestSupport
 import Testing
 
@@ -247,5 +248,30 @@ struct BearerRouteTests: RouteCredentialsSuite {
         #expect(tokens.verified == ["Bearer good"])
         #expect(log.text.components(separatedBy: #""credential":"bearer""#).count == 3)
         #expect(!log.text.contains("good"))
+    }
+
+    @Test("Identity rule 44: after too many rejected tokens an unknown one is 429 without a verification")
+    func limited() async throws {
+        let tokens = FakeTokens(Self.tokens)
+        try await Self.setup([.session, .bearer, .basic]).with(\.tokens, tokens).run { gateway in
+            let client = try await gateway.client()
+            func status(_ fields: String...) async throws -> Int {
+                try await client.exchange(Ask.ask("GET", "/private/a", fields)).status
+            }
+            #expect(try await status(Self.good) == 200)
+            #expect(try await status(Self.dpop[0], Self.dpop[1]) == 200)
+            tokens.isLimited.store(true, ordering: .relaxed)
+            for _ in 0..<3 {
+                #expect(try await status(Self.bad) == 429)
+                #expect(try await status("Authorization: DPoP other", Self.dpop[1]) == 429)
+            }
+            #expect(try await status(Self.good) == 200)
+            #expect(try await status(Self.cookie) == 200)
+            #expect(tokens.verified == ["Bearer good", "Bearer bound"])
+            // Of a known token the proofs are limited. Sign-ins have a throttle.
+            #expect(try await status(Self.dpop[0], Self.dpop[1]) == 200)
+            #expect(try await status(Self.basic) == 401)
+            #expect(tokens.verified == ["Bearer good", "Bearer bound", "Bearer bound", "Basic Zm9v"])
+        }
     }
 }

@@ -138,6 +138,8 @@ final class FakeTokens: AccessTokenVerifying {
     private let fields = Mutex<[String]>([])
     private let proofs = Mutex<[TokenProof?]>([])
     private let provider = Mutex<(isDue: Bool, response: SessionLookup?, questions: Int)>((false, nil, 0))
+    /// Whether tokens that are not known get 429.
+    let isLimited = Atomic(false)
 
     init(_ sessions: [String: Session]) { self.sessions = sessions }
 
@@ -179,6 +181,11 @@ final class FakeTokens: AccessTokenVerifying {
         known.withLock { known in
             known.values.first { if case .active(let session) = $0 { session.key == key } else { false } }
         }
+    }
+
+    func limited(_ field: Secret, site: Int, from peer: String) -> RefreshOutcome? {
+        let isNew = known.withLock { $0[Self.text(field)] == nil }
+        return isNew && isLimited.load(ordering: .relaxed) ? .failed(Problem(.rateLimited, retryAfter: 1)) : nil
     }
 
     func forget(_ field: Secret, _ session: Session, site: Int, now: WallTime) -> Bool {
