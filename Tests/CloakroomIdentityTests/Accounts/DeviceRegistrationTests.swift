@@ -60,6 +60,20 @@ struct DeviceRegistrationTests {
         #expect(try session(client).device != nil)
     }
 
+    @Test("Rule 117: a refresh without the store is 503, which ends nothing, and the same one succeeds afterwards")
+    func refreshWithoutStore() async throws {
+        let (signedIn, proof) = try await signedIn()
+        var client = signedIn
+        client.take(await subject().endpoints.respond(client.refresh(proof, at: Self.after(1))), at: Self.after(1))
+        let token = try client.signed(try #require(client.challenge))
+        store.becomeRemote()
+        store.fail(.load, .unavailable)
+        let response = await subject().endpoints.respond(client.refresh(token, at: Self.after(2)))
+        #expect(response.status == 503 && response.values(of: "Set-Cookie").isEmpty)
+        store.recover(.load)
+        #expect(await register(client, token, at: 3) == 204)
+    }
+
     @Test(
         "Rule 144: a script of a page registers no key; the browser itself and an app do",
         arguments: [("cors", 403), ("same-origin", 403), ("navigate", 403), ("no-cors", 200), (nil, 200)]

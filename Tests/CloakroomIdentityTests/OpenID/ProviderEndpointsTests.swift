@@ -76,6 +76,32 @@ struct ProviderEndpointsTests {
         }
     }
 
+    @Test("Identity rule 31: an introspection endpoint at a third origin is none, so that no token is sent to it")
+    func introspectionElsewhere() async throws {
+        try await ScriptedServer.run { port, third in
+            let endpoint = ("introspection_endpoint", "\"http://127.0.0.1:\(port)/introspect\"" as String?)
+            third.respond(to: "POST /introspect", with: ScriptedServer.json(#"{"active":false}"#))
+            try await ProviderFixture.run(
+                change: {
+                    $0.accessTokens = .init()
+                    $0.accessTokens?.introspection = .init()
+                    $0.endpoints.base = WebOrigin($0.issuer)
+                }, metadata: [endpoint]
+            ) { fixture in
+                let tokens = VerifiedTokens([[fixture.provider]], clock: { fixture.now })
+                let outcome = await tokens.verify(
+                    Secret("Bearer opaque"), site: 0, from: AuditContext(peer: "192.0.2.1", requestID: "r"))
+                let problem: ProblemCode? = if case .failed(let problem) = outcome { problem.code } else { nil }
+                #expect(problem == .identityUnavailable)
+                let findings = fixture.events.flatMap { event -> [ProviderMetadata.Finding] in
+                    if case .metadata(let findings) = event { findings } else { [] }
+                }
+                #expect(findings.contains { $0.message.contains("introspection") })
+                #expect(third.requests.isEmpty)
+            }
+        }
+    }
+
     /// Endpoints without those that are optional.
     private static func fixed(at origin: String) -> ProviderEndpoints.Fixed? {
         guard let authorization = EndpointURL(origin + "/login"), let token = EndpointURL(origin + "/token"),

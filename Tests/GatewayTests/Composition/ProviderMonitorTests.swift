@@ -103,4 +103,22 @@ struct ProviderMonitorTests {
         #expect(log.all.allSatisfy { $0["hint"]?.isEmpty == false && $0["event"] == "provider_response_rejected" })
         #expect(monitor.status.lastFailure?.reason == "a response was rejected (code): \(name)")
     }
+
+    @Test("Identity rule 42: each rejected access token is counted; one line in 10 s, and one for the gateway's own")
+    func accessTokens() {
+        for index in 0..<1_000 {
+            let origin = AuditContext(peer: "192.0.2.\(index % 250)")
+            monitor.record(.accessToken(.rejected, .wrongAudience, from: origin))
+        }
+        monitor.record(.accessToken(.ownToken, .ownToken, from: AuditContext(peer: "192.0.2.251")))
+        monitor.record(.accessToken(.limited))
+        #expect(events == ["bearer_rejected", "bearer_own_token"])
+        #expect(log.all.map { $0["reason"] } == ["wrong_audience", "own_token"])
+        #expect(log.all.map { $0["peer"] } == ["192.0.2.0", "192.0.2.251"])
+        let text = String(decoding: telemetry.registry.exposition(), as: UTF8.self)
+        for (outcome, count) in [("rejected", 1_000), ("own_token", 1), ("limited", 1), ("accepted", 0)] {
+            let line = "cloakroom_bearer_checks_total{identity=\"company\",outcome=\"\(outcome)\"} \(count)\n"
+            #expect(text.contains(line), "\(line)")
+        }
+    }
 }
