@@ -4,8 +4,8 @@ import CloakroomCore
 ///
 /// Only three conditions concern the credential: a code that the call lists, by default the OAuth code `invalid_grant`
 /// (RFC 6749 §5.2); a status that the call lists; and, for a sign-in, a 2xx response without the configured sign of
-/// success. All others concern the gateway's configuration or the upstream's condition, and must neither reject a
-/// password nor end a session: a wrong client secret would otherwise sign all users out.
+/// success, unless it is a page. All others concern the gateway's configuration or the upstream's condition, and must
+/// neither reject a password nor end a session: a wrong client secret would otherwise sign all users out.
 enum RejectedCall {
     /// Statuses that reject a sign-in, unless the configuration lists others.
     static let signInStatuses: Set<Int> = [400, 401, 403, 422]
@@ -83,7 +83,10 @@ enum RejectedCall {
             if rules.codes.contains(code) { return .rejected }
             if let reason = IdentityMisconfiguration(oauthCode: code) { return .misconfigured(reason) }
         }
-        return rules.isSignIn ? .rejected : .misconfigured(.requestRejected)
+        guard rules.isSignIn else { return .misconfigured(.requestRejected) }
+        // A page, in most cases that of a login, is the response at a wrong path or of a proxy in between.
+        let isPage = body.first { ![0x09, 0x0a, 0x0d, 0x20].contains($0) } == UInt8(ascii: "<")
+        return isPage ? .invalidResponse : .rejected
     }
 
     /// The error code in a JSON body. Other dialects put a sentence or a code of their own there.

@@ -258,6 +258,7 @@ public final class UpstreamTokenClient: TokenClient {
             ? RejectedCall.kind(unsuccessful: response.body, rules: rules)
             : RejectedCall.kind(
                 status: response.status, body: response.body, isWhole: response.isWhole, rules: rules)
-        throw failure(of: response, configuration, call: call, kind)
+        let isPage = response.isSuccess && kind == .invalidResponse
+        throw failure(of: response, configuration, call: call, kind, isPage ? Defect("not_json") : nil)
     }
 }

@@ -193,6 +193,8 @@ struct RejectedCallTests {
         for body in ["", "<html>", "{}", #"{"ok":false,"code":"other"}"#, #"{"ok":false}"#] {
             #expect(kind(body, .refresh) == .misconfigured(.requestRejected))
         }
+        for page in ["<!doctype html>", "\r\n <html>"] { #expect(kind(page, .signIn) == .invalidResponse) }
+        for body in ["", "{}", "wrong"] { #expect(kind(body, .signIn) == .rejected) }
         // A code in the user's data ends no session either.
         #expect(kind(#"{"ok":false,"code":"invalid_grant"}"#, .user) == .misconfigured(.requestRejected))
     }
