@@ -19,6 +19,8 @@ struct ConnectionProbe {
     let tls: UpstreamTLSConfiguration?
     /// The key of the section for TLS.
     let tlsKey: String
+    /// The keys in this section that a failure may be due to; an identity has fewer than an upstream.
+    var tlsKeys: Set = ["caFile", "certificateFile", "serverName"]
     let limit: TimeAmount
 
     private var group: MultiThreadedEventLoopGroup { .singleton }
@@ -113,7 +115,12 @@ struct ConnectionProbe {
         return step
     }
 
-    private func explain(_ error: any Error, _ chain: [Certificate], name: String, in step: inout DoctorStep) {
+    func explain(_ error: any Error, _ chain: [Certificate], name: String, in step: inout DoctorStep) {
+        defer {
+            step.changes.removeAll { change in
+                change.key.hasPrefix(tlsKey + ".") && !tlsKeys.contains { change.key.hasSuffix(".\($0)") }
+            }
+        }
         guard let leaf = chain.first else {
             step.fail(
                 "the server sent no certificate: it may not use TLS on this port, or requires a client certificate",

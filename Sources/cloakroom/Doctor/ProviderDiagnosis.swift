@@ -23,7 +23,7 @@ struct ProviderDiagnosis {
                 target: UpstreamTargetConfiguration(origin),
                 targetKey: key + (base != nil ? ".endpoints.base" : isFetched ? ".issuer" : ".endpoints.token"),
                 tls: identity.caFile.map { UpstreamTLSConfiguration(caFile: $0) },
-                tlsKey: key, limit: TimeAmount(timeouts.connect)
+                tlsKey: key + ".tls", tlsKeys: ["caFile"], limit: TimeAmount(timeouts.connect)
             ).run()
         }
         guard steps.allSatisfy({ $0.outcome == .passed }) else {

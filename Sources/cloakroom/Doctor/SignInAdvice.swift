@@ -16,7 +16,7 @@ struct SignInAdvice {
         if error.call == .signIn, (400...499).contains(status ?? 0) { addNames(observed, section, to: &step) }
         switch error.kind {
         case .rejected where error.call == .signIn:
-            rejectedSignIn(status, section, in: &step)
+            rejectedSignIn(observed, section, in: &step)
         case .rejected:
             if let members = section.configuration?.members, section.hasMembers {
                 step.changes.append(
@@ -110,7 +110,10 @@ struct SignInAdvice {
         }
     }
 
-    private func rejectedSignIn(_ status: Int?, _ section: Section, in step: inout DoctorStep) {
+    private func rejectedSignIn(
+        _ observed: IdentityCallObservation?, _ section: Section, in step: inout DoctorStep
+    ) {
+        let status = observed?.response?.status
         let format = DoctorStep.Change(
             section.key + ".credentials",
             "\(section.format) is configured; check which of basic, json, form and oauth the API expects")
@@ -123,12 +126,26 @@ struct SignInAdvice {
                     section.key + ".rejectedStatuses",
                     "write [400, 401, 422], if the API never rejects a password with 403: then 403 is 502"))
         case 401:
-            step.fail("status 401: the name or the password is wrong, or sent in another format than expected", format)
+            step.fail(
+                "status 401: the name or the password is wrong, or sent in another format than expected", format,
+                .init(section.key + ".path", "\(section.path) is configured"))
         case 400, 422:
             step.fail(
                 "status \(status ?? 0): the API does not accept the request as a sign-in", format,
                 .init(section.key + ".members", "check the names of the keys, for json and form"))
         default:
+            if let success = section.configuration?.success {
+                step.changes.append(
+                    .init(
+                        section.key + ".success",
+                        "\(success.path)=\(success.value) is configured; write the key, and the value after =, that each"
+                            + " success has"))
+            }
+            if let path = section.configuration?.accessToken,
+                case .string? = JSONValue(document: observed?.response?.body ?? [])?[path: path]
+            {
+                return step.fail("the response has an access token, but not the sign of success")
+            }
             step.fail("the response means wrong credentials (success, rejectedStatuses)", format)
         }
         if section.hasMembers, status != 400, status != 422 {

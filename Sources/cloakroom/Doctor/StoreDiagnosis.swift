@@ -11,7 +11,7 @@ struct StoreDiagnosis {
         try await probe().map { finding in
             var step = DoctorStep("store at \(finding.address)", .passed, facts: finding.facts)
             if let problem = Self.problem(finding) {
-                step.fail(problem, .init(Self.key(finding.reason), Self.advice(finding)))
+                step.fail(problem, .init(key(finding.reason), advice(finding)))
             }
             return step
         }
@@ -23,9 +23,9 @@ struct StoreDiagnosis {
         try await probe().compactMap { finding in
             Self.problem(finding).map { problem in
                 ConfigFinding(
-                    key: Self.key(finding.reason).split(separator: ".").map(String.init),
+                    key: key(finding.reason).split(separator: ".").map(String.init),
                     message: "the server at \(finding.address) cannot be used: \(problem)",
-                    suggestion: Self.advice(finding))
+                    suggestion: advice(finding))
             }
         }
     }
@@ -37,14 +37,25 @@ struct StoreDiagnosis {
     }
 
     private static func problem(_ finding: ValkeyProbe.Finding) -> String? {
-        finding.problem.map { $0 + (finding.reason.map { " (\($0.rawValue))" } ?? "") }
+        let reason = finding.reason?.rawValue ?? ""
+        return finding.problem.map { $0.hasSuffix(reason) ? $0 : "\($0) (\(reason))" }
     }
 
-    private static func advice(_ finding: ValkeyProbe.Finding) -> String { finding.advice ?? "see the server's log" }
+    /// Without a user, the password alone decides.
+    private func hasOnlyPassword(_ reason: SessionStoreError.Reason?) -> Bool {
+        reason == .noAuth && configuration.valkey.user == nil
+    }
+
+    func advice(_ finding: ValkeyProbe.Finding) -> String {
+        guard hasOnlyPassword(finding.reason) else { return finding.advice ?? "see the server's log" }
+        return configuration.valkey.password == nil
+            ? "the server requires a password: name a file that holds it" : "check the password, or write the user"
+    }
 
     /// The key that most probably has to change.
-    private static func key(_ reason: SessionStoreError.Reason?) -> String {
+    func key(_ reason: SessionStoreError.Reason?) -> String {
         switch reason {
+        case _ where hasOnlyPassword(reason): "session.valkey.passwordFile"
         case .noAuth?, .noPermission?: "session.valkey.user"
         case .wrongTopology?: "session.valkey.topology"
         case .tls?: "session.valkey.tls"

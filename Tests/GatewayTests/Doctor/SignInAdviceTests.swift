@@ -19,15 +19,17 @@ struct SignInAdviceTests {
     }
 
     /// The keys to change after a sign-in.
-    private func signIn(_ status: Int, _ format: IdentityEndpointConfiguration.CredentialFormat, _ body: String = "")
-        -> [String]
-    {
+    private func signIn(
+        _ status: Int, _ format: IdentityEndpointConfiguration.CredentialFormat, _ body: String = "",
+        success: IdentityEndpointConfiguration.SuccessMember? = nil
+    ) -> [String] {
         var upstream = UpstreamConfiguration(name: "api", targets: [])
-        upstream.signIn = IdentityEndpointConfiguration(path: "/login", credentials: format)
+        upstream.signIn = IdentityEndpointConfiguration(path: "/login", credentials: format, success: success)
         var call = IdentityCallObservation(method: "POST", url: "http://api.test/login", fieldNames: [], bodyType: nil)
         call.response = IdentityCallObservation.Response(status: status, body: Array(body.utf8))
         var step = DoctorStep("sign-in", .passed)
-        let error = TokenClientError(status == 200 ? .failed(.invalidResponse) : .rejected, in: .signIn)
+        let error = TokenClientError(
+            status == 200 && success == nil ? .failed(.invalidResponse) : .rejected, in: .signIn)
         SignInAdvice(upstream: upstream, redaction: DoctorRedaction([])).explain(error, call, in: &step)
         return step.changes.map { $0.key.replacing("upstreams.api.signIn.", with: "") }
     }
@@ -37,6 +39,13 @@ struct SignInAdviceTests {
         #expect(signIn(status, .json).count { $0 == "members" } == 1)
         #expect(signIn(status, .form).count { $0 == "members" } == 1)
         #expect(signIn(status, .basic).contains("members") == (status == 400))
+    }
+
+    @Test("A response with a token, but without the sign of success, has one key to change")
+    func success() {
+        let changes = { (body: String) in signIn(200, .json, body, success: .init(path: "ok")) }
+        #expect(changes(#"{"accessToken":"a"}"#) == ["success"])
+        #expect(changes(#"{"ok":false}"#) == ["success", "credentials", "members"])
     }
 
     @Test("Odd names of both tokens are reported at once, and a usual one is proposed")

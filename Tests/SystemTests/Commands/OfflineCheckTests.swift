@@ -55,7 +55,7 @@ struct OfflineCheckTests {
         #expect(probed.ending == ChildProgram.Ending(status: 1), "\(probed.output)\(probed.errors)")
         #expect(probed.output.contains("session.valkey.addresses"), "\(probed.output)")
         #expect(probed.output.contains("the server at 127.0.0.1:\(port) cannot be used"), "\(probed.output)")
-        #expect(probed.output.contains("(unreachable)"), "\(probed.output)")
+        #expect(probed.output.contains("no usable connection: unreachable"), "\(probed.output)")
         let both = try await check(file, "--probe", "--offline")
         #expect(both.ending.status == 64 && both.errors.contains("remove --offline"), "\(both.errors)")
     }
