@@ -229,18 +229,17 @@ import Testing
         ("- a\n", "cloakroom.yaml:1:1: the file must be a mapping of keys (begin with a key such as \"listeners:\")"),
         (
             "a: 1\n---\nb: 2\n",
-            "cloakroom.yaml:2:1: the file must be valid YAML: but found another document"
-                + " (check indentation, colons and quotation marks)"
+            "cloakroom.yaml:2:1: the file must be valid YAML: there must be one document (remove the line ---)"
         ),
         (
             "a:\n\tb: 1\n",
-            "cloakroom.yaml:2:1: the file must be valid YAML: found character that cannot start any token"
+            "cloakroom.yaml:2:1: the file must be valid YAML: a value cannot begin with this character"
                 + " (indent with spaces, not tabs)"
         ),
         (
             "a: [*nobody]\n",
-            "cloakroom.yaml:1:5: the file must be valid YAML: found undefined alias"
-                + " (check indentation, colons and quotation marks)"
+            "cloakroom.yaml:1:5: the file must be valid YAML: the name after * is not defined"
+                + " (write the value out, or in quotation marks)"
         ),
         (
             "a: [*.example.com]\n",
@@ -250,8 +249,8 @@ import Testing
         ),
         (
             "a: [/videos/{id}]\n",
-            "cloakroom.yaml:1:13: the file must be valid YAML: did not find expected ',' or ']'"
-                + " (check indentation, colons and quotation marks; write paths with {} in a list, and names with *,"
+            "cloakroom.yaml:1:4: the file must be valid YAML: the list has no ] at its end, or no comma before 1:13"
+                + " (write commas between items, and ] after the last one; write paths with {} in a list, and names with *,"
                 + " as \"/videos/{id}\" and \"*.example.com\")"
         ),
     ])

@@ -70,10 +70,22 @@ extension ValueFormat where Value == String {
     }
 
     /// A path in a JSON document: member names joined by dots.
-    static let members = text(
-        "member names joined by dots", mustBe: "a path of member names", "write one such as data.accessToken"
-    ) { text in
-        text.split(separator: ".", omittingEmptySubsequences: false).allSatisfy { !$0.isEmpty } && text.escaped == text
+    static let members = ValueFormat("member names joined by dots") { text throws(ConfigValueError) in
+        let names = text.split(separator: ".", omittingEmptySubsequences: false)
+        let isPath = names.allSatisfy { !$0.isEmpty && $0.first != " " && $0.last != " " } && text.escaped == text
+        // A JSONPath or a JSON Pointer, an item of a list, and a lifetime in place of its name, would never be found.
+        let hasItem = text.contains(/\[[0-9*]/)
+        guard isPath, !text.hasPrefix("$."), !text.hasPrefix("/"), !hasItem, Int(text) == nil else {
+            try require(
+                Int(text) == nil, "must be the name of a member, not \(text.quoted)",
+                "write the name that the response has")
+            let bare = text.drop { "$./".contains($0) }.replacing("/", with: ".")
+            let isOther = bare != text && !bare.isEmpty && !hasItem && text.escaped == text
+            throw ConfigValueError(
+                "must be a path of member names, not \(text.quoted)",
+                isOther ? "write \(bare)" : "write one such as data.accessToken")
+        }
+        return text
     }
 }
 

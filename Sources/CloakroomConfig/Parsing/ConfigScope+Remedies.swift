@@ -3,13 +3,25 @@ extension ConfigScope {
     static func sectionRemedy(_ text: String, of name: String) -> String? {
         if let pair = text.wholeMatch(of: /([a-z][A-Za-z]*):(?!\/\/).+/) { return "write a blank after \(pair.1):" }
         let main = [
-            "signIn": "path", "refresh": "path", "revoke": "path", "user": "path", "health": "path", "files": "root",
+            "bearer": "scheme", "files": "root", "health": "path", "listeners": "address", "prove": "ready",
+            "redirect": "to", "refresh": "path", "revoke": "path", "signIn": "path", "sqlite": "path", "user": "path",
         ]
+        if text == "false", ["admin", "metrics"].contains(name) { return "write { enabled: false }" }
         return main[name].map { "write { \($0): \(text.escaped) }" }
     }
 
     /// The error of a value. A reference, and typographic quotation marks, are no value of any format.
-    func explained(_ error: ConfigValueError, _ text: String, _ name: String) -> ConfigValueError {
+    /// - Parameter isItem: Whether it is the value of an item of a list.
+    func explained(
+        _ error: ConfigValueError, _ text: String, _ name: String, isItem: Bool = false
+    ) -> ConfigValueError {
+        if isItem, text.hasPrefix("[") || text.hasSuffix("]") {
+            switch reading.origin(path + [name]) {
+            case .flag, .environment:
+                return ConfigValueError(error.message, "write the list without brackets: one,another")
+            case .secretFile, .file, .defaultValue: break
+            }
+        }
         if VariableReference.isOne(text), !error.message.contains("variable references") {
             return ConfigValueError(
                 "variable references are not supported", "write the value, or set \(reading.variable(path + [name]))")

@@ -53,7 +53,7 @@ struct ConfigScope {
         switch reading.tree[path]?.shape {
         case nil, .empty?, .section?:
             return ConfigScope(reading: reading, path: path, isPresent: isPresent)
-        case .scalar(let text)?: (word, remedy) = ("one value", Self.sectionRemedy(text, of: names.last ?? ""))
+        case .scalar(let text)?: (word, remedy) = ("one value", Self.sectionRemedy(text, of: names.first ?? ""))
         case .list?: word = "a list"
         }
         if !reading.invalidKeys.contains(path) {
@@ -115,7 +115,7 @@ struct ConfigScope {
             do {
                 values.append(try format.parse(text))
             } catch {
-                report(explained(error, text, name), at: name, item: index)
+                report(explained(error, text, name, isItem: true), at: name, item: index)
             }
         }
         guard values.count == texts.count else { return nil }

@@ -73,8 +73,9 @@ struct UnknownKeys {
         } else if name.first?.isWhitespace == true {
             suggestion = "indent with spaces: the line begins with another kind of blank"
         } else if nearest == nil,
-            case let names = Self.otherNames[name.lowercased(), default: []].filter(siblings.contains),
-            !names.isEmpty
+            case let names = Self.otherNames[name.lowercased().replacing("_", with: ""), default: []].filter({
+                siblings.contains($0) || known.contains($0.split(separator: ".").map(String.init))
+            }), !names.isEmpty
         {
             likelyIntendedKeys.formUnion(names.map { parent + [$0] })
             suggestion = "did you mean \(names.map(\.quoted).alternatives)?"
@@ -85,16 +86,23 @@ struct UnknownKeys {
         reading.add(ConfigValueError(error, suggestion), key: path, origin: origin)
     }
 
-    /// Names that keys have in other programs.
+    /// Names that keys have in other programs, in lower case and without underscores. A key with a dot is in another
+    /// section.
     private static let otherNames = [
-        "address": ["targets"], "addresses": ["targets"], "auth": ["requiresAuthorization"],
-        "authenticated": ["requiresAuthorization"], "backend": ["upstream", "targets"], "bind": ["address"],
-        "ca": ["caFile"], "cert": ["certificateFile"], "certificate": ["certificateFile"],
-        "headers": ["requestFields", "responseFields"], "key": ["keyFile"], "listen": ["address"], "match": ["path"],
-        "port": ["address"], "prefix": ["path"], "protected": ["requiresAuthorization"],
-        "rewrite": ["forwardAs", "stripPrefix"], "server": ["targets"], "servers": ["targets"],
-        "service": ["upstream"], "static": ["files"], "timeout": ["responseHeadTimeout", "idleTimeout", "deadline"],
+        "address": ["targets", "url"], "addresses": ["targets"], "auth": ["requiresAuthorization"],
+        "authenticated": ["requiresAuthorization"], "backend": ["upstream", "targets"], "backends": ["upstreams"],
+        "bind": ["address"], "ca": ["caFile"], "callback": ["accounts.publicURL"], "cert": ["certificateFile"],
+        "certificate": ["certificateFile"], "clientsecret": ["client"], "clusters": ["upstreams"],
+        "headers": ["requestFields", "responseFields"], "host": ["url"], "key": ["keyFile"], "listen": ["address"],
+        "lifetime": ["absoluteTimeout", "idleTimeout"], "login": ["signIn"], "loglevel": ["logging"],
+        "logout": ["revoke"], "match": ["path"], "maxage": ["absoluteTimeout", "persistent"],
+        "metrics": ["admin", "telemetry"], "oidc": ["identities"], "port": ["address", "url"], "prefix": ["path"],
+        "protected": ["requiresAuthorization"], "providers": ["identities"], "public": ["requiresAuthorization"],
+        "redirecturi": ["accounts.publicURL"], "rewrite": ["forwardAs", "stripPrefix"], "server": ["targets"],
+        "servers": ["targets"], "service": ["upstream"], "services": ["upstreams"], "static": ["files"],
+        "timeout": ["responseHeadTimeout", "idleTimeout", "deadline"], "token": ["value", "valueFile"],
         "ttl": ["idleTimeout", "absoluteTimeout"], "type": ["store"], "uri": ["path"], "url": ["path", "targets"],
+        "user": ["name"], "username": ["name"], "users": ["accounts"],
     ]
 
     /// Where a key of another section belongs, or its section: usually one of them is not indented as it should be.
@@ -106,9 +114,18 @@ struct UnknownKeys {
             likelyIntendedKeys.formUnion((members[parent] ?? []).map { parent + [$0] })
             return "if \(parent[1]) belongs to one of \(parent[0]), indent it further"
         }
-        let depth = places[name]?.map(\.count).min()
-        let found = places[name]?.filter { $0.count == depth } ?? []
-        return found.count == 1 ? "did you mean \(found[0].joined(separator: "."))?" : nil
+        let all = (places[name] ?? []).map { (path: $0, key: $0.joined(separator: ".")) }.sorted {
+            ($0.path.count, $0.key) < ($1.path.count, $1.key)
+        }
+        let below = all.filter { !parent.isEmpty && $0.path.starts(with: parent) }
+        let found = below.isEmpty ? all : below
+        // A section such as tls belongs to one of those that the file has.
+        let written = found.filter {
+            parent.isEmpty && members[$0.path] != nil && reading.isSectionSet($0.path.dropLast())
+        }
+        if (1...4).contains(written.count) { return "did you mean \(written.map(\.key).alternatives)?" }
+        let nearest = found.filter { $0.path.count == found.first?.path.count }
+        return nearest.count == 1 ? "did you mean \(nearest[0].key)?" : nil
     }
 
     /// The index of the first item that a list of sections lacks, if the key is in a later one.
@@ -140,6 +157,7 @@ struct UnknownKeys {
             // The variables of two names are similar.
             if kind != nil, NameSuggestion.distance(Array(name), Array(nearest ?? "")) > 2 { nearest = nil }
             let remedy = kind.map { "name the \($0) in the file first" }
+            if nearest == nil { nearest = Self.extended(name, among: variables.keys) }
             if let nearest, let path = variables[nearest] { likelyIntendedKeys.insert(path) }
             reading.add(
                 ConfigValueError(
@@ -148,6 +166,16 @@ struct UnknownKeys {
                         ?? "unset it, or see print-config for the keys there are"),
                 key: [name], origin: .environment(name))
         }
+    }
+
+    /// The only variable whose words begin with those of the name: `…_LOGGING_LEVEL` for `…_LOG_LEVEL`.
+    private static func extended(_ name: String, among variables: some Sequence<String>) -> String? {
+        let words = name.split(separator: "_")
+        let found = variables.filter { variable in
+            let own = variable.split(separator: "_")
+            return own.count == words.count && zip(own, words).allSatisfy { $0.hasPrefix($1) }
+        }
+        return found.count == 1 ? found[0] : nil
     }
 
     /// What a variable belongs to that the file does not name: a variable cannot, as its name is in upper case.

@@ -31,8 +31,8 @@ struct YAMLProvider: StaticConfigProvider, Unprintable {
             return .stringArray(try (0..<count).map { index throws(ConfigValueError) in try item(index, of: path) })
         case (.stringArray, .scalar(let text)):
             // Secrets are not printed in messages.
-            let example = SecretFilesProvider.isSecret(path) ? "one, another" : text.escaped
-            throw ConfigValueError("must be a list", "write [\(example)]")
+            let items = SecretFilesProvider.isSecret(path) ? ["one", "another"] : text.split { " ,;|".contains($0) }
+            throw ConfigValueError("must be a list", "write [\(items.map(\.escaped).joined(separator: ", "))]")
         case (.stringArray, .section): throw ConfigValueError("must be a list, not keys", "write [one, another]")
         case (_, .scalar(let text)): return .string(text)
         case (_, .list): throw ConfigValueError("must be one value, not a list", "write a single value")

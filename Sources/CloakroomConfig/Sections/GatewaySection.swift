@@ -51,6 +51,7 @@ extension GatewayConfiguration: ConfigSection {
             accounts, cookie: configuration.session.cookie,
             cookieScope: root.sectionWithDefaults("session").sectionWithDefaults("cookie"), listeners: listeners)
         ListenerAddressValidation.check(listeners, admin: admin)
+        OwnTargetRules.check(listeners, upstreams: upstreams)
         HTTPSRedirectValidation.check(listeners, routes, accounts: accounts)
         if configuration.responseFields.strictTransport.maxAge > .zero, !listeners.contains(where: \.usesHTTPS),
             configuration.trustedProxies.isEmpty

@@ -137,6 +137,10 @@ extension ValueFormat where Value == IdentityEndpointConfiguration.SuccessMember
         render: { $0.value == "true" ? $0.path : "\($0.path)=\($0.value)" }
     ) { text throws(ConfigValueError) in
         let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+        let words = text.split { " =".contains($0) }
+        try require(
+            parts[0].last != " " && parts.last?.first != "=", "must be a member or member=value, not \(text.quoted)",
+            words.count == 2 ? "write \(words[0])=\(words[1])" : "write one such as status=ok")
         let path = try ValueFormat<String>.members.parse(String(parts[0]))
         guard parts.count > 1 else { return Value(path: path) }
         return Value(path: path, value: try ValueFormat<String>.text.parse(String(parts[1])))

@@ -32,13 +32,31 @@ enum ListenerAddressValidation {
         guard one != other else { return true }
         return one.port == other.port
             && [one, other].contains { address in
-                IPAddress.bytes(of: address.host)?.allSatisfy { $0 == 0 } == true
+                address.isAll
                     && (address.addressLength == 16 || one.addressLength == other.addressLength)
             }
     }
 }
 
+/// Warns about targets that are a listener of this gateway: requests would come back until a limit ends them.
+enum OwnTargetRules {
+    static func check(_ listeners: [ListenerSection], upstreams: UpstreamsSection) {
+        let own = listeners.compactMap(\.address).filter { $0.port != 0 }
+        for (upstream, scope) in zip(upstreams.configurations, upstreams.scopes) {
+            for target in upstream.targets {
+                guard case .tcp(let address) = target.address,
+                    own.contains(where: { $0 == address || $0.port == address.port && $0.isAll && address.isLoopback })
+                else { continue }
+                scope.warn(
+                    "\(target) is a listener of this gateway", "write the address of the upstream", at: "targets")
+            }
+        }
+    }
+}
+
 extension HostAndPort {
+    /// Whether it is all addresses of a family.
+    fileprivate var isAll: Bool { IPAddress.bytes(of: host)?.allSatisfy { $0 == 0 } == true }
     /// The length of an IP address in bytes, 4 or 16; `nil` for a name, which may have addresses of both families.
     fileprivate var addressLength: Int? { IPAddress.bytes(of: host)?.count }
 }

@@ -76,10 +76,22 @@ extension YAMLTree.YAMLSyntaxError {
             position = FilePosition(context.mark)
             problem = "a quotation mark has no counterpart"
             remedy = "end the text with the same quotation mark"
-        case .scanner(_, let text, let mark, let yaml), .parser(_, let text, let mark, let yaml),
-            .composer(_, let text, let mark, let yaml):
-            position = FilePosition(mark)
-            problem = text
+        case .scanner(let context?, _, _, _) where context.text == "while scanning a simple key":
+            // The next line is reported otherwise.
+            position = FilePosition(context.mark)
+            problem = "a key has no colon with a blank after it"
+            remedy = "write it as key: value"
+        case .scanner(let context, let text, let mark, let yaml), .parser(let context, let text, let mark, let yaml),
+            .composer(let context, let text, let mark, let yaml):
+            if let context, context.text.hasPrefix("while parsing a flow ") {
+                let (kind, end) = context.text.hasSuffix("sequence") ? ("list", "]") : ("section", "}")
+                position = FilePosition(context.mark)
+                problem = "the \(kind) has no \(end) at its end, or no comma before \(mark.line):\(mark.column)"
+                remedy = "write commas between items, and \(end) after the last one"
+            } else {
+                position = FilePosition(mark)
+                (problem, remedy) = Self.plain[text] ?? (text, remedy)
+            }
             let lines = yaml.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline)
             if lines.indices.contains(mark.line - 1),
                 lines[mark.line - 1].prefix(while: \.isWhitespace).contains("\t")
@@ -95,12 +107,33 @@ extension YAMLTree.YAMLSyntaxError {
         case .reader(let text, let offset, _, let yaml):
             position = offset.map { FilePosition(of: $0, in: yaml) }
             problem = text
+            if text.contains("control characters") { remedy = "remove the character" }
         default:
             position = nil
             problem = "it cannot be parsed"
         }
         self.init("the file must be valid YAML: \(problem)", remedy, at: position)
     }
+
+    /// The parser's messages that name its own state, in words of the file.
+    private static let plain = [
+        "did not find expected '-' indicator": (
+            "the line belongs to no item of the list",
+            "begin an item with - or indent the line like the keys of its item"
+        ),
+        "did not find expected key": (
+            "the line belongs to no section", "indent the keys of a section alike, and what is below them further"
+        ),
+        "mapping values are not allowed in this context": (
+            "a key is not possible here",
+            "indent the keys of a section alike, and write text with a colon in quotation marks"
+        ),
+        "found character that cannot start any token": (
+            "a value cannot begin with this character", "write it in quotation marks"
+        ),
+        "found undefined alias": ("the name after * is not defined", "write the value out, or in quotation marks"),
+        "but found another document": ("there must be one document", "remove the line ---"),
+    ]
 }
 
 extension FilePosition {

@@ -169,7 +169,7 @@ struct DiagnosticCase: Sendable, CustomTestStringConvertible {
             path: /episodes ⇒     hosts: ["https://app.example.org/"]\n    path: /episodes
         → 16:13: routes.0.hosts.0: must be a host, not "https://app.example.org/" (write app.example.org)
         idleTimeout: 15m ⇒ idleTimeout: [15m
-        → 12:9: the file must be valid YAML: did not find expected ',' or ']' (check indentation, colons and quotation marks)
+        → 11:16: the file must be valid YAML: the list has no ] at its end, or no comma before 12:9 (write commas between items, and ] after the last one)
         """#)
 
     static let names = DiagnosticCase.table(

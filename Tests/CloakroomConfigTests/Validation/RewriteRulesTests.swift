@@ -97,7 +97,7 @@ struct RewriteRulesTests {
             "17:32: routes.0.redirect.query: must be one of the allowed values, not \"no\" (write keep or drop)"),
         episodes("redirect: { status: 302 }").reports("17:5: routes.0.redirect.to: required key missing (write it)"),
         episodes("redirect: /a").reports(
-            "17:5: routes.0.redirect: must be a section of keys, not one value (write its keys below it, indented)"),
+            "17:5: routes.0.redirect: must be a section of keys, not one value (write { to: /a })"),
         episodes("redirect: { to: /episodes }").reports(
             "17:21: routes.0.redirect.to: conflicts with its own path: a loop (redirect to another path)"),
         episodes("upstream: api", "redirect: { to: /a }").reports(
