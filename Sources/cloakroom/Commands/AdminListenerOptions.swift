@@ -8,10 +8,20 @@ import NIOHTTP1
 struct AdminListenerOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "The admin listener. Default: CLOAKROOM_ADMIN_ADDRESS, or admin.address of the first of"
-                + " \(ConfigPlace.defaultFilesText), or http://\(AdminConfiguration.defaults.address).",
+            "The admin listener. Default: CLOAKROOM_ADMIN_ADDRESS, or admin.address of FILE, or admin.address of the first"
+                + " of \(ConfigPlace.defaultFilesText), or http://\(AdminConfiguration.defaults.address).",
             valueName: "URL"))
     var admin: String?
+
+    @Option(
+        name: [.customShort("c"), .long], help: ArgumentHelp("The same as FILE.", valueName: "file"),
+        completion: .file(extensions: ["yaml", "yml"]))
+    var config: String?
+
+    @Argument(
+        help: ArgumentHelp("The gateway's configuration file, for its admin.address.", valueName: "file"),
+        completion: .file(extensions: ["yaml", "yml"]))
+    var file: String?
 
     @Option(help: ArgumentHelp("A file with the admin token.", valueName: "file"))
     var tokenFile: String?
@@ -22,8 +32,18 @@ struct AdminListenerOptions: ParsableArguments {
 
     private var environment: [String: String] { ProcessInfo.processInfo.environment }
 
+    /// What names the listener on the command line, for messages; `nil` if nothing does.
+    var option: String? { admin != nil ? "--admin" : config != nil ? "--config" : file != nil ? "FILE" : nil }
+
     /// Whether a listener is named.
-    var isGiven: Bool { admin ?? environment["CLOAKROOM_ADMIN_ADDRESS"] != nil }
+    var isGiven: Bool { option ?? environment["CLOAKROOM_ADMIN_ADDRESS"] != nil }
+
+    func validate() throws {
+        let given = [(admin, "--admin"), (config, "--config"), (file, "FILE")].filter { $0.0 != nil }
+        guard given.count < 2 else {
+            throw ValidationError("\(given[0].1) conflicts with \(given[1].1) (write one of them)")
+        }
+    }
 
     private func token() throws -> Secret? {
         var text = environment["CLOAKROOM_ADMIN_TOKEN"]
@@ -41,9 +61,10 @@ struct AdminListenerOptions: ParsableArguments {
         return text.map { Secret($0) }
     }
 
-    /// The URL of the listener of the default configuration file.
-    private static func configured() throws -> String {
-        guard let listener = try AdminConfiguration.configured(nil) else {
+    /// The URL of the listener of a configuration file.
+    /// - Parameter named: `nil` for the default file.
+    private static func configured(_ named: String?) throws -> String {
+        guard let listener = try AdminConfiguration.configured(named) else {
             throw ValidationError("admin.enabled is false (write --admin http://127.0.0.1:9464)")
         }
         return "\(listener.tls == nil ? "http" : "https")://\(listener.address.reachable)"
@@ -52,7 +73,9 @@ struct AdminListenerOptions: ParsableArguments {
     /// The URL of the admin listener, without a trailing slash. Reads the configuration unless it is given.
     func address() throws -> String {
         let hasToken = try token() != nil
-        let given = try admin ?? environment["CLOAKROOM_ADMIN_ADDRESS"] ?? Self.configured()
+        let named = config ?? file
+        let variable = named == nil ? environment["CLOAKROOM_ADMIN_ADDRESS"] : nil
+        let given = try admin ?? variable ?? Self.configured(named)
         let text = given.contains("://") ? given : "http://\(given)"
         guard let url = URLComponents(string: text), let scheme = url.scheme, ["http", "https"].contains(scheme),
             let host = url.host, !host.isEmpty, url.user == nil, url.query == nil, url.fragment == nil

@@ -14,11 +14,11 @@ struct Health: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The admin listener, as host:port or URL. Default: CLOAKROOM_ADMIN_ADDRESS, or admin.address of FILE, or"
-                + " of the first of \(ConfigPlace.defaultFilesText), or"
+            "The admin listener, as URL or host:port. Default: CLOAKROOM_ADMIN_ADDRESS, or admin.address of FILE, or"
+                + " admin.address of the first of \(ConfigPlace.defaultFilesText), or"
                 + " \(AdminConfiguration.defaults.address).",
-            valueName: "host:port"))
-    var address: String?
+            valueName: "URL"))
+    var admin: String?
 
     @Option(
         name: [.customShort("c"), .long], help: ArgumentHelp("The same as FILE.", valueName: "file"),
@@ -40,7 +40,7 @@ struct Health: AsyncParsableCommand {
 
     func validate() throws {
         let given = [
-            (address, "--address"), (control.controlSocket, "--control-socket"), (config, "--config"), (file, "FILE"),
+            (admin, "--admin"), (control.controlSocket, "--control-socket"), (config, "--config"), (file, "FILE"),
         ].filter { $0.0 != nil }
         guard given.count < 2 else {
             throw ValidationError("\(given[0].1) conflicts with \(given[1].1) (write one of them)")
@@ -60,10 +60,10 @@ struct Health: AsyncParsableCommand {
 
     private func askAdminListener() async throws -> HealthCheck.HealthResponse {
         let named = config ?? file
-        let given = address ?? (named == nil ? ProcessInfo.processInfo.environment["CLOAKROOM_ADMIN_ADDRESS"] : nil)
+        let given = admin ?? (named == nil ? ProcessInfo.processInfo.environment["CLOAKROOM_ADMIN_ADDRESS"] : nil)
         guard let configured = try given == nil ? AdminConfiguration.configured(named) : AdminConfiguration.defaults
         else {
-            throw ValidationError("admin.enabled is false (write --control-socket PATH, or --address 127.0.0.1:9464)")
+            throw ValidationError("admin.enabled is false (write --control-socket PATH, or --admin 127.0.0.1:9464)")
         }
         let scheme = ["https://", "http://"].first { given?.hasPrefix($0) == true } ?? ""
         let text = given.map { $0.dropFirst(scheme.count) }.map { $0.hasSuffix("/") ? $0.dropLast() : $0 }
@@ -71,14 +71,14 @@ struct Health: AsyncParsableCommand {
             address.port > 0
         else {
             throw ValidationError(
-                "the address of the admin listener must be host:port (write --address 127.0.0.1:9464)")
+                "the address of the admin listener must be host:port (write --admin 127.0.0.1:9464)")
         }
         let result = await HealthCheck.ask(
             address.reachable, isTLS: configured.tls != nil || scheme == "https://",
             caFile: caFile)
         if !result.isReady, given == nil, named == nil, (try? ConfigPlace.find(nil)) == nil {
             _ = try CommandFailure.exit(
-                "no configuration was found that may be used (write the FILE of the gateway, or --address HOST:PORT)")
+                "no configuration was found that may be used (write the FILE of the gateway, or --admin HOST:PORT)")
         }
         return result
     }

@@ -38,8 +38,8 @@ struct Why: AsyncParsableCommand {
                 "the id of a request has 32 hexadecimal digits (write the request_id of an error document or of the log)"
             )
         }
-        guard listener.admin == nil || control.controlSocket == nil else {
-            throw ValidationError("--admin conflicts with --control-socket (write one of them)")
+        if let option = listener.option, control.controlSocket != nil {
+            throw ValidationError("\(option) conflicts with --control-socket (write one of them)")
         }
         let socket = control.controlSocket == nil && listener.isGiven ? nil : try control.running()
         // An invalid option is an error of another kind than a missing response.

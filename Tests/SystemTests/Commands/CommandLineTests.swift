@@ -205,7 +205,7 @@ struct CommandLineTests {
             (1, ["check-config", "bad.yaml"]), (1, ["check-config", "missing.yaml"]),
             (1, ["check-config", "warned.yaml", "--strict"]), (1, ["serve", "bad.yaml"]),
             (1, ["print-config", "bad.yaml"]), (1, ["explain", "GET", "/", "bad.yaml"]),
-            (1, ["routes", "good.yaml", "--diff", "bad.yaml"]), (1, ["health", "--address", "127.0.0.1:1"]),
+            (1, ["routes", "good.yaml", "--diff", "bad.yaml"]), (1, ["health", "--admin", "127.0.0.1:1"]),
             (3, ["routes", "open.yaml", "--diff", "good.yaml"]),
             (64, ["unknown"]), (64, ["check-config", "good.yaml", "--unknown"]), (64, ["explain", "GET"]),
             (64, ["check-config", "good.yaml", "--set", "key"]), (64, ["demo"]),
@@ -227,7 +227,7 @@ struct CommandLineTests {
     @Test(
         "If a command line can be parsed, and its values cannot be used, only the reason is printed",
         arguments: [
-            ["top", "--once", "--token-file", "missing"], ["health", "--address", "nonsense"], ["reload"],
+            ["top", "--once", "--token-file", "missing"], ["health", "--admin", "nonsense"], ["reload"],
             ["audit-hash", "good.yaml", "--user", "jo@example.com"], ["init", "--upstream", "https://api.example.com"],
             ["doctor", "good.yaml", "--identity", "other"],
         ])
@@ -246,6 +246,7 @@ struct CommandLineTests {
             (["chek-config"], "unknown command 'chek-config' (did you mean \"check-config\"?)"),
             (["rotues", "--diff", "a"], "unknown command 'rotues' (did you mean \"routes\"?)"),
             (["check"], "unknown command 'check' (did you mean \"check-config\"?)"),
+            (["start", "my.yaml"], "unknown command 'start' (did you mean \"serve\"?)"),
             (["demo"], "unknown command 'demo' (the demo is a program of its own: cloakroom-demo)"),
             (["check-config", "--strikt"], "unknown option '--strikt' (did you mean \"--strict\"?)"),
             (["serve", "--confg=missing.yaml"], "unknown option '--confg' (did you mean \"--config\"?)"),

@@ -31,8 +31,8 @@ struct HealthTests {
             try directory.write(configuration.yaml, to: "cloakroom.yaml")
             try directory.write(configuration.yaml, to: "other.yaml")
             for (arguments, environment) in [
-                (["--address", address], [:]), ([], ["CLOAKROOM_ADMIN_ADDRESS": address]), ([], [:]),
-                (["--address", "http://\(address)/"], [:]), ([], ["CLOAKROOM_ADMIN_ADDRESS": "http://\(address)"]),
+                (["--admin", address], [:]), ([], ["CLOAKROOM_ADMIN_ADDRESS": address]), ([], [:]),
+                (["--admin", "http://\(address)/"], [:]), ([], ["CLOAKROOM_ADMIN_ADDRESS": "http://\(address)"]),
                 (["other.yaml"], [:]), (["--config", "other.yaml"], [:]),
             ] as [([String], [String: String])] {
                 // A busy machine may take longer than the 2 s that the command waits.
@@ -45,7 +45,7 @@ struct HealthTests {
             }
             return address
         }
-        let gone = try await health(["--address", address])
+        let gone = try await health(["--admin", address])
         #expect(gone.ending == ChildProgram.Ending(status: 1))
         #expect(gone.output.hasPrefix("\(address) does not respond: no process listens on "), "\(gone.output)")
     }
@@ -53,7 +53,7 @@ struct HealthTests {
     @Test("A port of another service is not accepted as an admin listener")
     func somethingElse() async throws {
         let response = try await MockAPI.withServer(.withTwoUsers) { mock in
-            try await health(["--address", String(mock.baseURL.dropFirst("http://".count))])
+            try await health(["--admin", String(mock.baseURL.dropFirst("http://".count))])
         }
         #expect(response.ending == ChildProgram.Ending(status: 1))
         #expect(response.output.contains("is not an admin listener"), "\(response.output)")
@@ -123,9 +123,9 @@ struct HealthTests {
         "An invalid address is rejected with a hint",
         arguments: ["nonsense", "127.0.0.1:0", ":80", "", "http://", "ftp://127.0.0.1:9464"])
     func badAddress(_ address: String) async throws {
-        let response = try await health(["--address", address])
+        let response = try await health(["--admin", address])
         #expect(response.ending == ChildProgram.Ending(status: 64))
-        #expect(response.errors.contains("write --address 127.0.0.1:9464"), "\(response.errors)")
+        #expect(response.errors.contains("write --admin 127.0.0.1:9464"), "\(response.errors)")
     }
 
     @Test("Without an admin listener, and with two addresses, the command names what to write")
@@ -136,9 +136,9 @@ struct HealthTests {
         let disabled = try await health([], directory: directory.url)
         #expect(disabled.ending == ChildProgram.Ending(status: 64))
         #expect(disabled.errors.contains("admin.enabled is false (write --control-socket PATH"), "\(disabled.errors)")
-        let both = try await health(["--address", "127.0.0.1:1", "--control-socket", "/a"])
+        let both = try await health(["--admin", "127.0.0.1:1", "--control-socket", "/a"])
         #expect(both.ending == ChildProgram.Ending(status: 64))
-        #expect(both.errors.contains("--address conflicts with --control-socket"), "\(both.errors)")
+        #expect(both.errors.contains("--admin conflicts with --control-socket"), "\(both.errors)")
         let twice = try await health(["cloakroom.yaml", "--config", "cloakroom.yaml"], directory: directory.url)
         #expect(twice.errors.contains("--config conflicts with FILE (write one of them)"), "\(twice.errors)")
     }
@@ -159,7 +159,7 @@ struct HealthTests {
         // A developer may run a gateway, or have installed one.
         let none = try await health([], directory: directory.url)
         if none.ending.status != 0, !FileManager.default.fileExists(atPath: "/etc/cloakroom/cloakroom.yaml") {
-            #expect(none.errors.contains("write the FILE of the gateway, or --address HOST:PORT"), "\(none.errors)")
+            #expect(none.errors.contains("write the FILE of the gateway, or --admin HOST:PORT"), "\(none.errors)")
         }
     }
 

@@ -126,16 +126,19 @@ struct TopTests {
         }
     }
 
-    @Test("Without an address, that of the default configuration file")
-    func defaultFile() async throws {
+    @Test("Without an address, that of the configuration file, by default cloakroom.yaml")
+    func configurationFile() async throws {
         try await GatewayProcess.running(GatewayYAML(upstream: "http://127.0.0.1:9")) { gateway in
             let directory = try TemporaryDirectory()
             var configuration = GatewayYAML(upstream: "http://127.0.0.1:9")
             configuration.adminAddress = String(gateway.admin.dropFirst("http://".count))
             try directory.write(configuration.yaml, to: "cloakroom.yaml")
-            let response = try await cloakroom(["top", "--once"], directory: directory.url)
-            #expect(response.ending == ChildProgram.Ending(status: 0), "\(response.errors)")
-            #expect(response.output.contains(gateway.admin), "\(response.output)")
+            try directory.write(configuration.yaml, to: "my.yaml")
+            for arguments in [[], ["my.yaml"], ["-c", "my.yaml"]] {
+                let response = try await cloakroom(["top", "--once"] + arguments, directory: directory.url)
+                #expect(response.ending == ChildProgram.Ending(status: 0), "\(response.errors)")
+                #expect(response.output.contains(gateway.admin), "\(response.output)")
+            }
         }
     }
 
@@ -160,6 +163,7 @@ struct TopTests {
         for (arguments, hint) in [
             (["--admin", "ftp://127.0.0.1"], "write --admin http://127.0.0.1:9464"),
             (["--admin", "http://user:secret@127.0.0.1:9464"], "write --admin http://127.0.0.1:9464"),
+            (["--admin", "http://127.0.0.1:9464", "my.yaml"], "--admin conflicts with FILE"),
             (["--token-file", "/nonexistent/token"], "check its path and its permissions"),
         ] {
             let response = try await top(["--once"] + arguments)

@@ -116,7 +116,7 @@ struct SecretSourceTests {
             // A busy machine may take longer than the 2 s that the command waits.
             try await eventually("health succeeds") {
                 let health = try await cloakroom(
-                    ["health", "--address", String(admin.base.dropFirst("http://".count))],
+                    ["health", "--admin", String(admin.base.dropFirst("http://".count))],
                     environment: canary.environment)
                 expectNoMarker(health.output + health.errors, "the output of health")
                 return health.ending.status == 0

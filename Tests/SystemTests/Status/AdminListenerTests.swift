@@ -60,7 +60,7 @@ struct AdminListenerTests {
                 #expect(none.output == expected, "/\(path)")
             }
             func isHealthy() async throws -> Bool {
-                let arguments = ["health", "--address", address, "--ca-file", directory.path(of: "server.crt")]
+                let arguments = ["health", "--admin", address, "--ca-file", directory.path(of: "server.crt")]
                 return try await cloakroom(arguments).ending.status == 0
             }
             if mode == "optional" {
