@@ -53,7 +53,12 @@ public struct AuditLog: Sendable {
     /// Logs that a session record cannot be read: it is damaged, or sealed under an unknown secret. Only this session
     /// is lost.
     public func sessionUnreadable(_ session: SessionID) {
-        write("stored session cannot be read", ["event": "session_unreadable", "session": "\(session)"])
+        write(
+            "stored session cannot be read",
+            [
+                "event": "session_unreadable", "session": "\(session)",
+                "hint": "check that all gateways have the same session.secrets; otherwise the record is damaged",
+            ])
     }
 
     /// Logs a configuration reload.

@@ -188,6 +188,7 @@ struct AuditLogTests {
         }
         #expect(objects.map { $0["event"] as? String } == ["session_unreadable", "refresh_rejected"])
         #expect(objects.map { $0["session"] as? String } == ["0000000000000007", "0000000000000008"])
+        #expect((objects.first?["hint"] as? String)?.contains("session.secrets") == true)
         #expect(objects.allSatisfy { $0["peer"] == nil && $0["request_id"] == nil })
         #expect(objects.allSatisfy { $0["app"] == nil && $0["bound"] == nil })
     }
