@@ -1,7 +1,10 @@
 extension ConfigScope {
     /// How a section is written whose value is one key without a blank, or that of its main key.
     static func sectionRemedy(_ text: String, of name: String) -> String? {
-        if let pair = text.wholeMatch(of: /([a-z][A-Za-z]*):(?!\/\/).+/) { return "write a blank after \(pair.1):" }
+        // A value such as localhost:8080 is no key without a blank.
+        if name != "listeners", let pair = text.wholeMatch(of: /([a-z][A-Za-z]*):(?!\/\/).+/) {
+            return "write a blank after \(pair.1):"
+        }
         let main = [
             "bearer": "scheme", "files": "root", "health": "path", "listeners": "address", "prove": "ready",
             "redirect": "to", "refresh": "path", "revoke": "path", "signIn": "path", "sqlite": "path", "user": "path",
@@ -12,15 +15,11 @@ extension ConfigScope {
 
     /// The error of a value. A reference, and typographic quotation marks, are no value of any format.
     /// - Parameter isItem: Whether it is the value of an item of a list.
-    func explained(
-        _ error: ConfigValueError, _ text: String, _ name: String, isItem: Bool = false
-    ) -> ConfigValueError {
-        if isItem, text.hasPrefix("[") || text.hasSuffix("]") {
-            switch reading.origin(path + [name]) {
-            case .flag, .environment:
-                return ConfigValueError(error.message, "write the list without brackets: one,another")
-            case .secretFile, .file, .defaultValue: break
-            }
+    func explained(_ error: ConfigValueError, _ text: String, _ name: String, isItem: Bool = false) -> ConfigValueError
+    {
+        let isInFile = if case .file = reading.origin(path + [name]) { true } else { false }
+        if isItem, !isInFile, text.hasPrefix("[") || text.hasSuffix("]") {
+            return ConfigValueError(error.message, "write the list without brackets: one,another")
         }
         if VariableReference.isOne(text), !error.message.contains("variable references") {
             return ConfigValueError(

@@ -22,9 +22,8 @@ extension SessionConfiguration: ConfigSection {
     func check(_ scope: ConfigScope) {
         // A configuration may set up several stores, of which `store` selects one.
         for (other, key) in [("sqlite", "path"), ("valkey", "addresses")] where !scope.isSet("store") {
-            let section = scope.sectionWithDefaults(other)
-            guard section.isSet(key) else { continue }
-            section.warn("has no effect: sessions are kept in memory", "write session.store: \(other)", at: key)
+            let (section, remedy) = (scope.sectionWithDefaults(other), "write session.store: \(other)")
+            if section.isSet(key) { section.warn("has no effect: sessions are kept in memory", remedy, at: key) }
         }
         if store == .valkey { ValkeyConfiguration.reportIfMissing(scope.sectionWithDefaults("valkey")) }
         if idleTimeout > absoluteTimeout, !scope.isInvalid("idleTimeout"), !scope.isInvalid("absoluteTimeout") {

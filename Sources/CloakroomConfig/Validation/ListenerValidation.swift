@@ -47,8 +47,7 @@ enum OwnTargetRules {
                 guard case .tcp(let address) = target.address,
                     own.contains(where: { $0 == address || $0.port == address.port && $0.isAll && address.isLoopback })
                 else { continue }
-                scope.warn(
-                    "\(target) is a listener of this gateway", "write the address of the upstream", at: "targets")
+                scope.warn("\(target) is a listener of this gateway", "write the address of the API", at: "targets")
             }
         }
     }

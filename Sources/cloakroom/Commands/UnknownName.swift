@@ -13,11 +13,8 @@ enum UnknownName {
         if let name, command == nil, name != "help" {
             let shown = commands.filter { $0.configuration.shouldDisplay }.map { $0._commandName }
             let demo = "the demo is a program of its own: cloakroom-demo"
-            let suggestion =
-                name == "demo"
-                ? demo
-                : otherNames[name].map { "did you mean \"\($0)\"?" }
-                    ?? NameSuggestion.suggestion(for: name, among: shown)
+            let other = name == "demo" ? demo : otherNames[name].map { "did you mean \"\($0)\"?" }
+            let suggestion = other ?? NameSuggestion.suggestion(for: name, among: shown)
             return "unknown command '\(name)' (\(suggestion))"
         }
         let known = options(Cloakroom.helpMessage(for: command ?? Cloakroom.self, includeHidden: true))
@@ -29,10 +26,7 @@ enum UnknownName {
     }
 
     /// Names that commands have in other programs.
-    private static let otherNames = [
-        "lint": "check-config", "run": "serve", "start": "serve", "status": "top", "test": "check-config",
-        "validate": "check-config",
-    ]
+    private static let otherNames = ["run": "serve", "start": "serve", "status": "top", "validate": "check-config"]
 
     /// Options of the library that no help describes.
     private static let builtIn = ["--experimental-dump-help", "--generate-completion-script", "--help-hidden"]

@@ -41,7 +41,6 @@ struct StoreDiagnosis {
         return finding.problem.map { $0.hasSuffix(reason) ? $0 : "\($0) (\(reason))" }
     }
 
-    /// Without a user, the password alone decides.
     private func hasOnlyPassword(_ reason: SessionStoreError.Reason?) -> Bool {
         reason == .noAuth && configuration.valkey.user == nil
     }

@@ -26,8 +26,8 @@ struct LikelyMistakesTests {
         → 7:37: upstreams.api.signIn.success: must be a member or member=value, not "ok == true" (write ok=true)
         methods: [GET] ⇒ methods: GET|POST
         → 15:14: routes.0.methods: must be a list (write [GET, POST])
-          - address: 127.0.0.1:0 ⇒   - 127.0.0.1:0
-        → 2:5: listeners.0: must be a section of keys, not one value (write { address: 127.0.0.1:0 })
+          - address: 127.0.0.1:0 ⇒   - localhost:8080
+        → 2:5: listeners.0: must be a section of keys, not one value (write { address: localhost:8080 })
         session: ⇒ admin: false\nsession:
         → 10:1: admin: must be a section of keys, not one value (write { enabled: false })
         """#)
