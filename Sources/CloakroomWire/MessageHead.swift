@@ -28,7 +28,6 @@ public struct RequestHead: Sendable {
         bytes = ByteBuffer()
     }
 
-    /// A copy of a part of the head.
     package func copy(of range: ByteRange) -> [UInt8] {
         bytes.getBytes(at: bytes.readerIndex + range.start, length: range.count) ?? []
     }

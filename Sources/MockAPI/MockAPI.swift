@@ -86,7 +86,6 @@ public enum MockAPIError: Error, Equatable, CustomStringConvertible {
     case portOutOfRange(Int)
     /// The address cannot be bound: the address and the system error.
     case cannotListen(String)
-    /// The mock exited before it listened.
     case exitedBeforeListening
 
     /// A one-line message for a terminal.

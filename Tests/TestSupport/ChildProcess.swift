@@ -67,7 +67,6 @@ package final class ChildProcess: Sendable {
     /// How the process ended; `nil` while it runs.
     package var ending: Ending? { state.withLock { $0.ending } }
 
-    /// Whether the process has not ended.
     package var isRunning: Bool { ending == nil }
 
     /// Sends a signal if the process has not ended.

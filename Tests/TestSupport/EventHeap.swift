@@ -10,7 +10,6 @@ package struct EventHeap {
     private var entries: [Entry] = []
     private var count = 0
 
-    /// No events.
     package init() {}
 
     /// Adds an event.

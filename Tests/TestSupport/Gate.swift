@@ -23,7 +23,6 @@ package final class Gate: Sendable {
         for resume in waiting { resume() }
     }
 
-    /// Whether it was opened.
     package var isOpen: Bool { state.withLock { $0.isOpen } }
 
     /// Calls back once it is open.

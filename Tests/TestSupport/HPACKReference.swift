@@ -1,7 +1,6 @@
 /// A plain decoder of header blocks (RFC 7541) with arrays, as the oracle of the fast one. Its tables are those of the
 /// RFC; the decoder itself shares no code with the one that it checks.
 package struct HPACKReference {
-    /// A decoded field.
     package struct Field: Equatable {
         package var name: [UInt8]
         package var value: [UInt8]
@@ -44,7 +43,6 @@ package struct HPACKReference {
         limit = min(maxLimit, 4_096)
     }
 
-    /// Decodes a block.
     package mutating func decode(_ block: [UInt8]) throws(Invalid) -> [Field] {
         var rest = block[...]
         var fields: [Field] = []

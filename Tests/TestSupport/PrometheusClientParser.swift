@@ -6,7 +6,6 @@ package struct PrometheusClientParser {
     package struct Family: Decodable {
         /// The values of `TYPE` and `HELP`; a counter's name lacks `_total`.
         package let name, type, help: String
-        /// The samples of the family.
         package let samples: [Sample]
     }
 

@@ -76,12 +76,10 @@ package final class RawPeer: Sendable {
     /// Whether the other side reset the connection.
     package var wasReset: Bool { recorder.state.withLock { $0.wasReset } }
 
-    /// Sends text.
     package func send(_ text: String) {
         channel.writeAndFlush(ByteBuffer(string: text), promise: nil)
     }
 
-    /// Sends bytes.
     package func send(_ bytes: ByteBuffer) { channel.writeAndFlush(bytes, promise: nil) }
 
     /// Sends the same bytes repeatedly, as fast as the system accepts them.
@@ -103,10 +101,8 @@ package final class RawPeer: Sendable {
     /// Closes the sending direction, and continues to read.
     package func endOutput() async throws { try await channel.close(mode: .output).get() }
 
-    /// Closes the connection.
     package func close() async throws { try await channel.close().get() }
 
-    /// Resets the connection.
     package func reset() async throws {
         let channel = self.channel
         try await channel.eventLoop.flatSubmit {

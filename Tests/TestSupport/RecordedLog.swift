@@ -22,7 +22,6 @@ package final class RecordedLog: Sendable {
     /// A logger that writes to this log.
     package var logger: Logger { Logger(label: "test") { _ in Handler(log: self) } }
 
-    /// The lines with a value for a key.
     package func lines(_ key: String, _ value: String) -> [[String: String]] { all.filter { $0[key] == value } }
 
     private struct Handler: LogHandler {

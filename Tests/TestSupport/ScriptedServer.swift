@@ -13,7 +13,6 @@ package final class ScriptedServer: Sendable {
         case bytesThenClose(String)
         /// Close without a response.
         case close
-        /// Reset the connection.
         case reset
         /// Send no response.
         case silence
@@ -86,7 +85,6 @@ package final class ScriptedServer: Sendable {
         }
     }
 
-    /// A complete response.
     package static func response(_ status: String, _ body: String) -> Act {
         .bytes("HTTP/1.1 \(status)\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)")
     }

@@ -23,7 +23,6 @@ package final class TemporaryDirectory: Sendable {
         url.appending(path: name).path
     }
 
-    /// Writes a file.
     package func write(_ text: String, to name: String) throws {
         try Data(text.utf8).write(to: url.appending(path: name))
     }

@@ -23,7 +23,6 @@ final class AdminConnection: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
-    /// The name of the TLS handler in the pipeline.
     static let tlsHandlerName = "tls"
     static let timeout = TimeAmount.seconds(30)
     static let headTimeout = TimeAmount.seconds(5)

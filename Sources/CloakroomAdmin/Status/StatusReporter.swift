@@ -38,7 +38,6 @@ struct StatusReporter: Sendable {
         }
     }
 
-    /// The current status.
     func document(
         readiness: ReadinessReport, now: WallTime, instant: ContinuousClock.Instant
     ) -> StatusDocument {

@@ -4,11 +4,9 @@ import Synchronization
 /// The metrics whose changes over time are shown, at one moment. Much smaller than a full snapshot: one entry per route
 /// instead of one per route, method, status and version.
 struct StatusSample: Sendable, Equatable {
-    /// By route.
     var routes: [String: RequestStats] = [:]
     /// The durations of all requests, of all routes.
     var latencies = LatencyCounts()
-    /// By upstream.
     var upstreams: [String: RequestStats] = [:]
     /// By target of an upstream.
     var targets: [StatusTargetKey: RequestStats] = [:]
@@ -24,7 +22,6 @@ struct StatusSample: Sendable, Equatable {
     var logins: [String: UInt64] = [:]
     /// Logins that failed because of the provider, the store or the configuration, by identity.
     var failedLogins: [String: UInt64] = [:]
-    /// By operation.
     var storeOperations: [String: RequestStats] = [:]
     /// Failures of the store, by reason.
     var storeErrors: [String: UInt64] = [:]
@@ -196,7 +193,6 @@ extension Dictionary {
 /// Samples are taken on a timer rather than per request of the page, so the first request already shows the preceding
 /// minutes. One sample costs as much as one scrape.
 final class StatusHistory: Sendable {
-    /// The sampling interval.
     static let interval: Duration = .seconds(10)
     /// The age of the oldest sample.
     static let length: Duration = .seconds(300)

@@ -129,7 +129,6 @@ final class StatusTrends: Sendable {
     /// The trend of a subject; empty if there are no values.
     func trend(of subject: StatusSubject) -> StatusTrend { state.withLock { $0.trends[subject] ?? .init() } }
 
-    /// All trends.
     func trends() -> [StatusSubject: StatusTrend] { state.withLock { $0.trends } }
 
     /// The number of routes and targets whose trend is not kept, because there are too many.

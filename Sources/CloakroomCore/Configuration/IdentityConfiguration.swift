@@ -6,13 +6,11 @@ public struct IdentityConfiguration: Sendable, Equatable {
         case auto
         /// Always; without the endpoint logins fail.
         case always
-        /// Never.
         case never
     }
 
     /// Where the claims of a user come from.
     public enum UserSource: String, Sendable, Hashable, CaseIterable {
-        /// The ID token.
         case idToken
         /// The userinfo endpoint (OpenID Connect Core §5.3), at sign-in and after each token refresh.
         case userInfo

@@ -122,7 +122,6 @@ enum ASCII {
 
 /// The value of a request field that may occur only once.
 public enum SingletonField: Sendable, Equatable {
-    /// The field is absent.
     case absent
     /// The position of the value.
     case value(ByteRange)

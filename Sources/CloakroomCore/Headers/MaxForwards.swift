@@ -3,7 +3,6 @@ import NIOCore
 
 /// The number of times that an `OPTIONS` or `TRACE` request may still be forwarded (RFC 9110 §7.6.2).
 public enum MaxForwards: Sendable, Equatable {
-    /// The field is absent.
     case absent
     /// The remaining number, 0...256: at 0 the recipient responds itself. Larger values count as 256, which RFC 9110
     /// permits.

@@ -55,7 +55,6 @@ public final class RequestHeaderPolicy: Sendable {
 
     /// The client's expectation before it sends its body (RFC 9110 §10.1.1).
     public enum Expectation: Sendable, Equatable {
-        /// No expectation.
         case none
         /// `100-continue`.
         case `continue`

@@ -135,7 +135,6 @@ public enum RequestTargetError: Error, Sendable, Equatable, CaseIterable {
     case character
 }
 
-/// Classifies the bytes of a path.
 enum PathByte {
     /// Characters that are allowed unencoded in a segment (RFC 3986 §3.3), without the semicolon.
     @inline(__always)

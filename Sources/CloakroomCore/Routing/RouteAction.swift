@@ -3,7 +3,6 @@ public enum RouteAction: Sendable, Equatable {
     /// Forwards it to the upstream with this index in ``GatewayConfiguration/upstreams``, with the path that the rewrite
     /// makes; `nil` is the received one.
     case forward(upstream: Int, PathRewrite?)
-    /// Responds with a redirect.
     case redirect(RedirectTemplate)
     /// Responds with a file of a folder. The path of the file is what the wildcard of the route's pattern matches.
     indirect case files(FilesConfiguration)

@@ -385,7 +385,6 @@ extension AccountEndpoint {
         return Self.distinctPaths.firstIndex(of: path) ?? 0
     }
 
-    /// Whether a configuration has the endpoint.
     package func isPresent(_ accounts: AccountsConfiguration) -> Bool {
         switch self {
         case .signIn, .pageSignIn: accounts.upstream != nil

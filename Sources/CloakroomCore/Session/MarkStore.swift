@@ -20,7 +20,6 @@ public struct MarkKey: Sendable, Hashable {
     public enum Scope: UInt8, Sendable, Hashable, CaseIterable {
         /// A login has returned from its provider.
         case usedLogin = 1
-        /// A logout token was processed.
         case logoutToken = 2
         /// A provider has ended a session, or all sessions of a subject. The mark has the time.
         case endedAtProvider = 3

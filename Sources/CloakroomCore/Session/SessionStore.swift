@@ -294,7 +294,6 @@ extension Session {
 
 /// Why a session ended, as named in metrics and the audit log.
 public enum SessionEndReason: String, Sendable, Hashable, CaseIterable {
-    /// The user signed out.
     case signedOut = "signed_out"
     /// The user agent signed in again.
     case replaced

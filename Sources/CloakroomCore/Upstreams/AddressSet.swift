@@ -28,7 +28,6 @@ public struct AddressSet: Sendable, Equatable {
     public enum Response: Sendable, Equatable {
         /// The addresses, in the order of preference; may be empty.
         case addresses([Address])
-        /// The query failed.
         case failed
     }
 

@@ -144,7 +144,6 @@ struct BoardMembers {
         return true
     }
 
-    /// Reports an ejection that has begun.
     mutating func reportEjection(of target: TargetState, _ reason: EjectionReason, _ word: TargetWord, now: UInt64) {
         let time = MonotonicMilliseconds(now).elapsed(until: word.until)
         report(.ejected(target.identity, reason, milliseconds: Int(time)))

@@ -18,13 +18,10 @@ public struct HealthScheduler: Sendable {
     public enum Change: Sendable, Hashable {
         /// Nothing, or the target was removed meanwhile.
         case unchanged
-        /// The target is down.
         case down
-        /// The target is up.
         case up
     }
 
-    /// A target.
     private struct Entry {
         var configuration: HealthCheckConfiguration
         var isUp: Bool

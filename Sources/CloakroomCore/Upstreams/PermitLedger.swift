@@ -13,7 +13,6 @@ public final class SharedPermits: Sendable {
     /// The number of event loops.
     public let loops: Int
     let common: Atomic<Int>
-    /// Loops that wait for a permit.
     let waiting = LoopSet()
     /// Loops that use common permits.
     let using = LoopSet()

@@ -90,6 +90,5 @@ public struct RateCredit: Sendable, Equatable {
         value = isRunning ? now.addingClamped(limit.time) : limit.time
     }
 
-    /// Whether the credit is used up.
     func isUsedUp(now: UInt64) -> Bool { isRunning ? value <= now : value == 0 }
 }

@@ -23,7 +23,6 @@ public enum RetryObstacle: String, Sendable, CaseIterable {
     case notConfigured = "not_configured"
     /// Bytes of a response, informational ones included, were sent to the client.
     case responseStarted = "response_started"
-    /// The request is a tunnel.
     case tunnel
     /// The body is not completely buffered.
     case bodyNotBuffered = "body_not_buffered"
@@ -35,7 +34,6 @@ public enum RetryObstacle: String, Sendable, CaseIterable {
     case attempts
     /// Less than 100 ms are left until the deadline.
     case deadline
-    /// The budget is spent.
     case noBudget = "no_budget"
     /// There is no target to send it to.
     case noTarget = "no_target"
@@ -47,7 +45,6 @@ public enum RetryTargets: Sendable {
     case other
     /// Only targets that were tried.
     case tried
-    /// None.
     case none
 }
 

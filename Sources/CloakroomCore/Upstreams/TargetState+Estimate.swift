@@ -108,7 +108,6 @@ extension TargetState {
         UInt64(max(MonotonicMilliseconds(rawValue: UInt32(packed >> 32)).elapsed(until: now), 0))
     }
 
-    /// Sets the constants.
     func setRules(_ rules: EstimateRules) {
         self.rules.store(rules.packed, ordering: .relaxed)
     }

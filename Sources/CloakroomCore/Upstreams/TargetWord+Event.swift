@@ -29,7 +29,6 @@ enum TargetEvent: Sendable, Equatable {
     case aged
 }
 
-/// Durations of ejections.
 struct EjectionTimes: Sendable, Equatable {
     /// Milliseconds of the first ejection, 1...3,600,000.
     let first: UInt32

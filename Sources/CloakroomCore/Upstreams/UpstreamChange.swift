@@ -26,7 +26,6 @@ public enum EjectionReason: String, Sendable, CaseIterable {
 
 /// A change of an upstream, for logs and metrics.
 public enum UpstreamChange: Sendable, Equatable {
-    /// The condition of a target changed.
     case condition(TargetIdentity, from: TargetCondition, to: TargetCondition)
     /// A target was ejected; `milliseconds` is how long.
     case ejected(TargetIdentity, EjectionReason, milliseconds: Int)

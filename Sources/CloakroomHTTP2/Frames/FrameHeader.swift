@@ -61,7 +61,6 @@ extension FrameHeader {
         UInt64(truncatingIfNeeded: length) << 40 | UInt64(type) << 32 | UInt64(flags) << 24 | UInt64(streamID >> 8)
     }
 
-    /// Appends the header.
     func write(to output: inout ByteBuffer) {
         output.writeMultipleIntegers(leadingBytes, UInt8(truncatingIfNeeded: streamID))
     }

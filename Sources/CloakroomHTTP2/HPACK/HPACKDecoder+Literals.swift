@@ -11,7 +11,6 @@ extension HPACKDecoder {
         var maxCount: Int { isHuffman ? Huffman.maxDecodedCount(count) : count }
     }
 
-    /// The name of a literal.
     private enum Name {
         case fixed(StaticTable.Entry)
         case dynamic(DynamicTable.Entry)

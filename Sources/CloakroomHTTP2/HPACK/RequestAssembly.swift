@@ -44,7 +44,6 @@ struct RequestAssembly {
         isInFields = isTrailer
     }
 
-    /// Whether lines are kept.
     @inline(__always) var keepsLines: Bool { verdict == .valid }
 
     /// The maximum of ``end``, which leaves room for the empty line.

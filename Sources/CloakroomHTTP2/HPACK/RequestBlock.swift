@@ -27,7 +27,6 @@ public enum TunnelProtocol: Sendable, Hashable {
     case none
     /// `websocket`.
     case webSocket
-    /// Any other protocol.
     case other
 }
 

@@ -61,7 +61,6 @@ struct CachedLines: ~Copyable {
     @inline(__always)
     static func finishedStart(_ slot: Int) -> Int { slot * finishedSize }
 
-    /// Replaces the line of a slot.
     mutating func insert(at slot: Int, _ bytes: Span<UInt8>, _ line: ReceivedLine, nameIndex: UInt8) {
         let count = line.count
         guard count > 0, count <= Self.maxLineCount else { return }

@@ -67,7 +67,6 @@ extension AccountController {
         var app: String?
     }
 
-    /// The result of the credential check.
     private enum CredentialCheck {
         case accepted(SignInResult, accountHash: UInt64, SignInAttempt?)
         case rejected(AccountResponse)

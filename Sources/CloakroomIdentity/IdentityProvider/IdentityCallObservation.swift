@@ -81,7 +81,6 @@ final class ObservedAttempt: Sendable {
                 bodyType: request.headers.first(name: "Content-Type")))
     }
 
-    /// The head of the response was received.
     func received(_ head: HTTPResponseHead) {
         observation.withLock {
             $0.response = .init(
@@ -91,7 +90,6 @@ final class ObservedAttempt: Sendable {
         }
     }
 
-    /// The attempt ended with a response.
     func end(_ response: IdentityTransport.Response) {
         observation.withLock {
             $0.response?.body = response.body
@@ -101,7 +99,6 @@ final class ObservedAttempt: Sendable {
         report()
     }
 
-    /// The attempt failed.
     func end(_ failure: TokenClientError.Kind) {
         observation.withLock { $0.failure = failure }
         report()

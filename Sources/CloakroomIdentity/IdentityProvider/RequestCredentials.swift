@@ -3,7 +3,6 @@ import FoundationEssentials
 
 /// The parts of an identity call that carry credentials: the value of ``field``, and the body.
 struct RequestCredentials: Sendable {
-    /// The media type of a body.
     enum MediaType: String, Sendable {
         case json = "application/json"
         case form = "application/x-www-form-urlencoded"

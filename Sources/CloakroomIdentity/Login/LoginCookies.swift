@@ -39,7 +39,6 @@ package struct LoginCookies: Sendable {
         self.sealing = sealing
     }
 
-    /// The name of the cookie of a login.
     package func name(ofStateHash hash: [UInt8]) -> String {
         prefix + String(Base64URL.encode(hash).prefix(Self.tagLength))
     }

@@ -41,7 +41,6 @@ package struct LoginFailure: Error, Sendable, Equatable {
         case loggedOut = "logged_out"
         /// Too many attempts from the address.
         case throttled
-        /// The session store is unavailable.
         case storeUnavailable = "store_unavailable"
         /// The limit of sessions is reached.
         case storeFull = "store_full"
@@ -83,7 +82,6 @@ package struct LoginFailure: Error, Sendable, Equatable {
         call = error.call
     }
 
-    /// The result of a call to the store.
     static func store<Result: Sendable>(
         _ call: @autoclosure () async throws(SessionStoreError) -> Result
     ) async throws(LoginFailure) -> Result {

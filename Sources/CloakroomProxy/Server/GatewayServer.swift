@@ -272,7 +272,6 @@ extension GatewayServer {
     /// The targets of all upstreams of the current configuration, which the next one keeps if they are unchanged.
     public func upstreamTargets() -> [UpstreamTargets] { currentConfig.upstreams.map(\.targets) }
 
-    /// The current configuration.
     package var currentConfig: ConfigSnapshot { running.withLock { $0?.config } ?? config }
 
     static func status(of tls: TLSListener, name: String) -> [CertificateStatus] {

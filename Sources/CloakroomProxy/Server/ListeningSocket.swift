@@ -1,7 +1,6 @@
 import NIOCore
 import ServiceLifecycle
 
-/// A bound listening socket.
 struct ListeningSocket: Sendable {
     let channel: any Channel
     /// Inodes of the sockets that were listening on the address before this one.

@@ -113,7 +113,6 @@ final class LoopContext {
         return found
     }
 
-    /// Drains TLS connections.
     func drainTLS() {
         updateTime()
         for member in registered where member.usesTLS { member.drain() }
@@ -260,7 +259,6 @@ final class LoopContext {
         return true
     }
 
-    /// Returns a body window.
     func returnBodyWindow() { bodyWindows += 1 }
 
     /// Counts buffered bytes of request bodies.

@@ -3,7 +3,6 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// Contexts of all event loops.
 final class LoopContextGroup: Sendable {
     private let contexts: [ObjectIdentifier: NIOLoopBound<LoopContext>]
     private let eventLoops: [any EventLoop]

@@ -120,7 +120,6 @@ extension TargetCondition {
 
 /// What is needed to connect to a target. Shared by all event loops.
 final class TargetRuntime: Sendable {
-    /// The endpoint to connect to.
     enum Endpoint: Sendable {
         case address(SocketAddress)
         case name(TargetResolver)
@@ -192,10 +191,8 @@ final class TargetRuntime: Sendable {
     /// Whether it is a host name as a whole, until a connection to it is established.
     var isWholeName: Bool { if case .name = endpoint { state.identity.address == nil } else { false } }
 
-    /// Whether a connection to it was established.
     var wasConnected: Bool { hasConnection.load(ordering: .relaxed) }
 
-    /// A connection to it was established.
     func connected() { hasConnection.store(true, ordering: .relaxed) }
 
     /// Whether an HTTP/1.1 connection to it may serve another request.

@@ -153,7 +153,6 @@ public final class UpstreamTargets: Sendable {
         forTunnels ? tunnelPermits ?? permits : permits
     }
 
-    /// The targets at the moment.
     var targets: TargetSet { current.withLock { $0 } }
 
     /// The configuration is in effect: its settings apply to the shared states.

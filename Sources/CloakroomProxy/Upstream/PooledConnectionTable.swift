@@ -12,7 +12,6 @@ struct PooledConnectionTable<Connection: PooledConnection> {
     private var connections = ContiguousArray<Connection?>()
     private var free = -1
     private var slots: ContiguousArray<PooledTarget>
-    /// The slot of each target.
     private var slotOfTarget: ContiguousArray<Int>
     private var idleSerial: UInt64 = 0
     private(set) var connecting = 0

@@ -14,7 +14,6 @@ struct UpstreamRequest {
     var responseFields: FieldChanges?
     /// Whether the client uses HTTP/2.
     var isClientHTTP2 = false
-    /// Whether the request has a session.
     var hasSession = false
     private(set) var interimResponses = 0
 
@@ -85,7 +84,6 @@ struct UpstreamConnectionStateMachine {
 
     // MARK: - Events of the exchange and of the pool
 
-    /// An exchange begins.
     mutating func begin(_ request: consuming UpstreamRequest) {
         assert(!isServing, "The connection serves another exchange")
         self.request = request
@@ -128,7 +126,6 @@ struct UpstreamConnectionStateMachine {
         case read
         /// Unsolicited bytes on an idle connection: remove it from its pool and close it.
         case closeIdle
-        /// Close the channel.
         case close
     }
 
@@ -180,7 +177,6 @@ struct UpstreamConnectionStateMachine {
         case ignore
     }
 
-    /// The channel was closed.
     mutating func closed() -> ClosedAction {
         switch state {
         case .new, .closed:

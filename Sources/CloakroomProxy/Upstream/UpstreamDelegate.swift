@@ -27,7 +27,6 @@ protocol UpstreamDelegate: AnyObject {
     func upstreamReadComplete()
     /// The response is complete. The connection is no longer part of the exchange.
     func upstreamEnd(trailers: TrailerSection?)
-    /// The upstream accepted the upgrade.
     func upstreamUpgraded(_ head: borrowing ResponseHead)
     /// The upstream closed its side of the tunnel; the client's side may continue.
     func upstreamHalfClosed()

@@ -44,7 +44,6 @@ struct WaitQueue<Waiter> {
     /// The time at which the longest waiting one was appended; `nil` if there is none.
     var oldest: UInt64? { head >= 0 ? entries[head].since : nil }
 
-    /// Appends a waiter.
     mutating func append(
         _ waiter: Waiter, slot: Int, hasPlace: Bool, now: UInt64, deadline: UInt64
     ) -> WaiterID {

@@ -5,7 +5,6 @@ import CSQLite
 /// Contains nothing of the file's content: SQLite's own messages may quote statements and values.
 struct SQLiteStoreError: Error, Sendable, Hashable, CustomStringConvertible {
     enum Kind: Sendable, Hashable {
-        /// No path is configured.
         case pathMissing
         /// The directory of the file does not exist.
         case directoryMissing(String)

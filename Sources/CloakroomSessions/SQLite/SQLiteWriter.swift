@@ -1,6 +1,5 @@
 import Synchronization
 
-/// One write operation.
 struct SQLiteWrite: Sendable {
     var durability: SQLiteDurability
     /// The operation is not started after this time.

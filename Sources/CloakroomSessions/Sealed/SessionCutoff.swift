@@ -98,7 +98,6 @@ extension SessionRecord {
         return birth.time(in: index, of: self) ?? (isTooLate ? .max : created)
     }
 
-    /// All indexes that have the record.
     var indexes: [RecordIndex] {
         var indexes = indexHashes.map(RecordIndex.account)
         if let provider { indexes.append(.providerSession(provider)) }

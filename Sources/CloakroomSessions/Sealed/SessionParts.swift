@@ -18,7 +18,6 @@ enum SessionFormat: UInt8, Sendable {
 
     /// Whether it is that of a session with the key of its device.
     var isBound: Bool { self == .two || self == .four }
-    /// Whether it is that of a session of an app.
     var isOfApp: Bool { self == .three || self == .four }
 }
 

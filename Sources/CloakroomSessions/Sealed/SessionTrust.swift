@@ -49,7 +49,6 @@ final class SessionTrust: Sendable {
         }
     }
 
-    /// Forgets everything.
     func forgetAll() {
         trusted.withLock { _ in
             for index in 0..<count {

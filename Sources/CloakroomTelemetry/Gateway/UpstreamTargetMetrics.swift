@@ -82,9 +82,7 @@ public struct UpstreamHTTP2Metrics: Sendable {
 
     /// The side that reset a stream: the label `by`.
     public enum Side: String, Sendable, CaseIterable {
-        /// The gateway.
         case gateway
-        /// The target.
         case target
     }
 

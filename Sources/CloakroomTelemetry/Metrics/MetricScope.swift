@@ -53,12 +53,10 @@ final class MetricScope: Sendable {
         Self.each(label, []) { counters(name, help: help, by: other, $0) }
     }
 
-    /// A gauge for each value of a label.
     func gauges<One: Value>(_ name: String, help: String, by label: String) -> [One: GaugeHandle] {
         Self.each(label, []) { gauge(name, help: help, $0) }
     }
 
-    /// A histogram for each value of a label.
     func histograms<One: Value>(_ name: String, help: String, by label: String) -> [One: HistogramHandle] {
         Self.each(label, []) { histogram(name, help: help, $0) }
     }

@@ -13,7 +13,6 @@ public struct MetricsSnapshot: Sendable {
     public enum Value: Sendable {
         /// The number of a counter or gauge.
         case number(Double)
-        /// A histogram.
         case histogram(Histogram)
     }
 

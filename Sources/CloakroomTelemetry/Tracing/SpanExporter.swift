@@ -36,7 +36,6 @@ public struct FinishedSpan: Sendable {
 
 /// A consumer of finished spans. Called wherever a span ends, including event loops, so it must not block.
 public protocol SpanExporter: Sendable {
-    /// Exports one span.
     func export(_ span: FinishedSpan)
 }
 

@@ -97,7 +97,6 @@ extension ProviderState {
 }
 
 extension MockResponse {
-    /// A response of a provider, as JSON text.
     init(providerJSON text: String, _ status: HTTPResponseStatus = .ok) {
         self.init(status, ["Content-Type": "application/json", "Cache-Control": "no-store"], text: text)
     }

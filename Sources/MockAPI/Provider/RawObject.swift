@@ -52,7 +52,6 @@ struct RawObject {
         return result
     }
 
-    /// The object as JSON.
     var json: String {
         let texts = members.map { "\(RawJSON.string($0.name)):\($0.value)" } + (extra.isEmpty ? [] : [extra])
         return "{" + texts.joined(separator: ",") + "}"

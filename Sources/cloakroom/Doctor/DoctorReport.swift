@@ -12,7 +12,6 @@ struct DoctorReport: Encodable {
     }
 
     var sections: [Section] = []
-    /// Whether each step passed.
     var passed: Bool { !sections.isEmpty && sections.allSatisfy { $0.steps.allSatisfy(\.outcome.isPass) } }
 
     /// How many steps did not pass.
@@ -57,7 +56,6 @@ struct DoctorStep: Encodable {
         var isPass: Bool { self == .passed || self == .notConfigured || self == .undecided }
     }
 
-    /// One HTTP call.
     struct Call: Encodable {
         var method, url: String
         /// The names of the header fields, without values.

@@ -2,7 +2,6 @@ import CloakroomConfig
 import CloakroomCore
 import Synchronization
 
-/// The outcome of a configuration reload.
 struct ReloadOutcome: Sendable, Equatable {
     var time: WallTime
     /// The event that started the reload.

@@ -7,7 +7,6 @@ import NIOEmbedded
 struct EmbeddedConnection {
     static let request = "GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
-    /// The requests that are served.
     final class Served {
         fileprivate(set) var requests: [AdminRequest] = []
         fileprivate var responses: [EventLoopPromise<AdminResponse>] = []

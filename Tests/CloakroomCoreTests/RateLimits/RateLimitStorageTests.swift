@@ -19,7 +19,6 @@ struct RateLimitStorageTests {
         return limit
     }
 
-    /// One gateway.
     private struct Gateway {
         let storage: RateLimitStorage
         let table: RateLimitTable

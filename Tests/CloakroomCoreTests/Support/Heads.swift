@@ -38,7 +38,6 @@ extension ResponseHead {
 }
 
 extension RequestHead {
-    /// Returns the bytes of a range as text.
     func text(_ range: ByteRange?) -> String? {
         range.flatMap { bytes.getString(at: bytes.readerIndex + $0.start, length: $0.count) }
     }

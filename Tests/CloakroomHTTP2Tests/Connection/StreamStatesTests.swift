@@ -16,9 +16,7 @@ struct StreamStatesTests {
         case open
         /// The request has ended, the response has not.
         case halfClosed
-        /// The client has reset it.
         case resetByClient
-        /// The gateway has reset it.
         case resetByGateway
         /// The response ended before the request.
         case answeredEarly

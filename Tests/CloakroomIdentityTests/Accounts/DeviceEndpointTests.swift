@@ -22,7 +22,6 @@ struct DeviceEndpointTests {
 
     private static func after(_ seconds: Int64) -> WallTime { now + .seconds(seconds) }
 
-    /// A client that is signed in.
     private func signedIn(_ subject: Fixture? = nil) async throws -> DeviceClient {
         var client = try DeviceClient()
         client.take(await (subject ?? self.subject).signIn(), at: Self.now)

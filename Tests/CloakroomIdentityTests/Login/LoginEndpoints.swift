@@ -126,7 +126,6 @@ final class LoginBrowser: Sendable {
 
     var cookies: [String: String] { jar.withLock { $0 } }
 
-    /// The ticket of the session cookie.
     var ticket: SessionTicket? {
         cookies["__Host-cloakroom"].flatMap { SessionTicket(cookieValue: Array($0.utf8).span) }
     }

@@ -18,9 +18,7 @@ final class ManualTime: Sendable {
 
     private let state = Mutex(State())
 
-    /// The wall clock.
     var now: WallTime { state.withLock { $0.now - $0.setBack } }
-    /// The session clock.
     var sessionTime: SessionTime { state.withLock { $0.now.sessionTime } }
     /// The clock of leases. Its times are later than the end of any session.
     var leaseTime: MonotonicTime { MonotonicTime(seconds: 4_000_000_000) + (sessionTime - Upstreams.now.sessionTime) }

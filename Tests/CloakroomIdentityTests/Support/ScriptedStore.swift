@@ -64,7 +64,6 @@ final class ScriptedStore: SessionStore {
     /// The number of times that an attempt was to be counted.
     var throttleCalls: Int { state.withLock { $0.throttleCalls } }
 
-    /// The stored throttle states.
     var throttleStates: [ThrottleKey: ThrottleState] { state.withLock { $0.throttle } }
     /// The lifetimes of the states, in the order of the changes.
     var throttleLifetimes: [Duration] { state.withLock { $0.lifetimes } }
@@ -300,7 +299,6 @@ final class ScriptedStore: SessionStore {
         if let failure { throw SessionStoreError(failure) }
     }
 
-    /// Ends all sessions that match the condition.
     private func end(_ reason: SessionEndReason, where condition: (SessionTicket, Session) -> Bool) -> [Session] {
         let ended = state.withLock { state in
             let ended = state.sessions.filter { condition($0.key, $0.value) }

@@ -7,7 +7,6 @@ import Testing
 struct AccountRequestTests {
     private let recorder = Recorder()
 
-    /// Endpoints that record their requests.
     private final class Recorder: AccountEndpointHandler {
         private let response: AccountResponse
         private let state = Mutex<[AccountRequest]>([])

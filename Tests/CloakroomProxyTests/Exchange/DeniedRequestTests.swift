@@ -31,7 +31,6 @@ struct DeniedRequestTests {
             &request, session: { _, _ in lookup }, limit: { _, _ in nil }, now: WallTime(seconds: 1_800_000_000))
     }
 
-    /// The denial of a decision.
     private static func denial(_ decision: RequestDecision) throws -> Denial {
         guard case .denied(let denial) = decision else { throw Unexpected(decision) }
         return denial

@@ -14,7 +14,6 @@ struct EventStreamTests {
         (Ask.get(), chunkedHead.replacing("200 OK", with: "503 Service Unavailable")),
     ]
 
-    /// Opens an event stream.
     private static func open(
         _ setup: GatewaySetup = GatewaySetup(), request: String = Ask.get(), head: String = chunkedHead,
         configuration adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },

@@ -38,7 +38,6 @@ enum Company {
     /// The session of a client without a cookie.
     static let client = session(token: "of-the-client").1
 
-    /// A user with a cookie.
     static let user = session(token: "of-the-session")
 
     /// The access token of these sessions has expired.
@@ -61,7 +60,6 @@ extension GatewayConfiguration {
 
 /// A suite of requests to the route `private`: of ``Company/client`` with a token, and of ``Company/user``.
 protocol RouteCredentialsSuite {
-    /// The tokens that are valid.
     static var tokens: [String: Session] { get }
 }
 

@@ -30,7 +30,6 @@ struct FieldRule: Sendable, CustomTestStringConvertible {
         var fields: Fields = []
         var body = ""
         var trailers: Fields = []
-        /// The fields of interim responses.
         var interim: [Fields] = []
 
         private var all: Fields { interim.flatMap(\.self) + fields + trailers }

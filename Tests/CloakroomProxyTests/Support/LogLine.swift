@@ -1,6 +1,5 @@
 import Foundation
 
-/// A line of the access log.
 struct LogLine {
     private let object: [String: Any]
 

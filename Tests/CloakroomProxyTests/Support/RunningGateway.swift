@@ -280,7 +280,6 @@ enum Canary {
 enum Reply {
     static let ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
     static let noContent = "HTTP/1.1 204 No Content\r\n\r\n"
-    /// The head of an event stream.
     static let eventStream =
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 }

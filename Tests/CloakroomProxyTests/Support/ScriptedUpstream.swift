@@ -6,7 +6,6 @@ import TestSupport
 
 /// A server that follows a script on each connection and records every byte received.
 final class ScriptedUpstream: Sendable {
-    /// One step of a script.
     enum Step: Sendable {
         /// Waits for a request head, and consumes it.
         case head
@@ -20,13 +19,10 @@ final class ScriptedUpstream: Sendable {
         case reply(@Sendable (_ port: Int) -> String)
         /// Sends the same bytes repeatedly, as fast as the system accepts them.
         case stream(ByteBuffer, times: Int)
-        /// Waits.
         case wait(Gate)
-        /// Waits for this time.
         case delay(TimeAmount)
         /// Pauses or resumes reading.
         case reading(Bool)
-        /// Closes the connection.
         case close
         /// Closes the TCP connection without close_notify.
         case cut
@@ -34,7 +30,6 @@ final class ScriptedUpstream: Sendable {
         case again
     }
 
-    /// A received request.
     struct Request: Sendable {
         var head: String
         /// The body including its framing.
@@ -59,7 +54,6 @@ final class ScriptedUpstream: Sendable {
         var text: String { String(buffer: body) }
     }
 
-    /// The record of one connection.
     struct Connection: Sendable {
         var requests: [Request] = []
         /// The number of bytes received.
@@ -82,7 +76,6 @@ final class ScriptedUpstream: Sendable {
 
     /// The connections so far, in order.
     var connections: [Connection] { state.withLock { $0.connections } }
-    /// The requests of all connections.
     var requests: [Request] { connections.flatMap(\.requests) }
     /// The number of bytes received on all connections.
     var received: Int { connections.reduce(0) { $0 + $1.received } }
@@ -144,7 +137,6 @@ final class ScriptedUpstream: Sendable {
     }
 }
 
-/// Executes a script.
 private final class ScriptHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 

@@ -4,7 +4,6 @@ import Testing
 /// A change of the configuration while an event stream is open.
 struct StreamChange: Sendable, CustomTestStringConvertible {
     let testDescription: String
-    /// Whether it ends the stream.
     let endsStream: Bool
     let make: @Sendable (inout GatewayConfiguration) -> Void
 

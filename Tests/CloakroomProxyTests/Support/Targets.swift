@@ -26,7 +26,6 @@ extension RunningGateway {
 }
 
 extension GatewaySetup {
-    /// Sets the targets of the upstream.
     func targets(_ targets: UpstreamTargetConfiguration..., tls: UpstreamTLSConfiguration? = nil) -> GatewaySetup {
         configuration {
             $0.upstreams[0].targets = targets

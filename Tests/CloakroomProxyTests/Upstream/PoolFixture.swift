@@ -76,14 +76,12 @@ final class PoolFixture {
             now: time * 1_000_000, deadline: deadline.map { $0 * 1_000_000 } ?? .max)
     }
 
-    /// Requests a connection, and establishes it.
     func establish(_ waiter: Int, _ target: Int = 0, streams: Int = 1) throws -> PooledTestConnection {
         let connection = connection(try #require(lease(waiter, target).attempt), to: target)
         try #require(machine.connected(connection, streams: streams) == .handOver(connection, to: waiter))
         return connection
     }
 
-    /// Establishes a connection that becomes idle.
     func establishIdle(_ target: Int = 0) throws -> PooledTestConnection {
         let connection = try establish(-1, target)
         try #require(machine.released(connection) == .keep(connection))

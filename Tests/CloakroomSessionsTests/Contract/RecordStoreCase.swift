@@ -9,7 +9,6 @@ struct RecordStoreCase: Sendable, CustomTestStringConvertible {
     let name: String
     /// Whether the store uses the time that callers pass. An external server uses its own clock.
     var followsGivenTime = true
-    /// Whether the store counts its records.
     var counts = true
     /// Whether durable writes may take a second connection, because a server has a replica.
     var hasReplicas: Bool { name == "cluster" || name == "sentinel" }

@@ -11,7 +11,6 @@ struct SessionStoreCase: Sendable, CustomTestStringConvertible {
     var isShared = true
     /// Whether the store uses the time that callers pass. An external server uses its own clock.
     var followsGivenTime = true
-    /// Whether the store counts its sessions.
     var counts = true
     /// Creates exclusive storage for sessions.
     let make: @Sendable (SessionConfiguration) async throws -> any SessionStoreFixture
@@ -85,7 +84,6 @@ struct SessionStoreCase: Sendable, CustomTestStringConvertible {
     }
 }
 
-/// Storage of session stores.
 protocol SessionStoreFixture: Sendable {
     /// Creates another store over this storage. Its operations need not work before it runs.
     func store() async throws -> any SessionStore

@@ -8,7 +8,6 @@ import Testing
 struct MemorySessionStoreTests {
     private let counts = Counts()
 
-    /// Counts the events of the store.
     private final class Counts: Sendable {
         private let created = Mutex(0)
         private let ended = Mutex<[SessionEndReason: Int]>([:])

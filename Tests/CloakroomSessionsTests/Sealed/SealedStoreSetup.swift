@@ -5,7 +5,6 @@ import Synchronization
 
 /// A server for records in memory, a connection to it, and the events of the stores on it.
 struct SealedStoreSetup {
-    /// Records the events of the stores.
     final class RecordedEvents: Sendable {
         private let counts = Mutex<(ended: [SessionEndReason], unreadable: [SessionID], created: Int)>(([], [], 0))
 

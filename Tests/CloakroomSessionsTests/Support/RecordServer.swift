@@ -67,7 +67,6 @@ final class RecordServer: Sendable {
         }
     }
 
-    /// Loses the entries of a record in its indexes.
     func loseIndexEntries(of id: SessionID) {
         contents.withLock { _ = $0.unlisted.insert(id) }
     }

@@ -3,7 +3,6 @@ import NIOCore
 
 /// Parses all messages of one connection as the gateway does: heads, framing and bodies in sequence.
 struct MessageReader {
-    /// The direction of the messages.
     enum Direction: Sendable {
         case requests
         case responses(isToHead: Bool)

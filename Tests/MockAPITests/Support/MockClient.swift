@@ -4,7 +4,6 @@ import MockAPI
 import NIOCore
 import NIOHTTP1
 
-/// A complete response.
 struct TestResponse {
     let status: Int
     let headers: HTTPHeaders

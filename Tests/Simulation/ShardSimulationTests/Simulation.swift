@@ -88,7 +88,6 @@ enum Invariant: String, Sendable, CaseIterable {
 
 /// A violated invariant.
 struct Violation: Sendable, Equatable, CustomStringConvertible {
-    /// The invariant.
     let invariant: Invariant
     /// The evidence, with the names and numbers of the trace.
     let text: String

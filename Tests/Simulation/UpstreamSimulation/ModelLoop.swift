@@ -15,7 +15,6 @@ struct ModelLoop {
     var isExpiryScheduled = false
 }
 
-/// An established connection.
 final class ModelConnection: PooledConnection {
     let poolID: PooledConnectionID
     let target: Int

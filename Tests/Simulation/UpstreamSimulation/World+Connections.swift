@@ -134,7 +134,6 @@ extension World {
         for loop in sharedConnections.holders { push(.starve, loop, at: now + Self.messageTime) }
     }
 
-    /// A target resets its connections.
     func resetConnections(of target: Int) {
         for index in requests.indices where requests[index].connection?.target == target {
             push(.reset, index, generation: requests[index].generation, at: now)

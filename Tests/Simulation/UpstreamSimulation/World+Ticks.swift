@@ -49,7 +49,6 @@ extension World {
         }
     }
 
-    /// The tick of an event loop.
     func tick(_ loop: Int) {
         for target in targets.indices {
             let (succeeded, failed) = (loops[loop].succeeded[target], loops[loop].failed[target])

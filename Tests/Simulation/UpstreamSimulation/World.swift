@@ -140,7 +140,6 @@ struct Event {
         case timeout
         /// The delay of a retry ends.
         case retry
-        /// A connection attempt ends.
         case attemptEnds
         /// Waiters of a loop may have waited for too long.
         case expire

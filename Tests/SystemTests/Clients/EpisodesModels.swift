@@ -16,7 +16,6 @@ struct Episode: Decodable, Equatable, Sendable, Identifiable {
     let id: Int
     /// The position in the course, from 1.
     let number: Int
-    /// The title.
     let title: String
     /// A one-sentence summary.
     let excerpt: String
@@ -34,7 +33,6 @@ struct Episode: Decodable, Equatable, Sendable, Identifiable {
     }
 }
 
-/// The video of an episode.
 struct Video: Decodable, Equatable, Sendable {
     /// The duration in seconds.
     let duration: Int

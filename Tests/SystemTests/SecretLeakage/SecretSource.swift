@@ -31,7 +31,6 @@ struct SecretKey: Sendable {
     }
 }
 
-/// The source of a secret.
 enum SecretSource: String, CaseIterable, Sendable {
     case flag, variable, file, yaml
 }

@@ -9,7 +9,6 @@ import Testing
 struct ProviderGateway {
     /// The configuration.
     struct Settings {
-        /// The issuer of the provider.
         var issuer: String
         /// Values of `client` of the identity.
         var client = "id: cloakroom, secret: cloakroom-client-secret"

@@ -8,11 +8,8 @@ package indirect enum RESPReply: Sendable, Equatable {
     case list([RESPReply])
     case none
 
-    /// The text of a string.
     package var text: String? { if case .text(let text) = self { text } else { nil } }
-    /// The number of an integer.
     package var integer: Int? { if case .integer(let number) = self { number } else { nil } }
-    /// The elements of a list.
     package var list: [RESPReply]? { if case .list(let elements) = self { elements } else { nil } }
 
     /// Sends one command on a new connection and returns its reply.

@@ -30,7 +30,6 @@ package final class ValkeyCluster: Sendable {
 
     /// All nodes. At first the primaries, then their replicas in the same order.
     package var nodes: [ValkeyNode] { members.withLock { $0 } }
-    /// The path of the folder of its files.
     package var folder: String { directory.path }
     /// The addresses of all nodes, separated by commas.
     package var addresses: String { nodes.map(\.address).joined(separator: ",") }

@@ -129,7 +129,6 @@ final class HTTP1DownstreamHandler: ChannelInboundHandler, LoopRegistered {
         self.handlerContext = nil
     }
 
-    /// Whether an exchange is in progress.
     var isActive: Bool { exchange?.isActive == true }
 
     /// The exchange for the next request.

@@ -5,7 +5,6 @@ import NIOCore
 /// Encodes responses in HTTP/1.1, into a buffer that the connection's handler sends.
 struct HTTP1ResponseWriter {
     private var outbound = WriteBuffer()
-    /// Framing of the current response body.
     private(set) var framing = BodyFraming.none
     /// Whether an upstream's response head is buffered, and none of it sent.
     private var isHeadBuffered = false

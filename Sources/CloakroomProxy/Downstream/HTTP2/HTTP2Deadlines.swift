@@ -69,7 +69,6 @@ struct HTTP2Deadlines {
     /// - Parameter deadline: When the final one is due, if it has not been sent before.
     mutating func announced(_ deadline: UInt64) { announcement = min(announcement, deadline) }
 
-    /// A request has begun.
     mutating func requestBegan() {
         idle = .max
         quiet = .max

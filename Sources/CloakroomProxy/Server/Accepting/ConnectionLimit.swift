@@ -29,7 +29,6 @@ final class ConnectionLimit: Sendable {
         self.limit = limit
     }
 
-    /// Whether the limit is reached.
     var isFull: Bool { state.withLock { $0.count >= limit } }
     /// Number of open connections.
     var count: Int { state.withLock { $0.count } }
@@ -87,7 +86,6 @@ final class ConnectionLimit: Sendable {
 
 /// Limit of connections per client, over all listeners and event loops.
 final class PerClientConnectionLimit: Sendable {
-    /// Whether a connection is accepted.
     enum Admission {
         /// - Parameter load: The connections and requests in flight of the client; `nil` if they are not counted.
         case admitted(ClientLoad?)

@@ -4,7 +4,6 @@ import NIOSSL
 import SwiftASN1
 import X509
 
-/// A server certificate and its key.
 struct ServerCertificate: Sendable {
     /// File that the certificate was read from.
     let file: String

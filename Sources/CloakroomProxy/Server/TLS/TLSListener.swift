@@ -75,7 +75,6 @@ final class TLSListener: Sendable {
             relaxesClientAuth: wasRequired && !isRequired)
     }
 
-    /// Whether clients are asked for certificates.
     var requestsCertificates: Bool { current.withLock { $0.configuration.clientCertificates != nil } }
 
     /// Certificates for new connections, the default first.

@@ -21,7 +21,6 @@ struct DNSCache<Address: Equatable> {
     }
 
     enum ResolveAction: Equatable {
-        /// Use the addresses.
         case use([Address])
         /// Use the addresses, and refresh them in the background.
         case useAndResolve([Address])

@@ -60,7 +60,6 @@ struct HTTP2RequestHead {
         return list.headers
     }
 
-    /// Converts the lines of a trailer section.
     func convert(trailers lines: ByteBuffer) throws(Problem) -> HPACKHeaders {
         guard let section = try? TrailerSection(lines: lines) else { throw .malformed }
         var list = SizedList()

@@ -249,7 +249,6 @@ struct UpstreamHTTP2StateMachine {
         }
     }
 
-    /// The connection is closed.
     mutating func close() {
         state = .closed
         probeDeadline = .max

@@ -187,7 +187,6 @@ final class UpstreamStream: UpstreamLease, Equatable {
 
     // MARK: - Receiving
 
-    /// Receives a HEADERS frame.
     func receive(headers list: HPACKHeaders, endsStream: Bool, head: inout ResponseHead) {
         guard delegate != nil, let action = machine?.headersReceived(list, endsStream: endsStream, into: &head) else {
             return

@@ -119,7 +119,6 @@ struct UpstreamStreamStateMachine {
     }
 
     enum DataAction: Equatable {
-        /// Deliver the bytes.
         case deliver
         /// Deliver the bytes and the end of the response.
         case deliverAndEnd
@@ -129,7 +128,6 @@ struct UpstreamStreamStateMachine {
         case ignore
     }
 
-    /// A DATA frame was received.
     mutating func dataReceived(_ count: Int, endsStream: Bool) -> DataAction {
         switch state {
         case .awaitingHead:

@@ -55,7 +55,6 @@ final class HTTP2HealthCheck: HealthCheckHandler {
         self.done = done
     }
 
-    /// The handlers of a connection for a check.
     static func handlers(_ check: HTTP2HealthCheck) -> [any ChannelHandler] {
         let settings = [
             HTTP2Setting(parameter: .enablePush, value: 0),

@@ -11,7 +11,6 @@ import NIOCore
 ///
 /// Folder `Health/`: sends health checks and reports their results to the board.
 struct HealthCheck: Sendable {
-    /// The result of a check.
     enum Outcome: Equatable, Sendable, CustomStringConvertible {
         /// The target responded with a status.
         case status(Int)

@@ -49,7 +49,6 @@ struct UpstreamGauges {
         return hidden
     }
 
-    /// Withdraws all series of an upstream.
     mutating func withdraw(_ upstream: UpstreamRuntime) {
         let name = upstream.configuration.name
         withdrawPeers(of: upstream, except: [])

@@ -44,7 +44,6 @@ struct SlotRanges: Sendable {
     }
 }
 
-/// A server of a cluster.
 struct ClusterNode: Sendable, Equatable {
     /// The announced address, which is used as announced.
     let address: HostAndPort

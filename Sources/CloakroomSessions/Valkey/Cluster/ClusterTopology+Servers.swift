@@ -53,7 +53,6 @@ extension ClusterTopology {
             : now + TimeAmount(Self.seedDelays.delay(afterFailures: seed.failures - known + 1, random: nextRandom()))
     }
 
-    /// The owner of each slot in a report.
     mutating func owners(in report: ClusterSlots) -> [NodeID] {
         if ids.count > 4 * ClusterSlots.maximumNodes { forgetUnused() }
         reuseNumbers()

@@ -52,7 +52,6 @@ final class SlotRoutes: Sendable {
         return Int(slot) < state.slots.count ? state.slots[Int(slot)] : .none
     }
 
-    /// Sets the link for all slots.
     func setOnly(_ link: ValkeyLink?) {
         state.withLock { $0.only = link }
     }

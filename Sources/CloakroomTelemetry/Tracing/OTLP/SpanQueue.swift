@@ -19,7 +19,6 @@ final class SpanQueue: Sendable {
 
     var count: Int { state.withLock { $0.waiting.count } }
 
-    /// Whether the queue is closed.
     var isClosed: Bool { state.withLock { $0.isClosed } }
 
     /// Adds a span; never blocks.

@@ -34,7 +34,6 @@ extension SeenEvent {
 }
 
 extension TrailerSection {
-    /// The field lines.
     var lines: [String] {
         String(buffer: bytes).split(separator: "\r\n").map(String.init)
     }

@@ -33,7 +33,6 @@ final class TestDecoder {
         decoder = HPACKDecoder(tableLimit: tableLimit)
     }
 
-    /// Decodes a block.
     func decode(
         _ block: [UInt8], limits: HeadLimits = limits, into head: inout RequestHead
     ) throws(HPACKError) -> RequestBlockResult {

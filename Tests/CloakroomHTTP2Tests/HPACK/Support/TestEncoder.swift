@@ -69,7 +69,6 @@ final class TestEncoder {
     /// The lines of the dynamic table, the newest first.
     var tableLines: [String] { encoder.tableLines.map { String(decoding: $0, as: UTF8.self) } }
 
-    /// Parses a response head.
     static func head(_ text: String) throws -> ResponseHead {
         var parser = HeadParser(limits: HeadLimits(head: 65_535, fields: 10_000, target: 100))
         var head = ResponseHead()

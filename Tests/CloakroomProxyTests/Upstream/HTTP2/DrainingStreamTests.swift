@@ -15,7 +15,6 @@ struct DrainingStreamTests {
         case reset, disconnect, resetBehindProxy, resetInSession, malformedResponse, responseBeforeEnd
     }
 
-    /// How the streams end.
     enum End: CaseIterable {
         case upstream, connection, time, reload
     }

@@ -10,7 +10,6 @@ import TestSupport
 
 /// A real server process with a folder of its own. The caller that starts the server has to stop it.
 final class RedisServer: Sendable {
-    /// Options of a server.
     struct Options: Sendable {
         var program = "redis-server"
         static let valkey = "valkey-server"
@@ -44,7 +43,6 @@ final class RedisServer: Sendable {
     }
 
     var address: HostAndPort { HostAndPort(host: "127.0.0.1", port: port) }
-    /// The path of its folder.
     var folder: String { directory.path }
     /// The process identifier while the server runs.
     var processIdentifier: Int32? { process.withLock { $0?.processIdentifier } }
@@ -87,7 +85,6 @@ final class RedisServer: Sendable {
     func freeze() { signal(SIGSTOP) }
     func thaw() { signal(SIGCONT) }
 
-    /// Runs a command.
     @discardableResult
     func ask(_ name: String, _ parts: ValkeyCommand.Part...) async throws -> RESPValue {
         let command = ValkeyCommand(name, parts)

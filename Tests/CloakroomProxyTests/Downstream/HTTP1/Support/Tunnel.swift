@@ -81,7 +81,6 @@ struct Tunnel {
         }
     }
 
-    /// Opens an established tunnel.
     static func open(
         _ setup: GatewaySetup = GatewaySetup(), request: String = Handshake.request(), receiveBuffer: Int? = nil,
         configuration adjust: @escaping @Sendable (inout GatewayConfiguration) -> Void = { _ in },

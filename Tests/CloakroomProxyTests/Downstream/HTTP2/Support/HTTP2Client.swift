@@ -16,7 +16,6 @@ final class HTTP2Client: Sendable {
         var sendsWindowUpdates = true
         /// Whether the client acknowledges pings.
         var respondsToPings = true
-        /// Whether the client acknowledges settings.
         var acknowledgesSettings = true
         /// Whether the client keeps bodies; otherwise it only counts their bytes.
         var keepsBodies = true
@@ -169,7 +168,6 @@ final class HTTP2Client: Sendable {
         try await channel.setOption(.autoRead, value: reads).get()
     }
 
-    /// Closes the connection.
     func close() async throws {
         try? await channel.close().get()
     }

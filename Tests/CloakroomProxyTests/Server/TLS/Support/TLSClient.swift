@@ -65,10 +65,8 @@ final class TLSClient: Sendable {
         try await eventually("the line \(line)") { self.text.hasSuffix(line + "\n") }
     }
 
-    /// Sends text.
     func send(_ text: String) { peer.send(text) }
 
-    /// Closes the connection.
     func close() async throws {
         if !isClosed { try? await peer.close() }
     }

@@ -11,7 +11,6 @@ import TestSupport
 /// An HTTP/2 server that reacts to each frame by a script, and can break any rule. It acknowledges SETTINGS and PING and
 /// returns windows, unless its options differ.
 final class FrameServer: Sendable {
-    /// A received frame.
     enum Event: Sendable {
         /// The connection was accepted.
         case opened
@@ -33,7 +32,6 @@ final class FrameServer: Sendable {
         var acknowledgesPings = true
     }
 
-    /// One request as received.
     struct Request: Sendable {
         var connection: Int
         var stream: UInt32
