@@ -1,5 +1,3 @@
-import CloakroomWire
-
 /// Request fields that could make an upstream use another method, path, host, client address or user than those that
 /// the gateway has checked.
 ///

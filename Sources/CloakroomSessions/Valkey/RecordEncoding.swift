@@ -1,6 +1,5 @@
 import CloakroomCore
 import NIOCore
-import Synchronization
 
 /// The encoding of a record as the fields of a hash; `n`, the hash of the typed name, and `p`, the hash of the
 /// session at the provider, are optional. So are `b`, `bn` and `bp`, the microseconds of ``RecordBirth`` for the account,

@@ -1,5 +1,4 @@
 import Crypto
-import Synchronization
 import TestSupport
 import Testing
 
