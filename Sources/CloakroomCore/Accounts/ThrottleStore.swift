@@ -103,7 +103,8 @@ public struct ThrottleKey: Sendable, Hashable {
     public let scope: Scope
     /// The hash of the account, the address or both.
     public let hash: UInt64
-    /// The same for all keys of one address, or of one IPv6 /48. A store of several servers keeps the states of a group at one of them.
+    /// The same for all keys of one address, or of one IPv6 /48. A store of several servers keeps the states of a group at one
+    /// of them.
     public let group: UInt64
 
     /// Creates a key.
